@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "tutti/export.h"
+
+namespace tutti {
+
+enum class ErrorCode : std::uint8_t {
+  invalid_argument = 1,  ///< the call itself is wrong; nothing was submitted
+  unsupported,           ///< this store type or build does not offer it; the text says what does
+  mismatch,              ///< ranks disagree (shape, dtype, op, root, options, version); same on all
+  duplicate_key,         ///< the key is in flight already, or stands twice in one call
+  timeout,               ///< some ranks never submitted the key; the store lives on
+  peer_lost,             ///< a rank died or hangs; terminal for the store, not for the process
+  aborted,               ///< the store is shutting down, or a rank that is needed has left
+  internal,              ///< a broken invariant or a failed system or MPI call; terminal
+};
+
+/// "invalid_argument", "unsupported", ...
+TUTTI_EXPORT std::string_view name(ErrorCode code);
+
+/// The one exception type of tutti. The message names the key, the ranks, what each said and what
+/// to do.
+class TUTTI_EXPORT Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace tutti

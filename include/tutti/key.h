@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace tutti {
+
+/// Names a tensor: an integer or a string. One store takes one of the two kinds; the first call
+/// decides, and the other kind is then `invalid_argument`.
+class Key {
+ public:
+  // Implicit, so that `pushpull("w", ...)` and `pushpull(3, ...)` read as they do in MXNet.
+  Key(int value) : value_(std::int64_t{value}) {}         // NOLINT(google-explicit-constructor)
+  Key(std::int64_t value) : value_(value) {}              // NOLINT(google-explicit-constructor)
+  Key(const char* value) : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Key(std::string value) : value_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
+  Key(std::string_view value)
+      : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+
+  bool is_integer() const { return std::holds_alternative<std::int64_t>(value_); }
+  std::int64_t integer() const { return std::get<std::int64_t>(value_); }
+  const std::string& string() const { return std::get<std::string>(value_); }
+
+  /// For messages: `3` or `'fc1_weight'`.
+  std::string describe() const {
+    return is_integer() ? std::to_string(integer()) : "'" + string() + "'";
+  }
+
+  friend bool operator==(const Key&, const Key&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
+
+ private:
+  std::variant<std::int64_t, std::string> value_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,117 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/error.h"
+#include "tutti/export.h"
+#include "tutti/key.h"
+#include "tutti/options.h"
+#include "tutti/pending.h"
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+
+namespace tutti {
+
+/// Per-call choices.
+struct CallOptions {
+  /// Higher goes first among tensors that are ready together. Where ranks differ the maximum wins.
+  int priority = 0;
+  ReduceOp op = ReduceOp::sum;
+};
+
+/// What travels between ranks for f32 tensors. `none`: f32 itself.
+enum class WireFormat : std::uint8_t { none, fp16, bf16 };
+
+/// What a store has done since `create`, on this rank. Monotonic.
+struct Counters {
+  std::uint64_t tensors_reduced = 0;  ///< completed pushpulls, one a key
+  std::uint64_t bytes_reduced = 0;    ///< their sizes, one device's copy each
+  std::uint64_t tensors_broadcast = 0;
+  std::uint64_t bytes_broadcast = 0;
+  std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
+  std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
+  std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
+  std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
+};
+
+class Backend;
+
+/// The store: named tensors exchanged between devices, processes and machines.
+///
+/// All methods are thread-safe. Calls that return a `Pending` never block for other ranks. A key
+/// is one call at a time: a second call for a key in flight throws `duplicate_key`.
+class TUTTI_EXPORT KVStore {
+ public:
+  /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
+  /// dist_device_sync, dist_async_device, dist_device_async; local, local_update_cpu,
+  /// local_allreduce_cpu; device, local_allreduce_device; nccl. For `dist_sync_mpi` it is
+  /// collective over MPI_COMM_WORLD, blocking (at most `create_timeout`), and initialises MPI if
+  /// nobody has. Throws `invalid_argument` for an unknown type, `unsupported` for one this build
+  /// does not have, `mismatch` when ranks disagree.
+  static std::unique_ptr<KVStore> create(std::string_view type);
+  static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
+
+  explicit KVStore(std::unique_ptr<Backend> backend);
+  /// Ends in order: started tensors finish, those that need this rank fail with `aborted`
+  /// elsewhere.
+  ~KVStore();
+  KVStore(const KVStore&) = delete;
+  KVStore& operator=(const KVStore&) = delete;
+
+  /// The type string asked for, lower-cased.
+  const std::string& type() const;
+  /// This process's index and the number of processes; 0 and 1 for stores of one process.
+  int rank() const;
+  int num_workers() const;
+
+  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
+  /// Collective: every rank calls it once for the key, in any order among keys. `outs` may be
+  /// `ins`. Throws `duplicate_key` and `invalid_argument` at the call; what other ranks must agree
+  /// on comes through the `Pending`.
+  Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
+  Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                   const std::vector<Values>& outs, CallOptions options = {});
+
+  /// Gives every `values` of every rank the root's first one. Collective. In the parameter-server
+  /// and local types it also initialises the key.
+  Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
+  Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
+                    CallOptions options = {});
+
+  /// Parameter-server and local types only; `unsupported` with `dist_sync_mpi`.
+  void init(const std::vector<Key>& keys, const std::vector<Values>& values);
+  Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
+               CallOptions options = {});
+  Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
+               CallOptions options = {});
+  void row_sparse_pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
+                       const std::vector<Tensor>& row_ids);
+  void set_optimizer(std::string_view name);
+  void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
+  void load_optimizer_states(const std::string& path);
+
+  /// What travels between ranks. Collective in effect: all ranks call it with the same value before
+  /// the first tensor. Parameter servers also know "2bit" and "1bit".
+  void set_gradient_compression(std::string_view kind);
+
+  /// Blocks until every rank has called it. A meeting, not a flush: tensors in flight stay so.
+  void barrier();
+  /// For a rank that ran out of data: until every rank has joined, it contributes the identity of
+  /// the operation to what the others reduce, and `average` does not count it. Blocks until all
+  /// have joined; returns the last rank to join.
+  int join();
+
+  /// A tensor in node-shared memory: exchanged without copies. Local call. Throws `internal` when
+  /// the memory is not there. It may outlive the store.
+  Tensor allocate(const Shape& shape, DType dtype);
+
+  Counters counters() const;
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
+}  // namespace tutti

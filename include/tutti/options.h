@@ -1,0 +1,53 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tutti/export.h"
+
+namespace tutti {
+
+/// How a store behaves. Fields that change behaviour come first, fields that change speed after.
+/// Those marked [agreed] must be equal on all ranks: `create` compares them and throws `mismatch`.
+struct TUTTI_EXPORT Options {
+  /// Reads the environment once: each field's variable stands beside it. An unknown `TUTTI_*`
+  /// variable or an unusable value throws `invalid_argument` and suggests the right name.
+  static Options from_env();
+
+  /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
+  /// is an error that lists those there are. `DMLC_INTERFACE`.
+  std::string interface;
+  /// You promise to make no MPI call while the store lives: lets several nodes work although MPI
+  /// was initialised below MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
+  bool user_makes_no_mpi_calls = false;
+  /// [agreed] Results depend on values, dtype and number of ranks alone, not on timing, fusion,
+  /// chunking or algorithm. `TUTTI_REPRODUCIBLE`.
+  bool reproducible = true;
+  /// A tensor that some ranks have not submitted is reported after this, then at doubling
+  /// intervals. `TUTTI_STALL_SECONDS`.
+  std::chrono::milliseconds stall_report_after{30'000};
+  /// [agreed] ... and fails with `timeout` after this. Long, for rank 0 may be writing a
+  /// checkpoint. `TUTTI_TIMEOUT_SECONDS`.
+  std::chrono::milliseconds key_timeout{1'800'000};
+  /// A rank whose heartbeat is missing this long is lost. `TUTTI_HEARTBEAT_SECONDS`.
+  std::chrono::milliseconds heartbeat_timeout{30'000};
+  /// How long `create` waits for the other ranks. `TUTTI_CREATE_SECONDS`.
+  std::chrono::milliseconds create_timeout{300'000};
+  /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
+  std::string log_level = "warning";
+
+  /// [agreed] Repeat the last cycle's plan without asking the coordinator. `TUTTI_REPLAY`.
+  bool replay = false;
+  /// [agreed] Tensors up to this size together travel as one batch; 0 turns fusion off.
+  /// `TUTTI_FUSION_BYTES`.
+  std::size_t fusion_bytes = std::size_t{2} << 20;
+  /// [agreed] Larger tensors are cut into parts of this size, so that a more urgent one can
+  /// overtake; 0 never cuts. `TUTTI_PART_BYTES`.
+  std::size_t part_bytes = std::size_t{4} << 20;
+  /// [agreed] Bytes of each slice in the shared-memory stage; 0: chosen at run time.
+  /// `TUTTI_SLICE_BYTES`.
+  std::size_t slice_bytes = 0;
+};
+
+}  // namespace tutti

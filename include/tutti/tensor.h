@@ -1,0 +1,113 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/export.h"
+
+namespace tutti {
+
+/// Element types. f16 is IEEE binary16, bf16 the upper half of an f32.
+enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64 };
+
+/// Bytes of one element.
+TUTTI_EXPORT std::size_t size_of(DType dtype);
+/// "f16", "bf16", "f32", ...
+TUTTI_EXPORT std::string_view name(DType dtype);
+
+/// Where a tensor's memory is. `cpu` devices with different indices are the "several CPU devices"
+/// of one process: tutti sums over them like over GPUs.
+struct Device {
+  enum class Kind : std::uint8_t { cpu, gpu };
+  Kind kind = Kind::cpu;
+  int index = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// "cpu(0)", "gpu(1)".
+TUTTI_EXPORT std::string name(Device device);
+
+/// Dimensions, at most `max_rank` of them. No dimension: a scalar, one element.
+class TUTTI_EXPORT Shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+  Shape() = default;
+  /// Throws `invalid_argument` for more than `max_rank` dimensions, a negative one, or a product
+  /// that does not fit 63 bits.
+  Shape(std::initializer_list<std::int64_t> dims);  // NOLINT(google-explicit-constructor)
+  explicit Shape(std::span<const std::int64_t> dims);
+
+  std::span<const std::int64_t> dims() const { return {dims_.data(), rank_}; }
+  /// Number of elements: the product of the dimensions.
+  std::size_t count() const { return count_; }
+  /// "(2, 3)".
+  std::string describe() const;
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && a.dims_ == b.dims_;
+  }
+
+ private:
+  std::array<std::int64_t, max_rank> dims_{};
+  std::size_t rank_ = 0;
+  std::size_t count_ = 1;
+};
+
+/// A contiguous, row-major array of elements that a store reads or writes.
+///
+/// It borrows: the caller keeps the memory alive and leaves it alone until the call's `Pending` is
+/// done. Tensors from `KVStore::allocate` carry their memory with them; copies share it.
+class TUTTI_EXPORT Tensor {
+ public:
+  Tensor() = default;
+  /// `data` may be null only when `shape` has no elements. Any alignment is accepted.
+  Tensor(void* data, Shape shape, DType dtype, Device device = {});
+  Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device = {});
+
+  void* data() const { return data_; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+  /// Elements and bytes.
+  std::size_t count() const { return shape_.count(); }
+  std::size_t bytes() const { return shape_.count() * size_of(dtype_); }
+
+ private:
+  std::shared_ptr<void> owner_;
+  void* data_ = nullptr;
+  Shape shape_{0};
+  DType dtype_ = DType::f32;
+  Device device_;
+};
+
+/// What one key carries in a call: one tensor, or one tensor for each device of this process.
+class Values {
+ public:
+  Values() = default;
+  Values(Tensor tensor) : tensors_{std::move(tensor)} {}  // NOLINT(google-explicit-constructor)
+  Values(std::initializer_list<Tensor> tensors)
+      : tensors_(tensors) {}  // NOLINT(google-explicit-constructor)
+  Values(std::vector<Tensor> tensors)
+      : tensors_(std::move(tensors)) {}  // NOLINT(google-explicit-constructor)
+
+  std::size_t size() const { return tensors_.size(); }
+  bool empty() const { return tensors_.empty(); }
+  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
+  auto begin() const { return tensors_.begin(); }
+  auto end() const { return tensors_.end(); }
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,10 @@
+#pragma once
+/// Everything a program needs.
+#include "tutti/error.h"      // IWYU pragma: export
+#include "tutti/key.h"        // IWYU pragma: export
+#include "tutti/kvstore.h"    // IWYU pragma: export
+#include "tutti/options.h"    // IWYU pragma: export
+#include "tutti/pending.h"    // IWYU pragma: export
+#include "tutti/reduce_op.h"  // IWYU pragma: export
+#include "tutti/tensor.h"     // IWYU pragma: export
+#include "tutti/version.h"    // IWYU pragma: export

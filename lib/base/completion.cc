@@ -1,0 +1,127 @@
+#include "base/completion.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "tutti/error.h"
+#include "tutti/pending.h"
+
+namespace tutti::base {
+namespace {
+
+thread_local bool running_callback = false;
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace
+
+Completion::Completion(std::size_t parts, std::string what)
+    : what_(std::move(what)), open_parts_(parts), done_(parts == 0) {}
+
+Completion::~Completion() {
+  const Lock lock(mutex_);
+  if (error_ && !error_seen_) log().warn("{} failed and nobody waited: {}", what_, text_of(error_));
+}
+
+bool Completion::in_callback() {
+  return running_callback;
+}
+
+void Completion::finish(std::exception_ptr error) {
+  std::vector<Callback> callbacks;
+  std::exception_ptr outcome;
+  {
+    const Lock lock(mutex_);
+    if (error && !error_) error_ = std::move(error);
+    if (--open_parts_ > 0) return;
+    callbacks.swap(callbacks_);
+    outcome = error_;
+    done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  for (const Callback& callback : callbacks) run(callback, outcome);
+}
+
+bool Completion::wait_until(Clock::time_point deadline) {
+  Lock lock(mutex_);
+  while (open_parts_ > 0) {
+    if (!changed_.wait_until(lock, deadline) && open_parts_ > 0) return false;
+  }
+  if (error_) {
+    error_seen_ = true;
+    std::rethrow_exception(error_);
+  }
+  return true;
+}
+
+void Completion::then(Callback callback) {
+  std::exception_ptr outcome;
+  {
+    const Lock lock(mutex_);
+    if (open_parts_ > 0) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+    outcome = error_;
+  }
+  run(callback, outcome);
+}
+
+void Completion::run(const Callback& callback, const std::exception_ptr& error) const {
+  const bool before = std::exchange(running_callback, true);
+  try {
+    callback(error);
+  } catch (...) {
+    log().error("a callback of {} threw: {}", what_, text_of(std::current_exception()));
+  }
+  running_callback = before;
+}
+
+}  // namespace tutti::base
+
+namespace tutti {
+
+Pending::Pending() : completion_(std::make_shared<base::Completion>(0, "nothing")) {}
+
+namespace {
+
+void refuse_in_callback(const base::Completion& completion) {
+  if (base::Completion::in_callback() && !completion.done()) {
+    throw Error(ErrorCode::invalid_argument,
+                "wait for " + completion.what() +
+                    " inside a callback: it runs on the communication thread, which would wait "
+                    "for itself; submit from a callback, wait elsewhere");
+  }
+}
+
+}  // namespace
+
+void Pending::wait() const {
+  refuse_in_callback(*completion_);
+  // The store ends every call by itself (timeout, peer_lost); an hour merely bounds one sleep.
+  while (!completion_->wait_until(base::Clock::now() + std::chrono::hours(1))) {
+  }
+}
+
+bool Pending::wait_for(std::chrono::nanoseconds limit) const {
+  refuse_in_callback(*completion_);
+  return completion_->wait_until(base::Clock::now() + limit);
+}
+
+bool Pending::done() const noexcept {
+  return completion_->done();
+}
+
+void Pending::then(Callback callback) const {
+  completion_->then(std::move(callback));
+}
+
+}  // namespace tutti

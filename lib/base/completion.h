@@ -1,0 +1,52 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+
+namespace tutti::base {
+
+/// What a `Pending` waits for: done after `parts` calls of `finish`, failed with the first error
+/// among them. Thread-safe.
+class Completion {
+ public:
+  using Callback = std::function<void(std::exception_ptr)>;
+
+  /// `what` names the call in messages: "pushpull of 'fc1_weight'". With no parts it is done.
+  Completion(std::size_t parts, std::string what);
+  /// Logs an error that nobody saw.
+  ~Completion();
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+
+  /// One part is done, or failed. Runs the callbacks when it was the last one.
+  void finish(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
+
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// False when the deadline passed first. Throws what the call failed with.
+  bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
+  void then(Callback callback) TUTTI_EXCLUDES(mutex_);
+  const std::string& what() const { return what_; }
+
+  /// Set while callbacks run on the current thread: waiting there would wait for itself.
+  static bool in_callback();
+
+ private:
+  void run(const Callback& callback, const std::exception_ptr& error) const;
+
+  const std::string what_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::size_t open_parts_ TUTTI_GUARDED_BY(mutex_);
+  std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
+  std::atomic<bool> done_;
+  std::atomic<bool> error_seen_{false};
+};
+
+}  // namespace tutti::base

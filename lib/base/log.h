@@ -1,0 +1,18 @@
+#pragma once
+#include <spdlog/logger.h>
+
+#include <string_view>
+
+namespace tutti::base {
+
+/// The process's logger, to stderr, one line an event, each with the rank once that is known.
+/// Thread-safe.
+spdlog::logger& log();
+
+/// "off", "critical", "error", "warning", "info", "debug", "trace". False: no such level.
+bool set_log_level(std::string_view level);
+
+/// Puts "[rank N]" in front of every line from now on.
+void set_log_rank(int rank);
+
+}  // namespace tutti::base

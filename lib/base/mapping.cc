@@ -1,0 +1,123 @@
+#include "base/mapping.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::base {
+namespace {
+
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+std::optional<std::size_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::size_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+/// limit − usage of one control group; page cache that can be dropped counts as used, which errs
+/// on the safe side.
+std::size_t room_in_group(const std::string& limit, const std::string& usage) {
+  const auto most = read_number(limit);
+  const auto used = read_number(usage);
+  if (!most || !used) return unlimited;
+  return *most > *used ? *most - *used : 0;
+}
+
+/// The control groups of this process, v2 ("0::/a/b") and v1 ("9:memory:/a/b"), up to the root.
+std::size_t room_in_groups() {
+  std::size_t room = unlimited;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto path_at = line.find(":/");
+    if (path_at == std::string::npos) continue;
+    const bool v2 = line.starts_with("0::");
+    if (!v2 && line.find(":memory:") == std::string::npos) continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string most = v2 ? "/memory.max" : "/memory.limit_in_bytes";
+    const std::string used = v2 ? "/memory.current" : "/memory.usage_in_bytes";
+    std::string path = line.substr(path_at + 1);
+    for (;;) {
+      if (path == "/") path.clear();
+      room = std::min(room, room_in_group(root + path + most, root + path + used));
+      if (path.empty()) break;
+      path.resize(path.rfind('/'));
+    }
+  }
+  return room;
+}
+
+std::size_t machine_available() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    if (word != "MemAvailable:") continue;
+    std::size_t kibibytes = 0;
+    file >> kibibytes;
+    return kibibytes << 10;
+  }
+  return unlimited;
+}
+
+}  // namespace
+
+std::size_t available_memory() {
+  return std::min(machine_available(), room_in_groups());
+}
+
+Fd create_memory_file(const std::string& label, std::size_t bytes) {
+  Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC));
+  if (!file) throw system_failure("create shared memory for " + label);
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    throw system_failure(fmt::format("size the shared memory for {} to {} bytes", label, bytes));
+  }
+  return file;
+}
+
+void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return;
+  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+  if (const std::size_t room = available_memory(); bytes > room) {
+    throw Error(ErrorCode::internal,
+                fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left",
+                            bytes, room));
+  }
+  const int result =
+      ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  if (result != 0) {
+    throw system_failure(fmt::format("reserve {} bytes of shared memory", bytes), result);
+  }
+}
+
+Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  if (at == MAP_FAILED) throw system_failure(fmt::format("map {} bytes of shared memory", bytes));
+  data_ = static_cast<std::byte*>(at);
+  ::madvise(data_, size_, MADV_DONTDUMP);
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace tutti::base

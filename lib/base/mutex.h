@@ -1,0 +1,61 @@
+#pragma once
+#include <condition_variable>
+#include <mutex>
+
+#include "base/clock.h"
+
+// Annotations that clang checks at compile time; libstdc++'s own mutex has none.
+#ifdef __clang__
+#define TUTTI_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define TUTTI_THREAD_ATTRIBUTE(x)
+#endif
+#define TUTTI_CAPABILITY(x) TUTTI_THREAD_ATTRIBUTE(capability(x))
+#define TUTTI_SCOPED_CAPABILITY TUTTI_THREAD_ATTRIBUTE(scoped_lockable)
+#define TUTTI_GUARDED_BY(x) TUTTI_THREAD_ATTRIBUTE(guarded_by(x))
+#define TUTTI_REQUIRES(...) TUTTI_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define TUTTI_EXCLUDES(...) TUTTI_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define TUTTI_ACQUIRE(...) TUTTI_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define TUTTI_RELEASE(...) TUTTI_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+
+namespace tutti::base {
+
+/// std::mutex that clang's thread-safety analysis understands.
+class TUTTI_CAPABILITY("mutex") Mutex {
+ public:
+  void lock() TUTTI_ACQUIRE() { mutex_.lock(); }
+  void unlock() TUTTI_RELEASE() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// Holds a Mutex for a scope. BasicLockable, so that CondVar can release it while it waits.
+class TUTTI_SCOPED_CAPABILITY Lock {
+ public:
+  explicit Lock(Mutex& mutex) TUTTI_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~Lock() TUTTI_RELEASE() { mutex_.unlock(); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  void lock() TUTTI_ACQUIRE() { mutex_.lock(); }
+  void unlock() TUTTI_RELEASE() { mutex_.unlock(); }
+
+ private:
+  Mutex& mutex_;
+};
+
+/// Wait in a loop that tests the predicate, so that the analysis sees the guarded reads:
+/// `while (!ready_) if (!cv_.wait_until(lock, deadline)) ...`.
+class CondVar {
+ public:
+  void notify_all() { cv_.notify_all(); }
+  /// False when the deadline passed.
+  bool wait_until(Lock& lock, Clock::time_point deadline) {
+    return cv_.wait_until(lock, deadline) == std::cv_status::no_timeout;
+  }
+
+ private:
+  std::condition_variable_any cv_;
+};
+
+}  // namespace tutti::base

@@ -1,0 +1,89 @@
+// The public nouns that need a source file: names, shapes, tensors, version.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "tutti/error.h"
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+#include "tutti/version.h"
+
+namespace tutti {
+
+const char* version() {
+  return TUTTI_VERSION;
+}
+
+std::string_view name(ReduceOp op) {
+  static constexpr std::string_view names[] = {"sum", "average", "min", "max"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+std::string_view name(ErrorCode code) {
+  static constexpr std::string_view names[] = {"ok",        "invalid_argument", "unsupported",
+                                               "mismatch",  "duplicate_key",    "timeout",
+                                               "peer_lost", "aborted",          "internal"};
+  return names[static_cast<std::size_t>(code)];
+}
+
+std::size_t size_of(DType dtype) {
+  static constexpr std::size_t sizes[] = {2, 2, 4, 8, 1, 1, 4, 8};
+  return sizes[static_cast<std::size_t>(dtype)];
+}
+
+std::string_view name(DType dtype) {
+  static constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64",
+                                               "i8",  "u8",   "i32", "i64"};
+  return names[static_cast<std::size_t>(dtype)];
+}
+
+std::string name(Device device) {
+  return fmt::format("{}({})", device.kind == Device::Kind::cpu ? "cpu" : "gpu", device.index);
+}
+
+Shape::Shape(std::initializer_list<std::int64_t> dims)
+    : Shape(std::span<const std::int64_t>(dims.begin(), dims.size())) {}
+
+Shape::Shape(std::span<const std::int64_t> dims) : rank_(dims.size()) {
+  if (rank_ > max_rank) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a shape of {} dimensions; at most {}", rank_, max_rank));
+  }
+  std::copy(dims.begin(), dims.end(), dims_.begin());
+  for (const std::int64_t dim : dims) {
+    if (dim < 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("shape {} has a negative dimension", describe()));
+    }
+    const auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+    const auto factor = static_cast<std::size_t>(dim);
+    if (factor != 0 && count_ > most / factor) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("shape {} has more elements than 63 bits count", describe()));
+    }
+    count_ *= factor;
+  }
+}
+
+std::string Shape::describe() const {
+  return fmt::format("({})", fmt::join(dims(), ", "));
+}
+
+Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
+    : data_(data), shape_(shape), dtype_(dtype), device_(device) {
+  if (data == nullptr && shape.count() > 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a {} tensor of shape {} without memory (null pointer)", name(dtype),
+                            shape.describe()));
+  }
+}
+
+Tensor::Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device)
+    : Tensor(owned.get(), shape, dtype, device) {
+  owner_ = std::move(owned);
+}
+
+}  // namespace tutti

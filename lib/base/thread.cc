@@ -1,0 +1,32 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <csignal>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::base {
+
+NamedThread::NamedThread(const std::string& name, std::function<void()> run) {
+  check(name.size() <= 15, "thread names have at most 15 characters");
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // The new thread inherits the mask of its creator.
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread(std::move(run));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), name.c_str());
+}
+
+int usable_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+  return CPU_COUNT(&mask);
+}
+
+}  // namespace tutti::base

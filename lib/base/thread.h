@@ -1,0 +1,32 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace tutti::base {
+
+/// A named thread that is joined by its destructor. Whoever owns it must first make its function
+/// return. Signals are blocked in it: they belong to the program's own threads.
+class NamedThread {
+ public:
+  NamedThread() = default;
+  /// `name` is at most 15 characters, as Linux shows it.
+  NamedThread(const std::string& name, std::function<void()> run);
+  ~NamedThread() { join(); }
+  NamedThread(NamedThread&&) = default;
+  NamedThread& operator=(NamedThread&&) = delete;
+
+  bool joinable() const { return thread_.joinable(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  std::thread::id id() const { return thread_.get_id(); }
+
+ private:
+  std::thread thread_;
+};
+
+/// Processors this process may run on (its affinity mask).
+int usable_cpus();
+
+}  // namespace tutti::base

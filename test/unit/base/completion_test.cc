@@ -1,0 +1,80 @@
+#include "base/completion.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "tutti/error.h"
+#include "tutti/pending.h"
+
+using tutti::Error;
+using tutti::ErrorCode;
+using tutti::Pending;
+using tutti::base::Completion;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::exception_ptr failure(const char* text) {
+  return std::make_exception_ptr(Error(ErrorCode::timeout, text));
+}
+
+}  // namespace
+
+TEST_CASE("a pending call is done after its last part") {
+  auto completion = std::make_shared<Completion>(2, "test");
+  const Pending pending(completion);
+  completion->finish();
+  CHECK_FALSE(pending.done());
+  CHECK_FALSE(pending.wait_for(1ms));
+  completion->finish();
+  CHECK(pending.done());
+  pending.wait();
+}
+
+TEST_CASE("a waiter in another thread wakes when the call is done") {
+  auto completion = std::make_shared<Completion>(1, "test");
+  std::thread finisher([&] { completion->finish(); });
+  Pending(completion).wait();
+  finisher.join();
+}
+
+TEST_CASE("every copy throws the first error, every time") {
+  auto completion = std::make_shared<Completion>(2, "test");
+  completion->finish(failure("first"));
+  completion->finish(failure("second"));
+  const Pending pending(completion);
+  CHECK_THROWS_WITH(pending.wait(), "first");
+  CHECK_THROWS_WITH(Pending(pending).wait_for(0s), "first");
+}
+
+TEST_CASE("callbacks run in order, once, with the outcome, also when added late") {
+  auto completion = std::make_shared<Completion>(1, "test");
+  const Pending pending(completion);
+  std::string order;
+  pending.then([&](const std::exception_ptr& error) { order += error ? "A" : "a"; });
+  pending.then([&](const std::exception_ptr& error) { order += error ? "B" : "b"; });
+  completion->finish(failure("x"));
+  pending.then([&](const std::exception_ptr& error) { order += error ? "C" : "c"; });
+  CHECK(order == "ABC");
+}
+
+TEST_CASE("waiting inside a callback is refused instead of hanging") {
+  auto first = std::make_shared<Completion>(1, "first");
+  auto second = std::make_shared<Completion>(1, "second");
+  ErrorCode code{};
+  Pending(first).then([&](const std::exception_ptr&) {
+    try {
+      Pending(second).wait();
+    } catch (const Error& error) {
+      code = error.code();
+    }
+  });
+  first->finish();
+  CHECK(code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a default pending call is done") {
+  Pending().wait();
+}

@@ -1,0 +1,24 @@
+#include "base/mapping.h"
+
+#include <catch2/catch.hpp>
+
+#include "tutti/error.h"
+
+using namespace tutti::base;
+
+TEST_CASE("two mappings of a memory file show the same bytes") {
+  const Fd file = create_memory_file("test", 8192);
+  reserve(file, 0, 8192);
+  const Mapping a(file, 8192);
+  const Mapping b(file, 8192);
+  a.data()[5000] = std::byte{42};
+  CHECK(b.data()[5000] == std::byte{42});
+}
+
+TEST_CASE("a memory file may be larger than the machine until pages are reserved") {
+  const std::size_t huge = std::size_t{1} << 40;
+  const Fd file = create_memory_file("test", huge);
+  const Mapping mapping(file, huge);
+  mapping.data()[huge - 1] = std::byte{1};
+  CHECK_THROWS_AS(reserve(file, 0, huge), tutti::Error);
+}

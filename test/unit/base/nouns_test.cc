@@ -1,0 +1,31 @@
+#include <catch2/catch.hpp>
+
+#include "tutti/tutti.h"
+
+using namespace tutti;
+
+TEST_CASE("a shape counts its elements; a scalar has one, a zero dimension none") {
+  CHECK(Shape{2, 3}.count() == 6);
+  CHECK(Shape{}.count() == 1);
+  CHECK(Shape{4, 0}.count() == 0);
+  CHECK(Shape{2, 3}.describe() == "(2, 3)");
+  CHECK(Shape{2, 3} != Shape{3, 2});
+}
+
+TEST_CASE("a shape that cannot be is refused") {
+  CHECK_THROWS_AS((Shape{-1}), Error);
+  CHECK_THROWS_AS((Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
+  CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), Error);
+}
+
+TEST_CASE("a tensor with elements needs memory") {
+  CHECK_THROWS_AS(Tensor(nullptr, {2}, DType::f32), Error);
+  CHECK(Tensor(nullptr, {0}, DType::f32).bytes() == 0);
+  CHECK(Tensor().count() == 0);
+}
+
+TEST_CASE("keys compare and describe themselves by kind") {
+  CHECK(Key(3).describe() == "3");
+  CHECK(Key("fc1").describe() == "'fc1'");
+  CHECK(Key(3) != Key("3"));
+}
