@@ -1,0 +1,81 @@
+#include "topology/topology.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "tutti/error.h"
+
+namespace tutti::topology {
+namespace {
+
+/// A leader leads itself and is the lowest rank of its node.
+void check_leader(int rank, std::span<const int> leader_of) {
+  const int leader = leader_of[static_cast<std::size_t>(rank)];
+  if (leader < 0 || leader > rank || leader_of[static_cast<std::size_t>(leader)] != leader) {
+    throw Error(ErrorCode::internal,
+                fmt::format("topology: rank {} of {} names rank {} as its node's leader, which is "
+                            "not the lowest rank of a node",
+                            rank, leader_of.size(), leader));
+  }
+}
+
+}  // namespace
+
+int Topology::lanes() const {
+  const auto smallest = std::min_element(
+      nodes.begin(), nodes.end(),
+      [](const std::vector<int>& a, const std::vector<int>& b) { return a.size() < b.size(); });
+  return static_cast<int>(smallest->size());
+}
+
+std::vector<int> Topology::kin(int lane) const {
+  std::vector<int> ranks;
+  ranks.reserve(nodes.size());
+  for (const std::vector<int>& node : nodes) {
+    ranks.push_back(node[static_cast<std::size_t>(lane)]);
+  }
+  return ranks;
+}
+
+Topology make_topology(int rank, std::span<const int> leader_of) {
+  const int size = static_cast<int>(leader_of.size());
+  if (rank < 0 || rank >= size) {
+    throw Error(ErrorCode::internal, fmt::format("topology: rank {} in a world of {}", rank, size));
+  }
+  Topology made{rank, size, {}, {}, {}};
+  for (int r = 0; r < size; ++r) {
+    check_leader(r, leader_of);
+    const int leader = leader_of[static_cast<std::size_t>(r)];
+    if (leader == r) {
+      made.nodes.emplace_back();
+    }
+    const int node =
+        leader == r ? made.node_count() - 1 : made.node_of[static_cast<std::size_t>(leader)];
+    std::vector<int>& members = made.nodes[static_cast<std::size_t>(node)];
+    made.node_of.push_back(node);
+    made.local_index_of.push_back(static_cast<int>(members.size()));
+    members.push_back(r);
+  }
+  return made;
+}
+
+Range shard(std::size_t count, int parts, int index, std::size_t granule) {
+  const std::size_t granules = count / granule + (count % granule != 0 ? 1 : 0);
+  const auto n = static_cast<std::size_t>(parts);
+  const std::size_t each = granules / n;
+  const std::size_t larger = granules % n;
+  const auto boundary = [&](std::size_t i) {
+    const std::size_t whole = each * i + std::min(i, larger);
+    return whole == granules ? count : whole * granule;
+  };
+  const auto i = static_cast<std::size_t>(index);
+  return {boundary(i), boundary(i + 1)};
+}
+
+int tree_split(int n) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
+}
+
+}  // namespace tutti::topology
