@@ -20,6 +20,10 @@ class NamedThread {
   void join() {
     if (thread_.joinable()) thread_.join();
   }
+  /// In a forked child, where the thread does not exist: forgets it without joining.
+  void abandon() {
+    if (thread_.joinable()) thread_.detach();
+  }
   std::thread::id id() const { return thread_.get_id(); }
 
  private:

@@ -1,0 +1,20 @@
+#include "observe/flight_recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tutti::observe {
+
+std::string FlightRecorder::dump() const {
+  const auto now = base::Clock::now();
+  std::string text;
+  for (std::size_t i = next_ - std::min(next_, capacity); i < next_; ++i) {
+    const Event& event = events_[i % capacity];
+    const std::chrono::duration<double, std::milli> age = now - event.when;
+    text += fmt::format("  {:.3f} ms ago: {} {} {}\n", age.count(), event.event, event.a, event.b);
+  }
+  return text;
+}
+
+}  // namespace tutti::observe
