@@ -120,4 +120,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
+std::shared_ptr<Mapping> map_file(const Fd& file, std::size_t bytes) {
+  return std::make_shared<Mapping>(file, bytes);
+}
+
 }  // namespace tutti::base

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -40,5 +42,11 @@ class Mapping {
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// How a memory file becomes memory of this process; tests whose ranks are threads share mappings.
+using Mapper = std::function<std::shared_ptr<Mapping>(const Fd& file, std::size_t bytes)>;
+
+/// A mapping of one's own. Throws `internal`.
+std::shared_ptr<Mapping> map_file(const Fd& file, std::size_t bytes);
 
 }  // namespace tutti::base
