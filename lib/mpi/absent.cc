@@ -1,0 +1,84 @@
+// lib/mpi in a build without MPI: nothing can be created, so nothing else is ever called.
+#include "base/failure.h"
+#include "mpi/communicator.h"
+#include "mpi/library.h"
+#include "tutti/error.h"
+
+namespace tutti::mpi {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorCode::unsupported,
+              "this tutti was built without MPI (meson option mpi); dist_sync_mpi needs it");
+}
+
+}  // namespace
+
+struct Communicator::Handle {};
+struct Requests::State {};
+
+void start(const StartSettings&) {
+  refuse();
+}
+void check_world_size() {}
+void check_thread_level(int, bool) {}
+void abandon() {}
+StopHook::StopHook(std::function<void()>) {}
+StopHook::~StopHook() = default;
+std::string compiled_library() {
+  return "none";
+}
+std::string loaded_library() {
+  return "none";
+}
+std::string thread_level() {
+  return "none";
+}
+
+Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+Communicator Communicator::world(std::chrono::milliseconds) {
+  refuse();
+}
+Communicator::~Communicator() = default;
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+int Communicator::rank() const {
+  return 0;
+}
+int Communicator::size() const {
+  return 1;
+}
+int Communicator::creation_number() const {
+  return 0;
+}
+std::vector<std::string> Communicator::all_gather(const std::string&, std::chrono::milliseconds,
+                                                  const std::string&) const {
+  refuse();
+}
+void Communicator::abandon() {}
+
+Requests::Requests(const Communicator&) {
+  refuse();
+}
+Requests::~Requests() = default;
+Requests::Requests(Requests&&) noexcept = default;
+Requests::Id Requests::send(int, int, std::span<const std::byte>) {
+  refuse();
+}
+Requests::Id Requests::receive(int, int, std::span<std::byte>) {
+  refuse();
+}
+bool Requests::progress() {
+  return false;
+}
+bool Requests::done(Id) {
+  return true;
+}
+bool Requests::empty() const {
+  return true;
+}
+std::string Requests::describe() const {
+  return "no transfer";
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,23 @@
+#pragma once
+#include <mpi.h>
+
+#include <string>
+
+#include "tutti/error.h"
+
+namespace tutti::mpi {
+
+/// Every MPI call of tutti goes through here: `checked(MPI_Isend(...), "MPI_Isend to rank 3")`.
+/// Throws `internal` naming the call, this rank and what MPI says.
+inline void checked(int result, const std::string& call) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  throw Error(ErrorCode::internal,
+              call + " failed at rank " + std::to_string(rank) + ": " + std::string(text));
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,125 @@
+#include "mpi/communicator.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/doorbell.h"
+#include "base/failure.h"
+#include "mpi/checked.h"
+#include "mpi/handle.h"
+#include "tutti/error.h"
+
+namespace tutti::mpi {
+namespace {
+
+/// Looks at a request until it is done: often at first, then ever less, at most 2 ms apart, so that
+/// ranks that wait long for a late one leave it the processor.
+void wait_for(MPI_Request& request, const char* call, std::chrono::milliseconds limit,
+              const std::string& waiting_for) {
+  base::Doorbell never;
+  const auto start = base::Clock::now();
+  for (;;) {
+    int done = 0;
+    checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+    if (done != 0) return;
+    const auto now = base::Clock::now();
+    const auto waited = now - start;
+    if (waited > limit) {
+      throw Error(ErrorCode::timeout,
+                  fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
+                              limit.count(), waiting_for));
+    }
+    if (waited < std::chrono::microseconds(100)) {
+      std::this_thread::yield();
+    } else {
+      never.wait(never.ticket(),
+                 now + std::min<base::Clock::duration>(waited / 8, std::chrono::milliseconds(2)));
+    }
+  }
+}
+
+/// MPI takes counts as int; this is the one place where create-time sizes are narrowed.
+int narrow(std::size_t bytes) {
+  base::check(bytes <= INT32_MAX, "what ranks tell each other at create fits 2 GiB");
+  return static_cast<int>(bytes);
+}
+
+/// MPI is one per process, and so is the count of the communicators made on it.
+int next_creation_number() {
+  static std::atomic<int> count{0};
+  return count.fetch_add(1);
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+
+Communicator Communicator::world(std::chrono::milliseconds limit) {
+  auto handle = std::make_unique<Handle>();
+  handle->creation_number = next_creation_number();
+  MPI_Request request = MPI_REQUEST_NULL;
+  checked(MPI_Comm_idup(MPI_COMM_WORLD, &handle->comm, &request), "MPI_Comm_idup");
+  wait_for(request, "MPI_Comm_idup", limit, "every rank to create its store");
+  checked(MPI_Comm_set_errhandler(handle->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  checked(MPI_Comm_rank(handle->comm, &handle->rank), "MPI_Comm_rank");
+  checked(MPI_Comm_size(handle->comm, &handle->size), "MPI_Comm_size");
+  return Communicator(std::move(handle));
+}
+
+Communicator::~Communicator() {
+  if (!handle_ || handle_->abandoned || handle_->comm == MPI_COMM_NULL) return;
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  if (finalised == 0) MPI_Comm_free(&handle_->comm);
+}
+
+int Communicator::rank() const {
+  return handle_->rank;
+}
+int Communicator::size() const {
+  return handle_->size;
+}
+int Communicator::creation_number() const {
+  return handle_->creation_number;
+}
+void Communicator::abandon() {
+  handle_->abandoned = true;
+}
+
+std::vector<std::string> Communicator::all_gather(const std::string& mine,
+                                                  std::chrono::milliseconds limit,
+                                                  const std::string& waiting_for) const {
+  const auto ranks = static_cast<std::size_t>(handle_->size);
+  const int length = narrow(mine.size());
+  std::vector<int> lengths(ranks);
+  MPI_Request request = MPI_REQUEST_NULL;
+  checked(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, handle_->comm, &request),
+          "MPI_Iallgather");
+  wait_for(request, "MPI_Iallgather", limit, waiting_for);
+  std::vector<int> offsets(ranks);
+  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+  std::string all(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}), '\0');
+  static_cast<void>(narrow(all.size()));
+  checked(MPI_Iallgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
+                          MPI_CHAR, handle_->comm, &request),
+          "MPI_Iallgatherv");
+  wait_for(request, "MPI_Iallgatherv", limit, waiting_for);
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    texts.push_back(all.substr(static_cast<std::size_t>(offsets[rank]),
+                               static_cast<std::size_t>(lengths[rank])));
+  }
+  return texts;
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,73 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::mpi {
+
+/// A communicator of tutti's own over all processes. Movable; freed when destroyed, unless
+/// abandoned or MPI has been finalised before.
+class Communicator {
+ public:
+  /// A copy of MPI_COMM_WORLD. Collective, blocking; throws `timeout` after `limit`.
+  static Communicator world(std::chrono::milliseconds limit);
+  ~Communicator();
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+
+  int rank() const;
+  int size() const;
+  /// How many communicators this process made before this one: equal on all ranks only when all
+  /// made theirs in the same order.
+  int creation_number() const;
+
+  /// Everyone's text, by rank. Collective, blocking: sleeps between looks. Throws `timeout` with
+  /// "waiting for <waiting_for>" after `limit`.
+  std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
+                                      const std::string& waiting_for) const;
+
+  /// A peer is lost: freeing would wait for it, so never free it.
+  void abandon();
+
+  struct Handle;
+  const Handle& handle() const { return *handle_; }
+
+ private:
+  explicit Communicator(std::unique_ptr<Handle> handle);
+  std::unique_ptr<Handle> handle_;
+};
+
+/// A set of transfers under way on one communicator, looked at together. One thread owns it.
+///
+/// Buffers must live until their transfer is done. Transfers of any size: above what MPI's int
+/// counts they travel as several messages.
+class Requests {
+ public:
+  using Id = std::size_t;
+
+  explicit Requests(const Communicator& communicator);
+  /// Cancels receives, and waits a bounded time for sends; what then remains is abandoned to MPI.
+  ~Requests();
+  Requests(Requests&&) noexcept;
+  Requests& operator=(Requests&&) = delete;
+
+  /// Do not block. Ids are reused once `done` has returned true for them.
+  Id send(int to, int tag, std::span<const std::byte> data);
+  Id receive(int from, int tag, std::span<std::byte> data);
+  /// One MPI_Testsome over everything under way. True when something finished. Does not block.
+  bool progress();
+  /// Whether a transfer has finished, as of the last `progress`; true forgets it.
+  bool done(Id id);
+  bool empty() const;
+  /// "receive of 1024 bytes from rank 2, send of 8 bytes to rank 0".
+  std::string describe() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti::mpi

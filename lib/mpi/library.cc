@@ -1,0 +1,196 @@
+#include "mpi/library.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "mpi/checked.h"
+#include "tutti/error.h"
+
+namespace tutti::mpi {
+namespace {
+
+/// MPI is one per process, and so is what tutti must remember of it.
+struct Process {
+  base::Mutex mutex;
+  std::list<std::function<void()>> stops TUTTI_GUARDED_BY(mutex);
+  bool started TUTTI_GUARDED_BY(mutex) = false;
+  std::atomic<bool> abandoned{false};
+};
+
+Process& process() {
+  // Never destroyed: exit handlers look at it.
+  static auto* const only = new Process;
+  return *only;
+}
+
+bool is_finalised() {
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  return finalised != 0;
+}
+
+void leave(int status, void* unused) {
+  static_cast<void>(unused);
+  bool store_left_open = false;
+  {
+    const base::Lock lock(process().mutex);
+    store_left_open = !process().stops.empty();
+  }
+  if (process().abandoned || store_left_open) {
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  if (!is_finalised()) MPI_Finalize();
+}
+
+int run_stops(MPI_Comm comm, int key, void* value, void* extra) {
+  static_cast<void>(comm), static_cast<void>(key), static_cast<void>(value),
+      static_cast<void>(extra);
+  std::list<std::function<void()>> stops;
+  {
+    const base::Lock lock(process().mutex);
+    stops = process().stops;
+  }
+  for (const auto& stop : stops) stop();
+  return MPI_SUCCESS;
+}
+
+/// MPI_Finalize first deletes the attributes of MPI_COMM_SELF.
+void watch_finalise() {
+  int key = MPI_KEYVAL_INVALID;
+  checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, run_stops, &key, nullptr),
+          "MPI_Comm_create_keyval");
+  checked(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+}
+
+void initialise(const StartSettings& settings) {
+  if (!settings.interface.empty()) {
+    ::setenv("OMPI_MCA_btl_tcp_if_include", settings.interface.c_str(), 0);
+  }
+  int provided = 0;
+  checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  ::on_exit(leave, nullptr);
+}
+
+std::optional<int> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (*end != '\0') return std::nullopt;
+  return static_cast<int>(value);
+}
+
+constexpr const char* level_name(int level) {
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "single";
+    case MPI_THREAD_FUNNELED:
+      return "funneled";
+    case MPI_THREAD_SERIALIZED:
+      return "serialized";
+    default:
+      return "multiple";
+  }
+}
+
+int query_level() {
+  int level = MPI_THREAD_SINGLE;
+  checked(MPI_Query_thread(&level), "MPI_Query_thread");
+  return level;
+}
+
+bool is_initialised() {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  return initialised != 0;
+}
+
+}  // namespace
+
+void start(const StartSettings& settings) {
+  const base::Lock lock(process().mutex);
+  if (is_finalised()) {
+    throw Error(ErrorCode::invalid_argument,
+                "MPI has been finalised in this process; create the store before MPI_Finalize");
+  }
+  if (process().started) return;
+  if (!is_initialised()) initialise(settings);
+  watch_finalise();
+  process().started = true;
+}
+
+void check_world_size() {
+  int size = 0;
+  checked(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const auto refuse = [&](const char* variable, int said) {
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("MPI sees {} process{} but the launcher started {} ({}={}): the program "
+                    "uses another MPI than the launcher; start it with the mpirun of {}",
+                    size, size == 1 ? "" : "es", said, variable, said, compiled_library()));
+  };
+  if (const auto said = number_in("OMPI_COMM_WORLD_SIZE")) {
+    if (*said != size) refuse("OMPI_COMM_WORLD_SIZE", *said);
+    return;
+  }
+  if (size != 1) return;
+  for (const char* const variable : {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
+    const auto said = number_in(variable);
+    if (said && *said > 1) refuse(variable, *said);
+  }
+}
+
+void check_thread_level(int node_count, bool user_makes_no_mpi_calls) {
+  if (node_count == 1 || user_makes_no_mpi_calls) return;
+  const int level = query_level();
+  if (level == MPI_THREAD_MULTIPLE) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("MPI was initialised for threads at level '{}', and dist_sync_mpi on {} nodes "
+                  "needs 'multiple': call MPI_Init_thread with MPI_THREAD_MULTIPLE, or create the "
+                  "store before MPI_Init, or set TUTTI_USER_MAKES_NO_MPI_CALLS=1 if the program "
+                  "makes no MPI call while the store lives",
+                  level_name(level), node_count));
+}
+
+void abandon() {
+  process().abandoned = true;
+}
+
+StopHook::StopHook(std::function<void()> stop) {
+  const base::Lock lock(process().mutex);
+  place_ = process().stops.insert(process().stops.end(), std::move(stop));
+}
+
+StopHook::~StopHook() {
+  const base::Lock lock(process().mutex);
+  process().stops.erase(place_);
+}
+
+std::string compiled_library() {
+  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                     OMPI_RELEASE_VERSION);
+}
+
+std::string loaded_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  checked(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  return text;
+}
+
+std::string thread_level() {
+  return is_initialised() ? level_name(query_level()) : "none";
+}
+
+}  // namespace tutti::mpi

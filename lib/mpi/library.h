@@ -1,0 +1,49 @@
+#pragma once
+#include <functional>
+#include <list>
+#include <string>
+
+namespace tutti::mpi {
+
+struct StartSettings {
+  /// Network for MPI's own traffic, when this call initialises MPI; empty: MPI's choice. What
+  /// mpirun and its daemons use is set by the launcher.
+  std::string interface;
+};
+
+/// Initialises MPI with MPI_THREAD_MULTIPLE if nobody has; then tutti finalises it when the process
+/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI.
+void start(const StartSettings& settings);
+
+/// Throws `mismatch` when MPI's world is smaller than the launcher that started this process says
+/// (another MPI's mpirun, a program linked with another MPI): no silent worlds of one.
+void check_world_size();
+
+/// On several nodes the communication thread calls MPI beside the program's own threads. Throws
+/// `invalid_argument` when MPI was initialised for fewer, unless the program makes no MPI call.
+void check_thread_level(int node_count, bool user_makes_no_mpi_calls);
+
+/// A peer is lost: finalising would wait for it for ever. From now on the process leaves, at its
+/// exit, by flushing its streams and `_exit` with its own status.
+void abandon();
+
+/// While it lives, `stop` is called when the program finalises MPI. A hook alive at process exit
+/// belongs to a store that was never closed, and then MPI is not finalised either.
+class StopHook {
+ public:
+  explicit StopHook(std::function<void()> stop);
+  ~StopHook();
+  StopHook(const StopHook&) = delete;
+  StopHook& operator=(const StopHook&) = delete;
+
+ private:
+  std::list<std::function<void()>>::iterator place_;
+};
+
+/// "Open MPI 4.1.4" as compiled against, and what the loaded library says of itself. Need no start.
+std::string compiled_library();
+std::string loaded_library();
+/// "multiple", "serialized", "funneled", "single"; "none" before MPI is initialised.
+std::string thread_level();
+
+}  // namespace tutti::mpi

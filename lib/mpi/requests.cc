@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/failure.h"
+#include "mpi/checked.h"
+#include "mpi/handle.h"
+
+namespace tutti::mpi {
+namespace {
+
+/// The largest single message; below what an int counts, and a whole number of pages.
+constexpr std::size_t largest_message = std::size_t{1} << 30;
+
+/// How long a destructor lets sends finish. A live peer takes microseconds.
+constexpr auto send_patience = std::chrono::milliseconds(500);
+
+}  // namespace
+
+struct Requests::State {
+  struct Transfer {
+    bool sends = false;
+    int peer = 0;
+    std::size_t bytes = 0;
+    std::size_t open_messages = 0;
+    bool used = false;
+  };
+
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::vector<Transfer> transfers;
+  std::vector<Id> free_ids;
+  // One entry a message: MPI's request and the transfer it belongs to.
+  std::vector<MPI_Request> messages;
+  std::vector<Id> owners;
+  std::vector<int> finished;
+
+  Id add(bool sends, int peer, std::size_t bytes) {
+    if (free_ids.empty()) {
+      free_ids.push_back(transfers.size());
+      transfers.emplace_back();
+    }
+    const Id id = free_ids.back();
+    free_ids.pop_back();
+    transfers[id] = {sends, peer, bytes, 0, true};
+    return id;
+  }
+
+  MPI_Request& add_message(Id id) {
+    ++transfers[id].open_messages;
+    owners.push_back(id);
+    return messages.emplace_back(MPI_REQUEST_NULL);
+  }
+
+  /// Calls `post(offset, count, request)` for each message of a transfer; an empty one has one.
+  template <typename Post>
+  void split(Id id, std::size_t bytes, const Post& post) {
+    std::size_t offset = 0;
+    do {
+      const std::size_t count = std::min(bytes - offset, largest_message);
+      post(offset, static_cast<int>(count), add_message(id));
+      offset += count;
+    } while (offset < bytes);
+  }
+
+  void forget_finished() {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      if (messages[i] == MPI_REQUEST_NULL) continue;
+      messages[kept] = messages[i];
+      owners[kept++] = owners[i];
+    }
+    messages.resize(kept);
+    owners.resize(kept);
+  }
+};
+
+Requests::Requests(const Communicator& communicator) : state_(std::make_unique<State>()) {
+  state_->comm = communicator.handle().comm;
+}
+
+Requests::Requests(Requests&&) noexcept = default;
+
+Requests::~Requests() {
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  if (!state_ || finalised != 0) return;
+  for (std::size_t i = 0; i < state_->messages.size(); ++i) {
+    if (!state_->transfers[state_->owners[i]].sends) MPI_Cancel(&state_->messages[i]);
+  }
+  const auto deadline = base::Clock::now() + send_patience;
+  int all = 0;
+  while (all == 0 && base::Clock::now() < deadline) {
+    const int count = static_cast<int>(state_->messages.size());
+    if (MPI_Testall(count, state_->messages.data(), &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+      return;
+  }
+}
+
+Requests::Id Requests::send(int to, int tag, std::span<const std::byte> data) {
+  const Id id = state_->add(true, to, data.size());
+  state_->split(id, data.size(), [&](std::size_t offset, int count, MPI_Request& request) {
+    checked(MPI_Isend(data.data() + offset, count, MPI_BYTE, to, tag, state_->comm, &request),
+            fmt::format("MPI_Isend of {} bytes to rank {}", data.size(), to));
+  });
+  return id;
+}
+
+Requests::Id Requests::receive(int from, int tag, std::span<std::byte> data) {
+  const Id id = state_->add(false, from, data.size());
+  state_->split(id, data.size(), [&](std::size_t offset, int count, MPI_Request& request) {
+    checked(MPI_Irecv(data.data() + offset, count, MPI_BYTE, from, tag, state_->comm, &request),
+            fmt::format("MPI_Irecv of {} bytes from rank {}", data.size(), from));
+  });
+  return id;
+}
+
+bool Requests::progress() {
+  if (state_->messages.empty()) return false;
+  const int count = static_cast<int>(state_->messages.size());
+  state_->finished.resize(state_->messages.size());
+  int finished = 0;
+  checked(MPI_Testsome(count, state_->messages.data(), &finished, state_->finished.data(),
+                       MPI_STATUSES_IGNORE),
+          "MPI_Testsome");
+  if (finished == MPI_UNDEFINED || finished == 0) return false;
+  for (int i = 0; i < finished; ++i) {
+    const auto message = static_cast<std::size_t>(state_->finished[static_cast<std::size_t>(i)]);
+    --state_->transfers[state_->owners[message]].open_messages;
+  }
+  state_->forget_finished();
+  return true;
+}
+
+bool Requests::done(Id id) {
+  State::Transfer& transfer = state_->transfers[id];
+  base::check(transfer.used, "a transfer is asked for until it is done");
+  if (transfer.open_messages > 0) return false;
+  transfer.used = false;
+  state_->free_ids.push_back(id);
+  return true;
+}
+
+bool Requests::empty() const {
+  return state_->messages.empty();
+}
+
+std::string Requests::describe() const {
+  std::string text;
+  for (const State::Transfer& transfer : state_->transfers) {
+    if (!transfer.used || transfer.open_messages == 0) continue;
+    text += fmt::format("{}{} of {} bytes {} rank {}", text.empty() ? "" : ", ",
+                        transfer.sends ? "send" : "receive", transfer.bytes,
+                        transfer.sends ? "to" : "from", transfer.peer);
+  }
+  return text.empty() ? "no transfer" : text;
+}
+
+}  // namespace tutti::mpi
