@@ -38,6 +38,9 @@ struct Counters {
 };
 
 class Backend;
+class KeyKind;
+struct Request;
+struct Setting;
 
 /// The store: named tensors exchanged between devices, processes and machines.
 ///
@@ -111,7 +114,11 @@ class TUTTI_EXPORT KVStore {
   Counters counters() const;
 
  private:
+  Pending submit(Request&& request);
+  void configure(const Setting& setting);
+
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<KeyKind> key_kind_;
 };
 
 }  // namespace tutti

@@ -11,8 +11,11 @@ namespace tutti {
 /// How a store behaves. Fields that change behaviour come first, fields that change speed after.
 /// Those marked [agreed] must be equal on all ranks: `create` compares them and throws `mismatch`.
 struct TUTTI_EXPORT Options {
-  /// Reads the environment once: each field's variable stands beside it. An unknown `TUTTI_*`
-  /// variable or an unusable value throws `invalid_argument` and suggests the right name.
+  /// Reads the environment once: each field's variable stands beside it. Flags are 0, 1, true or
+  /// false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T for
+  /// powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws `invalid_argument`
+  /// and suggests the right name. TUTTI_MODE and TUTTI_AUTOLOAD, which the launcher sets, are no
+  /// options.
   static Options from_env();
 
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one

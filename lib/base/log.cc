@@ -26,10 +26,15 @@ spdlog::logger& log() {
   return *logger;
 }
 
-bool set_log_level(std::string_view level) {
+std::span<const std::string_view> log_levels() {
   static constexpr std::string_view known[] = {"off",  "critical", "error", "warning",
                                                "info", "debug",    "trace"};
-  if (std::find(std::begin(known), std::end(known), level) == std::end(known)) return false;
+  return known;
+}
+
+bool set_log_level(std::string_view level) {
+  const auto known = log_levels();
+  if (std::find(known.begin(), known.end(), level) == known.end()) return false;
   log().set_level(spdlog::level::from_str(std::string(level)));
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <spdlog/logger.h>
 
+#include <span>
 #include <string_view>
 
 namespace tutti::base {
@@ -9,7 +10,9 @@ namespace tutti::base {
 /// Thread-safe.
 spdlog::logger& log();
 
-/// "off", "critical", "error", "warning", "info", "debug", "trace". False: no such level.
+/// "off", "critical", "error", "warning", "info", "debug", "trace".
+std::span<const std::string_view> log_levels();
+/// False: no such level.
 bool set_log_level(std::string_view level);
 
 /// Puts "[rank N]" in front of every line from now on.

@@ -1,0 +1,154 @@
+#include "kvstore/checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace tutti {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ErrorCode::invalid_argument, text);
+}
+
+std::string call(const Request& request, const Key& key) {
+  return fmt::format("{} of key {}", name(request.method), key.describe());
+}
+
+std::string describe(const Tensor& tensor) {
+  return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
+}
+
+bool alike(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape();
+}
+
+bool takes_ins(Method method) {
+  return method == Method::init || method == Method::push || method == Method::pushpull;
+}
+
+bool takes_outs(Method method) {
+  return method != Method::init && method != Method::push;
+}
+
+void check_length(const Request& request, std::string_view what, std::size_t length) {
+  if (length == request.keys.size()) return;
+  refuse(fmt::format(
+      "{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
+      "a key",
+      name(request.method), request.keys.size(), request.keys.front().describe(), length, what));
+}
+
+/// `role` is "input" or "output".
+void check_values(const Request& request, const Key& key, std::string_view role,
+                  const Values& values) {
+  if (values.empty()) {
+    refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device", call(request, key),
+                       role == "input" ? "an input" : "an output"));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].device().kind == Device::Kind::gpu) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{}: {} {} is on {}, but this build of tutti has no CUDA; copy it to "
+                              "the CPU first",
+                              call(request, key), role, i, name(values[i].device())));
+    }
+    if (!alike(values[i], values[0])) {
+      refuse(
+          fmt::format("{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
+                      "same dtype and shape",
+                      call(request, key), role, i, describe(values[i]), role, describe(values[0])));
+    }
+  }
+}
+
+void check_tensors(const Request& request, std::size_t i) {
+  const Key& key = request.keys[i];
+  if (takes_ins(request.method)) check_values(request, key, "input", request.ins[i]);
+  if (takes_outs(request.method)) check_values(request, key, "output", request.outs[i]);
+  if (request.method == Method::pushpull && !alike(request.ins[i][0], request.outs[i][0])) {
+    refuse(
+        fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
+                    "and shape",
+                    call(request, key), describe(request.ins[i][0]), describe(request.outs[i][0])));
+  }
+}
+
+void check_lists(const Request& request) {
+  if (request.keys.empty()) {
+    refuse(
+        fmt::format("{} with an empty list of keys; pass one key at least", name(request.method)));
+  }
+  if (takes_ins(request.method)) check_length(request, "inputs", request.ins.size());
+  if (takes_outs(request.method)) check_length(request, "outputs", request.outs.size());
+  if (request.method == Method::row_sparse_pull) {
+    check_length(request, "row ids", request.row_ids.size());
+  }
+}
+
+void check_root(const Request& request, const Traits& traits) {
+  if (request.method != Method::broadcast) return;
+  if (request.root >= 0 && request.root < traits.size) return;
+  refuse(fmt::format("{} from root rank {}, but the ranks of this '{}' store are 0 to {}",
+                     call(request, request.keys.front()), request.root, traits.type,
+                     traits.size - 1));
+}
+
+void check_repeated(const Request& request, const Traits& traits) {
+  if (traits.sums_repeated_keys || request.keys.size() < 2) return;
+  std::vector<std::reference_wrapper<const Key>> sorted(request.keys.begin(), request.keys.end());
+  std::sort(sorted.begin(), sorted.end(), std::less<const Key&>());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(), std::equal_to<const Key&>());
+  if (twice == sorted.end()) return;
+  throw Error(ErrorCode::duplicate_key,
+              fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
+                          "give each a key of its own",
+                          call(request, *twice)));
+}
+
+std::string_view kind_of(const Key& key) {
+  return key.is_integer() ? "an integer" : "a string";
+}
+
+}  // namespace
+
+std::string describe(const Request& request) {
+  const std::string first =
+      fmt::format("{} of {}", name(request.method), request.keys.front().describe());
+  const std::size_t more = request.keys.size() - 1;
+  if (more == 0) return first;
+  return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
+}
+
+void check(const Request& request, const Traits& traits) {
+  check_lists(request);
+  check_root(request, traits);
+  for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i);
+  check_repeated(request, traits);
+}
+
+WireFormat wire_format(const std::string& kind, const std::string& type) {
+  if (kind == "none") return WireFormat::none;
+  if (kind == "fp16") return WireFormat::fp16;
+  if (kind == "bf16") return WireFormat::bf16;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("gradient compression '{}' is not supported by store type '{}', which "
+                          "knows 'none', 'fp16' and 'bf16'",
+                          kind, type));
+}
+
+void KeyKind::admit(const std::vector<Key>& keys) {
+  const base::Lock lock(mutex_);
+  const Key& reference = first_ ? *first_ : keys.front();
+  for (const Key& key : keys) {
+    if (key.is_integer() == reference.is_integer()) continue;
+    refuse(
+        fmt::format("key {} is {}, but key {}, which came before, is {}; the keys of one store "
+                    "are all integers or all strings",
+                    key.describe(), kind_of(key), reference.describe(), kind_of(reference)));
+  }
+  if (!first_) first_ = reference;
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+
+#include "base/mutex.h"
+#include "kvstore/backend.h"
+
+namespace tutti {
+
+/// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
+/// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
+/// values and what to do.
+void check(const Request& request, const Traits& traits);
+
+/// `set_gradient_compression`'s argument for stores that send f32 tensors as they are or as 16
+/// bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
+WireFormat wire_format(const std::string& kind, const std::string& type);
+
+/// Remembers whether a store's keys are integers or strings: the first call decides. Thread-safe.
+class KeyKind {
+ public:
+  /// Throws `invalid_argument` when the keys are not all of the store's kind.
+  void admit(const std::vector<Key>& keys) TUTTI_EXCLUDES(mutex_);
+
+ private:
+  base::Mutex mutex_;
+  std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti

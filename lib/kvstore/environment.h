@@ -1,0 +1,38 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/options.h"
+
+namespace tutti {
+
+/// Name and value of each environment variable of a process.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+Environment process_environment();
+
+/// Options::from_env on a given environment.
+Options options_from(const Environment& environment);
+
+/// One variable that sets a field of Options.
+struct OptionVariable {
+  std::string_view name;
+  std::string_view accepts;  ///< for messages: "0, 1, true or false"
+  /// False: the value is not usable.
+  bool (*set)(Options&, std::string_view value);
+  /// The field's value as the variable would say it.
+  std::string (*show)(const Options&);
+};
+std::span<const OptionVariable> option_variables();
+
+/// How the job was started, from TUTTI_MODE, which the launcher sets. Throws `invalid_argument`
+/// for a value that is no mode.
+enum class LaunchMode : std::uint8_t { none, ps, mpi };
+LaunchMode launch_mode(const Environment& environment);
+
+}  // namespace tutti

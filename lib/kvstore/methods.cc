@@ -1,0 +1,50 @@
+#include "kvstore/methods.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace tutti {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::string_view instead;
+};
+
+/// In the order of Method. `instead` holds for every type that lacks the method.
+constexpr std::array<Entry, method_count> methods{{
+    {"init", "call broadcast(key, values, root_rank): every rank gets the root's value"},
+    {"push",
+     "call pushpull(key, ins, outs): it sums over devices and ranks and gives the sum back"},
+    {"pull",
+     "call pushpull(key, ins, outs) for a sum, or broadcast(key, values, root_rank) for the "
+     "root's value"},
+    {"pushpull", "call push, then pull"},
+    {"broadcast", "call init, then pull"},
+    {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
+    {"set_optimizer", "update the weights in the program, after pushpull"},
+    {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},
+    {"load_optimizer_states",
+     "the optimizer runs in the program: load its state there, or broadcast it from rank 0"},
+    {"set_gradient_compression", "convert to a 16-bit dtype in the program"},
+}};
+
+const Entry& entry(Method method) {
+  return methods.at(static_cast<std::size_t>(method));
+}
+
+}  // namespace
+
+std::string_view name(Method method) {
+  return entry(method).name;
+}
+
+void require(const Traits& traits, Method method) {
+  if (traits.methods.contains(method)) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} is not supported by store type '{}'; instead, {}", name(method),
+                          traits.type, entry(method).instead));
+}
+
+}  // namespace tutti

@@ -1,0 +1,196 @@
+#include "tutti/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/log.h"
+#include "base/names.h"
+#include "kvstore/environment.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+template <typename Number>
+bool parse(std::string_view text, Number& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+bool parse_flag(std::string_view text, bool& flag) {
+  flag = text == "1" || text == "true";
+  return flag || text == "0" || text == "false";
+}
+
+bool parse_seconds(std::string_view text, milliseconds& time) {
+  // A century is more than any job waits, and keeps sums of times far from overflow.
+  constexpr double most = 100.0 * 365 * 24 * 3600;
+  double seconds = 0;
+  if (!parse(text, seconds) || !(seconds >= 0.001 && seconds <= most)) return false;
+  time = milliseconds(std::llround(seconds * 1000));
+  return true;
+}
+
+bool parse_bytes(std::string_view text, std::size_t& bytes) {
+  constexpr std::string_view suffixes = "KMGT";
+  const std::size_t power = text.empty() ? std::string_view::npos : suffixes.find(text.back());
+  unsigned shift = 0;
+  if (power != std::string_view::npos) {
+    shift = 10 * static_cast<unsigned>(power + 1);
+    text.remove_suffix(1);
+  }
+  std::uint64_t number = 0;
+  if (!parse(text, number)) return false;
+  if (number > std::numeric_limits<std::size_t>::max() >> shift) return false;
+  bytes = number << shift;
+  return true;
+}
+
+std::string show_bytes(std::size_t bytes) {
+  constexpr std::string_view suffixes = "KMGT";
+  std::size_t power = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && power < suffixes.size()) {
+    bytes /= 1024;
+    ++power;
+  }
+  return power == 0 ? std::to_string(bytes) : std::to_string(bytes) + suffixes[power - 1];
+}
+
+// One function a kind of field, chosen by the member's type.
+template <bool Options::*Field>
+constexpr OptionVariable variable(std::string_view name) {
+  return {name, "0, 1, true or false",
+          [](Options& o, std::string_view text) { return parse_flag(text, o.*Field); },
+          [](const Options& o) { return std::string(o.*Field ? "1" : "0"); }};
+}
+
+template <milliseconds Options::*Field>
+constexpr OptionVariable variable(std::string_view name) {
+  return {name, "seconds as a decimal number from 0.001 to a century, such as 30 or 0.5",
+          [](Options& o, std::string_view text) { return parse_seconds(text, o.*Field); },
+          [](const Options& o) {
+            return fmt::format("{}", static_cast<double>((o.*Field).count()) / 1000);
+          }};
+}
+
+template <std::size_t Options::*Field>
+constexpr OptionVariable variable(std::string_view name) {
+  return {name, "a number of bytes, such as 65536, 64K or 2M (K is 1024)",
+          [](Options& o, std::string_view text) { return parse_bytes(text, o.*Field); },
+          [](const Options& o) { return show_bytes(o.*Field); }};
+}
+
+bool set_log_level(Options& options, std::string_view text) {
+  const auto levels = base::log_levels();
+  options.log_level = text;
+  return std::find(levels.begin(), levels.end(), text) != levels.end();
+}
+
+constexpr auto variables = std::to_array<OptionVariable>({
+    {"DMLC_INTERFACE", "the name of a network interface, such as eth0",
+     [](Options& o, std::string_view text) {
+       o.interface = text;
+       return true;
+     },
+     [](const Options& o) { return o.interface; }},
+    variable<&Options::user_makes_no_mpi_calls>("TUTTI_USER_MAKES_NO_MPI_CALLS"),
+    variable<&Options::reproducible>("TUTTI_REPRODUCIBLE"),
+    variable<&Options::stall_report_after>("TUTTI_STALL_SECONDS"),
+    variable<&Options::key_timeout>("TUTTI_TIMEOUT_SECONDS"),
+    variable<&Options::heartbeat_timeout>("TUTTI_HEARTBEAT_SECONDS"),
+    variable<&Options::create_timeout>("TUTTI_CREATE_SECONDS"),
+    {"TUTTI_LOG", "off, critical, error, warning, info, debug or trace", set_log_level,
+     [](const Options& o) { return o.log_level; }},
+    variable<&Options::replay>("TUTTI_REPLAY"),
+    variable<&Options::fusion_bytes>("TUTTI_FUSION_BYTES"),
+    variable<&Options::part_bytes>("TUTTI_PART_BYTES"),
+    variable<&Options::slice_bytes>("TUTTI_SLICE_BYTES"),
+});
+
+constexpr std::string_view prefix = "TUTTI_";
+constexpr std::string_view mode_variable = "TUTTI_MODE";
+
+/// What else may be set: the launcher's mode, and what the Python package loads by itself.
+constexpr std::string_view other_names[] = {mode_variable, "TUTTI_AUTOLOAD"};
+
+std::vector<std::string_view> known_names() {
+  std::vector<std::string_view> names(std::begin(other_names), std::end(other_names));
+  for (const OptionVariable& variable : variables) {
+    if (variable.name.starts_with(prefix)) names.push_back(variable.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  const std::vector<std::string_view> known = known_names();
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("environment variable {} is not known{} (known: {})", name,
+                          base::suggestion(name, known), fmt::join(known, ", ")));
+}
+
+[[noreturn]] void refuse_value(std::string_view name, std::string_view value,
+                               std::string_view accepts) {
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("environment variable {}='{}' is not usable; it takes {}", name, value, accepts));
+}
+
+}  // namespace
+
+std::span<const OptionVariable> option_variables() {
+  return variables;
+}
+
+Environment process_environment() {
+  Environment result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return result;
+}
+
+Options options_from(const Environment& environment) {
+  Options options;
+  const std::vector<std::string_view> known = known_names();
+  for (const auto& [name, value] : environment) {
+    const auto* const variable =
+        std::find_if(variables.begin(), variables.end(),
+                     [&name = name](const OptionVariable& v) { return v.name == name; });
+    if (variable != variables.end()) {
+      if (!variable->set(options, value)) refuse_value(name, value, variable->accepts);
+    } else if (name.starts_with(prefix) && !std::binary_search(known.begin(), known.end(), name)) {
+      refuse_name(name);
+    }
+  }
+  return options;
+}
+
+Options Options::from_env() {
+  return options_from(process_environment());
+}
+
+LaunchMode launch_mode(const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (name != mode_variable) continue;
+    if (value == "mpi") return LaunchMode::mpi;
+    if (value == "ps") return LaunchMode::ps;
+    refuse_value(name, value, "ps or mpi (the launcher sets it)");
+  }
+  return LaunchMode::none;
+}
+
+}  // namespace tutti

@@ -1,0 +1,74 @@
+#include "kvstore/overlap.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+struct Range {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::size_t key;
+  std::uintptr_t furthest_end;  ///< of all ranges up to this one in the sorted order
+};
+
+Range range_of(const Tensor& tensor, std::size_t key) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
+  return {begin, begin + tensor.bytes(), key, 0};
+}
+
+std::vector<Range> sorted_ranges(const std::vector<Values>& outs) {
+  std::vector<Range> ranges;
+  for (std::size_t key = 0; key < outs.size(); ++key) {
+    for (const Tensor& out : outs[key]) {
+      if (out.bytes() > 0) ranges.push_back(range_of(out, key));
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::uintptr_t furthest = 0;
+  for (Range& range : ranges) range.furthest_end = furthest = std::max(furthest, range.end);
+  return ranges;
+}
+
+/// Walks down from the last output that begins before `in` ends; `furthest_end` says when no
+/// earlier one can reach it.
+bool in_the_way(const Range& in, const std::vector<Range>& outs) {
+  auto it = std::partition_point(outs.begin(), outs.end(),
+                                 [&](const Range& out) { return out.begin < in.end; });
+  while (it != outs.begin() && (--it)->furthest_end > in.begin) {
+    const bool in_place = it->key == in.key && it->begin == in.begin;
+    if (it->end > in.begin && !in_place) return true;
+  }
+  return false;
+}
+
+Tensor copy_of(const Tensor& tensor) {
+  // Default-initialised: every byte is written below.
+  std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
+  std::memcpy(memory.get(), tensor.data(), tensor.bytes());
+  return {std::shared_ptr<void>(memory, memory.get()), tensor.shape(), tensor.dtype(),
+          tensor.device()};
+}
+
+}  // namespace
+
+void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs) {
+  const std::vector<Range> ranges = sorted_ranges(outs);
+  for (std::size_t key = 0; key < ins.size(); ++key) {
+    const auto must_move = [&](const Tensor& in) {
+      return in.bytes() > 0 && in_the_way(range_of(in, key), ranges);
+    };
+    if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;
+    std::vector<Tensor> tensors;
+    for (const Tensor& in : ins[key]) tensors.push_back(must_move(in) ? copy_of(in) : in);
+    ins[key] = Values(std::move(tensors));
+  }
+}
+
+}  // namespace tutti

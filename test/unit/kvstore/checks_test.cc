@@ -1,0 +1,213 @@
+// What every store type refuses at the call, seen through KVStore with a backend that records.
+#include "kvstore/checks.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "errors.h"
+#include "tutti/kvstore.h"
+
+using namespace tutti;
+
+namespace {
+
+/// Rank 1 of 3.
+class Recorder : public Backend {
+ public:
+  explicit Recorder(bool sums_repeated_keys)
+      : Backend({.type = "recorder",
+                 .rank = 1,
+                 .size = 3,
+                 .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
+                             Method::broadcast, Method::row_sparse_pull},
+                 .sums_repeated_keys = sums_repeated_keys}) {}
+  Pending submit(Request&& request) override {
+    last = std::move(request);
+    return {};
+  }
+  void configure(const Setting&) override {}
+  void barrier() override {}
+  int join() override { return 2; }
+  Tensor allocate(const Shape&, DType) override { return {}; }
+  Counters counters() const override { return {}; }
+
+  Request last;
+};
+
+struct Fixture {
+  explicit Fixture(bool sums_repeated_keys = false)
+      : owned(std::make_unique<Recorder>(sums_repeated_keys)),
+        backend(*owned),
+        store(std::move(owned)) {}
+
+  std::unique_ptr<Recorder> owned;
+  Recorder& backend;
+  KVStore store;
+  std::array<float, 4> memory{};
+  Tensor pair{memory.data(), {2}, DType::f32};
+  Tensor other_pair{memory.data() + 2, {2}, DType::f32};
+  Tensor triple{memory.data(), {3}, DType::f32};
+  Tensor integers{memory.data(), {2}, DType::i32};
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "an empty list of keys is refused") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.push({}, {}); }) ==
+        "push with an empty list of keys; pass one key at least");
+}
+
+TEST_CASE_METHOD(Fixture, "lists of different lengths are refused with both lengths") {
+  CHECK(
+      text_of(ErrorCode::invalid_argument,
+              [&] {
+                store.pushpull({1, 2}, {{pair}}, {{pair}, {other_pair}});
+              }) ==
+      "pushpull of 2 keys (the first is 1) with 1 lists of inputs; pass one list of tensors a key");
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.pull({"a"}, {}); }),
+             Catch::Contains("0 lists of outputs"));
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { store.row_sparse_pull({1}, {{pair}}, {}); }),
+      Catch::Contains("0 lists of row ids"));
+}
+
+TEST_CASE_METHOD(Fixture, "a key without a tensor is refused by name") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", Values{}, pair); }) ==
+        "pushpull of key 'w' without an input tensor; pass one tensor, or one a device");
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", Values{}, 0); }),
+             Catch::Contains("broadcast of key 'w' without an output tensor"));
+}
+
+TEST_CASE_METHOD(Fixture, "the devices' tensors of one key must be alike") {
+  CHECK(text_of(ErrorCode::invalid_argument,
+                [&] {
+                  store.pushpull("w", {pair, triple}, {pair});
+                }) ==
+        "pushpull of key 'w': input 1 is f32 (3), but input 0 is f32 (2); the tensors of one key "
+        "must have the same dtype and shape");
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] {
+                       store.broadcast(7, {pair, integers}, 0);
+                     }),
+             Catch::Contains("broadcast of key 7: output 1 is i32 (2), but output 0 is f32 (2)"));
+}
+
+TEST_CASE_METHOD(Fixture, "outputs must match the inputs in dtype and shape, not in number") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", pair, triple); }) ==
+        "pushpull of key 'w': the input is f32 (2), but the output is f32 (3); both must have the "
+        "same dtype and shape");
+  store.pushpull("w", {pair, other_pair}, {pair});
+}
+
+TEST_CASE_METHOD(Fixture, "a tensor on a GPU is unsupported without CUDA") {
+  const Tensor far(memory.data(), {2}, DType::f32, {Device::Kind::gpu, 1});
+  CHECK(
+      text_of(ErrorCode::unsupported,
+              [&] {
+                store.pushpull("w", {pair, far}, {pair});
+              }) ==
+      "pushpull of key 'w': input 1 is on gpu(1), but this build of tutti has no CUDA; copy it to "
+      "the CPU first");
+}
+
+TEST_CASE_METHOD(Fixture, "a root outside the ranks is refused with the range") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", pair, 3); }) ==
+        "broadcast of key 'w' from root rank 3, but the ranks of this 'recorder' store are 0 to 2");
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", pair, -1); }),
+             Catch::Contains("root rank -1"));
+  store.broadcast("w", pair, 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a key twice in one call is refused by types that do not sum it") {
+  const std::vector<Values> values{{pair}, {other_pair}, {pair}};
+  CHECK(text_of(ErrorCode::duplicate_key,
+                [&] {
+                  store.pushpull({5, 3, 5}, values, values);
+                }) ==
+        "pushpull of key 5: the key stands twice in one call; sum its tensors in one list, or give "
+        "each a key of its own");
+  Fixture summing(true);
+  summing.store.push({5, 3, 5}, values);
+  CHECK(summing.backend.last.keys.size() == 3);
+}
+
+TEST_CASE_METHOD(Fixture, "integer and string keys do not mix in one store") {
+  store.push({3}, {{pair}});
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pull({"fc1"}, {{pair}}); }) ==
+        "key 'fc1' is a string, but key 3, which came before, is an integer; the keys of one store "
+        "are all integers or all strings");
+  store.pull({4}, {{pair}});
+}
+
+TEST_CASE_METHOD(
+    Fixture, "integer and string keys do not mix in one call, and a refused call decides nothing") {
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] {
+                       store.push({"a", 1}, {{pair}, {other_pair}});
+                     }),
+             Catch::Contains("key 1 is an integer, but key 'a'"));
+  store.push({1}, {{pair}});
+}
+
+TEST_CASE("of two threads that use different kinds of key first, exactly one is refused") {
+  for (int round = 0; round < 100; ++round) {
+    KeyKind kind;
+    std::atomic<int> refused{0};
+    const auto admit = [&](const Key& key) {
+      try {
+        kind.admit({key});
+      } catch (const Error&) {
+        ++refused;
+      }
+    };
+    std::thread other([&] { admit("a"); });
+    admit(1);
+    other.join();
+    REQUIRE(refused == 1);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a broadcast carries the value at its root alone") {
+  store.broadcast("w", {pair, other_pair}, 1);
+  REQUIRE(backend.last.ins[0].size() == 1);
+  CHECK(backend.last.ins[0][0].data() == pair.data());
+  CHECK(backend.last.outs[0].size() == 2);
+  store.broadcast("v", {pair, other_pair}, 0);
+  CHECK(backend.last.ins[0].empty());
+}
+
+TEST_CASE_METHOD(Fixture, "an input where another key's output goes arrives as a copy") {
+  memory = {1, 2, 3, 4};
+  store.pushpull({1, 2}, {{pair}, {pair}}, {{pair}, {other_pair}});
+  CHECK(backend.last.ins[0][0].data() == pair.data());
+  REQUIRE(backend.last.ins[1][0].data() != pair.data());
+  memory = {};
+  CHECK(backend.last.ins[1][0].as<float>()[1] == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "an option that means nothing to the call is dropped") {
+  store.pull({1}, {{pair}}, {.op = ReduceOp::max});
+  CHECK(backend.last.options.op == ReduceOp::sum);
+  store.push({1}, {{pair}}, {.priority = 4, .op = ReduceOp::max});
+  CHECK(backend.last.options.op == ReduceOp::max);
+  CHECK(backend.last.options.priority == 4);
+}
+
+TEST_CASE("a request names its first key and counts the others") {
+  Request request{.method = Method::pull, .keys = {"a"}};
+  CHECK(describe(request) == "pull of 'a'");
+  request.keys = {1, 2};
+  CHECK(describe(request) == "pull of 1 and 1 more key");
+  request.keys = {1, 2, 3};
+  CHECK(describe(request) == "pull of 1 and 2 more keys");
+}
+
+TEST_CASE("wire formats are none, fp16 and bf16; any other is unsupported by name") {
+  CHECK(wire_format("none", "t") == WireFormat::none);
+  CHECK(wire_format("fp16", "t") == WireFormat::fp16);
+  CHECK(wire_format("bf16", "t") == WireFormat::bf16);
+  CHECK(text_of(ErrorCode::unsupported, [] { wire_format("2bit", "dist_sync_mpi"); }) ==
+        "gradient compression '2bit' is not supported by store type 'dist_sync_mpi', which knows "
+        "'none', 'fp16' and 'bf16'");
+}

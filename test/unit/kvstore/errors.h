@@ -1,0 +1,22 @@
+#pragma once
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "tutti/error.h"
+
+namespace tutti {
+
+/// The text of the Error that `call` throws; fails the test unless it has this code.
+template <typename Call>
+std::string text_of(ErrorCode code, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(name(error.code()) == name(code));
+    return error.what();
+  }
+  FAIL("no error was thrown");
+  return {};
+}
+
+}  // namespace tutti

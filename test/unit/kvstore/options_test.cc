@@ -1,0 +1,112 @@
+#include "tutti/options.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "errors.h"
+#include "kvstore/environment.h"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+static std::string refusal(const std::string& name, const std::string& value) {
+  return text_of(ErrorCode::invalid_argument, [&] { options_from({{name, value}}); });
+}
+
+TEST_CASE("an environment without tutti's variables leaves the defaults") {
+  const Options options = options_from({{"HOME", "/root"}, {"DMLC_ROLE", "worker"}});
+  CHECK(options.interface.empty());
+  CHECK(options.reproducible);
+  CHECK_FALSE(options.replay);
+  CHECK(options.stall_report_after == 30s);
+  CHECK(options.key_timeout == 30min);
+  CHECK(options.fusion_bytes == 2u << 20);
+}
+
+TEST_CASE("each variable sets its field") {
+  const Options options = options_from({{"DMLC_INTERFACE", "eth0"},
+                                        {"TUTTI_USER_MAKES_NO_MPI_CALLS", "1"},
+                                        {"TUTTI_REPRODUCIBLE", "false"},
+                                        {"TUTTI_STALL_SECONDS", "0.25"},
+                                        {"TUTTI_TIMEOUT_SECONDS", "90"},
+                                        {"TUTTI_HEARTBEAT_SECONDS", "3"},
+                                        {"TUTTI_CREATE_SECONDS", "1e2"},
+                                        {"TUTTI_LOG", "debug"},
+                                        {"TUTTI_REPLAY", "true"},
+                                        {"TUTTI_FUSION_BYTES", "0"},
+                                        {"TUTTI_PART_BYTES", "8M"},
+                                        {"TUTTI_SLICE_BYTES", "64K"}});
+  CHECK(options.interface == "eth0");
+  CHECK(options.user_makes_no_mpi_calls);
+  CHECK_FALSE(options.reproducible);
+  CHECK(options.stall_report_after == 250ms);
+  CHECK(options.key_timeout == 90s);
+  CHECK(options.heartbeat_timeout == 3s);
+  CHECK(options.create_timeout == 100s);
+  CHECK(options.log_level == "debug");
+  CHECK(options.replay);
+  CHECK(options.fusion_bytes == 0);
+  CHECK(options.part_bytes == 8u << 20);
+  CHECK(options.slice_bytes == 64u << 10);
+}
+
+TEST_CASE("what a variable shows it also accepts") {
+  Options odd;
+  odd.stall_report_after = 1500ms;
+  odd.fusion_bytes = 12345;
+  odd.part_bytes = std::size_t{3} << 40;
+  odd.reproducible = false;
+  Environment environment;
+  for (const OptionVariable& variable : option_variables()) {
+    environment.emplace_back(variable.name, variable.show(odd));
+  }
+  const Options again = options_from(environment);
+  CHECK(again.stall_report_after == 1500ms);
+  CHECK(again.fusion_bytes == 12345);
+  CHECK(again.part_bytes == std::size_t{3} << 40);
+  CHECK_FALSE(again.reproducible);
+  CHECK(again.key_timeout == odd.key_timeout);
+}
+
+TEST_CASE("an unknown variable is refused, with the nearest known one and all of them") {
+  CHECK_THAT(refusal("TUTTI_FUSON_BYTES", "1"),
+             Catch::StartsWith("environment variable TUTTI_FUSON_BYTES is not known, did you mean "
+                               "'TUTTI_FUSION_BYTES'? (known: TUTTI_AUTOLOAD, "));
+  CHECK_THAT(refusal("TUTTI_", ""), Catch::Contains("TUTTI_ is not known"));
+}
+
+TEST_CASE("what the launcher sets is known") {
+  options_from({{"TUTTI_MODE", "mpi"}, {"TUTTI_AUTOLOAD", "mxnet"}});
+  CHECK(launch_mode({{"TUTTI_MODE", "mpi"}}) == LaunchMode::mpi);
+  CHECK(launch_mode({{"TUTTI_MODE", "ps"}}) == LaunchMode::ps);
+  CHECK(launch_mode({{"HOME", "mpi"}}) == LaunchMode::none);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       launch_mode({{"TUTTI_MODE", "MPI"}});
+                     }),
+             Catch::Contains("TUTTI_MODE='MPI' is not usable; it takes ps or mpi"));
+}
+
+TEST_CASE("an unusable value is refused with the variable, the value and what it takes") {
+  CHECK(refusal("TUTTI_REPLAY", "yes") ==
+        "environment variable TUTTI_REPLAY='yes' is not usable; it takes 0, 1, true or false");
+  CHECK_THAT(refusal("TUTTI_LOG", "loud"), Catch::Contains("it takes off, critical, error"));
+  for (const char* value : {"", "-1", "1 ", " 1", "1.5", "M", "4X", "1KK", "0x10",
+                            "18446744073709551616", "16777216T"}) {
+    CHECK_THAT(refusal("TUTTI_PART_BYTES", value),
+               Catch::Contains("TUTTI_PART_BYTES='" + std::string(value) +
+                               "' is not usable; it takes a number of bytes"));
+  }
+  for (const char* value : {"", "0", "-3", "30s", "nan", "inf", "1e300", "0.0001", "+5"}) {
+    CHECK_THAT(refusal("TUTTI_STALL_SECONDS", value),
+               Catch::Contains("TUTTI_STALL_SECONDS='" + std::string(value) +
+                               "' is not usable; it takes seconds"));
+  }
+}
+
+TEST_CASE("from_env reads the process's own environment") {
+  ::setenv("TUTTI_PART_BYTES", "1M", 1);
+  const Options options = Options::from_env();
+  ::unsetenv("TUTTI_PART_BYTES");
+  CHECK(options.part_bytes == 1u << 20);
+}
