@@ -1,0 +1,24 @@
+#include "collective/tuning.h"
+
+#include <algorithm>
+
+namespace tutti::collective {
+
+Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
+  static_cast<void>(topology);
+  Tuning tuning;
+  // Whole cache lines of the widest element, so that every slice boundary falls between elements.
+  if (slice_bytes != 0) tuning.slice_bytes = std::max<std::size_t>(slice_bytes / 64 * 64, 64);
+  return tuning;
+}
+
+shm::NodeMemory::Layout Tuning::layout(const topology::Topology& topology) const {
+  shm::NodeMemory::Layout layout;
+  layout.local_size = topology.local_size();
+  layout.slots = slots;
+  layout.slot_bytes = slice_bytes * static_cast<std::size_t>(topology.local_size());
+  layout.small_bytes = small_bytes;
+  return layout;
+}
+
+}  // namespace tutti::collective

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstddef>
+
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// Sizes of the pipeline; equal on all ranks.
+struct Tuning {
+  std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank reduces of a chunk
+  std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole in one flag round trip
+  std::size_t slots = 2;                             ///< chunks under way at once
+
+  /// `slice_bytes` 0: the default.
+  static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes);
+  shm::NodeMemory::Layout layout(const topology::Topology& topology) const;
+};
+
+}  // namespace tutti::collective

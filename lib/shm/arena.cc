@@ -1,0 +1,77 @@
+#include "shm/arena.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tutti/error.h"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+}  // namespace
+
+std::shared_ptr<Arena> Arena::create(std::size_t bytes, const base::Mapper& map) {
+  const std::size_t size = bytes / page * page;
+  base::Fd file = base::create_memory_file("arena", size);
+  auto mapping = map(file, size);
+  return std::shared_ptr<Arena>(new Arena(std::move(file), std::move(mapping)));
+}
+
+Arena::Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping)
+    : file_(std::move(file)), mapping_(std::move(mapping)), free_{{0, mapping_->size()}} {}
+
+std::size_t Arena::take(std::size_t bytes) {
+  const base::Lock lock(mutex_);
+  const auto fits = std::find_if(free_.begin(), free_.end(),
+                                 [&](const auto& range) { return range.second >= bytes; });
+  if (fits == free_.end()) {
+    throw Error(ErrorCode::internal,
+                fmt::format("allocate of {} bytes: this rank's shared memory has no such range "
+                            "free of its {} bytes",
+                            bytes, mapping_->size()));
+  }
+  const auto [offset, room] = *fits;
+  free_.erase(fits);
+  if (room > bytes) free_.emplace(offset + bytes, room - bytes);
+  return offset;
+}
+
+void Arena::give_back(std::size_t offset, std::size_t bytes) {
+  // The pages go back to the machine; a failure only keeps them.
+  static_cast<void>(::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                static_cast<off_t>(offset), static_cast<off_t>(bytes)));
+  const base::Lock lock(mutex_);
+  auto at = free_.emplace(offset, bytes).first;
+  if (const auto next = std::next(at); next != free_.end() && offset + bytes == next->first) {
+    at->second += next->second;
+    free_.erase(next);
+  }
+  if (at != free_.begin()) {
+    const auto previous = std::prev(at);
+    if (previous->first + previous->second == offset) {
+      previous->second += at->second;
+      free_.erase(at);
+    }
+  }
+}
+
+std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
+  const std::size_t size = std::max(page, (bytes + page - 1) / page * page);
+  const std::size_t offset = take(size);
+  try {
+    base::reserve(file_, offset, size);
+  } catch (...) {
+    give_back(offset, size);
+    throw;
+  }
+  return {mapping_->data() + offset,
+          [self = shared_from_this(), offset, size](void*) { self->give_back(offset, size); }};
+}
+
+}  // namespace tutti::shm

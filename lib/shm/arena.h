@@ -1,0 +1,40 @@
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "base/fd.h"
+#include "base/mapping.h"
+#include "base/mutex.h"
+
+namespace tutti::shm {
+
+/// A rank's memory that its node can read and write: a sparse memory file, as large as the machine
+/// has memory, whose pages exist once they have been allocated. Thread-safe.
+///
+/// It lives as long as its longest-lived allocation.
+class Arena : public std::enable_shared_from_this<Arena> {
+ public:
+  /// Throws `internal`.
+  static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map);
+
+  const base::Fd& file() const { return file_; }
+  std::span<std::byte> span() const { return mapping_->span(); }
+
+  /// Page-aligned memory whose pages are there for certain; given back when the last copy of the
+  /// pointer goes. Throws `internal` when the machine has not enough left.
+  std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
+
+ private:
+  Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping);
+  std::size_t take(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
+  void give_back(std::size_t offset, std::size_t bytes) TUTTI_EXCLUDES(mutex_);
+
+  const base::Fd file_;
+  const std::shared_ptr<base::Mapping> mapping_;
+  base::Mutex mutex_;
+  std::map<std::size_t, std::size_t> free_ TUTTI_GUARDED_BY(mutex_);  ///< offset → bytes
+};
+
+}  // namespace tutti::shm

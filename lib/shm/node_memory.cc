@@ -1,0 +1,100 @@
+#include "shm/node_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + page - 1) / page * page;
+}
+
+std::size_t ranks(const NodeMemory::Layout& layout) {
+  return static_cast<std::size_t>(layout.local_size);
+}
+
+std::size_t head_bytes(const NodeMemory::Layout& layout) {
+  return whole_pages(ranks(layout) * sizeof(RankBlock) + sizeof(Flag));
+}
+
+std::size_t in_bytes(const NodeMemory::Layout& layout) {
+  return ranks(layout) * layout.slots * whole_pages(layout.slot_bytes);
+}
+
+std::size_t out_bytes(const NodeMemory::Layout& layout) {
+  return layout.slots * whole_pages(layout.slot_bytes);
+}
+
+std::size_t small_stride(const NodeMemory::Layout& layout) {
+  return (layout.small_bytes + 63) / 64 * 64;
+}
+
+}  // namespace
+
+std::size_t NodeMemory::Layout::bytes() const {
+  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) +
+         whole_pages(ranks(*this) * batches_alive * small_stride(*this));
+}
+
+NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int local_index,
+                       std::span<base::Doorbell* const> doorbells,
+                       std::vector<std::span<std::byte>> arenas)
+    : layout_(layout),
+      local_index_(local_index),
+      doorbells_(doorbells.begin(), doorbells.end()),
+      arenas_(std::move(arenas)),
+      blocks_(reinterpret_cast<RankBlock*>(segment.data())),
+      node_closed_(reinterpret_cast<Flag*>(segment.data() + ranks(layout) * sizeof(RankBlock))),
+      in_(segment.data() + head_bytes(layout)),
+      out_(in_ + in_bytes(layout)),
+      small_(out_ + out_bytes(layout)) {
+  base::check(segment.size() >= layout.bytes(), "the node segment holds its layout");
+  base::check(arenas_.size() == ranks(layout) && doorbells_.size() == ranks(layout),
+              "every rank of the node has an arena and a doorbell");
+}
+
+std::byte* NodeMemory::staging_in(int local, std::uint64_t chunk) const {
+  const std::size_t slot = static_cast<std::size_t>(local) * layout_.slots + chunk % layout_.slots;
+  return in_ + slot * whole_pages(layout_.slot_bytes);
+}
+
+std::byte* NodeMemory::staging_out(std::uint64_t chunk) const {
+  return out_ + chunk % layout_.slots * whole_pages(layout_.slot_bytes);
+}
+
+std::byte* NodeMemory::small(int local, std::uint64_t sequence) const {
+  const std::size_t slot =
+      static_cast<std::size_t>(local) * batches_alive + sequence % batches_alive;
+  return small_ + slot * small_stride(layout_);
+}
+
+std::optional<std::uint64_t> NodeMemory::arena_offset(const void* data, std::size_t bytes) const {
+  const std::span<std::byte> arena = arenas_[static_cast<std::size_t>(local_index_)];
+  const auto* const begin = static_cast<const std::byte*>(data);
+  const std::less_equal<> not_after;
+  if (!not_after(arena.data(), begin) || !not_after(begin + bytes, arena.data() + arena.size())) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(begin - arena.data());
+}
+
+void NodeMemory::ring_peers() const {
+  for (int local = 0; local < layout_.local_size; ++local) {
+    if (local != local_index_) doorbells_[static_cast<std::size_t>(local)]->ring();
+  }
+}
+
+std::uint64_t NodeMemory::least(Flag RankBlock::*flag) const {
+  std::uint64_t value = (blocks_[0].*flag).load();
+  for (int local = 1; local < layout_.local_size; ++local) {
+    value = std::min(value, (blocks_[local].*flag).load());
+  }
+  return value;
+}
+
+}  // namespace tutti::shm
