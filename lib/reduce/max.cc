@@ -1,0 +1,28 @@
+// Compiled once for each SIMD level: foreach_target.h includes this file again and again.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/max.cc"
+#include <hwy/foreach_target.h>
+
+#include "reduce/direct-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::reduce::HWY_NAMESPACE {
+
+Direct find_max(DType in, DType out, std::size_t sources) {
+  return find<Max>(in, out, sources);
+}
+
+}  // namespace tutti::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti::reduce {
+
+HWY_EXPORT(find_max);
+
+Direct find_max(DType in, DType out, std::size_t sources) {
+  return HWY_DYNAMIC_DISPATCH(find_max)(in, out, sources);
+}
+
+}  // namespace tutti::reduce
+#endif

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+
+/// Element kernels: pure functions over memory, for any thread, never blocking, allocating nothing.
+///
+/// Bits. A result depends on the kernel and on the values in the order of `sources`, and on nothing
+/// else: not on the SIMD level, alignment, position in the array, or on what is computed beside it.
+/// - f16 and bf16 are widened to f32, the whole tree is computed in f32 and rounded once, to the
+///   nearest even; denormals are kept and what is too large becomes infinity.
+/// - Integer sums wrap around; their average divides the wrapped sum towards zero.
+/// - min and max of floats: NaN where any source is NaN, and -0 is below +0.
+/// - A NaN that was computed or converted is the positive quiet one without payload. Only the copy
+///   of a single source of the same dtype keeps NaNs as they are.
+/// This holds in the default floating-point environment: no flushing of denormals.
+namespace tutti::reduce {
+
+/// What to do with every element.
+struct Kernel {
+  DType in;   ///< of the sources
+  DType out;  ///< of the destination: `in`, or f32 for 16-bit floats, or back
+  ReduceOp op = ReduceOp::sum;
+  /// `average` divides the sum by it, before rounding to `out`: a true division, by a double in
+  /// f64, by the nearest float in f16, bf16 and f32. Integers take a whole number of 1 or more.
+  /// The other operations ignore it.
+  double divisor = 1;
+};
+
+/// dst[i] = op over sources[..][i], in the canonical binary tree: tree(n) is tree(the first k) op
+/// tree(the rest), k the largest power of two below n. One source: a copy, converted if need be.
+///
+/// One pass over all sources. At least one source; any alignment. `dst` may be one of the sources
+/// exactly when `in` and `out` have the same size; otherwise it overlaps none. `streaming` writes
+/// around the caches: for results larger than them that nobody reads soon.
+/// Throws `internal` for a pair of dtypes that no kernel converts, a bad divisor or no source.
+void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
+            std::size_t count, bool streaming = false);
+
+/// Fills with what changes no result of `op`: 0 for sum and average (a sum of -0 becomes +0), the
+/// largest value for min and the lowest for max, for floats the infinities.
+void fill_identity(DType dtype, ReduceOp op, void* dst, std::size_t count);
+
+/// The instruction set chosen at run time: "AVX3" (AVX-512), "AVX2", "SSE4", ...
+std::string_view simd_level();
+
+}  // namespace tutti::reduce
