@@ -1,0 +1,137 @@
+#include "collective/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::collective {
+namespace {
+
+/// Below this one message time costs more than sending everything to everyone.
+constexpr std::size_t gather_bytes = std::size_t{8} << 10;
+constexpr std::size_t granule = 16;
+/// How much an uneven share may exceed an even one: a granule here, and one of the node stage.
+constexpr std::size_t slack = 1024;
+
+}  // namespace
+
+Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
+                   std::size_t most_bytes, int stream)
+    : requests_(communicator), kin_(std::move(kin)), me_(me), tag_(stream) {
+  const std::size_t share = most_bytes / peers() + slack;
+  inbox_stride_ = (std::max(share, std::min(most_bytes, gather_bytes)) + 63) / 64 * 64;
+  inbox_.resize(inbox_stride_ * peers());
+}
+
+void Exchange::start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+                     std::size_t count) {
+  base::check(phase_ == Phase::idle, "an exchange is started when the one before is done");
+  kernel_ = kernel;
+  shard_ = shard;
+  count_ = count;
+  wide_ = nullptr;
+  if (wire != WireFormat::none) narrow(wire);
+  width_ = size_of(kernel_.in);
+  if (count_ * width_ <= gather_bytes) {
+    start_gather();
+  } else {
+    start_scatter();
+  }
+}
+
+void Exchange::narrow(WireFormat wire) {
+  const DType dtype = wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
+  narrow_.resize(std::max(narrow_.size(), count_ * size_of(dtype)));
+  const void* const source = shard_;
+  reduce::reduce({DType::f32, dtype}, {&source, 1}, narrow_.data(), count_);
+  kernel_.in = kernel_.out = dtype;
+  wide_ = std::exchange(shard_, narrow_.data());
+}
+
+void Exchange::finish() {
+  phase_ = Phase::idle;
+  if (wide_ == nullptr) return;
+  const void* const source = shard_;
+  reduce::reduce({kernel_.in, DType::f32}, {&source, 1}, wide_, count_);
+}
+
+topology::Range Exchange::part(std::size_t owner) const {
+  return topology::shard(count_, static_cast<int>(peers()), static_cast<int>(owner), granule);
+}
+
+void Exchange::send(std::size_t to, topology::Range range) {
+  const std::size_t bytes = range.size() * width_;
+  bytes_sent_ += bytes;
+  open_.push_back(requests_.send(kin_[to], tag_, {shard_ + range.begin * width_, bytes}));
+}
+
+void Exchange::receive(std::size_t from, std::byte* into, std::size_t elements) {
+  open_.push_back(requests_.receive(kin_[from], tag_, {into, elements * width_}));
+}
+
+void Exchange::start_gather() {
+  phase_ = Phase::gather;
+  for (std::size_t i = 1; i < peers(); ++i) {
+    receive((me_ + peers() - i) % peers(), inbox((me_ + peers() - i) % peers()), count_);
+    send((me_ + i) % peers(), {0, count_});
+  }
+}
+
+void Exchange::start_scatter() {
+  phase_ = Phase::scatter;
+  // Each round everybody sends to another one, so that no link is asked for twice at once.
+  for (std::size_t i = 1; i < peers(); ++i) {
+    const std::size_t from = (me_ + peers() - i) % peers();
+    receive(from, inbox(from), part(me_).size());
+    send((me_ + i) % peers(), part((me_ + i) % peers()));
+  }
+}
+
+void Exchange::start_spread() {
+  phase_ = Phase::spread;
+  for (std::size_t i = 1; i < peers(); ++i) {
+    const std::size_t from = (me_ + peers() - i) % peers();
+    const topology::Range theirs = part(from);
+    receive(from, shard_ + theirs.begin * width_, theirs.size());
+    send((me_ + i) % peers(), part(me_));
+  }
+}
+
+void Exchange::sum_into(topology::Range range, std::size_t own_offset) {
+  sources_.clear();
+  for (std::size_t node = 0; node < peers(); ++node) {
+    sources_.push_back(node == me_ ? shard_ + own_offset * width_ : inbox(node));
+  }
+  reduce::reduce(kernel_, sources_, shard_ + range.begin * width_, range.size());
+}
+
+bool Exchange::all_done() {
+  requests_.progress();
+  std::erase_if(open_, [&](mpi::Requests::Id id) { return requests_.done(id); });
+  return open_.empty();
+}
+
+Progress Exchange::step() {
+  if (phase_ == Phase::idle) return Progress::done;
+  const std::size_t open = open_.size();
+  if (!all_done()) return open_.size() < open ? Progress::moved : Progress::waiting;
+  if (phase_ == Phase::scatter) {
+    sum_into(part(me_), part(me_).begin);
+    start_spread();
+    return Progress::moved;
+  }
+  if (phase_ == Phase::gather) sum_into({0, count_}, 0);
+  finish();
+  return Progress::done;
+}
+
+std::string Exchange::describe() const {
+  constexpr const char* names[] = {"idle", "gather", "scatter", "spread"};
+  return fmt::format("exchange between nodes of {} elements, phase {}: {}", count_,
+                     names[static_cast<std::size_t>(phase_)], requests_.describe());
+}
+
+}  // namespace tutti::collective

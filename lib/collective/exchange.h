@@ -1,0 +1,70 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "collective/batch.h"
+#include "mpi/communicator.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// Allreduce of one shard over the ranks of one lane, one a node, in place.
+///
+/// Pairwise and direct: the shard is cut in as many parts as there are nodes, everyone sends each
+/// part to its owner, the owner sums in the canonical tree over nodes and sends the sum to
+/// everyone: 2(n-1)/n of the shard over each link. Small shards go to everyone whole and are summed
+/// everywhere in the same tree: one message time. The communication thread owns it; nothing blocks.
+class Exchange {
+ public:
+  /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. Shards are at most
+  /// `most_bytes`; `stream` keeps exchanges that are under way together apart.
+  Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
+           std::size_t most_bytes, int stream);
+
+  /// Starts on a shard that stays in place until the exchange is done. With a `wire` format f32
+  /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
+  /// bits.
+  void start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
+  Progress step();
+  bool busy() const { return phase_ != Phase::idle; }
+  /// Sent by this rank since it was made.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::string describe() const;
+
+ private:
+  enum class Phase : std::uint8_t { idle, gather, scatter, spread };
+
+  topology::Range part(std::size_t owner) const;
+  std::size_t peers() const { return kin_.size(); }
+  std::byte* inbox(std::size_t from) { return inbox_.data() + from * inbox_stride_; }
+  void send(std::size_t to, topology::Range range);
+  void receive(std::size_t from, std::byte* into, std::size_t elements);
+  void narrow(WireFormat wire);
+  void finish();
+  void start_gather();
+  void start_scatter();
+  void start_spread();
+  void sum_into(topology::Range range, std::size_t own_offset);
+  bool all_done();
+
+  mpi::Requests requests_;
+  const std::vector<int> kin_;
+  const std::size_t me_;
+  const int tag_;
+  std::size_t inbox_stride_;
+  std::vector<std::byte> inbox_;   ///< what arrives, by sender
+  std::vector<std::byte> narrow_;  ///< the shard in its wire format
+
+  Phase phase_ = Phase::idle;
+  reduce::Kernel kernel_{DType::f32, DType::f32};
+  std::size_t width_ = 4;
+  std::byte* wide_ = nullptr;   ///< where the result goes when it travels narrowed
+  std::byte* shard_ = nullptr;  ///< what travels
+  std::size_t count_ = 0;
+  std::vector<mpi::Requests::Id> open_;
+  std::vector<const void*> sources_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace tutti::collective
