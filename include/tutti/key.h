@@ -12,12 +12,13 @@ namespace tutti {
 class Key {
  public:
   // Implicit, so that `pushpull("w", ...)` and `pushpull(3, ...)` read as they do in MXNet.
-  Key(int value) : value_(std::int64_t{value}) {}         // NOLINT(google-explicit-constructor)
-  Key(std::int64_t value) : value_(value) {}              // NOLINT(google-explicit-constructor)
-  Key(const char* value) : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
-  Key(std::string value) : value_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
-  Key(std::string_view value)
-      : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor)
+  Key(int value) : value_(std::int64_t{value}) {}
+  Key(std::int64_t value) : value_(value) {}
+  Key(const char* value) : value_(std::string(value)) {}
+  Key(std::string value) : value_(std::move(value)) {}
+  Key(std::string_view value) : value_(std::string(value)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool is_integer() const { return std::holds_alternative<std::int64_t>(value_); }
   std::int64_t integer() const { return std::get<std::int64_t>(value_); }

@@ -94,11 +94,11 @@ class TUTTI_EXPORT Tensor {
 class Values {
  public:
   Values() = default;
-  Values(Tensor tensor) : tensors_{std::move(tensor)} {}  // NOLINT(google-explicit-constructor)
-  Values(std::initializer_list<Tensor> tensors)
-      : tensors_(tensors) {}  // NOLINT(google-explicit-constructor)
-  Values(std::vector<Tensor> tensors)
-      : tensors_(std::move(tensors)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor)
+  Values(Tensor tensor) : tensors_{std::move(tensor)} {}
+  Values(std::initializer_list<Tensor> tensors) : tensors_(tensors) {}
+  Values(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   std::size_t size() const { return tensors_.size(); }
   bool empty() const { return tensors_.empty(); }

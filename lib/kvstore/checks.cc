@@ -114,7 +114,7 @@ std::string_view kind_of(const Key& key) {
 }  // namespace
 
 std::string describe(const Request& request) {
-  const std::string first =
+  std::string first =
       fmt::format("{} of {}", name(request.method), request.keys.front().describe());
   const std::size_t more = request.keys.size() - 1;
   if (more == 0) return first;

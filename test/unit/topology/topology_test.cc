@@ -7,6 +7,7 @@
 
 using namespace tutti::topology;
 using Ranks = std::vector<int>;
+using Sizes = std::vector<std::size_t>;
 
 TEST_CASE("a world on one node is led by rank 0 and has a lane for each rank") {
   const Topology t = make_topology(2, Ranks{0, 0, 0});
@@ -72,9 +73,9 @@ TEST_CASE("leaders that cannot be are refused as an internal error that names th
 
 TEST_CASE(
     "shards cover every element once, differ by less than two granules and start on granules") {
-  for (const std::size_t count : {0, 1, 7, 15, 16, 17, 63, 64, 65, 1000, 4096, 99'991}) {
+  for (const std::size_t count : Sizes{0, 1, 7, 15, 16, 17, 63, 64, 65, 1000, 4096, 99'991}) {
     for (const int parts : {1, 2, 3, 5, 8, 17}) {
-      for (const std::size_t granule : {1, 3, 16, 64}) {
+      for (const std::size_t granule : Sizes{1, 3, 16, 64}) {
         CAPTURE(count, parts, granule);
         std::size_t expected = 0;
         for (int i = 0; i < parts; ++i) {

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Every source is formatted as .clang-format says. To repair: clang-format-14 -i FILE
+set -euo pipefail
+cd "${1:-$(dirname "$0")/../..}"
+mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cc' | sort -u)
+existing=()
+for file in "${files[@]}"; do
+  [[ ! -e $file ]] || existing+=("$file")
+done
+[[ ${#existing[@]} -gt 0 ]] || { echo "no sources found"; exit 1; }
+clang-format-14 --dry-run -Werror "${existing[@]}"
+echo "${#existing[@]} files are formatted"

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Modules include only what the table "Modules" in lib/DESIGN.md lets them, without a cycle.
+
+    modules.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+
+FOLDERS = ("include", "lib", "coordinator", "bindings", "examples", "benchmarks")
+EVERYWHERE = {"include", "base", "observe"}
+# What a public header may not drag into a user's program.
+PRIVATE_HEADERS = re.compile(r"mpi\.h|cuda|nccl|Eigen|spdlog|fmt/|flatbuffers|hwy/|sodium|zmq")
+# What would make the ordering protocol impure: it gets time and messages as values.
+IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
+
+
+def read_table(design):
+    """{module: modules it may use} from the rows `| \\`module\\` | job | a, b |`."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", design.read_text(), re.MULTILINE)
+    if not rows:
+        sys.exit(f"{design}: the table of modules is missing")
+    return {module: set(re.findall(r"\w+", uses)) | EVERYWHERE for module, uses in rows}
+
+
+def module_of(path):
+    return path.parts[1] if path.parts[0] == "lib" else path.parts[0]
+
+
+def target_of(included):
+    """The module that owns `included`, the text between the quotes."""
+    first = included.split("/")[0]
+    return "include" if first == "tutti" else first
+
+
+def includes(root):
+    """(file, line number, < or ", what is included) of every include."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in (".h", ".cc"):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+                if match:
+                    yield path.relative_to(root), number, match[1], match[2]
+
+
+def forbidden(path, module, included):
+    """Why this file may not include this, or None."""
+    if module == "include" and PRIVATE_HEADERS.match(included):
+        return f"a public header includes {included}: users would need it too"
+    if module == "coordinator" and IMPURE_HEADERS.match(included):
+        return f"coordinator/ is pure, and {included} is not: give it values instead"
+    if included == "mpi.h" and module not in ("mpi", "benchmarks"):
+        return "mpi.h is included in lib/mpi alone: call it through that module"
+    return None
+
+
+def find_cycle(edges):
+    """The modules of one cycle, first one repeated at the end, or None."""
+    done = set()
+
+    def walk(module, path):
+        if module in path:
+            return path[path.index(module):] + [module]
+        if module in done:
+            return None
+        for used in sorted(edges.get(module, ())):
+            cycle = walk(used, path + [module])
+            if cycle:
+                return cycle
+        done.add(module)
+        return None
+
+    return next(filter(None, (walk(module, []) for module in sorted(edges))), None)
+
+
+def problems_of(root):
+    allowed = read_table(root / "lib/DESIGN.md")
+    problems, edges = [], {}
+    for folder in sorted(p.name for p in (root / "lib").iterdir() if p.is_dir()):
+        if folder not in allowed:
+            problems.append(f"lib/{folder}: not in the table of lib/DESIGN.md")
+    for path, number, quote, included in includes(root):
+        where, module = f"{path}:{number}", module_of(path)
+        reason = forbidden(path, module, included)
+        if reason:
+            problems.append(f"{where}: {reason}")
+        target = target_of(included)
+        if (quote == "<" and target != "include") or target == module:
+            continue
+        if target in allowed:
+            edges.setdefault(module, set()).add(target)
+        elif "/" not in included:
+            continue  # a neighbour in the same folder
+        if target not in allowed.get(module, set()):
+            problems.append(f"{where}: {module} may not use {target} (\"{included}\"): "
+                            "lib/DESIGN.md does not list that edge")
+    cycle = find_cycle(edges)
+    if cycle:
+        problems.append("modules use each other in a circle: " + " -> ".join(cycle))
+    return problems
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    problems = problems_of(root)
+    print("\n".join(problems) or "every include follows the table in lib/DESIGN.md")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

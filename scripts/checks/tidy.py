@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""clang-tidy finds nothing in the sources that changed, or, with --all, in any.
+
+    tidy.py [--all] [--build FOLDER]
+
+Changed means: since this branch left main (on main: since the commit before), uncommitted work included. A changed
+header is checked through a source that includes it. Needs a folder configured with clang.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def git(*words):
+    done = subprocess.run(["git", "-C", str(ROOT), *words], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def starting_point():
+    """The commit to compare with, or None where there is nothing to compare."""
+    head = git("rev-parse", "HEAD")
+    for branch in ("origin/main", "main"):
+        base = git("merge-base", "HEAD", branch)
+        if base and base != head:
+            return base
+    return git("rev-parse", "--verify", "HEAD~1")
+
+
+def changed_files(base):
+    names = (git("diff", "--name-only", "--diff-filter=d", base) or "").splitlines()
+    names += (git("ls-files", "--others", "--exclude-standard") or "").splitlines()
+    return {ROOT / name for name in names if name.endswith((".h", ".cc"))}
+
+
+def sources_of(build):
+    """The project's own sources that the compilation database knows."""
+    entries = json.loads((build / "compile_commands.json").read_text())
+    files = {pathlib.Path(entry["directory"], entry["file"]).resolve() for entry in entries}
+    return sorted(file for file in files if file.is_relative_to(ROOT) and
+                  not file.is_relative_to(build.resolve()))
+
+
+def through(header, sources):
+    """A source that shows this header to the compiler: its own, else any that includes it."""
+    own = header.with_suffix(".cc")
+    if own in sources:
+        return own
+    line = f'{header.parent.name}/{header.name}"'
+    return next((source for source in sources if line in source.read_text()), None)
+
+
+def selected(sources):
+    """What of the sources to check, as (files, words for the report)."""
+    base = starting_point()
+    if base is None:
+        return sources, "all, there being no commit to compare with"
+    changed = changed_files(base)
+    shown = {through(file, sources) for file in changed if file.suffix == ".h"} - {None}
+    return [s for s in sources if s in changed or s in shown], f"changed since {base[:12]}"
+
+
+def tidy(build, source):
+    done = subprocess.run(["clang-tidy-14", "-p", str(build), "--quiet", str(source)], text=True,
+                          cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return "" if done.returncode == 0 else done.stdout or done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="check every source")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-clang")
+    args = parser.parse_args()
+    sources = sources_of(args.build)
+    files, why = (sources, "all") if args.all else selected(sources)
+    print(f"clang-tidy on {len(files)} of {len(sources)} sources ({why})", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        reports = list(pool.map(lambda file: tidy(args.build, file), files))
+    problems = [report for report in reports if report]
+    print("\n".join(problems) or "clang-tidy found nothing")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Builds tutti and runs its tests and checks; scripts/test calls this with its tier."""
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CHECKS = "scripts/checks"
+CLANG = {"CXX": "ccache clang++-14"}
+# The sanitizers see the tests under many times their usual run time.
+SLOWER = "5"
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """A build folder, how it is configured, and the environment of the tests that run in it."""
+    folder: str
+    what: str
+    options: tuple
+    compiler: dict
+    test_env: dict = dataclasses.field(default_factory=dict)
+
+
+GCC = Build("build", "g++ builds it without warnings",
+            ("-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
+CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
+                    ("-Dbuildtype=debug",), CLANG)
+ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
+             ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
+              "-Dcpp_args=-fno-sanitize-recover=undefined"), CLANG,
+             {"ASAN_OPTIONS": "fast_unwind_on_malloc=0",
+              "LSAN_OPTIONS": f"suppressions={ROOT}/test/lsan.supp:print_suppressions=0",
+              "UBSAN_OPTIONS": "print_stacktrace=1"})
+TSAN = Build("build-tsan", "it builds for the thread sanitizer",
+             ("-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"), CLANG,
+             {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
+                              "print_suppressions=0"})
+
+
+class Tally:
+    """What passed, failed and was skipped; the names of the failed for the end."""
+
+    def __init__(self):
+        self.passed, self.skipped, self.failed = 0, 0, []
+
+    def record(self, name, passed):
+        if passed:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+
+    def conclude(self):
+        if self.failed:
+            print("\nFailed:\n  " + "\n  ".join(self.failed))
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        print(f"{self.passed} passed, {len(self.failed)} failed{skipped}", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def run(words, env, limit, stream):
+    """Runs words in the root. Returns (did it succeed, what it said unless streamed)."""
+    with subprocess.Popen(words, cwd=ROOT, env={**os.environ, **env}, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL, start_new_session=not stream,
+                          stdout=None if stream else subprocess.PIPE,
+                          stderr=None if stream else subprocess.STDOUT) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            if stream:
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+            return False, (said or "") + f"\nstill running after {limit} s: ended"
+    return process.returncode == 0, said or ""
+
+
+def step(tally, name, words, env=None, limit=1200, stream=False):
+    """One check, which counts as one test. Says at once how it went; prints its text if it failed."""
+    print(f"-- {name}", flush=True)
+    start = time.monotonic()
+    passed, said = run(words, env or {}, limit, stream)
+    tally.record(name, passed)
+    lines = said.strip().splitlines()
+    if not passed:
+        print("\n".join(lines))
+    last = f": {lines[-1]}" if passed and lines else ""
+    print(f"   {'ok' if passed else 'FAILED'} ({time.monotonic() - start:.1f} s){last}", flush=True)
+    return passed
+
+
+def build(tally, wanted):
+    """Configures and builds everything, as one test. Returns whether that worked."""
+    options = ["-Dwerror=true", *wanted.options]
+    configured = (ROOT / wanted.folder / "build.ninja").exists()
+    setup = ["meson", "setup", *(["--reconfigure"] if configured else []), wanted.folder, *options]
+    worked, said = run(setup, wanted.compiler, 300, stream=False)
+    if not worked:
+        print(f"-- {wanted.what}\n{said}\n   FAILED: cannot configure {wanted.folder}", flush=True)
+        tally.record(wanted.what, False)
+        return False
+    return step(tally, wanted.what, ["ninja", "-C", wanted.folder], limit=3600, stream=True)
+
+
+def read_results(log):
+    """[(name, result)] from meson's log, one JSON object a line."""
+    if not log.exists():
+        return []
+    entries = map(json.loads, log.read_text(errors="replace").splitlines())
+    return [(entry["name"], entry["result"]) for entry in entries]
+
+
+def meson_tests(tally, where, *selection):
+    """Runs the tests of a build folder; meson shows them one by one, and a failed one's output."""
+    print(f"-- tests in {where.folder}", flush=True)
+    log = ROOT / where.folder / "meson-logs/testlog.json"
+    log.unlink(missing_ok=True)
+    command = ["meson", "test", "-C", where.folder, "--no-rebuild", "--print-errorlogs", *selection]
+    finished, _ = run(command, where.test_env, None, stream=True)
+    results = read_results(log)
+    before = len(tally.failed)
+    for name, result in results:
+        if result == "SKIP":
+            tally.skipped += 1
+        else:
+            tally.record(f"{name} in {where.folder} ({result})", result in ("OK", "EXPECTEDFAIL"))
+    if not results or (not finished and len(tally.failed) == before):
+        tally.record(f"meson test in {where.folder} reported no result", False)
+
+
+def full_tier(tally):
+    if build(tally, ASAN):
+        meson_tests(tally, ASAN, "--no-suite", "slow", "--no-suite", "python", "-t", SLOWER)
+    if build(tally, TSAN):
+        # clang 14's thread sanitizer does not find its way about a randomised address space.
+        meson_tests(tally, TSAN, "--suite", "threads", "-t", SLOWER, "--wrapper", "setarch -R")
+
+
+def main():
+    full = sys.argv[1:] == ["full"]
+    tally = Tally()
+    step(tally, "files are where they belong", [f"{CHECKS}/layout.py"])
+    step(tally, "modules use only what lib/DESIGN.md lists", [f"{CHECKS}/modules.py"])
+    step(tally, "sources are formatted", [f"{CHECKS}/format.sh"])
+    step(tally, "public headers compile alone", [f"{CHECKS}/public_headers.py"])
+    if build(tally, GCC):
+        meson_tests(tally, GCC, *([] if full else ["--no-suite", "slow"]))
+    if build(tally, CLANG_DEBUG):
+        step(tally, "clang-tidy finds nothing",
+             [f"{CHECKS}/tidy.py", *(["--all"] if full else [])], limit=3600)
+    if full:
+        full_tier(tally)
+    return tally.conclude()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
