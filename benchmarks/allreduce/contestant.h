@@ -1,0 +1,38 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "benchmarks/allreduce/settings.h"
+#include "tutti/kvstore.h"
+
+namespace tutti::bench {
+
+/// Where one size's input is and where its result goes; the same place for a broadcast and with
+/// --in-place.
+struct Buffers {
+  void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;
+};
+
+/// One implementation in the race.
+class Contestant {
+ public:
+  virtual ~Contestant() = default;
+  virtual std::string impl() const = 0;
+  virtual std::string version() const = 0;
+  virtual bool shared() const { return false; }
+
+  /// Before a new size. `own` is this rank's private memory, the same for all contestants.
+  /// Returns the buffers that `run` will use.
+  virtual Buffers prepare(const Buffers& own) = 0;
+  /// The measured part. Blocks until this rank has its result.
+  virtual void run() = 0;
+};
+
+/// Both stay usable while the store lives.
+std::unique_ptr<Contestant> make_tutti(KVStore& store, const Settings& settings, bool shared);
+std::unique_ptr<Contestant> make_mpi(const Settings& settings);
+
+}  // namespace tutti::bench

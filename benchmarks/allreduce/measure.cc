@@ -1,0 +1,102 @@
+#include "benchmarks/allreduce/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+namespace tutti::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Times summarise(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double share) {
+    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1) + 0.5)];
+  };
+  const double sum = std::accumulate(times.begin(), times.end(), 0.0);
+  return {times.front(), at(0.5), at(0.99), times.back(), sum / static_cast<double>(times.size())};
+}
+
+Race::Race(const World& world, const Settings& settings,
+           std::vector<std::unique_ptr<Contestant>> contestants)
+    : world_(world),
+      settings_(settings),
+      pattern_(settings.dtype, world.size()),
+      contestants_(std::move(contestants)) {}
+
+std::uint64_t Race::wrong(const Buffers& buffers) const {
+  if (settings_.op == Operation::broadcast) {
+    return pattern_.wrong_in_copy(buffers.out, buffers.count, settings_.root, turn_);
+  }
+  return pattern_.wrong_in_sum(buffers.out, buffers.count, turn_);
+}
+
+void Race::turn(Lane& lane) {
+  const Buffers& buffers = lane.buffers;
+  // Stale results would pass the check, and unwritten buffers would flatter the caches.
+  pattern_.fill(buffers.out, buffers.count, world_.rank(), turn_ + 1);
+  pattern_.fill(buffers.in, buffers.count, world_.rank(), turn_);
+  world_.barrier();
+  const Clock::time_point start = Clock::now();
+  lane.contestant->run();
+  lane.microseconds.push_back(seconds_since(start) * 1e6);
+  if (settings_.check) lane.wrong += wrong(buffers);
+}
+
+void Race::turns(std::vector<Lane>& lanes, int number) {
+  for (int i = 0; i < number; ++i, ++turn_) {
+    for (Lane& lane : lanes) turn(lane);
+  }
+}
+
+/// Ranks see different times, so after every few turns they agree whether to go on.
+int Race::adaptive_turns(std::vector<Lane>& lanes) {
+  constexpr int step = 5;
+  constexpr int most = 1000;
+  const Clock::time_point start = Clock::now();
+  int done = 0;
+  do {
+    turns(lanes, step);
+    done += step;
+  } while (done < most && world_.largest(seconds_since(start)) < settings_.seconds);
+  return done;
+}
+
+std::vector<Row> Race::run(std::size_t count) {
+  const std::size_t bytes = count * size_of(settings_.dtype);
+  const bool one_buffer = settings_.in_place || settings_.op == Operation::broadcast;
+  std::vector<std::byte> in(bytes);
+  std::vector<std::byte> out(one_buffer ? 0 : bytes);
+  const Buffers own{in.data(), one_buffer ? in.data() : out.data(), count};
+  std::vector<Lane> lanes;
+  for (const auto& contestant : contestants_) {
+    lanes.push_back({contestant.get(), contestant->prepare(own), {}});
+  }
+  turns(lanes, settings_.warmup);
+  for (Lane& lane : lanes) lane.microseconds.clear();
+  int iterations = settings_.iterations;
+  if (iterations > 0) {
+    turns(lanes, iterations);
+  } else {
+    iterations = adaptive_turns(lanes);
+  }
+
+  std::vector<Row> rows;
+  for (Lane& lane : lanes) {
+    const double wrong = world_.sum(static_cast<double>(lane.wrong));
+    rows.push_back({lane.contestant, count, iterations,
+                    summarise(world_.largest(std::move(lane.microseconds))),
+                    static_cast<std::uint64_t>(wrong)});
+  }
+  return rows;
+}
+
+}  // namespace tutti::bench

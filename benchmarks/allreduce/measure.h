@@ -1,0 +1,62 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "benchmarks/allreduce/contestant.h"
+#include "benchmarks/allreduce/pattern.h"
+#include "benchmarks/allreduce/settings.h"
+#include "benchmarks/allreduce/world.h"
+
+namespace tutti::bench {
+
+/// Microseconds over iterations, each iteration counting as long as its slowest rank took.
+struct Times {
+  double min = 0;
+  double p50 = 0;
+  double p99 = 0;
+  double max = 0;
+  double avg = 0;
+};
+Times summarise(std::vector<double> microseconds);
+
+/// One implementation at one size.
+struct Row {
+  const Contestant* contestant = nullptr;
+  std::size_t count = 0;
+  int iterations = 0;
+  Times times;
+  std::uint64_t wrong = 0;  ///< elements, over all ranks and all turns, warm-up included
+};
+
+/// Runs all contestants turn by turn. Collective over the world.
+class Race {
+ public:
+  Race(const World& world, const Settings& settings,
+       std::vector<std::unique_ptr<Contestant>> contestants);
+
+  /// A row for each contestant, in their order.
+  std::vector<Row> run(std::size_t count);
+
+ private:
+  struct Lane {
+    Contestant* contestant;
+    Buffers buffers;
+    std::vector<double> microseconds;
+    std::uint64_t wrong = 0;
+  };
+  void turn(Lane& lane);
+  void turns(std::vector<Lane>& lanes, int number);
+  /// Returns how many were run.
+  int adaptive_turns(std::vector<Lane>& lanes);
+  std::uint64_t wrong(const Buffers& buffers) const;
+
+  const World& world_;
+  const Settings& settings_;
+  const Pattern pattern_;
+  std::vector<std::unique_ptr<Contestant>> contestants_;
+  std::uint64_t turn_ = 0;  ///< alike on all ranks
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,63 @@
+#include <mpi.h>
+
+#include "benchmarks/allreduce/contestant.h"
+#include "benchmarks/allreduce/world.h"
+
+namespace tutti::bench {
+namespace {
+
+/// For 16-bit floats MPI has no type; a broadcast of them moves 16-bit integers.
+MPI_Datatype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16:
+      return MPI_INT16_T;
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::i8:
+      return MPI_INT8_T;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::i64:
+      return MPI_INT64_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+class MpiContestant : public Contestant {
+ public:
+  explicit MpiContestant(const Settings& settings)
+      : settings_(settings), type_(type_of(settings.dtype)) {}
+
+  std::string impl() const override { return "mpi"; }
+  std::string version() const override { return mpi_version(); }
+
+  Buffers prepare(const Buffers& own) override { return buffers_ = own; }
+
+  void run() override {
+    const int count = static_cast<int>(buffers_.count);
+    if (settings_.op == Operation::broadcast) {
+      MPI_Bcast(buffers_.out, count, type_, settings_.root, MPI_COMM_WORLD);
+    } else {
+      const void* const in = buffers_.in == buffers_.out ? MPI_IN_PLACE : buffers_.in;
+      MPI_Allreduce(in, buffers_.out, count, type_, MPI_SUM, MPI_COMM_WORLD);
+    }
+  }
+
+ private:
+  const Settings& settings_;
+  const MPI_Datatype type_;
+  Buffers buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_mpi(const Settings& settings) {
+  return std::make_unique<MpiContestant>(settings);
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,104 @@
+#include "benchmarks/allreduce/pattern.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace tutti::bench {
+namespace {
+
+constexpr std::size_t period = 251;
+/// Whole periods copied or compared at once; one more is kept, so that any phase can begin.
+constexpr std::size_t stretch = period * 64;
+
+std::size_t phase_of(int rank, std::uint64_t turn) {
+  return (static_cast<std::size_t>(rank) * 13 + turn * 7) % period;
+}
+
+template <typename T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+/// Whole numbers from 0 to 256, which every dtype but i8 holds exactly.
+void store(std::byte* at, DType dtype, int value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  switch (dtype) {
+    case DType::f16:
+      // Moves the exponent's bias from 127 to 15; zero has no exponent to move.
+      return store(at, static_cast<std::uint16_t>(value == 0 ? 0 : (bits >> 13) - (112U << 10)));
+    case DType::bf16:
+      return store(at, static_cast<std::uint16_t>(bits >> 16));
+    case DType::f32:
+      return store(at, bits);
+    case DType::f64:
+      return store(at, static_cast<double>(value));
+    case DType::i8:
+    case DType::u8:
+      return store(at, static_cast<std::uint8_t>(value));
+    case DType::i32:
+      return store(at, static_cast<std::int32_t>(value));
+    case DType::i64:
+      return store(at, static_cast<std::int64_t>(value));
+  }
+}
+
+}  // namespace
+
+Pattern::Pattern(DType dtype, int ranks) : dtype_(dtype), width_(size_of(dtype)) {
+  const int largest = std::clamp(127 / ranks, 1, 8);
+  std::vector<int> numbers(period);
+  // Squares modulo a prime jump about; consecutive numbers would look alike after a shift.
+  for (std::size_t i = 0; i < period; ++i) {
+    numbers[i] = static_cast<int>(i * i % period) % (largest + 1);
+  }
+  std::vector<int> sums(period, 0);
+  for (std::size_t i = 0; i < period; ++i) {
+    for (int rank = 0; rank < ranks; ++rank) sums[i] += numbers[(i + phase_of(rank, 0)) % period];
+  }
+  input_ = encode(numbers);
+  sum_ = encode(sums);
+}
+
+Pattern::Sequence Pattern::encode(const std::vector<int>& numbers) const {
+  Sequence sequence{std::vector<std::byte>((stretch + period) * width_)};
+  for (std::size_t i = 0; i < stretch + period; ++i) {
+    store(sequence.bytes.data() + i * width_, dtype_, numbers[i % period]);
+  }
+  return sequence;
+}
+
+void Pattern::fill(void* data, std::size_t count, int rank, std::uint64_t turn) const {
+  const std::byte* const from = input_.bytes.data() + phase_of(rank, turn) * width_;
+  auto* const to = static_cast<std::byte*>(data);
+  for (std::size_t at = 0; at < count; at += stretch) {
+    std::memcpy(to + at * width_, from, std::min(stretch, count - at) * width_);
+  }
+}
+
+std::size_t Pattern::wrong(const Sequence& expected, std::size_t phase, const void* data,
+                           std::size_t count) const {
+  const std::byte* const right = expected.bytes.data() + phase * width_;
+  const auto* const found = static_cast<const std::byte*>(data);
+  std::size_t wrong = 0;
+  for (std::size_t at = 0; at < count; at += stretch) {
+    const std::size_t length = std::min(stretch, count - at);
+    const std::byte* const here = found + at * width_;
+    if (std::memcmp(here, right, length * width_) == 0) continue;
+    for (std::size_t i = 0; i < length; ++i) {
+      wrong += std::memcmp(here + i * width_, right + i * width_, width_) != 0 ? 1 : 0;
+    }
+  }
+  return wrong;
+}
+
+std::size_t Pattern::wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn) const {
+  return wrong(sum_, phase_of(0, turn), data, count);
+}
+
+std::size_t Pattern::wrong_in_copy(const void* data, std::size_t count, int rank,
+                                   std::uint64_t turn) const {
+  return wrong(input_, phase_of(rank, turn), data, count);
+}
+
+}  // namespace tutti::bench

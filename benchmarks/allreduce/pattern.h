@@ -1,0 +1,40 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tutti/tensor.h"
+
+namespace tutti::bench {
+
+/// Inputs whose sum over all ranks is known without asking anybody and exact in every dtype (up to
+/// 127 ranks): small whole numbers that repeat with a prime period, shifted by rank and by turn, so
+/// that a slice from the wrong place, rank or turn shows.
+class Pattern {
+ public:
+  Pattern(DType dtype, int ranks);
+
+  /// Writes the input of `rank` in `turn`.
+  void fill(void* data, std::size_t count, int rank, std::uint64_t turn) const;
+  /// Elements that are not the sum of all ranks' inputs of `turn`.
+  std::size_t wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn) const;
+  /// Elements that are not the input of `rank` in `turn`.
+  std::size_t wrong_in_copy(const void* data, std::size_t count, int rank,
+                            std::uint64_t turn) const;
+
+ private:
+  /// Many periods of a sequence, encoded, so that long stretches are copied and compared at once.
+  struct Sequence {
+    std::vector<std::byte> bytes;
+  };
+  Sequence encode(const std::vector<int>& period) const;
+  std::size_t wrong(const Sequence& expected, std::size_t phase, const void* data,
+                    std::size_t count) const;
+
+  const DType dtype_;
+  const std::size_t width_;
+  Sequence input_;
+  Sequence sum_;
+};
+
+}  // namespace tutti::bench

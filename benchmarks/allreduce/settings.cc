@@ -1,0 +1,112 @@
+#include "benchmarks/allreduce/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <map>
+
+namespace tutti::bench {
+namespace {
+
+const std::map<std::string, DType> dtypes{
+    {"f16", DType::f16}, {"bf16", DType::bf16}, {"f32", DType::f32}, {"f64", DType::f64},
+    {"i8", DType::i8},   {"u8", DType::u8},     {"i32", DType::i32}, {"i64", DType::i64}};
+const std::map<std::string, Operation> operations{{"allreduce", Operation::allreduce},
+                                                  {"broadcast", Operation::broadcast}};
+
+void declare(CLI::App& app, Settings& s) {
+  app.add_option("--impl", s.impls, "what to measure, in turns: tutti, mpi")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"tutti", "mpi"}))
+      ->capture_default_str();
+  app.add_option("--op", s.op, "allreduce or broadcast")
+      ->transform(CLI::CheckedTransformer(operations).description(""))
+      ->type_name("NAME")
+      ->default_str("allreduce");
+  app.add_option("--dtype", s.dtype, "f16, bf16, f32, f64, i8, u8, i32 or i64")
+      ->transform(CLI::CheckedTransformer(dtypes).description(""))
+      ->type_name("NAME")
+      ->default_str("f32");
+  app.add_option("--min-bytes", s.min_bytes, "smallest size; K, M, G are powers of 1024")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->default_str("4");
+  app.add_option("--max-bytes", s.max_bytes, "largest size")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->default_str("64M");
+  app.add_option("--factor", s.factor, "from one size to the next, 2 at least")
+      ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20).description(""))
+      ->capture_default_str();
+  app.add_flag("--in-place", s.in_place, "the result replaces the input");
+  app.add_flag("--shared", s.shared, "also measure tutti with tensors in node-shared memory");
+  app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, 5 to 1000")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--warmup", s.warmup, "turns a size that are not measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--check,!--no-check", s.check, "compare every result, outside the time")
+      ->default_str("on");
+  app.add_option("--json", s.json, "file for the rows: an array with one object a row");
+  app.add_option("--kv-store,--kvstore", s.store, "tutti's store type")->capture_default_str();
+  app.add_option("--root", s.root, "root of a broadcast")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+/// Empty: nothing is wrong.
+std::string what_is_wrong(const Settings& s) {
+  if (s.min_bytes > s.max_bytes) return "--min-bytes is above --max-bytes";
+  if (s.max_bytes / size_of(s.dtype) > std::numeric_limits<int>::max() && s.runs("mpi")) {
+    return "--max-bytes has more elements than MPI's int counts; use --impl tutti or a wider dtype";
+  }
+  const bool half = s.dtype == DType::f16 || s.dtype == DType::bf16;
+  if (half && s.op == Operation::allreduce && s.runs("mpi")) {
+    return "MPI cannot reduce " + std::string(tutti::name(s.dtype)) + "; use --impl tutti";
+  }
+  if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(Operation operation) {
+  return operation == Operation::allreduce ? "allreduce" : "broadcast";
+}
+
+bool Settings::runs(std::string_view impl) const {
+  return std::find(impls.begin(), impls.end(), impl) != impls.end();
+}
+
+std::vector<std::size_t> Settings::counts() const {
+  std::vector<std::size_t> result;
+  const std::size_t width = size_of(dtype);
+  for (std::size_t bytes = std::max(min_bytes, width); bytes <= max_bytes; bytes *= factor) {
+    if (result.empty() || result.back() != bytes / width) result.push_back(bytes / width);
+    if (bytes > max_bytes / factor) break;
+  }
+  return result;
+}
+
+std::optional<int> parse(int argc, char** argv, bool speaks, Settings& settings) {
+  CLI::App app(
+      "Times tutti's allreduce or broadcast beside MPI's, turn by turn in one run.\n"
+      "Start it with mpirun: mpirun -n 4 allreduce_bench --max-bytes 16M");
+  declare(app, settings);
+  try {
+    app.parse(argc, argv);
+    const std::string wrong = what_is_wrong(settings);
+    if (!wrong.empty()) throw CLI::ValidationError(wrong);
+  } catch (const CLI::ParseError& error) {
+    std::ostream silent(nullptr);
+    return speaks ? app.exit(error) : app.exit(error, silent, silent);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::bench

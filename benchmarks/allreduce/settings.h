@@ -1,0 +1,43 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/tensor.h"
+
+namespace tutti::bench {
+
+enum class Operation : std::uint8_t { allreduce, broadcast };
+std::string_view name(Operation operation);
+
+/// What the command line asks for.
+struct Settings {
+  std::vector<std::string> impls = {"tutti", "mpi"};
+  Operation op = Operation::allreduce;
+  DType dtype = DType::f32;
+  std::size_t min_bytes = 4;
+  std::size_t max_bytes = std::size_t{64} << 20;
+  std::size_t factor = 4;
+  bool in_place = false;
+  bool shared = false;   ///< rows of their own for tensors from KVStore::allocate
+  int iterations = 0;    ///< 0: as many as `seconds` allow
+  int warmup = 5;        ///< turns before the measured ones
+  double seconds = 2.0;  ///< time for one size, all implementations and checks together
+  bool check = true;
+  std::string json;  ///< file for the rows; empty: none
+  std::string store = "dist_sync_mpi";
+  int root = 0;  ///< of a broadcast
+
+  bool runs(std::string_view impl) const;
+  /// From min_bytes to max_bytes, whole elements, growing by `factor`.
+  std::vector<std::size_t> counts() const;
+};
+
+/// Fills `settings` from the command line. When the line is wrong or asks for help, prints that
+/// (only the rank that `speaks`) and returns the exit status instead.
+std::optional<int> parse(int argc, char** argv, bool speaks, Settings& settings);
+
+}  // namespace tutti::bench

@@ -1,0 +1,57 @@
+#include "benchmarks/allreduce/contestant.h"
+#include "tutti/version.h"
+
+namespace tutti::bench {
+namespace {
+
+class TuttiContestant : public Contestant {
+ public:
+  TuttiContestant(KVStore& store, const Settings& settings, bool shared)
+      : store_(store), settings_(settings), shared_(shared), key_(shared ? 1'000'000 : 0) {}
+
+  std::string impl() const override { return "tutti"; }
+  std::string version() const override { return tutti::version(); }
+  bool shared() const override { return shared_; }
+
+  Buffers prepare(const Buffers& own) override {
+    // A key for each size: a store may remember a key's shape.
+    key_ = Key(key_.integer() + 1);
+    const Shape shape{static_cast<std::int64_t>(own.count)};
+    const bool one_buffer = own.in == own.out;
+    if (shared_) {
+      // The last size's memory goes before the next one's comes.
+      in_ = out_ = Values();
+      const Tensor in = store_.allocate(shape, settings_.dtype);
+      in_ = in;
+      out_ = one_buffer ? in : store_.allocate(shape, settings_.dtype);
+    } else {
+      in_ = Tensor(own.in, shape, settings_.dtype);
+      out_ = Tensor(own.out, shape, settings_.dtype);
+    }
+    return {in_[0].data(), out_[0].data(), own.count};
+  }
+
+  void run() override {
+    if (settings_.op == Operation::allreduce) {
+      store_.pushpull(key_, in_, out_).wait();
+    } else {
+      store_.broadcast(key_, out_, settings_.root).wait();
+    }
+  }
+
+ private:
+  KVStore& store_;
+  const Settings& settings_;
+  const bool shared_;
+  Key key_;
+  Values in_;
+  Values out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_tutti(KVStore& store, const Settings& settings, bool shared) {
+  return std::make_unique<TuttiContestant>(store, settings, shared);
+}
+
+}  // namespace tutti::bench

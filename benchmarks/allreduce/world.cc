@@ -1,0 +1,149 @@
+#include "benchmarks/allreduce/world.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+
+namespace tutti::bench {
+namespace {
+
+std::string thread_level() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  switch (level) {
+    case MPI_THREAD_MULTIPLE:
+      return "MPI_THREAD_MULTIPLE";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    default:
+      return "MPI_THREAD_SINGLE";
+  }
+}
+
+/// The value of one of the MPI library's control variables; "unknown" when it has none of the name.
+std::string control_variable(const char* name) {
+  int index = 0;
+  if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return "unknown";
+  int size = 0;
+  int verbosity = 0;
+  int bind = 0;
+  int scope = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_T_enum names = MPI_T_ENUM_NULL;
+  int no_text = 0;
+  MPI_T_cvar_get_info(index, nullptr, &no_text, &verbosity, &type, &names, nullptr, &no_text, &bind,
+                      &scope);
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &size) != MPI_SUCCESS) return "unknown";
+  // Flags and enumerations are one int at most; anything longer is text, which none of ours is.
+  alignas(8) std::array<char, 64> value{};
+  std::string text = "unknown";
+  if (size == 1 && MPI_T_cvar_read(handle, value.data()) == MPI_SUCCESS) {
+    int number = 0;
+    std::memcpy(&number, value.data(), sizeof number);
+    text = std::to_string(number);
+    std::array<char, 128> word{};
+    int length = static_cast<int>(word.size());
+    if (names != MPI_T_ENUM_NULL &&
+        MPI_T_enum_get_item(names, number, &number, word.data(), &length) == MPI_SUCCESS) {
+      text = word.data();
+    }
+  }
+  MPI_T_cvar_handle_free(&handle);
+  return text;
+}
+
+std::string algorithm(const std::string& operation) {
+  if (control_variable("coll_tuned_use_dynamic_rules") != "true") return "chosen by the library";
+  return control_variable(("coll_tuned_" + operation + "_algorithm").c_str());
+}
+
+}  // namespace
+
+World::World(int& argc, char**& argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+World::~World() {
+  MPI_Finalize();
+}
+
+void World::barrier() const {
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+std::vector<double> World::largest(std::vector<double> mine) const {
+  MPI_Allreduce(MPI_IN_PLACE, mine.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_MAX,
+                MPI_COMM_WORLD);
+  return mine;
+}
+
+double World::sum(double mine) const {
+  MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  return mine;
+}
+
+std::vector<std::string> World::gather(const std::string& mine) const {
+  constexpr std::size_t width = MPI_MAX_PROCESSOR_NAME;
+  std::vector<char> all(width * static_cast<std::size_t>(size_), '\0');
+  std::array<char, width> own{};
+  mine.copy(own.data(), width - 1);
+  MPI_Allgather(own.data(), width, MPI_CHAR, all.data(), width, MPI_CHAR, MPI_COMM_WORLD);
+  std::vector<std::string> result;
+  for (std::size_t at = 0; at < all.size(); at += width) result.emplace_back(all.data() + at);
+  return result;
+}
+
+std::string host_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  MPI_Get_processor_name(name.data(), &length);
+  return name.data();
+}
+
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string all(text.data());
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+std::vector<std::string> describe_mpi() {
+  // Open MPI 4 takes the level asked for here as the level of the whole process.
+  int provided = 0;
+  MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+  std::vector<std::string> lines{
+      "MPI: " + mpi_version() + ", " + thread_level(),
+      "mpi_yield_when_idle: " + control_variable("mpi_yield_when_idle"),
+      "single copy in a node: " + control_variable("btl_vader_single_copy_mechanism"),
+      "allreduce algorithm: " + algorithm("allreduce"),
+      "broadcast algorithm: " + algorithm("bcast")};
+  MPI_T_finalize();
+  return lines;
+}
+
+int count_hosts(const std::vector<std::string>& host_of_rank) {
+  return static_cast<int>(std::set(host_of_rank.begin(), host_of_rank.end()).size());
+}
+
+std::string describe_mapping(const std::vector<std::string>& host_of_rank) {
+  std::string text = "ranks";
+  for (std::size_t first = 0, last = 0; first < host_of_rank.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < host_of_rank.size() && host_of_rank[last + 1] == host_of_rank[first]) ++last;
+    text += fmt::format("{} {}", first == 0 ? "" : ",", first);
+    if (last > first) text += fmt::format("-{}", last);
+    text += " on " + host_of_rank[first];
+  }
+  return text;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,46 @@
+#pragma once
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::bench {
+
+/// The ranks of this run and what they tell each other, over MPI. Errors of MPI end the job, as
+/// its default is.
+class World {
+ public:
+  /// Initialises MPI with MPI_THREAD_MULTIPLE, as tutti would: both peers pay the same for it.
+  World(int& argc, char**& argv);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool speaks() const { return rank_ == 0; }
+
+  void barrier() const;
+  /// Element by element over all ranks.
+  std::vector<double> largest(std::vector<double> mine) const;
+  double largest(double mine) const { return largest(std::vector<double>{mine})[0]; }
+  double sum(double mine) const;
+  /// By rank.
+  std::vector<std::string> gather(const std::string& mine) const;
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+/// What a reader of the figures must know of this MPI: one "name: value" a line.
+std::vector<std::string> describe_mpi();
+/// "Open MPI v4.1.4".
+std::string mpi_version();
+/// "ranks 0-3 on a, 4-7 on b" and the number of different names.
+std::string describe_mapping(const std::vector<std::string>& host_of_rank);
+int count_hosts(const std::vector<std::string>& host_of_rank);
+/// This rank's host.
+std::string host_name();
+
+}  // namespace tutti::bench
