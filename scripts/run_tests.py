@@ -14,6 +14,8 @@ CHECKS = "scripts/checks"
 CLANG = {"CXX": "ccache clang++-14"}
 # The sanitizers see the tests under many times their usual run time.
 SLOWER = "5"
+SKIPPED = 77
+OUTCOMES = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skipped"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +50,11 @@ class Tally:
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, 0, []
 
-    def record(self, name, passed):
-        if passed:
+    def record(self, name, outcome):
+        if outcome == "ok":
             self.passed += 1
+        elif outcome == "skipped":
+            self.skipped += 1
         else:
             self.failed.append(name)
 
@@ -63,7 +67,7 @@ class Tally:
 
 
 def run(words, env, limit, stream):
-    """Runs words in the root. Returns (did it succeed, what it said unless streamed)."""
+    """Runs words in the root. Returns (exit status, what it said unless streamed)."""
     with subprocess.Popen(words, cwd=ROOT, env={**os.environ, **env}, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, start_new_session=not stream,
                           stdout=None if stream else subprocess.PIPE,
@@ -76,22 +80,23 @@ def run(words, env, limit, stream):
             else:
                 os.killpg(process.pid, signal.SIGKILL)
             said, _ = process.communicate()
-            return False, (said or "") + f"\nstill running after {limit} s: ended"
-    return process.returncode == 0, said or ""
+            return 1, (said or "") + f"\nstill running after {limit} s: ended"
+    return process.returncode, said or ""
 
 
 def step(tally, name, words, env=None, limit=1200, stream=False):
     """One check, which counts as one test. Says at once how it went; prints its text if it failed."""
     print(f"-- {name}", flush=True)
     start = time.monotonic()
-    passed, said = run(words, env or {}, limit, stream)
-    tally.record(name, passed)
+    status, said = run(words, env or {}, limit, stream)
+    outcome = {0: "ok", SKIPPED: "skipped"}.get(status, "FAILED")
+    tally.record(name, outcome)
     lines = said.strip().splitlines()
-    if not passed:
+    if outcome == "FAILED":
         print("\n".join(lines))
-    last = f": {lines[-1]}" if passed and lines else ""
-    print(f"   {'ok' if passed else 'FAILED'} ({time.monotonic() - start:.1f} s){last}", flush=True)
-    return passed
+    last = f": {lines[-1]}" if outcome != "FAILED" and lines else ""
+    print(f"   {outcome} ({time.monotonic() - start:.1f} s){last}", flush=True)
+    return outcome == "ok"
 
 
 def build(tally, wanted):
@@ -99,10 +104,10 @@ def build(tally, wanted):
     options = ["-Dwerror=true", *wanted.options]
     configured = (ROOT / wanted.folder / "build.ninja").exists()
     setup = ["meson", "setup", *(["--reconfigure"] if configured else []), wanted.folder, *options]
-    worked, said = run(setup, wanted.compiler, 300, stream=False)
-    if not worked:
+    status, said = run(setup, wanted.compiler, 300, stream=False)
+    if status != 0:
         print(f"-- {wanted.what}\n{said}\n   FAILED: cannot configure {wanted.folder}", flush=True)
-        tally.record(wanted.what, False)
+        tally.record(wanted.what, "FAILED")
         return False
     return step(tally, wanted.what, ["ninja", "-C", wanted.folder], limit=3600, stream=True)
 
@@ -121,16 +126,13 @@ def meson_tests(tally, where, *selection):
     log = ROOT / where.folder / "meson-logs/testlog.json"
     log.unlink(missing_ok=True)
     command = ["meson", "test", "-C", where.folder, "--no-rebuild", "--print-errorlogs", *selection]
-    finished, _ = run(command, where.test_env, None, stream=True)
+    status, _ = run(command, where.test_env, None, stream=True)
     results = read_results(log)
     before = len(tally.failed)
     for name, result in results:
-        if result == "SKIP":
-            tally.skipped += 1
-        else:
-            tally.record(f"{name} in {where.folder} ({result})", result in ("OK", "EXPECTEDFAIL"))
-    if not results or (not finished and len(tally.failed) == before):
-        tally.record(f"meson test in {where.folder} reported no result", False)
+        tally.record(f"{name} in {where.folder} ({result})", OUTCOMES.get(result, "FAILED"))
+    if not results or (status != 0 and len(tally.failed) == before):
+        tally.record(f"meson test in {where.folder} ended without a result", "FAILED")
 
 
 def full_tier(tally):

@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 
+SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -57,10 +58,10 @@ def through(header, sources):
 
 
 def selected(sources):
-    """What of the sources to check, as (files, words for the report)."""
+    """What of the sources to check, as (files, words for the report); None where it is unknown."""
     base = starting_point()
     if base is None:
-        return sources, "all, there being no commit to compare with"
+        return None, "this clone has no other commit to compare with; --all checks everything"
     changed = changed_files(base)
     shown = {through(file, sources) for file in changed if file.suffix == ".h"} - {None}
     return [s for s in sources if s in changed or s in shown], f"changed since {base[:12]}"
@@ -80,6 +81,9 @@ def main():
     args = parser.parse_args()
     sources = sources_of(args.build)
     files, why = (sources, "all") if args.all else selected(sources)
+    if files is None:
+        print(f"skipped: {why}")
+        return SKIPPED
     print(f"clang-tidy on {len(files)} of {len(sources)} sources ({why})", flush=True)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         reports = list(pool.map(lambda file: tidy(args.build, file), files))
