@@ -75,7 +75,7 @@ int race(const World& world, const Settings& settings) {
 int main(int argc, char** argv) {
   const World world(argc, argv);
   Settings settings;
-  if (const auto status = parse(argc, argv, world.speaks(), settings)) return *status;
+  if (const auto status = parse(argc, argv, world.size(), world.speaks(), settings)) return *status;
   try {
     return race(world, settings);
   } catch (const std::exception& error) {

@@ -60,7 +60,7 @@ void declare(CLI::App& app, Settings& s) {
 }
 
 /// Empty: nothing is wrong.
-std::string what_is_wrong(const Settings& s) {
+std::string what_is_wrong(const Settings& s, int ranks) {
   if (s.min_bytes > s.max_bytes) return "--min-bytes is above --max-bytes";
   if (s.max_bytes / size_of(s.dtype) > std::numeric_limits<int>::max() && s.runs("mpi")) {
     return "--max-bytes has more elements than MPI's int counts; use --impl tutti or a wider dtype";
@@ -69,6 +69,7 @@ std::string what_is_wrong(const Settings& s) {
   if (half && s.op == Operation::allreduce && s.runs("mpi")) {
     return "MPI cannot reduce " + std::string(tutti::name(s.dtype)) + "; use --impl tutti";
   }
+  if (s.root >= ranks) return "--root is not among the ranks 0 to " + std::to_string(ranks - 1);
   if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
   return {};
 }
@@ -93,14 +94,15 @@ std::vector<std::size_t> Settings::counts() const {
   return result;
 }
 
-std::optional<int> parse(int argc, char** argv, bool speaks, Settings& settings) {
+std::optional<int> parse(int argc, const char* const* argv, int ranks, bool speaks,
+                         Settings& settings) {
   CLI::App app(
       "Times tutti's allreduce or broadcast beside MPI's, turn by turn in one run.\n"
       "Start it with mpirun: mpirun -n 4 allreduce_bench --max-bytes 16M");
   declare(app, settings);
   try {
     app.parse(argc, argv);
-    const std::string wrong = what_is_wrong(settings);
+    const std::string wrong = what_is_wrong(settings, ranks);
     if (!wrong.empty()) throw CLI::ValidationError(wrong);
   } catch (const CLI::ParseError& error) {
     std::ostream silent(nullptr);

@@ -36,8 +36,9 @@ struct Settings {
   std::vector<std::size_t> counts() const;
 };
 
-/// Fills `settings` from the command line. When the line is wrong or asks for help, prints that
-/// (only the rank that `speaks`) and returns the exit status instead.
-std::optional<int> parse(int argc, char** argv, bool speaks, Settings& settings);
+/// Fills `settings` from the command line of a run with so many ranks. When the line is wrong or
+/// asks for help, prints that (only the rank that `speaks`) and returns the exit status instead.
+std::optional<int> parse(int argc, const char* const* argv, int ranks, bool speaks,
+                         Settings& settings);
 
 }  // namespace tutti::bench

@@ -30,6 +30,7 @@ class Key {
   }
 
   friend bool operator==(const Key&, const Key&) = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads what the compiler generates.
   friend auto operator<=>(const Key&, const Key&) = default;
 
  private:

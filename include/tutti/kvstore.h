@@ -27,7 +27,7 @@ enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
 /// What a store has done since `create`, on this rank. Monotonic.
 struct Counters {
-  std::uint64_t tensors_reduced = 0;  ///< completed pushpulls, one a key
+  std::uint64_t tensors_reduced = 0;  ///< completed pushes and pushpulls, one a key
   std::uint64_t bytes_reduced = 0;    ///< their sizes, one device's copy each
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;

@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace tutti::base {
 
@@ -14,7 +15,11 @@ class NamedThread {
   NamedThread(const std::string& name, std::function<void()> run);
   ~NamedThread() { join(); }
   NamedThread(NamedThread&&) = default;
-  NamedThread& operator=(NamedThread&&) = delete;
+  NamedThread& operator=(NamedThread&& other) noexcept {
+    join();
+    thread_ = std::move(other.thread_);
+    return *this;
+  }
 
   bool joinable() const { return thread_.joinable(); }
   void join() {

@@ -16,14 +16,6 @@ std::string call(const Request& request, const Key& key) {
   return fmt::format("{} of key {}", name(request.method), key.describe());
 }
 
-std::string describe(const Tensor& tensor) {
-  return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
-}
-
-bool alike(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape();
-}
-
 bool takes_ins(Method method) {
   return method == Method::init || method == Method::push || method == Method::pushpull;
 }
@@ -112,6 +104,14 @@ std::string_view kind_of(const Key& key) {
 }
 
 }  // namespace
+
+bool alike(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape();
+}
+
+std::string describe(const Tensor& tensor) {
+  return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
+}
 
 std::string describe(const Request& request) {
   std::string first =

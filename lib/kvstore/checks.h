@@ -11,6 +11,11 @@ namespace tutti {
 /// values and what to do.
 void check(const Request& request, const Traits& traits);
 
+/// Same dtype and shape.
+bool alike(const Tensor& a, const Tensor& b);
+/// "f32 (2, 3)".
+std::string describe(const Tensor& tensor);
+
 /// `set_gradient_compression`'s argument for stores that send f32 tensors as they are or as 16
 /// bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);

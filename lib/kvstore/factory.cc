@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "kvstore/collective_store.h"
 #include "kvstore/environment.h"
+#include "kvstore/local_store.h"
 #include "kvstore/types.h"
 
 namespace tutti {
@@ -22,8 +23,7 @@ std::unique_ptr<Backend> make_backend(const StoreType& type, const Options& opti
     case Family::collective:
       return make_collective_backend(type.name, options);
     case Family::local:
-      throw Error(ErrorCode::unsupported,
-                  "this build of tutti has no store of one process, such as '" + type.name + "'");
+      return make_local_backend(type.name);
     case Family::parameter_server:
       throw Error(ErrorCode::unsupported,
                   "this build of tutti has no parameter server, which store type '" + type.name +

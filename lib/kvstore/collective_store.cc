@@ -1,0 +1,79 @@
+#include "kvstore/collective_store.h"
+
+#include <atomic>
+#include <utility>
+
+#include "kvstore/backend.h"
+#include "runtime/session.h"
+#include "runtime/world.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+/// What f32 tensors travel as between nodes.
+WireFormat wire_named(const std::string& kind) {
+  if (kind == "none") return WireFormat::none;
+  if (kind == "fp16") return WireFormat::fp16;
+  if (kind == "bf16") return WireFormat::bf16;
+  throw Error(ErrorCode::unsupported, "set_gradient_compression of '" + kind +
+                                          "' is not supported with type dist_sync_mpi; it knows "
+                                          "none, fp16 and bf16 (parameter servers: 2bit, 1bit)");
+}
+
+class CollectiveStore : public Backend {
+ public:
+  CollectiveStore(const std::string& type, std::unique_ptr<runtime::Session> session)
+      : Backend({.type = type,
+                 .rank = session->rank(),
+                 .size = session->size(),
+                 .methods = {Method::pushpull, Method::broadcast,
+                             Method::set_gradient_compression}}),
+        session_(std::move(session)) {}
+
+  Pending submit(Request&& request) override {
+    const std::string what = describe(request);
+    std::vector<runtime::TensorCall> calls(request.keys.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) calls[i] = call_of(request, i);
+    return session_->submit(std::move(calls), what);
+  }
+
+  void configure(const Setting& setting) override { wire_ = wire_named(setting.value); }
+  void barrier() override { session_->barrier(); }
+  int join() override { return session_->join(); }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    return session_->allocate(shape, dtype);
+  }
+  Counters counters() const override { return session_->counters(); }
+
+ private:
+  runtime::TensorCall call_of(Request& request, std::size_t i) const {
+    const bool reduces = request.method == Method::pushpull;
+    const Tensor& like = request.outs[i][0];
+    runtime::TensorCall call;
+    call.key = std::move(request.keys[i]);
+    call.signature.kind = reduces ? coordinator::Kind::allreduce : coordinator::Kind::broadcast;
+    call.signature.dtype = like.dtype();
+    call.signature.shape = like.shape();
+    call.signature.op = request.options.op;
+    call.signature.root = request.root;
+    call.signature.device = like.device().kind;
+    if (reduces && like.dtype() == DType::f32) call.signature.wire = wire_;
+    call.priority = request.options.priority;
+    call.ins = std::move(request.ins[i]);
+    call.outs = std::move(request.outs[i]);
+    return call;
+  }
+
+  std::unique_ptr<runtime::Session> session_;
+  std::atomic<WireFormat> wire_{WireFormat::none};
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options) {
+  return std::make_unique<CollectiveStore>(
+      type, std::make_unique<runtime::Session>(runtime::mpi_world(options), options));
+}
+
+}  // namespace tutti

@@ -1,0 +1,203 @@
+#include "kvstore/local_store.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "base/mutex.h"
+#include "kvstore/checks.h"
+#include "reduce/reduce.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+Tensor make_tensor(const Shape& shape, DType dtype) {
+  void* memory = nullptr;
+  if (shape.count() <= std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
+    memory = ::operator new(shape.count() * size_of(dtype), alignment, std::nothrow);
+  }
+  if (memory == nullptr) {
+    throw Error(ErrorCode::internal,
+                fmt::format("no memory for a tensor: {} {}", name(dtype), shape.describe()));
+  }
+  return {std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, alignment); }), shape,
+          dtype};
+}
+
+void copy(const Tensor& from, const Tensor& to) {
+  // Overlap: the same tensor may stand in a list twice. Null: a tensor without elements.
+  if (from.bytes() > 0) std::memmove(to.data(), from.data(), from.bytes());
+}
+
+[[noreturn]] void refuse(Method method, const Key& key, const std::string& text) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} of key {}: {}", name(method), key.describe(), text));
+}
+
+/// Everything that one call says about one key, which may stand in it several times.
+struct KeyCall {
+  std::vector<Tensor> ins;
+  std::vector<Tensor> outs;
+  const Tensor& any() const { return ins.empty() ? outs.front() : ins.front(); }
+};
+
+std::map<Key, KeyCall> by_key(const Request& request) {
+  std::map<Key, KeyCall> calls;
+  const auto append = [](std::vector<Tensor>& all, const Values& values) {
+    all.insert(all.end(), values.begin(), values.end());
+  };
+  for (std::size_t i = 0; i < request.keys.size(); ++i) {
+    KeyCall& call = calls[request.keys[i]];
+    if (!request.ins.empty()) append(call.ins, request.ins[i]);
+    if (!request.outs.empty()) append(call.outs, request.outs[i]);
+  }
+  return calls;
+}
+
+/// The tensors of every place where the key stands are alike, and like the stored value.
+void check_alike(Method method, const Key& key, const KeyCall& call, const Tensor* stored) {
+  if (stored != nullptr && !alike(call.any(), *stored)) {
+    refuse(method, key,
+           fmt::format("the tensor is {}, but the key was initialised as {}", describe(call.any()),
+                       describe(*stored)));
+  }
+  for (const auto* list : {&call.ins, &call.outs}) {
+    for (const Tensor& tensor : *list) {
+      if (alike(tensor, call.any())) continue;
+      refuse(method, key,
+             fmt::format("the key stands twice in one call, once as {} and once as {}",
+                         describe(call.any()), describe(tensor)));
+    }
+  }
+}
+
+void merge(const std::vector<Tensor>& ins, const Tensor& out, ReduceOp op) {
+  std::vector<const void*> sources;
+  sources.reserve(ins.size());
+  for (const Tensor& in : ins) sources.push_back(in.data());
+  // `average` divides by the processes that contribute, and there is one.
+  reduce::reduce({.in = out.dtype(), .out = out.dtype(), .op = op}, sources, out.data(),
+                 out.count());
+}
+
+class LocalStore : public Backend {
+ public:
+  explicit LocalStore(const std::string& type)
+      : Backend({.type = type,
+                 .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
+                             Method::broadcast, Method::set_gradient_compression},
+                 .sums_repeated_keys = true}) {}
+
+  Pending submit(Request&& request) override;
+  void configure(const Setting& setting) override;
+  void barrier() override {}
+  int join() override { return 0; }
+  Tensor allocate(const Shape& shape, DType dtype) override { return make_tensor(shape, dtype); }
+  Counters counters() const override {
+    const base::Lock lock(mutex_);
+    return counters_;
+  }
+
+ private:
+  using Calls = std::map<Key, KeyCall>;
+
+  void initialise(const Request& request) TUTTI_REQUIRES(mutex_);
+  void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
+  void push(const Key& key, const KeyCall& call, ReduceOp op) TUTTI_REQUIRES(mutex_);
+  void pull(Method method, const Key& key, const KeyCall& call) TUTTI_REQUIRES(mutex_);
+  const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
+
+  mutable base::Mutex mutex_;
+  std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
+  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+};
+
+const Tensor* LocalStore::find(const Key& key) const {
+  const auto it = values_.find(key);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+/// All keys or, when one is refused, none.
+void LocalStore::initialise(const Request& request) {
+  std::map<Key, Tensor> fresh;
+  for (std::size_t i = 0; i < request.keys.size(); ++i) {
+    const Key& key = request.keys[i];
+    const Tensor& value = request.ins[i][0];
+    const Tensor* const stored = find(key);
+    if (stored != nullptr || fresh.contains(key)) {
+      refuse(request.method, key,
+             fmt::format("it is initialised already, as {}; push and pushpull change its value",
+                         describe(stored != nullptr ? *stored : fresh.at(key))));
+    }
+    const Tensor own = make_tensor(value.shape(), value.dtype());
+    copy(value, own);
+    fresh.emplace(key, own);
+  }
+  values_.merge(fresh);
+}
+
+void LocalStore::check_values(Method method, const Calls& calls) {
+  for (const auto& [key, call] : calls) {
+    const Tensor* const stored = find(key);
+    if (stored == nullptr && method != Method::pushpull) {
+      refuse(method, key, "it was never initialised; call init or broadcast for it first");
+    }
+    check_alike(method, key, call, stored);
+  }
+}
+
+/// Without a stored value the sum goes to the outputs alone, as in a collective store.
+void LocalStore::push(const Key& key, const KeyCall& call, ReduceOp op) {
+  const Tensor* const stored = find(key);
+  const Tensor& merged = stored != nullptr ? *stored : call.outs.front();
+  merge(call.ins, merged, op);
+  for (const Tensor& out : call.outs) copy(merged, out);
+  ++counters_.tensors_reduced;
+  counters_.bytes_reduced += merged.bytes();
+}
+
+void LocalStore::pull(Method method, const Key& key, const KeyCall& call) {
+  const Tensor& stored = *find(key);
+  for (const Tensor& out : call.outs) copy(stored, out);
+  if (method != Method::broadcast) return;
+  ++counters_.tensors_broadcast;
+  counters_.bytes_broadcast += stored.bytes();
+}
+
+Pending LocalStore::submit(Request&& request) {
+  const base::Lock lock(mutex_);
+  if (request.method == Method::init || request.method == Method::broadcast) initialise(request);
+  const Calls calls = by_key(request);
+  check_values(request.method, calls);
+  for (const auto& [key, call] : calls) {
+    if (request.method == Method::push || request.method == Method::pushpull) {
+      push(key, call, request.options.op);
+    } else {
+      pull(request.method, key, call);
+    }
+  }
+  ++counters_.batches;
+  return {};
+}
+
+void LocalStore::configure(const Setting& setting) {
+  if (setting.value == "none") return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("gradient compression '{}' is not supported by store type '{}', which "
+                          "sends nothing between processes; it knows 'none'",
+                          setting.value, traits().type));
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_local_backend(const std::string& type) {
+  return std::make_unique<LocalStore>(type);
+}
+
+}  // namespace tutti

@@ -1,0 +1,136 @@
+// The executor's half that carries out what the participant decides.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "coordinator/wire.h"
+#include "runtime/executor.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+namespace {
+
+std::exception_ptr pointer_to(const std::optional<Error>& error) {
+  return error ? std::make_exception_ptr(*error) : nullptr;
+}
+
+}  // namespace
+
+bool Executor::apply_actions() {
+  bool any = false;
+  // Carrying one out can cause the next: a finished call's callback submits, a gate closes.
+  for (auto actions = participant_.take_actions(); !actions.empty();
+       actions = participant_.take_actions()) {
+    any = true;
+    for (coordinator::Action& action : actions) {
+      std::visit([&](auto& concrete) { apply(concrete); }, action);
+    }
+  }
+  return any;
+}
+
+void Executor::apply(coordinator::Send& action) {
+  control_.send(coordinator::encode(action.message));
+}
+
+void Executor::apply(coordinator::Enter& action) {
+  running_.push_back(prepare(std::move(action.batch)));
+  recorder_.record("entered", running_.back()->batch.epoch, running_.back()->batch.number);
+  engine_.enter(running_.back()->batch);
+}
+
+void Executor::apply(coordinator::Withdraw& action) {
+  const auto open = std::find_if(running_.begin(), running_.end(), [&](const auto& running) {
+    return running->batch.epoch == action.epoch && running->batch.number == action.number;
+  });
+  base::check(open != running_.end() && !(*open)->gate_closed, "only an open gate is withdrawn");
+  recorder_.record("withdrawn", action.epoch, action.number);
+  engine_.withdraw(action.epoch, action.number);
+  running_.erase(open);
+}
+
+void Executor::apply(coordinator::CloseGate& action) {
+  for (const auto& running : running_) {
+    if (running->batch.epoch == action.epoch && running->batch.number == action.number) {
+      recorder_.record("gate closed by resume", action.epoch, action.number);
+      running->gate_closed = true;
+    }
+  }
+}
+
+void Executor::apply(coordinator::Finish& action) {
+  auto call = calls_.extract(action.call);
+  base::check(!call.empty(), "a call finishes once");
+  finish(call.mapped(), pointer_to(action.error));
+}
+
+void Executor::apply(coordinator::BarrierDone& action) {
+  std::exchange(barrier_, std::nullopt)->completion->finish(pointer_to(action.error));
+}
+
+void Executor::apply(coordinator::JoinDone& action) {
+  auto join = std::exchange(join_, std::nullopt);
+  *join->last = action.last;
+  join->completion->finish(pointer_to(action.error));
+}
+
+void Executor::apply(coordinator::DepartDone& action) {
+  static_cast<void>(action);
+  control_.announce_departed();
+  finished_ = true;
+  const auto closed = std::make_exception_ptr(
+      Error(ErrorCode::aborted, fmt::format("rank {} has closed this store", rank_)));
+  auto depart = std::exchange(depart_, std::nullopt);
+  if (depart) depart->completion->finish();
+  fail_everything(closed);
+}
+
+void Executor::apply(coordinator::Lost& action) {
+  lost_.store(true, std::memory_order_release);
+  // The job is over for everyone: nobody need notice this rank's own end as well.
+  control_.announce_departed();
+  // At once and in one line: under plain mpirun this process is about to be killed, too.
+  base::log().error("{} ({})", action.message, in_flight_text());
+  fail_everything(std::make_exception_ptr(
+      Error(ErrorCode::peer_lost, fmt::format("{} ({})", action.message, in_flight_text()))));
+}
+
+void Executor::apply(coordinator::Notice& action) {
+  base::log().warn("{}", action.text);
+}
+
+std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch plan) {
+  auto running = std::make_unique<Running>();
+  running->ins.resize(plan.items.size());
+  running->outs.resize(plan.items.size());
+  collective::Batch& batch = running->batch;
+  batch.epoch = plan.epoch;
+  batch.number = plan.number;
+  batch.kind = plan.kind == coordinator::Kind::allreduce ? collective::Batch::Kind::allreduce
+                                                         : collective::Batch::Kind::broadcast;
+  batch.dtype = plan.dtype;
+  batch.op = plan.op;
+  batch.root = plan.root;
+  batch.wire = plan.wire;
+  batch.divisor = plan.op == ReduceOp::average ? plan.active_ranks : 1;
+  const std::size_t width = size_of(plan.dtype);
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const coordinator::PlannedItem& item = plan.items[i];
+    if (item.call != 0) {
+      const TensorCall& call = calls_.at(item.call);
+      const auto at = [&](const Tensor& tensor) {
+        return tensor.as<std::byte>() + item.begin * width;
+      };
+      for (const Tensor& tensor : call.ins) running->ins[i].push_back(at(tensor));
+      for (const Tensor& tensor : call.outs) running->outs[i].push_back(at(tensor));
+    }
+    batch.pieces.push_back({running->ins[i], running->outs[i], item.count});
+  }
+  running->plan = std::move(plan);
+  return running;
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,74 @@
+#include "runtime/agreement.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "reduce/reduce.h"
+#include "tutti/error.h"
+#include "tutti/version.h"
+
+namespace tutti::runtime {
+namespace {
+
+/// "0-2, 5" out of {0, 1, 2, 5}.
+std::string ranges(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (end - i > 1) text += fmt::format("-{}", ranks[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+Facts facts_to_agree_on(const Options& options, int creation_number) {
+  return {
+      {"tutti version", version()},
+      {"element kernels", std::string(reduce::simd_level())},
+      {"number of the store in its process", std::to_string(creation_number)},
+      {"reproducible (TUTTI_REPRODUCIBLE)", std::to_string(options.reproducible)},
+      {"key_timeout (TUTTI_TIMEOUT_SECONDS)", fmt::format("{} ms", options.key_timeout.count())},
+      {"replay (TUTTI_REPLAY)", std::to_string(options.replay)},
+      {"fusion_bytes (TUTTI_FUSION_BYTES)", std::to_string(options.fusion_bytes)},
+      {"part_bytes (TUTTI_PART_BYTES)", std::to_string(options.part_bytes)},
+      {"slice_bytes (TUTTI_SLICE_BYTES)", std::to_string(options.slice_bytes)},
+  };
+}
+
+std::string pack(const Facts& facts) {
+  return nlohmann::json(facts).dump();
+}
+
+void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
+  std::vector<Facts> all;
+  for (const std::string& packed : everyone) {
+    all.push_back(nlohmann::json::parse(packed).get<Facts>());
+  }
+  std::string differences;
+  for (std::size_t fact = 0; fact < mine.size(); ++fact) {
+    std::map<std::string, std::vector<int>> said;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const bool same_list = fact < all[rank].size() && all[rank][fact].first == mine[fact].first;
+      said[same_list ? all[rank][fact].second : "nothing"].push_back(static_cast<int>(rank));
+    }
+    if (said.size() < 2) continue;
+    differences += fmt::format("{}{}:", differences.empty() ? "" : "; ", mine[fact].first);
+    for (const auto& [value, ranks] : said) {
+      differences +=
+          fmt::format(" {} on rank{} {},", value, ranks.size() > 1 ? "s" : "", ranges(ranks));
+    }
+    differences.pop_back();
+  }
+  if (differences.empty()) return;
+  throw Error(ErrorCode::mismatch,
+              "ranks must create their stores with the same version and options, but differ in " +
+                  differences);
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/options.h"
+
+namespace tutti::runtime {
+
+/// Name and value, in a fixed order.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// What every rank of a store must have alike: version, element kernels' level, the options marked
+/// [agreed], and which store of the process this is (so that stores created in another order on
+/// another rank are not paired).
+Facts facts_to_agree_on(const Options& options, int creation_number);
+
+std::string pack(const Facts& facts);
+
+/// `everyone`: packed facts by rank. Throws `mismatch` naming each fact that differs, who says
+/// what, and what to do. The same text on every rank.
+void check_equal(const Facts& mine, const std::vector<std::string>& everyone);
+
+}  // namespace tutti::runtime

@@ -1,0 +1,153 @@
+#include "runtime/bootstrap.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "runtime/agreement.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+namespace {
+
+constexpr std::size_t secret_bytes = 32;
+
+/// As much as the machine has: an arena's size is only a range of addresses until it is used.
+std::size_t arena_bytes() {
+  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+coordinator::Settings protocol_of(const Options& options) {
+  coordinator::Settings settings;
+  settings.replay = options.replay;
+  settings.fusion_bytes = options.fusion_bytes;
+  settings.part_bytes = options.part_bytes;
+  settings.stall_report_after = options.stall_report_after;
+  settings.key_timeout = options.key_timeout;
+  return settings;
+}
+
+std::string new_secret() {
+  std::string secret(secret_bytes, '\0');
+  base::check(::sodium_init() >= 0, "libsodium starts");
+  ::randombytes_buf(secret.data(), secret.size());
+  return secret;
+}
+
+}  // namespace
+
+std::unique_ptr<Parts> Parts::open(World world, const Options& options) {
+  base::set_log_rank(world.rank);
+  std::unique_ptr<Parts> parts(new Parts(std::move(world)));
+  parts->protocol_ = protocol_of(options);
+  parts->compare_ranks(options);
+  parts->open_control(options);
+  parts->open_memory(options);
+  return parts;
+}
+
+void Parts::compare_ranks(const Options& options) {
+  const auto facts = facts_to_agree_on(options, world_.creation_number);
+  check_equal(facts, world_.all_gather(pack(facts), "every rank to create its store"));
+}
+
+void Parts::agree(const std::string& what, const std::function<void()>& step) {
+  std::string failure;
+  try {
+    step();
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  const auto failures = world_.all_gather(failure, "every rank to " + what);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    throw Error(ErrorCode::internal,
+                fmt::format("rank {} could not {}: {}", rank, what, failures[rank]));
+  }
+}
+
+void Parts::open_control(const Options& options) {
+  control::Settings settings;
+  settings.interface = options.interface;
+  settings.heartbeat_timeout = options.heartbeat_timeout;
+  settings.create_timeout = options.create_timeout;
+  settings.coordinator = protocol_;
+  settings.map = world_.map;
+  const bool first = world_.rank == 0;
+  settings.secret = world_.all_gather(first ? new_secret() : "", "rank 0's job secret").front();
+  const auto gather = [this](std::string mine) {
+    return world_.all_gather(std::move(mine), "every rank to find its node");
+  };
+  control_ = control::ControlPlane::open(world_.rank, gather, settings);
+  mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
+}
+
+void Parts::open_memory(const Options& options) {
+  const collective::Tuning tuning = collective::Tuning::choose(topology(), options.slice_bytes);
+  const shm::NodeMemory::Layout layout = tuning.layout(topology());
+  const std::size_t segment_size = layout.bytes();
+  base::Fd segment;
+  agree("reserve shared memory", [&] {
+    arena_ = shm::Arena::create(arena_bytes(), world_.map);
+    segment = base::create_memory_file("segment", segment_size);
+    if (topology().is_leader()) base::reserve(segment, 0, segment_size);
+  });
+  const auto arenas = control_->share(arena_->file());
+  const auto segments = control_->share(segment);
+  agree("map shared memory", [&] {
+    segment_ = world_.map(segments.front(), segment_size);
+    std::vector<std::span<std::byte>> views;
+    for (std::size_t local = 0; local < arenas.size(); ++local) {
+      if (static_cast<int>(local) == topology().local_index()) {
+        views.push_back(arena_->span());
+      } else {
+        views.push_back(peers_.emplace_back(world_.map(arenas[local], arena_bytes()))->span());
+      }
+    }
+    memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),
+                                                control_->doorbells(), std::move(views));
+    const bool several = topology().node_count() > 1;
+    engine_ = std::make_unique<collective::Engine>(topology(), *memory_,
+                                                   several ? world_.data.get() : nullptr,
+                                                   several ? world_.gate.get() : nullptr, tuning);
+  });
+}
+
+base::Doorbell& Parts::bell() {
+  return *control_->doorbells()[static_cast<std::size_t>(topology().local_index())];
+}
+
+bool Parts::crowded() const {
+  return topology().local_size() > base::usable_cpus();
+}
+
+Tensor Parts::allocate(const Shape& shape, DType dtype) {
+  return {arena_->allocate(shape.count() * size_of(dtype)), shape, dtype};
+}
+
+void Parts::on_mpi_finalise(std::function<void()> stop) {
+  stop_hook_ = stop ? std::make_unique<mpi::StopHook>(std::move(stop)) : nullptr;
+}
+
+void Parts::abandon_mpi() {
+  if (!world_.data) return;
+  world_.data->abandon();
+  world_.gate->abandon();
+  mpi::abandon();
+}
+
+void Parts::close() {
+  control_.reset();
+  engine_.reset();
+  world_.gate.reset();
+  world_.data.reset();
+}
+
+}  // namespace tutti::runtime

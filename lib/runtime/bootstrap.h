@@ -1,0 +1,64 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/doorbell.h"
+#include "collective/engine.h"
+#include "control/control_plane.h"
+#include "coordinator/types.h"
+#include "mpi/library.h"
+#include "runtime/world.h"
+#include "shm/arena.h"
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+#include "tutti/options.h"
+#include "tutti/tensor.h"
+
+namespace tutti::runtime {
+
+/// What a session is made of, built together by all ranks and taken apart in reverse.
+class Parts {
+ public:
+  /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
+  /// throw together and name the rank that failed.
+  static std::unique_ptr<Parts> open(World world, const Options& options);
+
+  const topology::Topology& topology() const { return control_->topology(); }
+  const coordinator::Settings& protocol() const { return protocol_; }
+  control::ControlPlane& control() { return *control_; }
+  const control::ControlPlane& control() const { return *control_; }
+  collective::Engine& engine() { return *engine_; }
+  base::Doorbell& bell();
+  /// More ranks on this node than processors it may use.
+  bool crowded() const;
+  Tensor allocate(const Shape& shape, DType dtype);
+
+  /// Runs when the program finalises MPI while the store lives. Null: no longer.
+  void on_mpi_finalise(std::function<void()> stop);
+  /// A peer died: MPI can no longer be finalised without hanging.
+  void abandon_mpi();
+  /// Ends the control plane's threads and frees the communicators. Idempotent.
+  void close();
+
+ private:
+  explicit Parts(World world) : world_(std::move(world)) {}
+  void compare_ranks(const Options& options);
+  void open_control(const Options& options);
+  void open_memory(const Options& options);
+  /// Runs `step` and agrees on its outcome.
+  void agree(const std::string& what, const std::function<void()>& step);
+
+  World world_;
+  coordinator::Settings protocol_;
+  std::unique_ptr<control::ControlPlane> control_;
+  std::shared_ptr<shm::Arena> arena_;
+  std::vector<std::shared_ptr<base::Mapping>> peers_;  ///< the other local ranks' arenas
+  std::shared_ptr<base::Mapping> segment_;
+  std::unique_ptr<shm::NodeMemory> memory_;
+  std::unique_ptr<collective::Engine> engine_;
+  std::unique_ptr<mpi::StopHook> stop_hook_;
+};
+
+}  // namespace tutti::runtime

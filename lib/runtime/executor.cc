@@ -1,0 +1,233 @@
+#include "runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "coordinator/wire.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+
+Executor::Executor(int rank, int size, const coordinator::Settings& settings,
+                   control::ControlPlane& control, collective::Engine& engine, Inbox& inbox,
+                   Tally& tally, bool crowded)
+    : rank_(rank),
+      participant_(rank, size, settings),
+      control_(control),
+      engine_(engine),
+      inbox_(inbox),
+      tally_(tally),
+      bell_(*control.doorbells()[static_cast<std::size_t>(control.topology().local_index())]),
+      waiter_(bell_, crowded),
+      stall_time_(settings.stall_report_after),
+      stall_interval_(settings.stall_report_after) {}
+
+coordinator::Time Executor::now() const {
+  return base::Clock::now() - start_;
+}
+
+void Executor::run() {
+  try {
+    loop();
+  } catch (const std::exception& error) {
+    // A rank that fails by itself tells the others, so that nobody waits for it.
+    const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
+    base::log().error("{} ({})", text, in_flight_text());
+    lost_.store(true, std::memory_order_release);
+    try {
+      participant_.lost(rank_, text);
+      apply_actions();
+    } catch (const std::exception& again) {
+      base::log().error("and could not tell the others: {}", again.what());
+    }
+    fail_everything(std::make_exception_ptr(Error(ErrorCode::internal, text)));
+  }
+}
+
+void Executor::loop() {
+  while (!finished_) {
+    const std::uint32_t ticket = bell_.ticket();
+    bool moved = take_loss();
+    moved |= take_submissions();
+    moved |= take_mail();
+    moved |= tick();
+    moved |= apply_actions();
+    if (!finished_) moved |= advance();
+    if (moved) {
+      waiter_.reset();
+      last_move_ = now();
+      stall_interval_ = stall_time_;
+    } else if (!finished_) {
+      wait(ticket);
+    }
+  }
+}
+
+bool Executor::take_submissions() {
+  std::vector<Submission> submissions = inbox_.take();
+  for (Submission& submission : submissions) submit(submission);
+  return !submissions.empty();
+}
+
+void Executor::submit(Submission& submission) {
+  if (auto* const call = std::get_if<TensorCall>(&submission)) {
+    submit(*call);
+  } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
+    barrier_ = std::move(*barrier);
+    participant_.barrier();
+  } else if (auto* const join = std::get_if<JoinCall>(&submission)) {
+    join_ = std::move(*join);
+    participant_.join();
+  } else {
+    depart_ = std::move(std::get<DepartCall>(submission));
+    participant_.depart();
+  }
+}
+
+void Executor::submit(TensorCall& call) {
+  const coordinator::CallId id = next_call_++;
+  const coordinator::Call description{call.key, call.signature, call.priority};
+  TensorCall& kept = calls_.emplace(id, std::move(call)).first->second;
+  try {
+    participant_.submit(id, description);
+  } catch (const Error&) {
+    finish(kept, std::current_exception());
+    calls_.erase(id);
+  }
+}
+
+bool Executor::take_mail() {
+  bool any = false;
+  while (!finished_ && control_.receive(mail_)) {
+    participant_.receive(coordinator::decode_to_rank(mail_));
+    any = true;
+  }
+  return any;
+}
+
+bool Executor::take_loss() {
+  if (loss_told_) return false;
+  const auto loss = control_.lost();
+  if (!loss) return false;
+  loss_told_ = true;
+  participant_.lost(loss->rank, loss->reason);
+  return true;
+}
+
+bool Executor::tick() {
+  const auto due = participant_.next_tick();
+  if (!due || now() < *due) return false;
+  participant_.tick(now());
+  return true;
+}
+
+bool Executor::advance() {
+  bool moved = look_at_gate();
+  moved |= start_next();
+  moved |= move_data();
+  return moved;
+}
+
+bool Executor::look_at_gate() {
+  const auto open = std::find_if(running_.begin(), running_.end(),
+                                 [](const auto& running) { return !running->gate_closed; });
+  if (open == running_.end()) return false;
+  const collective::Batch& batch = (*open)->batch;
+  if (!engine_.closed(batch.epoch, batch.number)) return false;
+  (*open)->gate_closed = true;
+  recorder_.record("gate closed", batch.epoch, batch.number);
+  participant_.gate_closed(batch.epoch, batch.number);
+  return true;
+}
+
+bool Executor::start_next() {
+  if (moving_ || running_.empty() || !running_.front()->gate_closed) return false;
+  engine_.start(running_.front()->batch);
+  moving_ = true;
+  return true;
+}
+
+bool Executor::move_data() {
+  if (!moving_) return false;
+  const collective::Progress progress = engine_.step();
+  if (progress != collective::Progress::done) return progress == collective::Progress::moved;
+  moving_ = false;
+  const std::unique_ptr<Running> done = std::move(running_.front());
+  running_.pop_front();
+  tally_.batches.fetch_add(1, std::memory_order_relaxed);
+  tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
+  recorder_.record("batch done", done->batch.epoch, done->batch.number);
+  participant_.batch_done(done->batch.epoch, done->batch.number);
+  return true;
+}
+
+void Executor::wait(std::uint32_t ticket) {
+  // Nothing is lost by waking late from this: mail and deaths ring the bell.
+  auto deadline = base::Clock::now() + std::chrono::hours(1);
+  if (!calls_.empty()) {
+    const coordinator::Time due = last_move_ + stall_interval_;
+    if (now() >= due) report_stall();
+    deadline = std::min(deadline, start_ + (last_move_ + stall_interval_));
+  }
+  if (const auto due = participant_.next_tick()) {
+    deadline = std::min(deadline, start_ + *due);
+  }
+  auto reason = Waiter::For::doorbell;
+  if (engine_.polling()) reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
+  waiter_.wait(ticket, reason, deadline);
+}
+
+void Executor::finish(TensorCall& call, const std::exception_ptr& error) {
+  inbox_.release(call.key);
+  const bool reduced = call.signature.kind == coordinator::Kind::allreduce;
+  if (!error) {
+    const std::size_t bytes = call.signature.shape.count() * size_of(call.signature.dtype);
+    (reduced ? tally_.tensors_reduced : tally_.tensors_broadcast).fetch_add(1);
+    (reduced ? tally_.bytes_reduced : tally_.bytes_broadcast).fetch_add(bytes);
+  }
+  call.completion->finish(error);
+}
+
+void Executor::fail_everything(const std::exception_ptr& error) {
+  for (Submission& submission : inbox_.die(error)) {
+    std::visit([&](auto& call) { call.completion->finish(error); }, submission);
+  }
+  running_.clear();
+  moving_ = false;
+  auto calls = std::exchange(calls_, {});
+  for (auto& [id, call] : calls) call.completion->finish(error);
+  if (barrier_) barrier_->completion->finish(error);
+  if (join_) join_->completion->finish(error);
+  if (depart_) depart_->completion->finish(error);
+  barrier_.reset();
+  join_.reset();
+  depart_.reset();
+  finished_ = true;
+}
+
+void Executor::report_stall() {
+  const std::chrono::duration<double> waited = now() - last_move_;
+  base::log().warn("nothing has moved for {:.1f} s; {}\n{}\n{}\nlast events:\n{}", waited.count(),
+                   in_flight_text(), participant_.describe(), engine_.describe(), recorder_.dump());
+  stall_interval_ *= 2;
+}
+
+std::string Executor::in_flight_text() const {
+  constexpr std::size_t most = 5;
+  std::vector<std::pair<coordinator::CallId, const TensorCall*>> calls;
+  for (const auto& [id, call] : calls_) calls.emplace_back(id, &call);
+  std::sort(calls.begin(), calls.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, calls.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + calls[i].second->key.describe();
+  }
+  if (calls.empty()) return "no key was in flight";
+  if (calls.size() > most) text += fmt::format(" and {} more", calls.size() - most);
+  return fmt::format("in flight: {}", text);
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,63 @@
+#pragma once
+#include <exception>
+#include <memory>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "base/completion.h"
+#include "base/mutex.h"
+#include "coordinator/types.h"
+#include "tutti/key.h"
+#include "tutti/tensor.h"
+
+namespace tutti::runtime {
+
+/// One key of a pushpull or broadcast.
+struct TensorCall {
+  Key key = 0;
+  coordinator::Signature signature;
+  int priority = 0;
+  Values ins;  ///< one a device; for a broadcast the root's value, elsewhere none
+  Values outs;
+  std::shared_ptr<base::Completion> completion;
+};
+
+struct BarrierCall {
+  std::shared_ptr<base::Completion> completion;
+};
+struct JoinCall {
+  std::shared_ptr<base::Completion> completion;
+  std::shared_ptr<int> last;  ///< written before the completion is done
+};
+struct DepartCall {
+  std::shared_ptr<base::Completion> completion;
+};
+
+using Submission = std::variant<TensorCall, BarrierCall, JoinCall, DepartCall>;
+
+/// What user threads hand to the communication thread. Thread-safe.
+class Inbox {
+ public:
+  /// All or nothing. Throws `duplicate_key` when a key is in flight (or stands twice in `calls`),
+  /// and the store's own error once it is dead.
+  void submit(std::vector<TensorCall> calls) TUTTI_EXCLUDES(mutex_);
+  void submit(Submission call) TUTTI_EXCLUDES(mutex_);
+
+  /// Communication thread: everything submitted since the last time.
+  std::vector<Submission> take() TUTTI_EXCLUDES(mutex_);
+  /// The key may be used again; before its Pending is done.
+  void release(const Key& key) TUTTI_EXCLUDES(mutex_);
+  /// Terminal: from now on every submission throws `error`. Returns what was not taken yet.
+  std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
+
+ private:
+  void throw_if_dead() TUTTI_REQUIRES(mutex_);
+
+  base::Mutex mutex_;
+  std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
+  std::set<Key> in_flight_ TUTTI_GUARDED_BY(mutex_);
+  std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::runtime

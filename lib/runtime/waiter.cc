@@ -1,0 +1,49 @@
+#include "runtime/waiter.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tutti::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A futex wake-up costs about as much as this; spinning longer only burns.
+constexpr auto spin_time = 20us;
+constexpr int yields_before_sleep = 8;
+// A gate whose peer is late is looked at ever less often: at most an eighth late, at most 5 ms.
+constexpr auto gate_poll_time = 50us;
+constexpr auto gate_longest_sleep = 5ms;
+// A transfer keeps the network busy; a long silence means a peer that does something else.
+constexpr auto transfer_poll_time = 500us;
+constexpr auto transfer_longest_sleep = 1ms;
+
+}  // namespace
+
+void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {
+  const auto now = base::Clock::now();
+  if (!waiting_) {
+    waiting_ = true;
+    yields_ = 0;
+    since_ = now;
+  }
+  const auto waited = now - since_;
+  if (!crowded_ && waited < spin_time) return;
+  const bool polls = reason != For::doorbell;
+  const auto poll_time = reason == For::gate ? gate_poll_time : transfer_poll_time;
+  if (yields_ < yields_before_sleep || (polls && waited < poll_time)) {
+    ++yields_;
+    ::sched_yield();
+    return;
+  }
+  if (polls) {
+    const base::Clock::duration longest =
+        reason == For::gate ? base::Clock::duration(gate_longest_sleep) : transfer_longest_sleep;
+    deadline = std::min(deadline, now + std::min(waited / 8, longest));
+  }
+  bell_.wait(ticket, deadline);
+}
+
+}  // namespace tutti::runtime

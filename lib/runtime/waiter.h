@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/doorbell.h"
+
+namespace tutti::runtime {
+
+/// How the communication thread passes the time when it can do nothing: it spins for as long as a
+/// wake-up would cost, yields a few times, and sleeps on its doorbell. With more ranks than
+/// processors it does not spin, for the rank it waits for may need this very processor.
+class Waiter {
+ public:
+  /// What could end the waiting.
+  enum class For : std::uint8_t {
+    doorbell,  ///< a ring, and nothing else: sleep until it comes
+    gate,      ///< also an MPI message of a gate, which rings no bell: look now and then
+    transfer,  ///< also MPI messages of a batch that is moving: look often
+  };
+
+  Waiter(base::Doorbell& bell, bool crowded) : bell_(bell), crowded_(crowded) {}
+
+  /// Something moved: the next wait starts afresh.
+  void reset() { waiting_ = false; }
+  /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`.
+  void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
+
+ private:
+  base::Doorbell& bell_;
+  const bool crowded_;
+  bool waiting_ = false;
+  int yields_ = 0;
+  base::Clock::time_point since_;
+};
+
+}  // namespace tutti::runtime

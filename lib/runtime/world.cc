@@ -1,0 +1,26 @@
+#include "runtime/world.h"
+
+#include <utility>
+
+#include "mpi/library.h"
+
+namespace tutti::runtime {
+
+World mpi_world(const Options& options) {
+  const auto patience = options.create_timeout;
+  mpi::start({.interface = options.interface});
+  mpi::check_world_size();
+  World world;
+  world.data = std::make_unique<mpi::Communicator>(mpi::Communicator::world(patience));
+  world.gate = std::make_unique<mpi::Communicator>(mpi::Communicator::world(patience));
+  world.rank = world.data->rank();
+  world.size = world.data->size();
+  world.creation_number = world.data->creation_number();
+  world.all_gather = [comm = world.data.get(), patience](std::string mine,
+                                                         const std::string& waiting_for) {
+    return comm->all_gather(std::move(mine), patience, waiting_for);
+  };
+  return world;
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mapping.h"
+#include "mpi/communicator.h"
+#include "tutti/options.h"
+
+namespace tutti::runtime {
+
+/// Who takes part and how they first find each other. Production uses MPI; tests make worlds whose
+/// ranks are threads of one process.
+struct World {
+  int rank = 0;
+  int size = 1;
+  /// Which store of its process this is, counted from 0.
+  int creation_number = 0;
+  /// Collective: everyone's text, by rank. `waiting_for` completes "waiting for ..." in the error
+  /// of a rank that waited longer than `create_timeout`.
+  std::function<std::vector<std::string>(std::string mine, const std::string& waiting_for)>
+      all_gather;
+  /// Null when no rank is on another node.
+  std::unique_ptr<mpi::Communicator> data;
+  std::unique_ptr<mpi::Communicator> gate;
+  /// How a shared memory file gets into this process.
+  base::Mapper map = base::map_file;
+};
+
+/// Collective over MPI_COMM_WORLD, blocking. Initialises MPI if nobody has. Throws `mismatch` when
+/// the world is smaller than the launcher says.
+World mpi_world(const Options& options);
+
+}  // namespace tutti::runtime

@@ -1,0 +1,113 @@
+#include "benchmarks/allreduce/report.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+using namespace tutti::bench;
+
+namespace {
+
+class Fake : public Contestant {
+ public:
+  Fake(std::string impl, bool shared) : impl_(std::move(impl)), shared_(shared) {}
+  std::string impl() const override { return impl_; }
+  std::string version() const override { return "1.2"; }
+  bool shared() const override { return shared_; }
+  Buffers prepare(const Buffers& own) override { return own; }
+  void run() override {}
+
+ private:
+  std::string impl_;
+  bool shared_;
+};
+
+struct Fixture {
+  Fake tutti{"tutti", false};
+  Fake shared{"tutti", true};
+  Fake mpi{"mpi", false};
+  Settings settings;
+  Setup setup{settings, 4, 2, "ranks 0-1 on a, 2-3 on b", {"MPI: none"}};
+  // 8000 bytes.
+  std::vector<Row> rows{{&tutti, 2000, 9, {1, 2, 3, 4, 5}, 0},
+                        {&shared, 2000, 9, {1, 1, 1, 1, 1}, 7},
+                        {&mpi, 2000, 9, {1, 5, 9, 10, 6}, 0}};
+};
+
+}  // namespace
+
+TEST_CASE("percentiles are times that were measured") {
+  std::vector<double> times(101);
+  std::iota(times.rbegin(), times.rend(), 0.0);
+  const Times t = summarise(times);
+  CHECK(t.min == 0);
+  CHECK(t.p50 == 50);
+  CHECK(t.p99 == 99);
+  CHECK(t.max == 100);
+  CHECK(t.avg == Approx(50));
+  CHECK(summarise({7}).p99 == 7);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "an allreduce loads an ideal ring's links 2(n-1)/n times, a broadcast once") {
+  CHECK(bandwidth(rows[0], settings, 4).algorithm == Approx(4.0));
+  CHECK(bandwidth(rows[0], settings, 4).bus == Approx(6.0));
+  settings.op = Operation::broadcast;
+  CHECK(bandwidth(rows[0], settings, 4).bus == Approx(4.0));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "the table has a line a row, with its label and MPI's time over its own") {
+  const std::string text = lines(rows, setup);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 3);
+  CHECK_THAT(
+      text,
+      Catch::Matches(
+          R"( +8000 +2000 +f32 +sum  tutti  +9 +2\.0 +1\.0 +3\.0 +4\.000 +6\.000 +0 +2\.50\n[^]*)"));
+  CHECK_THAT(text, Catch::Contains("tutti shared"));
+  CHECK_THAT(text, Catch::EndsWith(" 1.00\n"));
+  rows.pop_back();
+  CHECK_THAT(lines(rows, setup), Catch::EndsWith(" -\n"));
+}
+
+TEST_CASE_METHOD(Fixture, "a run without checks shows no count of wrong elements") {
+  settings.check = false;
+  CHECK_THAT(lines({rows[0]}, setup), Catch::EndsWith("      -      -\n"));
+  CHECK(nlohmann::json::parse(json(rows, setup))[0]["wrong"].is_null());
+}
+
+TEST_CASE_METHOD(Fixture, "the head says versions, ranks, hosts and mapping") {
+  const std::string text = head(setup);
+  CHECK_THAT(text,
+             Catch::StartsWith("# allreduce with tutti ") &&
+                 Catch::Contains("4 ranks on 2 hosts: ranks 0-1 on a, 2-3 on b\n# MPI: none\n"));
+}
+
+TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on its own line") {
+  const std::string text = json(rows, setup);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 5);
+  const nlohmann::json parsed = nlohmann::json::parse(text);
+  REQUIRE(parsed.size() == 3);
+  const nlohmann::json expected{
+      {"impl", "tutti"},
+      {"version", "1.2"},
+      {"op", "allreduce"},
+      {"dtype", "f32"},
+      {"ranks", 4},
+      {"hosts", 2},
+      {"bytes", 8000},
+      {"shared", true},
+      {"in_place", false},
+      {"iters", 9},
+      {"time_us", {{"min", 1.0}, {"p50", 1.0}, {"p99", 1.0}, {"max", 1.0}, {"avg", 1.0}}},
+      {"algbw_GBps", 8.0},
+      {"busbw_GBps", 12.0},
+      {"wrong", 7}};
+  CHECK(parsed[1] == expected);
+}
+
+TEST_CASE("ranks are listed by host, and hosts counted once") {
+  const std::vector<std::string> hosts{"a", "a", "b", "a"};
+  CHECK(describe_mapping(hosts) == "ranks 0-1 on a, 2 on b, 3 on a");
+  CHECK(count_hosts(hosts) == 2);
+}

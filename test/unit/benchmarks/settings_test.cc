@@ -1,0 +1,79 @@
+#include "benchmarks/allreduce/settings.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti;
+using bench::Operation;
+using bench::Settings;
+
+namespace {
+
+/// Four ranks, silently. Empty: refused.
+std::optional<Settings> parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "allreduce_bench");
+  Settings settings;
+  if (bench::parse(static_cast<int>(words.size()), words.data(), 4, false, settings)) return {};
+  return settings;
+}
+
+std::vector<std::size_t> counts(std::vector<const char*> words) {
+  return parse(std::move(words)).value().counts();
+}
+
+}  // namespace
+
+TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
+  const Settings settings = parse({}).value();
+  CHECK(settings.runs("tutti"));
+  CHECK(settings.runs("mpi"));
+  CHECK(settings.op == Operation::allreduce);
+  CHECK(settings.check);
+  CHECK(settings.counts().front() == 1);
+  CHECK(settings.counts().back() == 16u << 20);
+}
+
+TEST_CASE("every option reaches its setting") {
+  const Settings s = parse({"--impl",      "tutti",     "--op",
+                            "broadcast",   "--dtype",   "bf16",
+                            "--min-bytes", "64K",       "--max-bytes",
+                            "1M",          "--factor",  "2",
+                            "--in-place",  "--shared",  "--iters",
+                            "7",           "--warmup",  "3",
+                            "--seconds",   "0.5",       "--no-check",
+                            "--json",      "rows.json", "--kv-store",
+                            "local",       "--root",    "3"})
+                         .value();
+  CHECK_FALSE(s.runs("mpi"));
+  CHECK(s.op == Operation::broadcast);
+  CHECK(s.dtype == DType::bf16);
+  CHECK(s.counts() == std::vector<std::size_t>{32768, 65536, 131072, 262144, 524288});
+  CHECK((s.in_place && s.shared && !s.check));
+  CHECK(s.iterations == 7);
+  CHECK(s.warmup == 3);
+  CHECK(s.seconds == 0.5);
+  CHECK(s.json == "rows.json");
+  CHECK(s.store == "local");
+  CHECK(s.root == 3);
+}
+
+TEST_CASE("sizes are whole elements, each once, up to the largest") {
+  CHECK(counts({"--min-bytes", "1", "--max-bytes", "40", "--factor", "3"}) ==
+        std::vector<std::size_t>{1, 3, 9});
+  CHECK(counts({"--min-bytes", "9", "--max-bytes", "9"}) == std::vector<std::size_t>{2});
+  CHECK(counts({"--min-bytes", "8G", "--max-bytes", "8G", "--dtype", "f64"}) ==
+        std::vector<std::size_t>{1u << 30});
+}
+
+TEST_CASE("what cannot be run is refused") {
+  CHECK_FALSE(parse({"--impl", "gloo"}));
+  CHECK_FALSE(parse({"--dtype", "f8"}));
+  CHECK_FALSE(parse({"--factor", "1"}));
+  CHECK_FALSE(parse({"--min-bytes", "8", "--max-bytes", "4"}));
+  CHECK_FALSE(parse({"--dtype", "f16"}));
+  CHECK_FALSE(parse({"--max-bytes", "16G"}));
+  CHECK_FALSE(parse({"--root", "4", "--op", "broadcast"}));
+  CHECK_FALSE(parse({"--impl", "mpi", "--shared"}));
+  CHECK_FALSE(parse({"--unknown"}));
+  CHECK(parse({"--dtype", "f16", "--impl", "tutti"}));
+  CHECK(parse({"--dtype", "f16", "--op", "broadcast"}));
+}

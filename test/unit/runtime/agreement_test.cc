@@ -1,0 +1,30 @@
+#include "runtime/agreement.h"
+
+#include <catch2/catch.hpp>
+
+#include "tutti/error.h"
+
+using namespace tutti;
+using namespace tutti::runtime;
+using Catch::Contains;
+
+TEST_CASE("ranks with equal facts agree") {
+  const Facts facts = facts_to_agree_on(Options{}, 0);
+  check_equal(facts, {pack(facts), pack(facts), pack(facts)});
+}
+
+TEST_CASE("a fact that differs is named with each value and who says it") {
+  Options odd;
+  odd.part_bytes = 77;
+  const Facts facts = facts_to_agree_on(Options{}, 0);
+  const Facts other = facts_to_agree_on(odd, 1);
+  try {
+    check_equal(facts, {pack(facts), pack(facts), pack(other), pack(facts)});
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::mismatch);
+    CHECK_THAT(error.what(), Contains("TUTTI_PART_BYTES") && Contains("77 on rank 2") &&
+                                 Contains("4194304 on ranks 0-1, 3"));
+    CHECK_THAT(error.what(), Contains("number of the store") && !Contains("FUSION"));
+  }
+}

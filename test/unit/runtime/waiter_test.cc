@@ -1,0 +1,56 @@
+#include "runtime/waiter.h"
+
+#include <catch2/catch.hpp>
+#include <ctime>
+#include <thread>
+
+using namespace tutti;
+using namespace tutti::runtime;
+using namespace std::chrono_literals;
+using base::Clock;
+
+namespace {
+
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+TEST_CASE("waiting for a bell nobody rings costs next to no processor time") {
+  base::Doorbell bell;
+  for (const bool crowded : {false, true}) {
+    Waiter waiter(bell, crowded);
+    const double before = cpu_seconds();
+    const auto end = Clock::now() + 300ms;
+    while (Clock::now() < end) waiter.wait(bell.ticket(), Waiter::For::doorbell, end);
+    CHECK(cpu_seconds() - before < 0.01);
+  }
+}
+
+TEST_CASE("a late gate is looked at ever less often, at least every 5 ms") {
+  base::Doorbell bell;
+  Waiter waiter(bell, true);
+  const double before = cpu_seconds();
+  const auto start = Clock::now();
+  Clock::duration longest{};
+  for (auto last = start; last < start + 500ms;) {
+    waiter.wait(bell.ticket(), Waiter::For::gate, Clock::now() + 1h);
+    const auto now = Clock::now();
+    longest = std::max(longest, now - last);
+    last = now;
+  }
+  CHECK(cpu_seconds() - before < 0.05);
+  CHECK(longest < 100ms);
+}
+
+TEST_CASE("a ring ends the wait") {
+  base::Doorbell bell;
+  Waiter waiter(bell, true);
+  const auto ticket = bell.ticket();
+  std::thread ringer([&] { bell.ring(); });
+  while (bell.ticket() == ticket) waiter.wait(ticket, Waiter::For::doorbell, Clock::now() + 10s);
+  ringer.join();
+}
