@@ -1,0 +1,168 @@
+#include "coordinator/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "coordinator/fingerprint_of.h"
+#include "coordinator/text.h"
+
+namespace tutti::coordinator {
+namespace {
+
+/// Parts planned ahead of the slowest rank: enough to keep data moving over a report's round trip,
+/// few enough for a more urgent tensor to overtake soon.
+constexpr std::uint64_t parts_ahead = 4;
+
+}  // namespace
+
+using base::check;
+
+Coordinator::Coordinator(int size, const Settings& settings, std::vector<int> leader_of)
+    : size_(size),
+      settings_(settings),
+      ranks_(static_cast<std::size_t>(size)),
+      keys_(size),
+      planner_(settings.fusion_bytes, settings.part_bytes),
+      log_(size),
+      barrier_(size) {
+  check(leader_of.empty() || leader_of.size() == ranks_.size(), "every rank has a leader");
+  for (std::size_t r = 0; r < leader_of.size(); ++r) ranks_[r].leader = leader_of[r];
+}
+
+void Coordinator::receive(int from, const ToCoordinator& message) {
+  check(from >= 0 && from < size_, "messages come from ranks");
+  if (mode_ == Mode::lost) return;
+  std::visit([&](const auto& one) { handle(from, one); }, message);
+}
+
+void Coordinator::handle(int from, const Report& report) {
+  if (!negotiating(report.epoch)) return;
+  log_.entered(from, report.entered);
+  for (const ReadyKey& ready : report.ready) count(from, keys_.slot_of_id(ready.id), ready);
+  for (const FreshKey& fresh : report.fresh) {
+    check(fresh.signature.root >= 0 && fresh.signature.root < size_, "a root is one of the ranks");
+    count(from, keys_.slot_of(fresh.key), fresh);
+  }
+  settle();
+}
+
+template <typename Ready>
+void Coordinator::count(int from, Slot slot, const Ready& ready) {
+  Gathering& gathering = keys_[slot].ranks;
+  if (ready.round < gathering.round()) {
+    send(from, Failed{epoch_, keys_[slot].key, ready.round,
+                      late(gathering, ready.round, key_name(slot))});
+    return;
+  }
+  check(ready.round == gathering.round(), "no rank is ahead of a key's round");
+  keys_.vote(slot, from, ready, now_ - ready.age);
+  if (gathering.count() == 1) watch_from(gathering);
+  if (first_to_leave_ >= 0 && keys_[slot].start == 0) {
+    fail(slot, gone_failure(key_name(slot)));
+  } else if (complete(gathering)) {
+    conclude(slot);
+  }
+}
+
+/// Joined ranks count as present.
+bool Coordinator::complete(const Gathering& gathering) const {
+  if (gathering.count() == size_) return true;
+  if (gathering.count() == 0 || joined_ == 0) return false;
+  for (int r = 0; r < size_; ++r) {
+    if (!gathering.has(r) && !rank(r).joined) return false;
+  }
+  return true;
+}
+
+// Everyone has spoken: the key goes to the planner, or fails for all alike.
+void Coordinator::conclude(Slot slot) {
+  KeyState& state = keys_[slot];
+  const Signature& signature = state.variants.front().signature;
+  if (state.variants.size() > 1) {
+    fail(slot, {ErrorCode::mismatch, explain_mismatch(state.key, keys_.said(slot))});
+    return;
+  }
+  if (signature.kind == Kind::broadcast && !state.ranks.has(signature.root)) {
+    fail(slot, {ErrorCode::aborted, fmt::format("key {}: its root, rank {}, has joined",
+                                                state.key.describe(), signature.root)});
+    return;
+  }
+  state.ranks.forget_tombstones();
+  state.queued = true;
+  planner_.add({.id = keys_.agree(slot, agreements_),
+                .round = state.ranks.round(),
+                .priority = state.priority,
+                .active_ranks = state.ranks.count(),
+                .start = state.start,
+                .signature = signature});
+}
+
+// Ranks that have not come to the round yet will be told when they do: they must not pair their
+// use with the others' next one.
+void Coordinator::fail(Slot slot, const Failure& failure) {
+  KeyState& state = keys_[slot];
+  send(everyone, Failed{epoch_, state.key, state.ranks.round(), failure});
+  end(state.ranks, failure);
+  keys_.go_to(slot, state.ranks.round() + 1, 0);
+}
+
+/// What a rank that comes late to a failed round is told.
+Failure Coordinator::late(const Gathering& gathering, Round round, const std::string& what) const {
+  if (const Failure* failure = gathering.tombstone(round)) return *failure;
+  check(first_to_leave_ >= 0, "a rank comes late only to a round that failed");
+  return gone_failure(what);
+}
+
+void Coordinator::end(Gathering& gathering, const Failure& failure) {
+  if (complete(gathering)) {
+    gathering.forget_tombstones();
+  } else if (first_to_leave_ < 0) {
+    gathering.bury(failure);  // after a departure all rounds fail alike
+  }
+}
+
+void Coordinator::settle() {
+  plan();
+  settle_join();
+  let_go();
+}
+
+void Coordinator::plan() {
+  Plan plan{.epoch = epoch_, .first = log_.next_number(), .agreements = {}, .batches = {}};
+  const std::uint64_t ahead = settings_.part_bytes * parts_ahead;
+  while (!planner_.empty() && (ahead == 0 || log_.bytes_ahead() < ahead)) {
+    std::uint64_t bytes = 0;
+    PlanBatch batch = planner_.next(bytes);
+    // Of what is planned ahead some batch is always acknowledged, so that planning goes on.
+    bytes_unacknowledged_ += bytes;
+    batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.part_bytes;
+    if (batch.acknowledge) bytes_unacknowledged_ = 0;
+    log_.add(batch, bytes);
+    for (const PlanItem& item : batch.items) {
+      const std::uint64_t count = keys_.signature(item.id).shape.count();
+      if (item.begin + item.count == count) keys_.go_to(keys_.slot_of_id(item.id), item.round + 1, 0);
+    }
+    plan.batches.push_back(std::move(batch));
+  }
+  if (plan.batches.empty()) return;
+  join_waits_since_ = now_;
+  plan.agreements = std::exchange(agreements_, {});
+  send(everyone, std::move(plan));
+}
+
+std::vector<Outgoing> Coordinator::take_messages() {
+  return std::exchange(messages_, {});
+}
+
+std::vector<std::string> Coordinator::take_notices() {
+  return std::exchange(notices_, {});
+}
+
+bool Coordinator::finished() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone; });
+}
+
+}  // namespace tutti::coordinator

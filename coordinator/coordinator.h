@@ -1,0 +1,135 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/messages.h"
+#include "coordinator/plan_log.h"
+#include "coordinator/planner.h"
+#include "coordinator/readiness.h"
+#include "coordinator/types.h"
+
+namespace tutti::coordinator {
+
+/// The other side of the ordering protocol, on rank 0: reports in, plan out. A plain value, driven
+/// by one thread. It has no clock: events happen at the time of the last `tick`.
+class Coordinator {
+ public:
+  /// `leader_of[r]`: the rank whose links carry r's messages, which therefore leaves after r.
+  /// Empty: rank 0 for all.
+  Coordinator(int size, const Settings& settings, std::vector<int> leader_of = {});
+
+  /// Throws `internal` for what no participant says.
+  void receive(int from, const ToCoordinator& message);
+  /// A rank died or hangs. No death when the rank had been let go.
+  void lost(int rank, const std::string& reason);
+  void tick(Time now);
+  /// When `tick` wants to be called at the latest.
+  std::optional<Time> next_tick() const;
+
+  std::vector<Outgoing> take_messages();
+  /// Stall reports and the like, for rank 0's log.
+  std::vector<std::string> take_notices();
+  /// Every rank has left.
+  bool finished() const;
+  /// For hang dumps: mode, epoch, and which key waits for whom.
+  std::string describe() const;
+  /// Everything that decides the future, canonically.
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  using Slot = Readiness::Slot;
+  enum class Mode : std::uint8_t { negotiating, stopping, replaying, lost };
+  struct Rank {
+    bool joined = false;
+    bool stopped = false;  ///< has answered this epoch's Stop
+    bool leaving = false;  ///< has asked to depart
+    bool let_go = false;   ///< has been sent Departed
+    bool gone = false;     ///< has said Left, or its end was seen after Departed
+    int leader = 0;
+  };
+  using Ranks = std::vector<int>;
+
+  void handle(int from, const Report& report);
+  void handle(int from, const BarrierAsked& asked);
+  void handle(int from, const JoinAsked& asked);
+  void handle(int from, const DepartAsked& asked);
+  void handle(int from, const Left& left);
+  void handle(int from, const Escape& escape);
+  void handle(int from, const Stopped& stopped);
+  void handle(int from, const LostRank& lost);
+  bool negotiating(Epoch epoch) const { return epoch == epoch_ && mode_ == Mode::negotiating; }
+
+  // readiness and plan (coordinator.cc)
+  template <typename Ready>
+  void count(int from, Slot slot, const Ready& ready);
+  bool complete(const Gathering& gathering) const;
+  void conclude(Slot slot);
+  void fail(Slot slot, const Failure& failure);
+  void end(Gathering& gathering, const Failure& failure);
+  Failure late(const Gathering& gathering, Round round, const std::string& what) const;
+  std::string key_name(Slot slot) const { return "key " + keys_[slot].key.describe(); }
+  void settle();
+  void plan();
+  Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  const Rank& rank(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
+
+  // meetings (coordinator_meetings.cc)
+  void conclude_barrier(const std::optional<Failure>& failure);
+  void settle_join();
+  void end_join(const std::optional<Failure>& failure);
+  void abort_what_has_not_started();
+  void let_go();
+  bool may_go(int r) const;
+  bool started_work() const;
+  Failure gone_failure(const std::string& what) const;
+
+  // waiting (coordinator_watch.cc)
+  void watch_from(Gathering& gathering);
+  void watch_keys();
+  void watch_barrier();
+  void watch_join();
+  void watch_stop();
+  void watch_leaving();
+  void note(Time due);
+  Ranks missing(const Gathering& gathering) const;
+  Ranks ranks_that(bool (*holds)(const Rank&)) const;
+
+  // epochs (coordinator_epochs.cc)
+  void stop();
+  void resume();
+
+  void send(int to, ToRank message) { messages_.push_back({to, std::move(message)}); }
+
+  int size_;
+  Settings settings_;
+  Time now_{};
+  Epoch epoch_ = 0;
+  Mode mode_ = Mode::negotiating;
+  std::vector<Rank> ranks_;
+  int joined_ = 0;
+  int last_joined_ = 0;
+  int first_to_leave_ = -1;
+
+  Readiness keys_;
+  Planner planner_;
+  PlanLog log_;
+  std::uint64_t bytes_unacknowledged_ = 0;
+  std::vector<Agreement> agreements_;  ///< to be announced with the next plan
+  Gathering barrier_;
+
+  Time join_waits_since_{};  ///< the last join or plan; joins wait for progress, not for long ago
+  Time join_notice_at_{};
+  Time stop_since_{};
+  Time stop_notice_at_{};
+  Time leave_waits_since_{};
+  Time leave_notice_at_{};
+  std::optional<Time> watch_at_;
+
+  std::vector<Outgoing> messages_;
+  std::vector<std::string> notices_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,151 @@
+// Barrier, join and departure: what concerns ranks rather than keys.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/failure.h"
+#include "coordinator/coordinator.h"
+
+namespace tutti::coordinator {
+
+using base::check;
+
+void Coordinator::handle(int from, const BarrierAsked& asked) {
+  if (!negotiating(asked.epoch)) return;
+  if (asked.round < barrier_.round()) {
+    send(from, BarrierOver{epoch_, asked.round, late(barrier_, asked.round, "barrier")});
+    return;
+  }
+  check(asked.round == barrier_.round(), "no rank is ahead of the barrier's round");
+  barrier_.arrive(from, 0, now_);
+  if (barrier_.count() == 1) watch_from(barrier_);
+  if (first_to_leave_ >= 0) {
+    conclude_barrier(gone_failure("barrier"));
+  } else if (complete(barrier_)) {
+    conclude_barrier(std::nullopt);
+  }
+}
+
+void Coordinator::conclude_barrier(const std::optional<Failure>& failure) {
+  send(everyone, BarrierOver{epoch_, barrier_.round(), failure});
+  end(barrier_, failure.value_or(Failure{}));
+  barrier_.go_to(barrier_.round() + 1);
+}
+
+void Coordinator::handle(int from, const JoinAsked& asked) {
+  if (!negotiating(asked.epoch)) return;
+  check(!rank(from).joined, "a rank joins once at a time");
+  rank(from).joined = true;
+  last_joined_ = from;
+  if (joined_++ == 0) join_notice_at_ = now_ + settings_.stall_report_after;
+  join_waits_since_ = now_;
+  note(join_notice_at_);
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    if (!keys_[slot].queued && complete(keys_[slot].ranks)) conclude(slot);
+  }
+  if (complete(barrier_)) conclude_barrier(std::nullopt);
+  settle();
+}
+
+// After the last plan that counts on joined ranks, for they stop contributing when they read this.
+void Coordinator::settle_join() {
+  if (joined_ == 0 || !planner_.empty()) return;
+  if (joined_ == size_) {
+    end_join(std::nullopt);
+  } else if (first_to_leave_ >= 0 && !started_work()) {
+    end_join(gone_failure("join"));
+  }
+}
+
+void Coordinator::end_join(const std::optional<Failure>& failure) {
+  for (int r = 0; r < size_; ++r) {
+    if (rank(r).joined) send(r, JoinOver{epoch_, last_joined_, failure});
+    rank(r).joined = false;
+  }
+  joined_ = 0;
+}
+
+void Coordinator::handle(int from, const DepartAsked& asked) {
+  if (!negotiating(asked.epoch)) return;
+  check(!rank(from).leaving, "a rank departs once");
+  rank(from).leaving = true;
+  leave_waits_since_ = now_;
+  leave_notice_at_ = now_ + settings_.stall_report_after;
+  note(leave_notice_at_);
+  if (first_to_leave_ < 0) {
+    first_to_leave_ = from;
+    abort_what_has_not_started();
+  }
+  settle();
+}
+
+// Every key needs every rank, so from the first departure on only started tensors go on.
+void Coordinator::abort_what_has_not_started() {
+  for (const Planner::Waiting& waiting : planner_.waiting()) {
+    if (waiting.started) continue;
+    planner_.remove(waiting.id);
+    const Slot slot = keys_.slot_of_id(waiting.id);
+    fail(slot, gone_failure(key_name(slot)));
+  }
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    const KeyState& state = keys_[slot];
+    if (state.queued || state.start > 0 || state.ranks.count() == 0) continue;
+    fail(slot, gone_failure(key_name(slot)));
+  }
+  if (barrier_.count() > 0) conclude_barrier(gone_failure("barrier"));
+}
+
+Failure Coordinator::gone_failure(const std::string& what) const {
+  return {ErrorCode::aborted, fmt::format("{}: rank {} has left the store", what, first_to_leave_)};
+}
+
+bool Coordinator::started_work() const {
+  if (!planner_.empty()) return true;
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    if (keys_[slot].start > 0) return true;
+  }
+  return false;
+}
+
+void Coordinator::let_go() {
+  if (first_to_leave_ < 0 || started_work()) return;
+  for (int r = 0; r < size_; ++r) {
+    if (!rank(r).leaving || rank(r).let_go || !may_go(r)) continue;
+    rank(r).let_go = true;
+    send(r, Departed{epoch_});
+  }
+}
+
+/// Rank 0 goes last, and who carries others' messages after those others.
+bool Coordinator::may_go(int r) const {
+  for (int other = 0; other < size_; ++other) {
+    if (other == r || rank(other).gone) continue;
+    if (r == 0 || rank(other).leader == r) return false;
+  }
+  return true;
+}
+
+void Coordinator::handle(int from, const Left&) {
+  check(rank(from).let_go, "a rank leaves after it was let go");
+  rank(from).gone = true;
+  let_go();
+}
+
+void Coordinator::lost(int r, const std::string& reason) {
+  if (mode_ == Mode::lost) return;
+  if (rank(r).let_go) {
+    rank(r).gone = true;
+    let_go();
+    return;
+  }
+  mode_ = Mode::lost;
+  watch_at_.reset();
+  send(everyone, LostRank{r, reason});
+}
+
+void Coordinator::handle(int, const LostRank& loss) {
+  check(loss.rank >= 0 && loss.rank < size_, "a lost rank is one of the ranks");
+  lost(loss.rank, loss.reason);
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,181 @@
+// Who is waited for, since when: stall reports, timeouts, dumps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/fingerprint_of.h"
+#include "coordinator/text.h"
+
+namespace tutti::coordinator {
+
+void Coordinator::note(Time due) {
+  watch_at_ = watch_at_ ? std::min(*watch_at_, due) : due;
+}
+
+void Coordinator::watch_from(Gathering& gathering) {
+  gathering.notice_at = gathering.since() + settings_.stall_report_after;
+  note(std::min(gathering.notice_at, gathering.since() + settings_.key_timeout));
+}
+
+std::optional<Time> Coordinator::next_tick() const {
+  return watch_at_;
+}
+
+// Only the earliest time to look is kept; looking finds the next. So a report costs no timer.
+void Coordinator::tick(Time now) {
+  now_ = now;
+  if (!watch_at_ || now_ < *watch_at_) return;
+  watch_at_.reset();
+  switch (mode_) {
+    case Mode::negotiating:
+      watch_keys();
+      watch_barrier();
+      watch_join();
+      watch_leaving();
+      settle();
+      break;
+    case Mode::stopping:
+      watch_stop();
+      break;
+    case Mode::replaying:
+    case Mode::lost:
+      break;
+  }
+}
+
+std::vector<int> Coordinator::missing(const Gathering& gathering) const {
+  Ranks ranks;
+  for (int r = 0; r < size_; ++r) {
+    if (!gathering.has(r) && !rank(r).joined) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+std::vector<int> Coordinator::ranks_that(bool (*holds)(const Rank&)) const {
+  Ranks ranks;
+  for (int r = 0; r < size_; ++r) {
+    if (holds(rank(r))) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+// Keys that lack the same ranks share a line; a timeout is each key's own.
+void Coordinator::watch_keys() {
+  std::map<Ranks, std::vector<std::string>> stalled;
+  std::map<Ranks, Time> longest;
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    KeyState& state = keys_[slot];
+    if (state.queued || state.ranks.count() == 0) continue;
+    const Time waited = now_ - state.ranks.since();
+    const Ranks absent = missing(state.ranks);
+    if (waited >= settings_.key_timeout && state.start == 0) {
+      fail(slot, {ErrorCode::timeout,
+                  fmt::format("key {}: {} did not submit it within {}", state.key.describe(),
+                              rank_list(absent), seconds(waited))});
+      continue;
+    }
+    if (now_ >= state.ranks.notice_at) {
+      stalled[absent].push_back(state.key.describe());
+      longest[absent] = std::max(longest[absent], waited);
+      state.ranks.notice_at = now_ + std::max(waited, settings_.stall_report_after);
+    }
+    note(state.start > 0
+             ? state.ranks.notice_at
+             : std::min(state.ranks.notice_at, state.ranks.since() + settings_.key_timeout));
+  }
+  for (const auto& [absent, names] : stalled) {
+    notices_.push_back(fmt::format("waiting for {} to submit {}: {} so far", rank_list(absent),
+                                   some_of(names, 5), seconds(longest[absent])));
+  }
+}
+
+void Coordinator::watch_barrier() {
+  if (barrier_.count() == 0) return;
+  const Time waited = now_ - barrier_.since();
+  const std::string absent = rank_list(missing(barrier_));
+  if (waited >= settings_.key_timeout) {
+    conclude_barrier(Failure{ErrorCode::timeout, fmt::format("barrier: {} did not come within {}",
+                                                             absent, seconds(waited))});
+    return;
+  }
+  if (now_ >= barrier_.notice_at) {
+    notices_.push_back(
+        fmt::format("waiting for {} at the barrier: {} so far", absent, seconds(waited)));
+    barrier_.notice_at = now_ + std::max(waited, settings_.stall_report_after);
+  }
+  note(std::min(barrier_.notice_at, barrier_.since() + settings_.key_timeout));
+}
+
+void Coordinator::watch_join() {
+  if (joined_ == 0) return;
+  const Time waited = now_ - join_waits_since_;
+  const std::string absent = rank_list(ranks_that([](const Rank& r) { return !r.joined; }));
+  if (waited >= settings_.key_timeout && planner_.empty()) {
+    end_join(Failure{ErrorCode::timeout,
+                     fmt::format("join: {} did not join, and nothing was exchanged, within {}",
+                                 absent, seconds(waited))});
+    return;
+  }
+  if (now_ >= join_notice_at_) {
+    notices_.push_back(
+        fmt::format("waiting for {} to join: nothing exchanged for {}", absent, seconds(waited)));
+    join_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
+  }
+  note(join_notice_at_);
+}
+
+void Coordinator::watch_stop() {
+  const Time waited = now_ - stop_since_;
+  const Ranks silent = ranks_that([](const Rank& r) { return !r.stopped; });
+  if (waited >= settings_.key_timeout) {
+    lost(silent.front(), fmt::format("it did not answer a stop within {}", seconds(waited)));
+    return;
+  }
+  if (now_ >= stop_notice_at_) {
+    notices_.push_back(fmt::format("waiting for {} to stop epoch {}: {} so far", rank_list(silent),
+                                   epoch_, seconds(waited)));
+    stop_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
+  }
+  note(stop_notice_at_);
+}
+
+// A rank that carries others' messages cannot go before them, but not wait for ever either.
+void Coordinator::watch_leaving() {
+  const Ranks held = ranks_that([](const Rank& r) { return r.leaving && !r.let_go; });
+  if (held.empty()) return;
+  const Time waited = now_ - leave_waits_since_;
+  const Ranks others =
+      ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); });
+  const std::string absent = others.empty() ? "the started tensors" : rank_list(others);
+  if (waited >= settings_.key_timeout) {
+    lost(held.front(), fmt::format("it waited {} to leave after {}", seconds(waited), absent));
+    return;
+  }
+  if (now_ >= leave_notice_at_) {
+    notices_.push_back(fmt::format("{} can leave only after {}: {} so far", rank_list(held), absent,
+                                   seconds(waited)));
+    leave_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
+  }
+  note(leave_notice_at_);
+}
+
+std::string Coordinator::describe() const {
+  static constexpr const char* modes[] = {"negotiating", "stopping", "replaying", "lost"};
+  std::string text = fmt::format(
+      "coordinator: {} in epoch {}, {} batches planned, {} entered by all",
+      modes[static_cast<std::size_t>(mode_)], epoch_, log_.next_number(), log_.entered_by_all());
+  std::map<Ranks, std::vector<std::string>> waiting;
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    const KeyState& state = keys_[slot];
+    if (state.queued || state.ranks.count() == 0) continue;
+    waiting[missing(state.ranks)].push_back(state.key.describe());
+  }
+  for (const auto& [absent, names] : waiting) {
+    text += fmt::format("; {} not submitted by {}", some_of(names, 5), rank_list(absent));
+  }
+  return text;
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,55 @@
+// The states of both sides as bytes. Unordered maps are left out: they only index what is here.
+#include "coordinator/coordinator.h"
+#include "coordinator/fingerprint_of.h"
+#include "coordinator/participant.h"
+
+namespace tutti::coordinator {
+namespace {
+
+void add_to(Fingerprint& to, const PlannedBatch& batch) {
+  to.add(batch.epoch).add(batch.number).add(batch.active_ranks).add(batch.items.size());
+  for (const PlannedItem& item : batch.items) to.add(item.call).add(item.begin).add(item.count);
+}
+
+}  // namespace
+
+void Participant::fingerprint(Fingerprint& to) const {
+  to.add(now_).add(epoch_).add(halted_).add(entered_).add(planned_).add(owes_acknowledgement_);
+  to.add(queued_.size()).add(open_.size());
+  for (const Batch& batch : queued_) add_to(to, batch.planned);
+  for (const Batch& batch : open_) {
+    add_to(to, batch.planned);
+    to.add(batch.closed).add(batch.entered_at);
+  }
+  for (const KeyUse& use : keys_) {
+    add_to(to, use.key);
+    to.add(use.next_round).add(use.usual_wait).add(use.call.has_value());
+    for (const KeyId id : use.ids) to.add(id);
+    if (!use.call) continue;
+    const InFlight& call = *use.call;
+    to.add(call.id).add(call.round).add(call.priority).add(call.submitted).add(call.next);
+    to.add(call.planned_entirely).add(call.waited_for).add(call.agreed);
+    add_to(to, call.signature);
+  }
+  for (const Slot slot : unreported_) to.add(slot);
+  for (const Request* request : {&barrier_, &join_, &depart_}) {
+    to.add(request->wanted).add(request->sent);
+  }
+  to.add(barrier_round_).add(may_leave_).add(left_).add(lost_.has_value()).add(gate_notice_at_);
+}
+
+void Coordinator::fingerprint(Fingerprint& to) const {
+  to.add(now_).add(epoch_).add(mode_).add(joined_).add(last_joined_).add(first_to_leave_);
+  for (const Rank& r : ranks_) {
+    to.add(r.joined).add(r.stopped).add(r.leaving).add(r.let_go).add(r.gone);
+  }
+  keys_.fingerprint(to);
+  planner_.fingerprint(to);
+  log_.fingerprint(to);
+  barrier_.fingerprint(to);
+  to.add(bytes_unacknowledged_).add(agreements_.size());
+  to.add(join_waits_since_).add(join_notice_at_).add(stop_since_).add(stop_notice_at_);
+  to.add(leave_waits_since_).add(leave_notice_at_).add(watch_at_);
+}
+
+}  // namespace tutti::coordinator

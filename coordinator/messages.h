@@ -1,0 +1,187 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "coordinator/types.h"
+#include "tutti/error.h"
+
+// What travels between a rank and the coordinator. Each direction of each rank is first in, first
+// out. A message of an epoch that is over is dropped; losing a rank is true in every epoch.
+namespace tutti::coordinator {
+
+/// Names a key with one agreed signature, so that neither travels again. Given by the coordinator
+/// at the first agreement.
+using KeyId = std::uint32_t;
+/// Counts a key's uses, so that nobody's round w is paired with another's round w+1.
+using Round = std::uint64_t;
+
+struct Failure {
+  ErrorCode code = ErrorCode::internal;
+  std::string text;
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+struct ReadyKey {
+  KeyId id = 0;
+  std::int32_t priority = 0;
+  Round round = 0;
+  Time age{};  ///< since the user's call; keeps stalls counted over a change of epoch
+  friend bool operator==(const ReadyKey&, const ReadyKey&) = default;
+};
+
+/// As `ReadyKey`, for what has no id: a new key or a new signature.
+struct FreshKey {
+  Key key = 0;
+  Signature signature;
+  std::int32_t priority = 0;
+  Round round = 0;
+  Time age{};
+  friend bool operator==(const FreshKey&, const FreshKey&) = default;
+};
+
+/// What became ready since the last report, and how far the rank is.
+struct Report {
+  Epoch epoch = 0;
+  BatchNumber entered = 0;  ///< gates entered in this epoch
+  std::vector<ReadyKey> ready;
+  std::vector<FreshKey> fresh;
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+struct BarrierAsked {
+  Epoch epoch = 0;
+  Round round = 0;
+  friend bool operator==(const BarrierAsked&, const BarrierAsked&) = default;
+};
+
+struct JoinAsked {
+  Epoch epoch = 0;
+  friend bool operator==(const JoinAsked&, const JoinAsked&) = default;
+};
+
+struct DepartAsked {
+  Epoch epoch = 0;
+  friend bool operator==(const DepartAsked&, const DepartAsked&) = default;
+};
+
+/// The rank has its `Departed` and nothing left to do: its end is no death.
+struct Left {
+  Epoch epoch = 0;
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+enum class EscapeReason : std::uint8_t { deviation, request, slow_gate, waiting, overdue };
+
+/// Replay does not fit this rank any more. It enters no gate of this epoch from now on.
+struct Escape {
+  Epoch epoch = 0;
+  EscapeReason reason = EscapeReason::deviation;
+  std::string detail;
+  friend bool operator==(const Escape&, const Escape&) = default;
+};
+
+/// Answers `Stop`: enters no gate of this epoch beyond `entered`.
+struct Stopped {
+  Epoch epoch = 0;
+  BatchNumber entered = 0;
+  friend bool operator==(const Stopped&, const Stopped&) = default;
+};
+
+/// Both directions; terminal.
+struct LostRank {
+  int rank = 0;
+  std::string reason;
+  friend bool operator==(const LostRank&, const LostRank&) = default;
+};
+
+using ToCoordinator =
+    std::variant<Report, BarrierAsked, JoinAsked, DepartAsked, Left, Escape, Stopped, LostRank>;
+
+struct Agreement {
+  KeyId id = 0;
+  Key key = 0;
+  Signature signature;
+  friend bool operator==(const Agreement&, const Agreement&) = default;
+};
+
+struct PlanItem {
+  KeyId id = 0;
+  Round round = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const PlanItem&, const PlanItem&) = default;
+};
+
+struct PlanBatch {
+  int active_ranks = 0;
+  bool acknowledge = false;  ///< report soon after entering: more waits to be planned behind it
+  std::vector<PlanItem> items;
+  friend bool operator==(const PlanBatch&, const PlanBatch&) = default;
+};
+
+/// The next batches, numbered from `first`.
+struct Plan {
+  Epoch epoch = 0;
+  BatchNumber first = 0;
+  std::vector<Agreement> agreements;
+  std::vector<PlanBatch> batches;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// A key's round ended before it began; the same on every rank.
+struct Failed {
+  Epoch epoch = 0;
+  Key key = 0;
+  Round round = 0;
+  Failure failure;
+  friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+struct BarrierOver {
+  Epoch epoch = 0;
+  Round round = 0;
+  std::optional<Failure> failure;
+  friend bool operator==(const BarrierOver&, const BarrierOver&) = default;
+};
+
+struct JoinOver {
+  Epoch epoch = 0;
+  int last = 0;
+  std::optional<Failure> failure;
+  friend bool operator==(const JoinOver&, const JoinOver&) = default;
+};
+
+/// Nothing more will be asked of this rank after what has been planned.
+struct Departed {
+  Epoch epoch = 0;
+  friend bool operator==(const Departed&, const Departed&) = default;
+};
+
+struct Stop {
+  Epoch epoch = 0;
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+/// Begins `epoch`. Of the epoch before, every gate below `closed` is closed by this message and the
+/// others are withdrawn. With a cycle: replay it from its batch `first`; without: negotiate.
+struct Resume {
+  Epoch epoch = 0;
+  BatchNumber closed = 0;
+  std::vector<PlanBatch> cycle;
+  std::uint64_t first = 0;
+  friend bool operator==(const Resume&, const Resume&) = default;
+};
+
+using ToRank = std::variant<Plan, Failed, BarrierOver, JoinOver, Departed, Stop, Resume, LostRank>;
+
+/// `to` of a message for all ranks that have not left.
+constexpr int everyone = -1;
+struct Outgoing {
+  int to = everyone;
+  ToRank message;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,179 @@
+#include "coordinator/participant.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "coordinator/text.h"
+
+namespace tutti::coordinator {
+
+using base::check;
+
+Participant::Participant(int rank, int size, const Settings& settings)
+    : rank_(rank), size_(size), settings_(settings) {}
+
+void Participant::submit(CallId id, const Call& call) {
+  if (lost_) throw Error(ErrorCode::peer_lost, lost_->message);
+  if (depart_.wanted) {
+    throw Error(ErrorCode::aborted,
+                fmt::format("key {}: this store is being closed", call.key.describe()));
+  }
+  if (join_.wanted) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("key {}: rank {} has joined; submit again once join() has returned",
+                            call.key.describe(), rank_));
+  }
+  const Slot slot = slot_of(call.key);
+  KeyUse& use = keys_[slot];
+  if (use.call) {
+    throw Error(ErrorCode::duplicate_key,
+                fmt::format("key {} is in flight already on rank {}: wait for its call first",
+                            call.key.describe(), rank_));
+  }
+  InFlight& flight = use.call.emplace();
+  flight.id = id;
+  flight.round = use.next_round++;
+  flight.signature = call.signature;
+  flight.agreed = id_of(use, call.signature);
+  flight.priority = call.priority;
+  flight.submitted = now_;
+  flight.sequence = submissions_++;
+  calls_.emplace(id, slot);
+  unreported_.push_back(slot);
+}
+
+void Participant::barrier() {
+  check(!barrier_.wanted, "one barrier at a time");
+  barrier_ = {.wanted = true};
+}
+
+void Participant::join() {
+  check(!join_.wanted, "one join at a time");
+  join_ = {.wanted = true};
+}
+
+void Participant::depart() {
+  check(!depart_.wanted, "a rank departs once");
+  depart_ = {.wanted = true};
+}
+
+void Participant::user_waits(CallId call) {
+  const auto at = calls_.find(call);
+  if (at != calls_.end()) keys_[at->second].call->waited_for = true;
+}
+
+void Participant::lost(int rank, const std::string& reason) {
+  if (lost_ || left_) return;
+  actions_.emplace_back(Send{LostRank{rank, reason}});
+  handle(LostRank{rank, reason});
+}
+
+void Participant::handle(const LostRank& lost) {
+  if (lost_ || left_) return;
+  std::string text = lost.rank == rank_
+                         ? fmt::format("rank {} failed: {}", lost.rank, lost.reason)
+                         : fmt::format("rank {} is lost: {}", lost.rank, lost.reason);
+  const std::string flight = calls_in_flight();
+  if (!flight.empty()) text += fmt::format("; in flight on rank {}: {}", rank_, flight);
+  lost_ = Lost{lost.rank, text};
+  actions_.emplace_back(*lost_);
+}
+
+void Participant::receive(const ToRank& message) {
+  if (lost_ || left_) return;
+  std::visit([this](const auto& one) { handle(one); }, message);
+}
+
+// The coordinator's messages arrive in order and it answers `Stopped` before it goes on, so one of
+// another epoch would be a broken coordinator; dropping it is what keeps a late one harmless.
+bool Participant::current(Epoch epoch) const {
+  return epoch == epoch_;
+}
+
+void Participant::handle(const Failed& failed) {
+  if (!current(failed.epoch)) return;
+  const Slot slot = slot_of(failed.key);
+  KeyUse& use = keys_[slot];
+  if (use.call && use.call->round == failed.round) {
+    check(use.call->next == 0 && !use.call->planned_entirely, "a started tensor does not fail");
+    std::erase(unreported_, slot);
+    finish(slot, Error(failed.failure.code, failed.failure.text));
+  } else if (join_.wanted) {
+    // The round went on without this rank; its next use is paired with the others' next.
+    use.next_round = std::max(use.next_round, failed.round + 1);
+  }
+}
+
+void Participant::handle(const BarrierOver& over) {
+  if (!current(over.epoch)) return;
+  if (barrier_.wanted && barrier_round_ == over.round) {
+    barrier_ = {};
+    ++barrier_round_;
+    std::optional<Error> error;
+    if (over.failure) error.emplace(over.failure->code, over.failure->text);
+    actions_.emplace_back(BarrierDone{std::move(error)});
+  } else if (join_.wanted) {
+    barrier_round_ = std::max(barrier_round_, over.round + 1);
+  }
+}
+
+void Participant::handle(const JoinOver& over) {
+  if (!current(over.epoch) || !join_.wanted) return;
+  join_ = {};
+  std::optional<Error> error;
+  if (over.failure) error.emplace(over.failure->code, over.failure->text);
+  actions_.emplace_back(JoinDone{over.last, std::move(error)});
+}
+
+void Participant::handle(const Departed& departed) {
+  if (!current(departed.epoch)) return;
+  check(depart_.wanted, "only a rank that asked to depart is let go");
+  may_leave_ = true;
+}
+
+void Participant::finish(Slot slot, std::optional<Error> error) {
+  KeyUse& use = keys_[slot];
+  const CallId id = use.call->id;
+  calls_.erase(id);
+  use.call.reset();
+  actions_.emplace_back(Finish{id, std::move(error)});
+}
+
+std::vector<Action> Participant::take_actions() {
+  pump();
+  return std::exchange(actions_, {});
+}
+
+std::string Participant::calls_in_flight() const {
+  std::vector<const KeyUse*> uses;
+  for (const KeyUse& use : keys_) {
+    if (use.call) uses.push_back(&use);
+  }
+  std::sort(uses.begin(), uses.end(),
+            [](const KeyUse* a, const KeyUse* b) { return a->call->sequence < b->call->sequence; });
+  std::vector<std::string> names;
+  for (const KeyUse* use : uses) names.push_back(use->key.describe());
+  return some_of(names, 5);
+}
+
+std::string Participant::describe() const {
+  std::string text = fmt::format("rank {}: epoch {}, {} gates entered, {} batches planned ahead",
+                                 rank_, epoch_, entered_, queued_.size());
+  if (halted_) text += ", stopped until the coordinator resumes";
+  for (const Batch& batch : open_) {
+    text +=
+        fmt::format("; batch {}.{} ({} tensors) {}", batch.planned.epoch, batch.planned.number,
+                    batch.planned.items.size(), batch.closed ? "moves data" : "waits at its gate");
+  }
+  if (barrier_.wanted) text += "; in a barrier";
+  if (join_.wanted) text += "; joined";
+  if (depart_.wanted) text += may_leave_ ? "; free to leave" : "; wants to leave";
+  if (lost_) text += "; " + lost_->message;
+  const std::string flight = calls_in_flight();
+  return flight.empty() ? text : fmt::format("{}; in flight: {}", text, flight);
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,202 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/key_hash.h"
+#include "coordinator/messages.h"
+#include "coordinator/types.h"
+#include "tutti/error.h"
+
+namespace tutti::coordinator {
+
+/// What the owner of a Participant must do, in the order given.
+struct Send {
+  ToCoordinator message;
+};
+/// Enter the batch's gate. Everything the batch needs locally is reserved before. Batches are
+/// entered in order; at most one gate is ahead of the batch whose data moves. Data moves once the
+/// gate is closed and the batch before is done.
+struct Enter {
+  PlannedBatch batch;
+};
+/// An entered gate did not close and never will: forget it. Its data has not moved.
+struct Withdraw {
+  Epoch epoch;
+  BatchNumber number;
+};
+/// The gate counts as closed though this rank did not see it close: its data must move.
+struct CloseGate {
+  Epoch epoch;
+  BatchNumber number;
+};
+/// A call is over. Its key is free already.
+struct Finish {
+  CallId call;
+  std::optional<Error> error;
+};
+struct BarrierDone {
+  std::optional<Error> error;
+};
+struct JoinDone {
+  int last;  ///< the last rank to join
+  std::optional<Error> error;
+};
+/// This rank may go: its end is no death any more.
+struct DepartDone {};
+/// Terminal: every call, barrier and join in flight fails with it, code `peer_lost`.
+struct Lost {
+  int rank;
+  std::string message;
+};
+/// For the log.
+struct Notice {
+  std::string text;
+};
+using Action = std::variant<Send, Enter, Withdraw, CloseGate, Finish, BarrierDone, JoinDone,
+                            DepartDone, Lost, Notice>;
+
+/// One rank's side of the ordering protocol: a plain value, driven by one thread. It has no clock:
+/// events happen at the time of the last `tick`. After any event, take the actions.
+class Participant {
+ public:
+  Participant(int rank, int size, const Settings& settings);
+
+  /// Throws `duplicate_key`; `invalid_argument` between `join` and its end; `aborted` after
+  /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
+  void submit(CallId id, const Call& call);
+  /// One at a time each. Answered by BarrierDone, JoinDone, DepartDone, or by Lost.
+  void barrier();
+  void join();
+  /// From now on nothing can be submitted; what has not started fails with `aborted` everywhere.
+  void depart();
+  /// The environment saw the gate close. Ignored when RESUME closed it first.
+  void gate_closed(Epoch epoch, BatchNumber number);
+  /// Its data has moved at this rank. In order.
+  void batch_done(Epoch epoch, BatchNumber number);
+  /// A user thread waits for the call; may be over already.
+  void user_waits(CallId call);
+  /// Noticed here: a link, a process, MPI or a device failed.
+  void lost(int rank, const std::string& reason);
+  /// Throws `internal` for what no coordinator says.
+  void receive(const ToRank& message);
+  void tick(Time now);
+  /// When `tick` wants to be called at the latest.
+  std::optional<Time> next_tick() const;
+
+  std::vector<Action> take_actions();
+  /// For hang dumps: mode, epoch, gates, calls in flight.
+  std::string describe() const;
+  /// Everything that decides the future, canonically.
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  using Slot = std::uint32_t;
+  struct InFlight {
+    CallId id = 0;
+    Round round = 0;
+    Signature signature;
+    std::optional<KeyId> agreed;  ///< the id of key and signature, when there is one
+    int priority = 0;
+    Time submitted{};
+    std::uint64_t sequence = 0;     ///< order of submission
+    std::uint64_t next = 0;         ///< elements planned (in replay: entered) so far
+    bool planned_entirely = false;  ///< tells a planned tensor without elements from an unplanned
+    bool waited_for = false;
+  };
+  struct KeyUse {
+    Key key;
+    Round next_round = 0;
+    std::optional<InFlight> call;
+    std::vector<KeyId> ids;  ///< of its agreed signatures
+    Time usual_wait{};       ///< from submit to gate when last negotiated
+  };
+  struct KnownId {
+    Slot slot = 0;
+    Signature signature;
+  };
+  struct Part {
+    Slot slot = 0;
+    bool last = false;  ///< the call is over after it
+  };
+  struct Batch {
+    PlannedBatch planned;
+    std::vector<Part> parts;  ///< beside planned.items
+    bool acknowledge = false;
+    bool closed = false;
+    Time entered_at{};
+  };
+  /// Something asked of the coordinator.
+  struct Request {
+    bool wanted = false;
+    bool sent = false;
+  };
+
+  // calls and plan
+  Slot slot_of(const Key& key);
+  std::optional<KeyId> id_of(const KeyUse& use, const Signature& signature) const;
+  const KnownId& known(KeyId id) const;
+  void learn(const Agreement& agreement);
+  Batch resolve(const PlanBatch& planned, BatchNumber number);
+  Part take(const PlanItem& item, PlannedItem& into);
+  void handle(const Plan& plan);
+  void handle(const Failed& failed);
+  void handle(const BarrierOver& over);
+  void handle(const JoinOver& over);
+  void handle(const Departed& departed);
+  void handle(const Stop& stop);
+  void handle(const Resume& resume);
+  void handle(const LostRank& lost);
+  void finish(Slot slot, std::optional<Error> error);
+  bool current(Epoch epoch) const;
+
+  // progress
+  void pump();
+  bool may_enter() const;
+  void enter(Batch batch);
+  void report();
+  void send_requests();
+  void leave_if_done();
+  void withdraw(const Batch& batch);
+  void watch_gate();
+  std::vector<Slot> unplanned() const;
+  std::string calls_in_flight() const;
+
+  int rank_;
+  int size_;
+  Settings settings_;
+  Time now_{};
+
+  Epoch epoch_ = 0;
+  bool halted_ = false;  ///< after Escape or Stop, until Resume: enters no gate
+  BatchNumber entered_ = 0;
+  BatchNumber planned_ = 0;
+  std::deque<Batch> queued_;  ///< planned, not entered
+  std::deque<Batch> open_;    ///< entered, not done; only the last may be not closed
+  bool owes_acknowledgement_ = false;
+
+  std::vector<KeyUse> keys_;
+  std::unordered_map<Key, Slot, KeyHash> slots_;  ///< looked up, never iterated
+  std::vector<std::optional<KnownId>> ids_;
+  std::unordered_map<CallId, Slot> calls_;  ///< looked up, never iterated
+  std::vector<Slot> unreported_;
+  std::uint64_t submissions_ = 0;
+
+  Request barrier_;
+  Round barrier_round_ = 0;
+  Request join_;
+  Request depart_;
+  bool may_leave_ = false;
+  bool left_ = false;
+  std::optional<Lost> lost_;
+  std::optional<Time> gate_notice_at_;
+
+  std::vector<Action> actions_;
+};
+
+}  // namespace tutti::coordinator

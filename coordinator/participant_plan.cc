@@ -1,0 +1,115 @@
+// How a participant turns the coordinator's plan into batches of its own calls.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "coordinator/participant.h"
+
+namespace tutti::coordinator {
+
+using base::check;
+
+Participant::Slot Participant::slot_of(const Key& key) {
+  const auto [at, fresh] = slots_.try_emplace(key, static_cast<Slot>(keys_.size()));
+  if (fresh) keys_.push_back(KeyUse{.key = key, .next_round = 0, .call = {}, .ids = {}});
+  return at->second;
+}
+
+std::optional<KeyId> Participant::id_of(const KeyUse& use, const Signature& signature) const {
+  for (const KeyId id : use.ids) {
+    if (ids_[id]->signature == signature) return id;
+  }
+  return std::nullopt;
+}
+
+const Participant::KnownId& Participant::known(KeyId id) const {
+  check(id < ids_.size() && ids_[id], "a plan names only agreed keys");
+  return *ids_[id];
+}
+
+void Participant::learn(const Agreement& agreement) {
+  const Slot slot = slot_of(agreement.key);
+  if (agreement.id >= ids_.size()) ids_.resize(agreement.id + 1);
+  ids_[agreement.id] = KnownId{slot, agreement.signature};
+  KeyUse& use = keys_[slot];
+  if (std::find(use.ids.begin(), use.ids.end(), agreement.id) == use.ids.end()) {
+    use.ids.push_back(agreement.id);
+  }
+}
+
+void Participant::handle(const Plan& plan) {
+  if (!current(plan.epoch)) return;
+  check(plan.first == planned_, "plans follow one another without a gap");
+  for (const Agreement& agreement : plan.agreements) learn(agreement);
+  for (const PlanBatch& batch : plan.batches) queued_.push_back(resolve(batch, planned_++));
+}
+
+Participant::Batch Participant::resolve(const PlanBatch& planned, BatchNumber number) {
+  check(!planned.items.empty(), "a batch carries something");
+  const Signature& signature = known(planned.items.front().id).signature;
+  Batch batch;
+  batch.planned = {.epoch = epoch_,
+                   .number = number,
+                   .kind = signature.kind,
+                   .dtype = signature.dtype,
+                   .op = signature.op,
+                   .root = signature.root,
+                   .device = signature.device,
+                   .wire = signature.wire,
+                   .active_ranks = planned.active_ranks,
+                   .items = std::vector<PlannedItem>(planned.items.size())};
+  batch.acknowledge = planned.acknowledge;
+  batch.parts.reserve(planned.items.size());
+  for (std::size_t i = 0; i < planned.items.size(); ++i) {
+    batch.parts.push_back(take(planned.items[i], batch.planned.items[i]));
+  }
+  return batch;
+}
+
+// The round decides whether this rank's call is meant: a rank that joined while its last call for
+// the key still moves contributes nothing to the round after.
+Participant::Part Participant::take(const PlanItem& item, PlannedItem& into) {
+  const KnownId& id = known(item.id);
+  KeyUse& use = keys_[id.slot];
+  const std::uint64_t count = id.signature.shape.count();
+  check(item.begin <= count && item.count <= count - item.begin, "a part lies in its tensor");
+  const bool last = item.begin + item.count == count;
+  into = {.call = 0, .begin = item.begin, .count = item.count};
+  if (use.call && use.call->round == item.round) {
+    check(use.call->signature == id.signature && use.call->next == item.begin &&
+              !use.call->planned_entirely,
+          "a plan goes on where the call's parts ended");
+    into.call = use.call->id;
+    use.call->agreed = item.id;
+    use.call->next += item.count;
+    use.call->planned_entirely = last;
+  } else {
+    check(join_.wanted, "a plan holds only what this rank reported, unless it has joined");
+    if (last) use.next_round = std::max(use.next_round, item.round + 1);
+  }
+  return {.slot = id.slot, .last = last};
+}
+
+void Participant::withdraw(const Batch& batch) {
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    const PlannedItem& item = batch.planned.items[i];
+    if (item.call == 0) continue;
+    InFlight& call = *keys_[batch.parts[i].slot].call;
+    call.next = item.begin;
+    call.planned_entirely = false;
+  }
+}
+
+std::vector<Participant::Slot> Participant::unplanned() const {
+  std::vector<Slot> slots;
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    if (keys_[slot].call && !keys_[slot].call->planned_entirely) slots.push_back(slot);
+  }
+  std::sort(slots.begin(), slots.end(),
+            [this](Slot a, Slot b) { return keys_[a].call->sequence < keys_[b].call->sequence; });
+  return slots;
+}
+
+}  // namespace tutti::coordinator

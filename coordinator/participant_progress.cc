@@ -1,0 +1,166 @@
+// How a participant goes through gates and epochs, and what it tells the coordinator.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/failure.h"
+#include "coordinator/participant.h"
+#include "coordinator/text.h"
+
+namespace tutti::coordinator {
+
+using base::check;
+
+void Participant::pump() {
+  if (!lost_ && !left_ && !halted_) {
+    while (may_enter() && !queued_.empty()) {
+      Batch batch = std::move(queued_.front());
+      queued_.pop_front();
+      enter(std::move(batch));
+    }
+    report();
+    send_requests();
+  }
+  leave_if_done();
+}
+
+bool Participant::may_enter() const {
+  return open_.empty() || (open_.size() == 1 && open_.back().closed);
+}
+
+void Participant::enter(Batch batch) {
+  batch.entered_at = now_;
+  ++entered_;
+  owes_acknowledgement_ |= batch.acknowledge;
+  for (const Part& part : batch.parts) {
+    KeyUse& use = keys_[part.slot];
+    if (use.call) use.usual_wait = now_ - use.call->submitted;
+  }
+  actions_.emplace_back(Enter{batch.planned});
+  open_.push_back(std::move(batch));
+  gate_notice_at_ = now_ + settings_.stall_report_after;
+}
+
+void Participant::report() {
+  if (unreported_.empty() && !owes_acknowledgement_) return;
+  Report report{.epoch = epoch_, .entered = entered_, .ready = {}, .fresh = {}};
+  for (const Slot slot : unreported_) {
+    const KeyUse& use = keys_[slot];
+    const InFlight& call = *use.call;
+    const Time age = now_ - call.submitted;
+    if (call.agreed) {
+      report.ready.push_back({*call.agreed, call.priority, call.round, age});
+    } else {
+      report.fresh.push_back({use.key, call.signature, call.priority, call.round, age});
+    }
+  }
+  unreported_.clear();
+  owes_acknowledgement_ = false;
+  actions_.emplace_back(Send{std::move(report)});
+}
+
+// After the report, so that the coordinator knows of every call when it reads the request.
+void Participant::send_requests() {
+  if (barrier_.wanted && !barrier_.sent) {
+    barrier_.sent = true;
+    actions_.emplace_back(Send{BarrierAsked{epoch_, barrier_round_}});
+  }
+  if (join_.wanted && !join_.sent) {
+    join_.sent = true;
+    actions_.emplace_back(Send{JoinAsked{epoch_}});
+  }
+  if (depart_.wanted && !depart_.sent) {
+    depart_.sent = true;
+    actions_.emplace_back(Send{DepartAsked{epoch_}});
+  }
+}
+
+void Participant::leave_if_done() {
+  if (!depart_.wanted || left_) return;
+  if (!lost_ && (!may_leave_ || !open_.empty() || !queued_.empty())) return;
+  left_ = true;
+  if (!lost_) actions_.emplace_back(Send{Left{epoch_}});
+  actions_.emplace_back(DepartDone{});
+}
+
+void Participant::gate_closed(Epoch epoch, BatchNumber number) {
+  if (open_.empty() || open_.back().closed) return;
+  Batch& last = open_.back();
+  if (last.planned.epoch != epoch || last.planned.number != number) return;
+  last.closed = true;
+  gate_notice_at_.reset();
+}
+
+void Participant::batch_done(Epoch epoch, BatchNumber number) {
+  if (lost_) return;
+  check(!open_.empty() && open_.front().closed && open_.front().planned.epoch == epoch &&
+            open_.front().planned.number == number,
+        "batches are done in order, behind closed gates");
+  const Batch batch = std::move(open_.front());
+  open_.pop_front();
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    if (batch.parts[i].last && batch.planned.items[i].call != 0) {
+      finish(batch.parts[i].slot, std::nullopt);
+    }
+  }
+}
+
+void Participant::handle(const Stop& stop) {
+  if (!current(stop.epoch)) return;
+  halted_ = true;
+  actions_.emplace_back(Send{Stopped{epoch_, entered_}});
+}
+
+void Participant::handle(const Resume& resume) {
+  check(resume.epoch == epoch_ + 1 && halted_, "an epoch begins after the one before has stopped");
+  check(resume.closed <= entered_, "a gate is closed only after this rank entered it");
+  if (!open_.empty() && !open_.back().closed) {
+    Batch& last = open_.back();
+    if (last.planned.number < resume.closed) {
+      last.closed = true;
+      actions_.emplace_back(CloseGate{last.planned.epoch, last.planned.number});
+    }
+  }
+  while (!queued_.empty()) {
+    withdraw(queued_.back());
+    queued_.pop_back();
+  }
+  if (!open_.empty() && !open_.back().closed) {
+    actions_.emplace_back(Withdraw{open_.back().planned.epoch, open_.back().planned.number});
+    withdraw(open_.back());
+    open_.pop_back();
+  }
+  gate_notice_at_.reset();
+  epoch_ = resume.epoch;
+  entered_ = planned_ = 0;
+  halted_ = owes_acknowledgement_ = false;
+  barrier_.sent = join_.sent = depart_.sent = false;
+  unreported_ = unplanned();
+}
+
+void Participant::tick(Time now) {
+  now_ = now;
+  if (!lost_ && gate_notice_at_ && now_ >= *gate_notice_at_) watch_gate();
+}
+
+// A planned gate stays open only when another rank's engine hangs: its calls were all there.
+void Participant::watch_gate() {
+  const Batch& batch = open_.back();
+  const Time waited = now_ - batch.entered_at;
+  const std::string what = fmt::format(
+      "the gate of batch {}.{} (first key {}) is open since {}", batch.planned.epoch,
+      batch.planned.number, keys_[batch.parts.front().slot].key.describe(), seconds(waited));
+  if (waited >= settings_.key_timeout) {
+    gate_notice_at_.reset();
+    lost(rank_, what + ": another rank does not run");
+    return;
+  }
+  actions_.emplace_back(Notice{what + ": some rank that reported the key does not enter it"});
+  gate_notice_at_ = std::min(now_ + waited, batch.entered_at + settings_.key_timeout);
+}
+
+std::optional<Time> Participant::next_tick() const {
+  return lost_ ? std::nullopt : gate_notice_at_;
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,49 @@
+#include "coordinator/plan_log.h"
+
+#include <algorithm>
+
+#include "coordinator/fingerprint_of.h"
+
+namespace tutti::coordinator {
+
+void PlanLog::add(const PlanBatch& batch, std::uint64_t bytes) {
+  batches_.push_back({batch, bytes});
+  bytes_ahead_ += bytes;
+}
+
+void PlanLog::entered(int rank, BatchNumber count) {
+  BatchNumber& mine = entered_[static_cast<std::size_t>(rank)];
+  if (count <= mine) return;
+  const bool was_last = mine == entered_by_all_;
+  mine = count;
+  if (!was_last) return;
+  entered_by_all_ = *std::min_element(entered_.begin(), entered_.end());
+  while (first_ < entered_by_all_ && !batches_.empty()) {
+    bytes_ahead_ -= batches_.front().bytes;
+    batches_.pop_front();
+    ++first_;
+  }
+}
+
+std::vector<PlanItem> PlanLog::not_entered_by_all() const {
+  std::vector<PlanItem> items;
+  for (auto entry = batches_.rbegin(); entry != batches_.rend(); ++entry) {
+    items.insert(items.end(), entry->batch.items.begin(), entry->batch.items.end());
+  }
+  return items;
+}
+
+void PlanLog::restart() {
+  std::fill(entered_.begin(), entered_.end(), BatchNumber{0});
+  batches_.clear();
+  entered_by_all_ = first_ = 0;
+  bytes_ahead_ = 0;
+}
+
+void PlanLog::fingerprint(Fingerprint& to) const {
+  for (const BatchNumber count : entered_) to.add(count);
+  to.add(first_).add(batches_.size());
+  for (const Entry& entry : batches_) add_to(to, entry.batch);
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/messages.h"
+
+namespace tutti::coordinator {
+
+/// The batches of this epoch that some rank may not have entered yet, and how far each rank is.
+class PlanLog {
+ public:
+  explicit PlanLog(int size) : entered_(static_cast<std::size_t>(size)) {}
+
+  void add(const PlanBatch& batch, std::uint64_t bytes);
+  BatchNumber next_number() const { return first_ + batches_.size(); }
+  /// A rank has entered `count` gates of this epoch.
+  void entered(int rank, BatchNumber count);
+  /// Gates that every rank has entered, as far as is known.
+  BatchNumber entered_by_all() const { return entered_by_all_; }
+  /// Bytes planned beyond that.
+  std::uint64_t bytes_ahead() const { return bytes_ahead_; }
+  /// Items of batches beyond that, the last first.
+  std::vector<PlanItem> not_entered_by_all() const;
+  /// A new epoch: nothing planned, nothing entered.
+  void restart();
+
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  struct Entry {
+    PlanBatch batch;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<BatchNumber> entered_;  ///< by rank
+  BatchNumber entered_by_all_ = 0;
+  BatchNumber first_ = 0;  ///< number of batches_.front()
+  std::deque<Entry> batches_;
+  std::uint64_t bytes_ahead_ = 0;
+};
+
+}  // namespace tutti::coordinator

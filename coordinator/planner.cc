@@ -1,0 +1,103 @@
+#include "coordinator/planner.h"
+
+#include <algorithm>
+
+namespace tutti::coordinator {
+namespace {
+
+/// Parts begin at multiples of this, so that every part but the last is a whole number of cache
+/// lines for any dtype.
+constexpr std::uint64_t part_alignment = 64;
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+void Planner::add(const ReadyTensor& tensor) {
+  const Signature& s = tensor.signature;
+  const Class what{s.kind, s.dtype, s.op, s.root, s.device, s.wire, tensor.active_ranks};
+  if (classes_.empty()) sequence_ = 0;
+  classes_[what].insert({.priority = tensor.priority,
+                         .sequence = sequence_++,
+                         .id = tensor.id,
+                         .round = tensor.round,
+                         .next = tensor.start,
+                         .count = s.shape.count(),
+                         .element_bytes = size_of(s.dtype),
+                         .started = tensor.start > 0});
+}
+
+bool Planner::is_cut(const Entry& entry) const {
+  return entry.started || (part_bytes_ > 0 && entry.bytes() > part_bytes_);
+}
+
+// Parts of one tensor are about equal, so that the last is not a crumb with a gate of its own.
+PlanItem Planner::cut(Queue& queue) {
+  Entry entry = *queue.begin();
+  queue.erase(queue.begin());
+  std::uint64_t part = entry.count;
+  if (part_bytes_ > 0) {
+    const std::uint64_t parts =
+        std::max<std::uint64_t>(1, divide_up(entry.count * entry.element_bytes, part_bytes_));
+    part = divide_up(divide_up(entry.count, parts), part_alignment) * part_alignment;
+  }
+  const PlanItem item{entry.id, entry.round, entry.next, std::min(part, entry.count - entry.next)};
+  entry.next += item.count;
+  entry.started = true;
+  if (entry.next < entry.count) queue.insert(entry);
+  return item;
+}
+
+PlanBatch Planner::next(std::uint64_t& bytes) {
+  const auto most_urgent = std::min_element(
+      classes_.begin(), classes_.end(),
+      [](const auto& a, const auto& b) { return *a.second.begin() < *b.second.begin(); });
+  Queue& queue = most_urgent->second;
+  PlanBatch batch;
+  batch.active_ranks = most_urgent->first.active_ranks;
+  const std::uint64_t element_bytes = queue.begin()->element_bytes;
+  bytes = 0;
+  if (is_cut(*queue.begin())) {
+    batch.items.push_back(cut(queue));
+    bytes = batch.items.back().count * element_bytes;
+  } else {
+    do {
+      const Entry entry = *queue.begin();
+      queue.erase(queue.begin());
+      batch.items.push_back({entry.id, entry.round, 0, entry.count});
+      bytes += entry.bytes();
+    } while (fusion_bytes_ > 0 && !queue.empty() && !is_cut(*queue.begin()) &&
+             bytes + queue.begin()->bytes() <= fusion_bytes_);
+  }
+  if (queue.empty()) classes_.erase(most_urgent);
+  return batch;
+}
+
+std::vector<Planner::Waiting> Planner::waiting() const {
+  std::vector<Waiting> all;
+  for (const auto& [what, queue] : classes_) {
+    for (const Entry& entry : queue) all.push_back({entry.id, entry.next, entry.started});
+  }
+  return all;
+}
+
+void Planner::remove(KeyId id) {
+  for (auto at = classes_.begin(); at != classes_.end();) {
+    std::erase_if(at->second, [&](const Entry& entry) { return entry.id == id; });
+    at = at->second.empty() ? classes_.erase(at) : std::next(at);
+  }
+}
+
+void Planner::fingerprint(Fingerprint& to) const {
+  to.add(classes_.size());
+  for (const auto& [what, queue] : classes_) {
+    to.add(what.active_ranks).add(queue.size());
+    for (const Entry& entry : queue) {
+      to.add(entry.id).add(entry.round).add(entry.next).add(entry.priority).add(entry.sequence);
+    }
+  }
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,84 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/messages.h"
+
+namespace tutti::coordinator {
+
+/// A tensor that every rank is ready for.
+struct ReadyTensor {
+  KeyId id = 0;
+  Round round = 0;
+  std::int32_t priority = 0;
+  int active_ranks = 0;
+  std::uint64_t start = 0;  ///< elements that have moved already
+  Signature signature;
+};
+
+/// Orders ready tensors into batches: the most urgent first, among equals the one that was ready
+/// first; what fits together is fused, what is large is cut.
+class Planner {
+ public:
+  Planner(std::size_t fusion_bytes, std::size_t part_bytes)
+      : fusion_bytes_(fusion_bytes), part_bytes_(part_bytes) {}
+
+  void add(const ReadyTensor& tensor);
+  bool empty() const { return classes_.empty(); }
+  /// The next batch; not for an empty planner. `bytes` of one rank's data in it.
+  PlanBatch next(std::uint64_t& bytes);
+
+  /// A tensor that waits here, with the elements planned so far.
+  struct Waiting {
+    KeyId id = 0;
+    std::uint64_t next = 0;
+    bool started = false;  ///< some part is planned or has moved
+  };
+  std::vector<Waiting> waiting() const;
+  void remove(KeyId id);
+  void clear() { classes_.clear(); }
+
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  struct Entry {
+    std::int32_t priority = 0;
+    std::uint64_t sequence = 0;
+    KeyId id = 0;
+    Round round = 0;
+    std::uint64_t next = 0;
+    std::uint64_t count = 0;
+    std::uint64_t element_bytes = 1;
+    bool started = false;
+    std::uint64_t bytes() const { return (count - next) * element_bytes; }
+    bool operator<(const Entry& other) const {
+      return priority != other.priority ? priority > other.priority : sequence < other.sequence;
+    }
+  };
+  /// What may travel in one batch.
+  struct Class {
+    Kind kind;
+    DType dtype;
+    ReduceOp op;
+    int root;
+    Device::Kind device;
+    WireFormat wire;
+    int active_ranks;
+    auto operator<=>(const Class&) const = default;
+  };
+  using Queue = std::set<Entry>;
+
+  bool is_cut(const Entry& entry) const;
+  PlanItem cut(Queue& queue);
+
+  std::size_t fusion_bytes_;
+  std::size_t part_bytes_;
+  std::map<Class, Queue> classes_;  ///< no empty queue stays
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,119 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/key_hash.h"
+#include "coordinator/messages.h"
+#include "coordinator/text.h"
+
+namespace tutti::coordinator {
+
+/// How a round that is over for everyone else ended, for ranks that come to it late.
+struct Tombstone {
+  Round round = 0;
+  Failure failure;
+};
+
+/// Who has come to the current round of a key or of the barrier.
+class Gathering {
+ public:
+  explicit Gathering(int size) : votes_(static_cast<std::size_t>(size)) {}
+
+  Round round() const { return round_; }
+  int count() const { return count_; }
+  bool has(int rank) const { return votes_[static_cast<std::size_t>(rank)] != 0; }
+  /// What the rank said: an index given to `arrive`.
+  std::size_t vote(int rank) const { return votes_[static_cast<std::size_t>(rank)] - 1U; }
+  Time since() const { return since_; }
+
+  void arrive(int rank, std::size_t vote, Time since);
+  /// Forgets who came; the round stays.
+  void clear();
+  void go_to(Round round);
+
+  const Failure* tombstone(Round round) const;
+  void bury(Failure failure) { tombstones_.push_back({round_, std::move(failure)}); }
+  /// Everybody came to a later round.
+  void forget_tombstones() { tombstones_.clear(); }
+  bool has_tombstones() const { return !tombstones_.empty(); }
+
+  /// When the next stall report is due.
+  Time notice_at{};
+
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  Round round_ = 0;
+  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or 1 + what it said
+  int count_ = 0;
+  Time since_{};  ///< the first arrival
+  std::vector<Tombstone> tombstones_;
+};
+
+/// A key's current round.
+struct KeyState {
+  Key key;
+  Gathering ranks;
+  struct Variant {
+    std::optional<KeyId> id;
+    Signature signature;
+  };
+  std::vector<Variant> variants;  ///< what was said in this round; more than one is a mismatch
+  std::int32_t priority = 0;      ///< the maximum of what the ranks said
+  std::uint64_t start = 0;  ///< elements moved in earlier epochs: above 0 only LOST can end it
+  bool queued = false;      ///< ready everywhere, given to the planner
+  std::vector<KeyId> ids;   ///< its agreed signatures, the oldest first
+};
+
+/// The readiness table: every key's state, by slot, and the agreed ids.
+class Readiness {
+ public:
+  using Slot = std::uint32_t;
+  /// Signatures remembered for a key; beyond, the oldest one's id is given away.
+  static constexpr std::size_t ids_per_key = 4;
+
+  explicit Readiness(int size) : size_(size) {}
+
+  Slot slot_of(const Key& key);
+  /// Throws `internal` for an id that was never given.
+  Slot slot_of_id(KeyId id) const;
+  const Signature& signature(KeyId id) const { return agreed_[id].signature; }
+  KeyState& operator[](Slot slot) { return keys_[slot]; }
+  const KeyState& operator[](Slot slot) const { return keys_[slot]; }
+  Slot size() const { return static_cast<Slot>(keys_.size()); }
+
+  /// Counts a rank's word for the current round, which it has not given yet.
+  void vote(Slot slot, int rank, const ReadyKey& ready, Time since);
+  void vote(Slot slot, int rank, const FreshKey& fresh, Time since);
+  /// The id for what all said; a new agreement is appended to `agreements`.
+  KeyId agree(Slot slot, std::vector<Agreement>& agreements);
+  /// Nobody has come to `round` yet; its first `start` elements have moved.
+  void go_to(Slot slot, Round round, std::uint64_t start);
+  /// Forgets what was said in the current round: it will be said again, or not at all.
+  void clear_votes(Slot slot);
+  std::vector<Said> said(Slot slot) const;
+  /// Counts the ids that changed their meaning.
+  std::uint64_t given_away() const { return given_away_; }
+
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  struct Agreed {
+    Slot slot = 0;
+    Signature signature;
+  };
+  void count(Slot slot, int rank, std::optional<KeyId> id, const Signature& signature,
+             std::int32_t priority, Time since);
+
+  int size_;
+  std::vector<KeyState> keys_;
+  std::unordered_map<Key, Slot, KeyHash> slots_;  ///< looked up, never iterated
+  std::vector<Agreed> agreed_;                    ///< by KeyId
+  std::uint64_t given_away_ = 0;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,103 @@
+#include "coordinator/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace tutti::coordinator {
+namespace {
+
+/// One thing that signatures can differ in, and how to say it.
+struct Field {
+  std::string_view plural;
+  std::string_view verb;  ///< of one rank; "have" and the like follow from it
+  std::string_view verbs;
+  std::string (*value)(const Signature&);
+};
+
+std::string wire_name(WireFormat wire) {
+  static constexpr std::string_view names[] = {"none", "fp16", "bf16"};
+  return std::string(names[static_cast<std::size_t>(wire)]);
+}
+
+// Ordered by how much a difference explains: other fields mean nothing when the kind differs.
+constexpr Field fields[] = {
+    {"calls", "calls", "call",
+     [](const Signature& s) {
+       return std::string(s.kind == Kind::allreduce ? "pushpull" : "broadcast");
+     }},
+    {"dtypes", "has", "have", [](const Signature& s) { return std::string(name(s.dtype)); }},
+    {"shapes", "has", "have", [](const Signature& s) { return s.shape.describe(); }},
+    {"operations", "asks for", "ask for",
+     [](const Signature& s) { return std::string(name(s.op)); }},
+    {"roots", "names rank", "name rank", [](const Signature& s) { return std::to_string(s.root); }},
+    {"device kinds", "has", "have",
+     [](const Signature& s) { return std::string(s.device == Device::Kind::cpu ? "cpu" : "gpu"); }},
+    {"wire formats", "asks for", "ask for", [](const Signature& s) { return wire_name(s.wire); }},
+};
+
+/// Ranks by what they say of one field, by their lowest rank.
+using Groups = std::vector<std::pair<std::string, std::vector<int>>>;
+
+Groups group(const Field& field, const std::vector<Said>& said) {
+  Groups groups;
+  for (const Said& one : said) {
+    const std::string value = field.value(one.signature);
+    auto at = std::find_if(groups.begin(), groups.end(),
+                           [&](const auto& known) { return known.first == value; });
+    if (at == groups.end()) at = groups.insert(at, {value, {}});
+    at->second.insert(at->second.end(), one.ranks.begin(), one.ranks.end());
+  }
+  for (auto& [value, ranks] : groups) std::sort(ranks.begin(), ranks.end());
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+  return groups;
+}
+
+}  // namespace
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    runs.push_back(end - i == 1 ? std::to_string(ranks[i])
+                                : fmt::format("{}-{}", ranks[i], ranks[end - 1]));
+    i = end;
+  }
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i > 0) text += i + 1 == runs.size() ? " and " : ", ";
+    text += runs[i];
+  }
+  return text;
+}
+
+std::string seconds(Time time) {
+  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+}
+
+std::string some_of(const std::vector<std::string>& names, std::size_t shown) {
+  if (names.size() <= shown) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     names.size() - shown);
+}
+
+std::string explain_mismatch(const Key& key, const std::vector<Said>& said) {
+  for (const Field& field : fields) {
+    const Groups groups = group(field, said);
+    if (groups.size() < 2) continue;
+    std::vector<std::string> parts;
+    for (const auto& [value, ranks] : groups) {
+      parts.push_back(fmt::format("{} {} {}", rank_list(ranks),
+                                  ranks.size() == 1 ? field.verb : field.verbs, value));
+    }
+    return fmt::format("key {}: {} differ: {}", key.describe(), field.plural,
+                       fmt::join(parts, ", "));
+  }
+  return fmt::format("key {}: ranks disagree", key.describe());
+}
+
+}  // namespace tutti::coordinator

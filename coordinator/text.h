@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "coordinator/types.h"
+
+namespace tutti::coordinator {
+
+/// "rank 3", "ranks 0-2 and 5"; ascending ranks, at least one.
+std::string rank_list(const std::vector<int>& ranks);
+
+/// "0.5 s", "30 s".
+std::string seconds(Time time);
+
+/// "'a', 'b' and 3 more"; at most `shown` by name.
+std::string some_of(const std::vector<std::string>& names, std::size_t shown);
+
+/// What a group of ranks said of a key.
+struct Said {
+  Signature signature;
+  std::vector<int> ranks;
+};
+
+/// "key 'w': shapes differ: ranks 0-2 have (2, 3), rank 3 has (3, 2)". The signatures differ.
+std::string explain_mismatch(const Key& key, const std::vector<Said>& said);
+
+}  // namespace tutti::coordinator

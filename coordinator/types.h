@@ -1,0 +1,82 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tutti/key.h"
+#include "tutti/kvstore.h"
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+
+namespace tutti::coordinator {
+
+/// An epoch is a stretch of the plan; only the coordinator starts a new one. A gate packs it into
+/// 24 bits, so the coordinator stays below `max_epoch`.
+using Epoch = std::uint32_t;
+constexpr Epoch max_epoch = (Epoch{1} << 24) - 1;
+/// Batches are numbered from 0 in each epoch.
+using BatchNumber = std::uint64_t;
+/// Names a call of this rank's user; 0 is no call.
+using CallId = std::uint64_t;
+/// Since any start, given by the caller; only differences count.
+using Time = std::chrono::nanoseconds;
+
+enum class Kind : std::uint8_t { allreduce, broadcast };
+
+/// What all ranks must say alike of a key's use.
+struct Signature {
+  Kind kind = Kind::allreduce;
+  DType dtype = DType::f32;
+  Shape shape;
+  ReduceOp op = ReduceOp::sum;  ///< allreduce only
+  int root = 0;                 ///< broadcast only
+  Device::Kind device = Device::Kind::cpu;
+  WireFormat wire = WireFormat::none;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+struct Call {
+  Key key;
+  Signature signature;
+  int priority = 0;
+};
+
+/// Equal on all ranks and on the coordinator.
+struct Settings {
+  /// Repeat the last cycle's plan without asking the coordinator.
+  bool replay = false;
+  /// Tensors up to this size together travel as one batch; 0: never fused.
+  std::size_t fusion_bytes = std::size_t{2} << 20;
+  /// Larger tensors are cut into parts of about this size; 0: never cut.
+  std::size_t part_bytes = std::size_t{4} << 20;
+  /// A wait for a rank is reported after this, then at doubling intervals ...
+  Time stall_report_after = std::chrono::seconds(30);
+  /// ... and given up after this.
+  Time key_timeout = std::chrono::minutes(30);
+};
+
+/// A tensor, or a range of its elements, in a batch.
+struct PlannedItem {
+  CallId call = 0;  ///< 0: this rank has joined and contributes the identity
+  std::size_t begin = 0;
+  std::size_t count = 0;  ///< elements; 0 for a tensor without elements
+  friend bool operator==(const PlannedItem&, const PlannedItem&) = default;
+};
+
+/// What moves together. Equal on all ranks, but for the calls.
+struct PlannedBatch {
+  Epoch epoch = 0;
+  BatchNumber number = 0;
+  Kind kind = Kind::allreduce;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  Device::Kind device = Device::Kind::cpu;
+  WireFormat wire = WireFormat::none;
+  int active_ranks = 0;  ///< ranks that contribute: what `average` divides by
+  std::vector<PlannedItem> items;
+  friend bool operator==(const PlannedBatch&, const PlannedBatch&) = default;
+};
+
+}  // namespace tutti::coordinator

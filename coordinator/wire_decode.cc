@@ -1,0 +1,202 @@
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "coordinator/wire.h"
+#include "schema_generated.h"
+#include "tutti/error.h"
+
+namespace tutti::coordinator {
+namespace {
+
+[[noreturn]] void malformed(const char* what) {
+  throw Error(ErrorCode::internal, std::string("malformed control message: ") + what);
+}
+
+/// The enumerator, when the number is at most that of `last`.
+template <typename Enum>
+Enum checked(std::uint8_t number, Enum last) {
+  if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
+  return static_cast<Enum>(number);
+}
+
+Key unpack(const wire::Key& key) {
+  if (key.text() == nullptr) return key.integer();
+  return key.text()->str();
+}
+
+Signature unpack(const wire::Signature& s) {
+  Signature signature{.kind = checked(s.kind(), Kind::broadcast),
+                      .dtype = checked(s.dtype(), DType::i64),
+                      .shape = {},
+                      .op = checked(s.op(), ReduceOp::max),
+                      .root = s.root(),
+                      .device = checked(s.device(), Device::Kind::gpu),
+                      .wire = checked(s.wire(), WireFormat::bf16)};
+  if (s.dims() == nullptr) malformed("a signature without a shape");
+  try {
+    signature.shape = Shape(std::span(s.dims()->data(), s.dims()->size()));
+  } catch (const Error&) {
+    malformed("an impossible shape");
+  }
+  return signature;
+}
+
+Failure unpack(const wire::Failure& failure) {
+  if (failure.code() == 0) malformed("a failure without a code");
+  return {checked(failure.code(), ErrorCode::internal), failure.text()->str()};
+}
+
+std::optional<Failure> unpack(const wire::Failure* failure) {
+  if (failure == nullptr) return std::nullopt;
+  return unpack(*failure);
+}
+
+Report unpack(Epoch epoch, const wire::Report& from) {
+  if (from.ready() == nullptr || from.fresh() == nullptr) malformed("a report without lists");
+  Report report{.epoch = epoch, .entered = from.entered(), .ready = {}, .fresh = {}};
+  report.ready.reserve(from.ready()->size());
+  for (const wire::Ready* one : *from.ready()) {
+    report.ready.push_back({one->id(), one->priority(), one->round(), Time(one->age())});
+  }
+  for (const wire::Fresh* one : *from.fresh()) {
+    report.fresh.push_back({unpack(*one->key()), unpack(*one->signature()), one->priority(),
+                            one->round(), Time(one->age())});
+  }
+  return report;
+}
+
+BarrierAsked unpack(Epoch epoch, const wire::BarrierAsked& from) {
+  return {epoch, from.round()};
+}
+JoinAsked unpack(Epoch epoch, const wire::JoinAsked&) {
+  return {epoch};
+}
+DepartAsked unpack(Epoch epoch, const wire::DepartAsked&) {
+  return {epoch};
+}
+Left unpack(Epoch epoch, const wire::Left&) {
+  return {epoch};
+}
+Escape unpack(Epoch epoch, const wire::Escape& from) {
+  return {epoch, checked(from.reason(), EscapeReason::overdue), from.detail()->str()};
+}
+Stopped unpack(Epoch epoch, const wire::Stopped& from) {
+  return {epoch, from.entered()};
+}
+LostRank unpack(Epoch, const wire::LostRank& from) {
+  return {from.rank(), from.reason()->str()};
+}
+
+template <typename Message>
+std::vector<PlanBatch> unpack_batches(const Message& from) {
+  if (from.batches() == nullptr || from.items() == nullptr) malformed("a plan without lists");
+  std::vector<PlanBatch> batches;
+  flatbuffers::uoffset_t next = 0;
+  for (const wire::Batch* head : *from.batches()) {
+    if (head->items() > from.items()->size() - next) malformed("a batch of missing items");
+    PlanBatch& batch = batches.emplace_back();
+    batch.active_ranks = head->active_ranks();
+    batch.acknowledge = head->acknowledge();
+    batch.items.reserve(head->items());
+    for (const auto end = next + head->items(); next < end; ++next) {
+      const wire::Item* item = from.items()->Get(next);
+      batch.items.push_back({item->id(), item->round(), item->begin(), item->count()});
+    }
+  }
+  return batches;
+}
+
+Plan unpack(Epoch epoch, const wire::Plan& from) {
+  if (from.agreements() == nullptr) malformed("a plan without lists");
+  Plan plan{.epoch = epoch, .first = from.first(), .agreements = {}, .batches = {}};
+  for (const wire::Agreement* one : *from.agreements()) {
+    plan.agreements.push_back({one->id(), unpack(*one->key()), unpack(*one->signature())});
+  }
+  plan.batches = unpack_batches(from);
+  return plan;
+}
+Failed unpack(Epoch epoch, const wire::Failed& from) {
+  return {epoch, unpack(*from.key()), from.round(), unpack(*from.failure())};
+}
+BarrierOver unpack(Epoch epoch, const wire::BarrierOver& from) {
+  return {epoch, from.round(), unpack(from.failure())};
+}
+JoinOver unpack(Epoch epoch, const wire::JoinOver& from) {
+  return {epoch, from.last(), unpack(from.failure())};
+}
+Departed unpack(Epoch epoch, const wire::Departed&) {
+  return {epoch};
+}
+Stop unpack(Epoch epoch, const wire::Stop&) {
+  return {epoch};
+}
+Resume unpack(Epoch epoch, const wire::Resume& from) {
+  return {epoch, from.closed(), unpack_batches(from), from.first()};
+}
+
+/// FlatBuffers' own check: nothing points outside, nothing required is absent.
+template <typename Frame>
+const Frame& verified(std::span<const std::byte> bytes) {
+  if (bytes.size() > max_message_bytes) malformed("too long");
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), 16,
+                                 std::numeric_limits<flatbuffers::uoffset_t>::max());
+  if (!verifier.VerifyBuffer<Frame>(nullptr)) malformed("it does not verify");
+  return *flatbuffers::GetRoot<Frame>(data);
+}
+
+}  // namespace
+
+ToCoordinator decode_to_coordinator(std::span<const std::byte> bytes) {
+  const auto& up = verified<wire::Up>(bytes);
+  switch (up.body_type()) {
+    case wire::FromRank::Report:
+      return unpack(up.epoch(), *up.body_as_Report());
+    case wire::FromRank::BarrierAsked:
+      return unpack(up.epoch(), *up.body_as_BarrierAsked());
+    case wire::FromRank::JoinAsked:
+      return unpack(up.epoch(), *up.body_as_JoinAsked());
+    case wire::FromRank::DepartAsked:
+      return unpack(up.epoch(), *up.body_as_DepartAsked());
+    case wire::FromRank::Left:
+      return unpack(up.epoch(), *up.body_as_Left());
+    case wire::FromRank::Escape:
+      return unpack(up.epoch(), *up.body_as_Escape());
+    case wire::FromRank::Stopped:
+      return unpack(up.epoch(), *up.body_as_Stopped());
+    case wire::FromRank::LostRank:
+      return unpack(up.epoch(), *up.body_as_LostRank());
+    case wire::FromRank::NONE:
+      break;
+  }
+  malformed("an unknown kind");
+}
+
+ToRank decode_to_rank(std::span<const std::byte> bytes) {
+  const auto& down = verified<wire::Down>(bytes);
+  switch (down.body_type()) {
+    case wire::FromCoordinator::Plan:
+      return unpack(down.epoch(), *down.body_as_Plan());
+    case wire::FromCoordinator::Failed:
+      return unpack(down.epoch(), *down.body_as_Failed());
+    case wire::FromCoordinator::BarrierOver:
+      return unpack(down.epoch(), *down.body_as_BarrierOver());
+    case wire::FromCoordinator::JoinOver:
+      return unpack(down.epoch(), *down.body_as_JoinOver());
+    case wire::FromCoordinator::Departed:
+      return unpack(down.epoch(), *down.body_as_Departed());
+    case wire::FromCoordinator::Stop:
+      return unpack(down.epoch(), *down.body_as_Stop());
+    case wire::FromCoordinator::Resume:
+      return unpack(down.epoch(), *down.body_as_Resume());
+    case wire::FromCoordinator::LostRank:
+      return unpack(down.epoch(), *down.body_as_LostRank());
+    case wire::FromCoordinator::NONE:
+      break;
+  }
+  malformed("an unknown kind");
+}
+
+}  // namespace tutti::coordinator
