@@ -41,7 +41,7 @@ void Coordinator::receive(int from, const ToCoordinator& message) {
 void Coordinator::handle(int from, const Report& report) {
   if (!negotiating(report.epoch)) return;
   log_.entered(from, report.entered);
-  for (const ReadyKey& ready : report.ready) count(from, keys_.slot_of(ready.id), ready);
+  for (const ReadyKey& ready : report.ready) count(from, keys_.slot_of_id(ready.id), ready);
   for (const FreshKey& fresh : report.fresh) {
     check(fresh.signature.root >= 0 && fresh.signature.root < size_, "a root is one of the ranks");
     count(from, keys_.slot_of(fresh.key), fresh);
@@ -143,7 +143,7 @@ void Coordinator::plan() {
     log_.add(batch, bytes);
     for (const PlanItem& item : batch.items) {
       const std::uint64_t count = keys_.signature(item.id).shape.count();
-      if (item.begin + item.count == count) keys_.go_to(keys_.slot_of(item.id), item.round + 1, 0);
+      if (item.begin + item.count == count) keys_.go_to(keys_.slot_of_id(item.id), item.round + 1, 0);
     }
     plan.batches.push_back(std::move(batch));
   }

@@ -32,12 +32,12 @@ void Coordinator::handle(int from, const Stopped& stopped) {
 void Coordinator::resume() {
   const BatchNumber closed = log_.entered_by_all();
   for (const Planner::Waiting& waiting : planner_.waiting()) {
-    const Slot slot = keys_.slot_of(waiting.id);
+    const Slot slot = keys_.slot_of_id(waiting.id);
     keys_.go_to(slot, keys_[slot].ranks.round(), waiting.next);
   }
   planner_.clear();
   for (const PlanItem& item : log_.not_entered_by_all()) {
-    keys_.go_to(keys_.slot_of(item.id), item.round, item.begin);
+    keys_.go_to(keys_.slot_of_id(item.id), item.round, item.begin);
   }
   for (Slot slot = 0; slot < keys_.size(); ++slot) keys_.clear_votes(slot);
   barrier_.clear();

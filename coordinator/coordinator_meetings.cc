@@ -84,7 +84,7 @@ void Coordinator::abort_what_has_not_started() {
   for (const Planner::Waiting& waiting : planner_.waiting()) {
     if (waiting.started) continue;
     planner_.remove(waiting.id);
-    const Slot slot = keys_.slot_of(waiting.id);
+    const Slot slot = keys_.slot_of_id(waiting.id);
     fail(slot, gone_failure(key_name(slot)));
   }
   for (Slot slot = 0; slot < keys_.size(); ++slot) {

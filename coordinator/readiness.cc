@@ -45,7 +45,7 @@ Readiness::Slot Readiness::slot_of(const Key& key) {
   return at->second;
 }
 
-Readiness::Slot Readiness::slot_of(KeyId id) const {
+Readiness::Slot Readiness::slot_of_id(KeyId id) const {
   base::check(id < agreed_.size(), "a report names only agreed keys");
   return agreed_[id].slot;
 }

@@ -80,7 +80,7 @@ class Readiness {
 
   Slot slot_of(const Key& key);
   /// Throws `internal` for an id that was never given.
-  Slot slot_of(KeyId id) const;
+  Slot slot_of_id(KeyId id) const;
   const Signature& signature(KeyId id) const { return agreed_[id].signature; }
   KeyState& operator[](Slot slot) { return keys_[slot]; }
   const KeyState& operator[](Slot slot) const { return keys_[slot]; }

@@ -1,0 +1,293 @@
+#include "world.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tutti/error.h"
+
+namespace tutti::coordinator::test {
+namespace {
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Violation{what};
+}
+
+CallId call_id(int rank, std::size_t index) {
+  return static_cast<CallId>(rank + 1) * 1000000 + index;
+}
+
+std::size_t index_of(CallId id) {
+  return id % 1000000;
+}
+
+}  // namespace
+
+std::string name(const Event& event) {
+  static constexpr const char* names[] = {
+      "to coordinator from", "to rank",           "program of", "gate at", "data at",
+      "death seen by",       "coordinator loses", "time"};
+  return fmt::format("{} {}", names[event.what], event.rank);
+}
+
+World::World(std::vector<Program> programs, const Surroundings& surroundings)
+    : programs_(std::make_shared<const std::vector<Program>>(std::move(programs))),
+      surroundings_(surroundings),
+      coordinator_(size(), surroundings.settings) {
+  for (int r = 0; r < size(); ++r) {
+    ranks_.emplace_back(Participant(r, size(), surroundings.settings));
+  }
+}
+
+bool World::program_over(int rank) const {
+  const RankState& state = at(rank);
+  return state.step == (*programs_)[static_cast<std::size_t>(rank)].size() && !state.in_barrier &&
+         !state.in_join && !state.in_depart;
+}
+
+bool World::program_may_step(int rank) const {
+  const RankState& state = at(rank);
+  const Program& program = (*programs_)[static_cast<std::size_t>(rank)];
+  if (state.step == program.size() || state.dead) return false;
+  if (state.in_barrier || state.in_join || state.in_depart) return false;
+  const Op& op = program[state.step];
+  if (op.what == Op::wait && state.waiting) {
+    return state.calls[index_of(state.last_call.at(op.key))].finished;
+  }
+  return true;
+}
+
+void World::step_program(int rank) {
+  RankState& state = at(rank);
+  const Op& op = (*programs_)[static_cast<std::size_t>(rank)][state.step];
+  if (op.what == Op::wait && !state.waiting) {
+    const CallId call = state.last_call.at(op.key);
+    if (!state.calls[index_of(call)].finished) {
+      state.waiting = true;
+      state.participant.user_waits(call);
+      return;
+    }
+  }
+  state.waiting = false;
+  ++state.step;
+  if (op.what == Op::submit) {
+    submit_call(rank, op);
+  } else if (op.what == Op::die) {
+    state.dead = true;
+    dead_ = rank;
+  } else if (op.what == Op::depart) {
+    state.in_depart = true;
+    state.participant.depart();
+  } else if (!state.lost && op.what == Op::barrier) {
+    state.in_barrier = true;
+    state.participant.barrier();
+  } else if (!state.lost && op.what == Op::join) {
+    state.in_join = state.has_joined = true;
+    state.participant.join();
+  }
+}
+
+void World::submit_call(int rank, const Op& op) {
+  RankState& state = at(rank);
+  int& uses = state.uses[op.key];
+  if (op.use >= 0) uses = op.use;
+  Call call{.key = op.key, .signature = op.signature, .priority = op.priority};
+  call.signature.shape = Shape{static_cast<std::int64_t>(op.count)};
+  const CallId id = call_id(rank, state.calls.size());
+  state.last_call[op.key] = id;
+  state.calls.push_back({.key = op.key, .use = uses++, .count = op.count});
+  try {
+    state.participant.submit(id, call);
+  } catch (const Error& error) {
+    require(state.lost, fmt::format("submit failed: {}", error.what()));
+    state.calls.back().finished = true;
+    state.calls.back().error = error.what();
+  }
+}
+
+std::vector<Event> World::enabled() const {
+  std::vector<Event> events;
+  for (int r = 0; r < size(); ++r) {
+    const RankState& state = at(r);
+    const bool heard = coordinator_lives() && !(state.dead && coordinator_knows_dead_);
+    if (!state.up.empty() && heard) events.push_back({Event::to_coordinator, r});
+    if (state.dead) {
+      if (r != 0 && !coordinator_knows_dead_) events.push_back({Event::link_lost, r});
+      continue;
+    }
+    if (!state.down.empty()) events.push_back({Event::to_rank, r});
+    if (program_may_step(r)) events.push_back({Event::user, r});
+    if (gate_may_close(r)) events.push_back({Event::close, r});
+    if (data_may_be_done(r)) events.push_back({Event::done, r});
+    // One rank notices a death itself; the others must be told, unless the coordinator died.
+    const bool notices = dead_ >= 0 && (dead_ == 0 || r == (dead_ + 1) % size());
+    if (notices && !state.lost && !state.departed) events.push_back({Event::notice, r});
+  }
+  if ((events.empty() ? !all_over() : early_ < surroundings_.early_deadlines) && next_time()) {
+    events.push_back({Event::time, 0});
+  }
+  return events;
+}
+
+void World::apply(const Event& event) {
+  RankState& state = at(event.rank);
+  switch (event.what) {
+    case Event::to_coordinator: {
+      const ToCoordinator message = std::move(state.up.front());
+      state.up.pop_front();
+      coordinator_.receive(event.rank, message);
+      return drain_coordinator();
+    }
+    case Event::to_rank: {
+      const ToRank message = std::move(state.down.front());
+      state.down.pop_front();
+      if (std::holds_alternative<Resume>(message)) state.halted = false;
+      state.participant.receive(message);
+      break;
+    }
+    case Event::user:
+      step_program(event.rank);
+      if (state.dead) return;
+      break;
+    case Event::close: {
+      OpenBatch& last = state.open.back();
+      close_gate(event.rank, last.batch.epoch, last.batch.number);
+      state.participant.gate_closed(last.batch.epoch, last.batch.number);
+      break;
+    }
+    case Event::done:
+      data_done(event.rank);
+      break;
+    case Event::notice:
+      state.participant.lost(dead_, "its process ended");
+      break;
+    case Event::link_lost:
+      coordinator_knows_dead_ = true;
+      state.up.clear();
+      coordinator_.lost(event.rank, "its link ended");
+      return drain_coordinator();
+    case Event::time:
+      return pass_time();
+  }
+  drain(event.rank);
+}
+
+std::optional<Time> World::next_time() const {
+  std::optional<Time> next = coordinator_lives() ? coordinator_.next_tick() : std::nullopt;
+  for (const RankState& state : ranks_) {
+    if (state.dead) continue;
+    const auto due = state.participant.next_tick();
+    if (due && (!next || *due < *next)) next = due;
+  }
+  return next;
+}
+
+void World::pass_time() {
+  const Time due = *next_time();
+  if (due > now_) {
+    ++early_;
+    stuck_ticks_ = 0;
+  } else {
+    require(++stuck_ticks_ < 4, "a deadline is due again and again");
+  }
+  now_ = std::max(now_, due);
+  for (int r = 0; r < size(); ++r) {
+    if (at(r).dead) continue;
+    at(r).participant.tick(now_);
+    drain(r);
+  }
+  if (!coordinator_lives()) return;
+  coordinator_.tick(now_);
+  drain_coordinator();
+}
+
+void World::drain(int rank) {
+  for (Action& action : at(rank).participant.take_actions()) {
+    const Tamper* tamper = surroundings_.tamper;
+    if (tamper && tamper->action && !tamper->action(*this, rank, action)) continue;
+    act(rank, action);
+  }
+}
+
+void World::drain_coordinator() {
+  const Tamper* tamper = surroundings_.tamper;
+  for (Outgoing& out : coordinator_.take_messages()) {
+    for (int r = 0; r < size(); ++r) {
+      if ((out.to != everyone && out.to != r) || at(r).dead || at(r).departed) continue;
+      ToRank message = out.message;
+      if (tamper && tamper->to_rank && !tamper->to_rank(*this, r, message)) continue;
+      if (observed_) ++observed_->messages;
+      at(r).down.push_back(std::move(message));
+    }
+  }
+  for (std::string& notice : coordinator_.take_notices()) {
+    if (observed_) observed_->notices.push_back(std::move(notice));
+  }
+}
+
+bool World::all_over() const {
+  for (int r = 0; r < size(); ++r) {
+    const RankState& state = at(r);
+    if (state.dead) continue;
+    if (!program_over(r)) return false;
+    for (const CallRecord& call : state.calls) {
+      if (!call.finished) return false;
+    }
+  }
+  return true;
+}
+
+void World::check_end() const {
+  require(all_over(), "it hangs: " + describe());
+  if (dead_ >= 0) {
+    for (int r = 0; r < size(); ++r) {
+      const RankState& state = at(r);
+      require(state.dead || state.lost || state.departed,
+              fmt::format("rank {} never heard of the death", r));
+    }
+    return;
+  }
+  const bool all_departed =
+      std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& s) { return s.departed; });
+  require(all_departed == coordinator_.finished(), "the coordinator ends with the last rank");
+}
+
+std::string World::fingerprint() const {
+  Fingerprint to;
+  to.add(now_).add(dead_).add(coordinator_knows_dead_).add(early_);
+  coordinator_.fingerprint(to);
+  for (const RankState& state : ranks_) {
+    state.participant.fingerprint(to);
+    to.add(state.step).add(state.waiting).add(state.epoch).add(state.entered).add(state.halted);
+    to.add(state.in_barrier).add(state.in_join).add(state.in_depart).add(state.has_joined);
+    to.add(state.lost).add(state.dead).add(state.departed).add(state.open.size());
+    for (const OpenBatch& open : state.open) to.add(open.batch.number).add(open.closed);
+    for (const CallRecord& call : state.calls) {
+      to.add(call.moved).add(call.finished).add(call.error.value_or(""));
+    }
+    to.add(state.up.size()).add(state.down.size());
+    for (const auto& message : state.up) add_encoded(to, message);
+    for (const auto& message : state.down) add_encoded(to, message);
+  }
+  for (const auto& [number, record] : batches_) {
+    to.add(number.first).add(number.second).add(record.withdrawn);
+    for (int r = 0; r < size(); ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      to.add(bool(record.entered[i])).add(bool(record.closed[i])).add(bool(record.done[i]));
+    }
+  }
+  return to.bytes();
+}
+
+std::string World::describe() const {
+  std::string text = coordinator_.describe();
+  for (const RankState& state : ranks_) {
+    text += "\n  " + state.participant.describe();
+    text += fmt::format("; program at {}, {} up, {} down{}", state.step, state.up.size(),
+                        state.down.size(), state.dead ? ", dead" : "");
+  }
+  return text;
+}
+
+}  // namespace tutti::coordinator::test

@@ -1,0 +1,245 @@
+// The environment's half: gates, data, and what the invariants say of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "world.h"
+
+namespace tutti::coordinator::test {
+namespace {
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Violation{what};
+}
+
+std::string name(const PlannedBatch& batch) {
+  return fmt::format("{}.{}", batch.epoch, batch.number);
+}
+
+std::size_t index_of(CallId id) {
+  return id % 1000000;
+}
+
+}  // namespace
+
+void World::act(int rank, Action& action) {
+  RankState& state = at(rank);
+  if (auto* send = std::get_if<Send>(&action)) {
+    const auto& message = send->message;
+    if (std::holds_alternative<Escape>(message) || std::holds_alternative<Stopped>(message)) {
+      state.halted = true;
+    }
+    const Tamper* tamper = surroundings_.tamper;
+    if (tamper && tamper->to_coordinator && !tamper->to_coordinator(*this, rank, send->message)) {
+      return;
+    }
+    if (observed_) ++observed_->messages;
+    state.up.push_back(std::move(send->message));
+  } else if (const auto* enter = std::get_if<Enter>(&action)) {
+    entered(rank, enter->batch);
+  } else if (const auto* withdraw = std::get_if<Withdraw>(&action)) {
+    withdrawn(rank, *withdraw);
+  } else if (const auto* close = std::get_if<CloseGate>(&action)) {
+    close_gate(rank, close->epoch, close->number);
+  } else if (const auto* finish = std::get_if<Finish>(&action)) {
+    finished(rank, *finish);
+  } else if (const auto* barrier = std::get_if<BarrierDone>(&action)) {
+    require(state.in_barrier, "a barrier ends once");
+    state.in_barrier = false;
+    ended("barrier", barrier->error);
+  } else if (const auto* join = std::get_if<JoinDone>(&action)) {
+    require(state.in_join, "a join ends once");
+    state.in_join = false;
+    ended("join", join->error);
+  } else if (std::holds_alternative<DepartDone>(action)) {
+    require(state.in_depart && (state.lost || state.open.empty()), "a rank leaves without work");
+    state.in_depart = false;
+    state.departed = true;
+  } else if (const auto* loss = std::get_if<Lost>(&action)) {
+    require(!state.lost, "LOST is concluded once");
+    require(dead_ >= 0 || loss->rank != dead_, "nobody is lost: " + loss->message);
+    lose(rank);
+  } else if (observed_) {
+    observed_->notices.push_back(std::get<Notice>(action).text);
+  }
+}
+
+void World::lose(int rank) {
+  RankState& state = at(rank);
+  state.lost = true;
+  state.in_barrier = state.in_join = false;
+  for (CallRecord& call : state.calls) {
+    if (call.finished) continue;
+    call.finished = true;
+    call.error = "lost";
+  }
+}
+
+void World::ended(const std::string& what, const std::optional<Error>& error) {
+  if (error && observed_) observed_->notices.push_back(what + " ended: " + error->what());
+}
+
+World::BatchRecord& World::record(Epoch epoch, BatchNumber number) {
+  const auto [at, fresh] = batches_.try_emplace({epoch, number});
+  if (fresh) {
+    const auto n = static_cast<std::size_t>(size());
+    at->second.entered.resize(n);
+    at->second.closed.resize(n);
+    at->second.done.resize(n);
+  }
+  return at->second;
+}
+
+void World::entered(int rank, const PlannedBatch& batch) {
+  RankState& state = at(rank);
+  require(!state.halted, fmt::format("I2: rank {} enters {} after it stopped", rank, name(batch)));
+  const bool next = batch.epoch == state.epoch ? batch.number == state.entered
+                                               : batch.epoch > state.epoch && batch.number == 0;
+  require(next, fmt::format("I2: rank {} enters {} out of order", rank, name(batch)));
+  require(state.open.empty() || (state.open.size() == 1 && state.open.back().closed),
+          fmt::format("rank {} enters {} too early", rank, name(batch)));
+  state.epoch = batch.epoch;
+  state.entered = batch.number + 1;
+  state.open.push_back({batch, false});
+  BatchRecord& known = record(batch.epoch, batch.number);
+  require(!known.withdrawn, fmt::format("{} is entered after it was withdrawn", name(batch)));
+  known.entered[static_cast<std::size_t>(rank)] = true;
+  compare(rank, batch, known);
+}
+
+// Every rank must mean the same by a batch: the same ranges of the same use of the same keys.
+void World::compare(int rank, const PlannedBatch& batch, BatchRecord& known) {
+  if (known.items.empty()) {
+    known.batch = batch;
+    known.items.resize(batch.items.size());
+    known.contributors.resize(batch.items.size());
+  }
+  PlannedBatch mine = batch;
+  PlannedBatch other = known.batch;
+  for (PlannedBatch* one : {&mine, &other}) {
+    for (PlannedItem& item : one->items) item.call = 0;
+  }
+  require(mine == other, fmt::format("ranks plan {} differently", name(batch)));
+  std::string line;
+  for (std::size_t i = 0; i < batch.items.size(); ++i) {
+    const PlannedItem& item = batch.items[i];
+    if (item.call == 0) {
+      require(at(rank).has_joined, fmt::format("rank {} contributes nothing", rank));
+      continue;
+    }
+    const CallRecord& call = at(rank).calls[index_of(item.call)];
+    require(!call.finished, "a batch holds calls in flight");
+    const std::string text =
+        fmt::format("{}.{}[{},{})", call.key, call.use, item.begin, item.begin + item.count);
+    if (known.items[i].empty()) known.items[i] = text;
+    require(known.items[i] == text,
+            fmt::format("I5: rank {} pairs {} with {}", rank, text, known.items[i]));
+    ++known.contributors[i];
+    line += (line.empty() ? "" : " ") + text;
+  }
+  if (rank == 0 && observed_) {
+    observed_->order.push_back(line);
+    observed_->active_ranks.push_back(batch.active_ranks);
+    observed_->last_epoch = batch.epoch;
+  }
+}
+
+void World::withdrawn(int rank, const Withdraw& withdraw) {
+  RankState& state = at(rank);
+  require(!state.open.empty() && state.open.back().batch.epoch == withdraw.epoch &&
+              state.open.back().batch.number == withdraw.number && !state.open.back().closed,
+          "what is withdrawn has an open gate");
+  BatchRecord& known = record(withdraw.epoch, withdraw.number);
+  require(std::count(known.closed.begin(), known.closed.end(), true) == 0,
+          fmt::format("{} is withdrawn though its data moves elsewhere",
+                      name(state.open.back().batch)));
+  known.withdrawn = true;
+  state.open.pop_back();
+}
+
+bool World::gate_may_close(int rank) const {
+  const RankState& state = at(rank);
+  if (state.open.empty() || state.open.back().closed || state.lost) return false;
+  const PlannedBatch& batch = state.open.back().batch;
+  if (surroundings_.gates_are_remembered) {
+    const auto& entered = batches_.at({batch.epoch, batch.number}).entered;
+    return std::all_of(entered.begin(), entered.end(), [](bool e) { return e; });
+  }
+  const bool later_too = surroundings_.tamper && surroundings_.tamper->gates_match_later_epochs;
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& other) {
+    if (later_too && other.epoch > batch.epoch) return true;
+    return other.epoch == batch.epoch && other.entered > batch.number;
+  });
+}
+
+void World::close_gate(int rank, Epoch epoch, BatchNumber number) {
+  RankState& state = at(rank);
+  require(!state.open.empty() && state.open.back().batch.epoch == epoch &&
+              state.open.back().batch.number == number && !state.open.back().closed,
+          "only the last gate is open");
+  BatchRecord& known = record(epoch, number);
+  const bool all =
+      std::all_of(known.entered.begin(), known.entered.end(), [](bool e) { return e; });
+  require(all, fmt::format("I1: {}.{} closes at rank {} before all entered", epoch, number, rank));
+  require(!known.withdrawn, fmt::format("{}.{} closes after it was withdrawn", epoch, number));
+  for (std::size_t i = 0; i < known.items.size(); ++i) {
+    require(known.contributors[i] == known.batch.active_ranks,
+            fmt::format("{} ranks contribute to {} but {} count", known.contributors[i],
+                        known.items[i], known.batch.active_ranks));
+  }
+  known.closed[static_cast<std::size_t>(rank)] = true;
+  state.open.back().closed = true;
+}
+
+// A rank's data moves only while every other rank moves the same batch, or has moved it.
+bool World::data_may_be_done(int rank) const {
+  const RankState& state = at(rank);
+  if (state.open.empty() || !state.open.front().closed || state.lost) return false;
+  const PlannedBatch& batch = state.open.front().batch;
+  const BatchRecord& known = batches_.at({batch.epoch, batch.number});
+  for (int r = 0; r < size(); ++r) {
+    if (known.done[static_cast<std::size_t>(r)]) continue;
+    const RankState& other = at(r);
+    if (other.dead || other.open.empty() || !other.open.front().closed) return false;
+    const PlannedBatch& theirs = other.open.front().batch;
+    if (theirs.epoch != batch.epoch || theirs.number != batch.number) return false;
+  }
+  return true;
+}
+
+void World::data_done(int rank) {
+  RankState& state = at(rank);
+  const PlannedBatch batch = state.open.front().batch;
+  state.open.pop_front();
+  for (const PlannedItem& item : batch.items) {
+    if (item.call == 0) continue;
+    CallRecord& call = state.calls[index_of(item.call)];
+    require(call.moved == item.begin, "parts move in order, once");
+    call.moved += item.count;
+  }
+  BatchRecord& known = record(batch.epoch, batch.number);
+  known.done[static_cast<std::size_t>(rank)] = true;
+  if (std::all_of(known.done.begin(), known.done.end(), [](bool d) { return d; })) {
+    batches_.erase({batch.epoch, batch.number});
+  }
+  state.participant.batch_done(batch.epoch, batch.number);
+}
+
+void World::finished(int rank, const Finish& finish) {
+  CallRecord& call = at(rank).calls[index_of(finish.call)];
+  require(!call.finished, "a call ends once");
+  call.finished = true;
+  if (finish.error) {
+    call.error = finish.error->what();
+    require(call.moved == 0, "I5: a tensor with parts done fails: " + *call.error);
+  } else {
+    require(call.moved == call.count, "I3: a call ends before its data moved");
+  }
+  const std::string text = call.error.value_or("");
+  const auto [known, fresh] = outcome_.try_emplace({call.key, call.use}, text);
+  require(fresh || known->second == text,
+          fmt::format("use {} of key {} ends as '{}' on rank {} but as '{}' elsewhere", call.use,
+                      call.key, text, rank, known->second));
+}
+
+}  // namespace tutti::coordinator::test
