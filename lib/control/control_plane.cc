@@ -1,0 +1,130 @@
+#include "control/control_plane.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+#include "base/failure.h"
+#include "control/hub.h"
+#include "control/link.h"
+#include "control/rendezvous.h"
+
+namespace tutti::control {
+namespace {
+
+std::shared_ptr<base::Mapping> map(const Settings& settings, const base::Fd& file, int local_size) {
+  const std::size_t bytes = Segment::bytes(local_size);
+  if (settings.map) return settings.map(file, bytes);
+  return std::make_shared<base::Mapping>(file, bytes);
+}
+
+std::vector<int> followers(const topology::Topology& topology) {
+  if (topology.rank == 0) {
+    std::vector<int> everybody(static_cast<std::size_t>(topology.size));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    return everybody;
+  }
+  return topology.is_leader() ? topology.local_ranks() : std::vector<int>();
+}
+
+}  // namespace
+
+std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGather& gather,
+                                                 const Settings& settings,
+                                                 std::unique_ptr<Responder> responder) {
+  Company company = find_company(rank, size, gather, settings);
+  return std::unique_ptr<ControlPlane>(
+      new ControlPlane(std::move(company), settings, std::move(responder)));
+}
+
+ControlPlane::ControlPlane(Company company, const Settings& settings,
+                           std::unique_ptr<Responder> responder)
+    : topology_(std::move(company.topology)),
+      create_timeout_(settings.create_timeout),
+      node_(std::move(company.node)),
+      segment_(map(settings, company.segment, topology_.local_size()), topology_.local_size()),
+      collector_bell_(std::move(company.collector), segment_.collector_sleeps()),
+      link_bell_(EpollBell::make_descriptor(), link_sleeps_),
+      board_(segment_, collector_bell_),
+      departures_(topology_.size),
+      up_(segment_.up(topology_.local_index())),
+      down_(segment_.down(topology_.local_index())) {
+  for (int i = 0; i < topology_.local_size(); ++i) doorbells_.push_back(&segment_.slot(i).bell);
+  start_threads(std::move(company), std::move(responder));
+}
+
+ControlPlane::~ControlPlane() = default;
+
+void ControlPlane::start_threads(Company company, std::unique_ptr<Responder> responder) {
+  if (topology_.rank == 0) {
+    base::check(responder != nullptr, "rank 0 brings the responder");
+    hub_ = std::make_unique<Hub>(Hub::Parts{topology_, segment_, board_, collector_bell_,
+                                            departures_, company.pace, std::move(company.links),
+                                            std::move(responder)});
+  }
+  const bool has_uplink = topology_.is_leader() && topology_.rank != 0;
+  std::optional<ProvenPeer> rank0;
+  if (has_uplink) rank0 = std::move(company.links.front());
+  link_ = std::make_unique<Link>(
+      Link::Parts{topology_, segment_, board_, has_uplink ? collector_bell_ : link_bell_,
+                  departures_, std::move(company.processes), company.pace, std::move(rank0)});
+}
+
+bool ControlPlane::receive(Bytes& message) {
+  if (up_.backlog_bytes() > 0) {
+    if (up_.flush()) collector_bell_.ring();
+    note_backlog();
+  }
+  // Complete ones first: taking in more would move them about.
+  bool there = down_.next(message);
+  while (!there && down_.has_more()) {
+    if (down_.take_in()) collector_bell_.ring();
+    there = down_.next(message);
+  }
+  if (there) received_.fetch_add(1, std::memory_order_relaxed);
+  return there;
+}
+
+void ControlPlane::announce_departed() {
+  segment_.slot(topology_.local_index()).departed.store(1);
+  collector_bell_.ring();
+}
+
+std::string ControlPlane::describe() const {
+  const auto loss = lost();
+  return fmt::format(
+      "control: {} messages sent, {} received, {} bytes wait for room; {}", counters().sent,
+      counters().received, backlog_.load(),
+      loss ? fmt::format("rank {} is lost: {}", loss->rank, loss->reason) : "no rank is lost");
+}
+
+std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
+  return node_->exchange(mine, base::Clock::now() + create_timeout_);
+}
+
+void ControlPlane::send(ConstBytes message) {
+  sent_.fetch_add(1, std::memory_order_relaxed);
+  if (up_.send(message)) collector_bell_.ring();
+  note_backlog();
+}
+
+std::optional<LostRank> ControlPlane::lost() const {
+  return board_.any() ? board_.get() : std::nullopt;
+}
+
+std::vector<int> ControlPlane::wait_for_followers(base::Clock::time_point deadline) {
+  return departures_.wait(followers(topology_), deadline);
+}
+
+ControlPlane::Counters ControlPlane::counters() const {
+  return {sent_.load(std::memory_order_relaxed), received_.load(std::memory_order_relaxed)};
+}
+
+void ControlPlane::abandon_in_child() {
+  link_->abandon();
+  if (hub_) hub_->abandon();
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "control/bytes.h"
+#include "control/secret.h"
+#include "control/stream_buffer.h"
+
+namespace tutti::control {
+
+/// A frame on a link: length of the payload (4 bytes), its MAC, the payload. The MAC covers the
+/// frame's number in its direction of the connection, so that a frame that was changed, repeated,
+/// dropped or moved is refused. Frames authenticate, they do not hide.
+inline constexpr std::size_t max_frame_payload = std::size_t{64} << 10;
+inline constexpr std::size_t frame_header_bytes = 4 + mac_bytes;
+
+class FrameSealer {
+ public:
+  explicit FrameSealer(const Secret& key) : key_(key) {}
+  /// Appends `payload` to `wire`, in as many frames as it takes.
+  void seal(ConstBytes payload, Bytes& wire);
+
+ private:
+  Secret key_;
+  std::uint64_t number_ = 0;
+};
+
+class FrameOpener {
+ public:
+  explicit FrameOpener(const Secret& key) : key_(key) {}
+  void feed(ConstBytes wire) { wire_.feed(wire); }
+  /// The payload of the next frame, valid until the next `feed`; nothing when it is not there yet.
+  /// Throws `internal` on a frame that is too long or not authentic: the stream is then of no use
+  /// any more.
+  std::optional<ConstBytes> next();
+
+ private:
+  Secret key_;
+  std::uint64_t number_ = 0;
+  StreamBuffer wire_;
+};
+
+}  // namespace tutti::control

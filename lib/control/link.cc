@@ -1,0 +1,92 @@
+#include "control/link.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "control/contain.h"
+
+namespace tutti::control {
+namespace {
+
+// Tokens of epoll events: local indexes name processes.
+constexpr std::uint64_t bell_token = std::uint64_t{1} << 32;
+constexpr std::uint64_t uplink_token = bell_token + 1;
+
+}  // namespace
+
+Link::Link(Parts parts)
+    : parts_(std::move(parts)), pulses_(parts_.processes.size()), metronome_(parts_.pace.beat) {
+  poller_.add(parts_.bell.descriptor(), bell_token);
+  const auto me = static_cast<std::size_t>(parts_.topology.local_index());
+  for (std::size_t i = 0; i < parts_.processes.size(); ++i) {
+    if (i != me) poller_.add(parts_.processes[i], i);
+  }
+  if (parts_.rank0) {
+    uplink_ =
+        std::make_unique<Uplink>(parts_.topology, parts_.segment, parts_.board, parts_.departures,
+                                 std::move(*parts_.rank0), poller_, uplink_token);
+  }
+  thread_.emplace("tutti-link", [this] { run(); });
+}
+
+Link::~Link() {
+  stop_ = true;
+  parts_.bell.ring();
+  thread_->join();
+}
+
+void Link::abandon() {
+  thread_->abandon();
+  if (uplink_) uplink_->abandon();
+}
+
+void Link::run() noexcept {
+  contain(parts_.board, parts_.topology.rank, "tutti-link", [this] { loop(); });
+  // Closed in any case, so that rank 0 learns of a failure here.
+  uplink_.reset();
+}
+
+void Link::loop() {
+  for (;;) {
+    parts_.bell.arm();
+    if (stop_) break;
+    if (uplink_) uplink_->work();
+    for (const epoll_event& event : poller_.wait(metronome_.next())) on_event(event.data.u64);
+    if (metronome_.due()) beat();
+  }
+  if (uplink_) uplink_->say_goodbye();
+}
+
+void Link::on_event(std::uint64_t token) {
+  if (token == bell_token) {
+    parts_.bell.silence();
+  } else if (token == uplink_token) {
+    uplink_->on_event();
+  } else {
+    poller_.remove(parts_.processes[token]);
+    const int local_index = static_cast<int>(token);
+    if (parts_.segment.slot(local_index).departed.load() != 0) return;
+    parts_.board.report(parts_.topology.local_ranks()[token],
+                        "its process ended without leaving the store");
+  }
+}
+
+void Link::beat() {
+  const int me = parts_.topology.local_index();
+  parts_.segment.slot(me).heartbeat.fetch_add(1, std::memory_order_relaxed);
+  for (int i = 0; i < parts_.segment.local_size(); ++i) {
+    RankSlot& slot = parts_.segment.slot(i);
+    const auto at = static_cast<std::size_t>(i);
+    const int missed = pulses_[at].missed(slot.heartbeat.load(std::memory_order_relaxed));
+    if (i == me || missed != parts_.pace.most_missed || slot.departed.load() != 0) continue;
+    parts_.board.report(
+        parts_.topology.local_ranks()[at],
+        fmt::format("{} heartbeats of it are missing: its process is stopped or does not get to "
+                    "run",
+                    missed));
+  }
+  if (uplink_) uplink_->beat(parts_.pace);
+}
+
+}  // namespace tutti::control
