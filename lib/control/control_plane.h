@@ -1,102 +1,109 @@
 #pragma once
 #include <atomic>
-#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/doorbell.h"
-#include "base/mapping.h"
-#include "base/mutex.h"
-#include "base/thread.h"
-#include "control/link.h"
-#include "control/node.h"
-#include "control/ring.h"
-#include "control/segment.h"
-#include "coordinator/types.h"
+#include "control/board.h"
+#include "control/departures.h"
+#include "control/message_stream.h"
+#include "control/responder.h"
+#include "control/settings.h"
 #include "topology/topology.h"
 
 namespace tutti::control {
 
-class CoordinatorThread;
-class LinkThread;
+struct Company;
+class Hub;
+class Link;
+class NodeChannel;
 
-struct Settings {
-  std::string interface;  ///< empty: the system's choice
-  std::chrono::milliseconds heartbeat_timeout{30'000};
-  std::chrono::milliseconds create_timeout{300'000};
-  std::string secret;  ///< 32 random bytes, the same on all ranks
-  coordinator::Settings coordinator;
-  base::Mapper map = base::map_file;
-};
-
-struct LostRank {
-  int rank = 0;
-  std::string reason;
-};
-
-/// Carries messages between ranks and the coordinator, which it runs on rank 0, and notices death.
+/// How the ranks of one session talk to the coordinator, and how they learn that one of them died.
+/// Owns the threads tutti-link and, on rank 0, tutti-coord. MPI is not used.
 ///
-/// Inside a node messages go through rings in shared memory; between nodes over one authenticated
-/// TCP connection from each leader to rank 0. Threads: `tutti-link` everywhere, `tutti-coord` on
-/// rank 0; both sleep when there is nothing to do.
+/// Thread-safe where it says so; the rest is for one thread, the session's tutti-exec.
 class ControlPlane {
  public:
-  /// Collective over all ranks, blocking at most `create_timeout`.
-  static std::unique_ptr<ControlPlane> open(int rank, const AllGather& all_gather,
-                                            const Settings& settings);
-  /// Waits, while others of this job still need this process to pass on their messages, and says
-  /// so; then ends the threads.
+  /// Collective over all ranks. `responder` answers the messages; given on rank 0, null elsewhere.
+  /// Throws on all ranks when it fails on one, after at most about `create_timeout`:
+  /// `invalid_argument` for an unknown interface, `timeout` naming the ranks that did not come,
+  /// `peer_lost`, `internal`.
+  static std::unique_ptr<ControlPlane> open(int rank, int size, const AllGather& gather,
+                                            const Settings& settings,
+                                            std::unique_ptr<Responder> responder);
+  /// Joins the threads, within about 3 s. To the other ranks this is a death unless
+  /// `announce_departed` came before; a leader and rank 0 call `wait_for_followers` too.
   ~ControlPlane();
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
 
-  const topology::Topology& topology() const { return node_.topology(); }
-  /// Collective over the node, blocking, before the first message: everyone's descriptor.
+  const topology::Topology& topology() const { return topology_; }
+
+  /// Collective over the node's ranks: everyone's descriptor, by local index. For memory files,
+  /// while the session is created. Throws `timeout`, `peer_lost`, `internal`, on this rank alone.
   std::vector<base::Fd> share(const base::Fd& mine);
-  /// By local index. A rank's own is listened to by its communication thread alone.
+
+  /// Of the node's ranks, by local index; valid as long as this object. Anybody may ring; the one
+  /// at `topology().local_index()` is for tutti-exec to listen to. It rings for messages, for room
+  /// for what `send` could not place, and for a loss.
   std::span<base::Doorbell* const> doorbells() const { return doorbells_; }
 
-  /// The next three belong to the communication thread and never block.
-  void send(std::span<const std::byte> message);
-  bool receive(std::vector<std::byte>& message);
-  /// This rank's end is no death from now on.
-  void announce_departed();
+  /// To the responder. Never blocks: what finds no room is kept and follows with later calls of
+  /// `send` and `receive`. Messages of one rank arrive in order. Throws `internal` above 256 MiB.
+  void send(ConstBytes message);
+  /// The next message from the responder. False: none at the moment.
+  bool receive(Bytes& message);
 
-  /// The first loss that was noticed here; sticky. Thread-safe. It rings the doorbell.
-  std::optional<LostRank> lost() const TUTTI_EXCLUDES(mutex_);
-  /// Messages this rank has sent and received. Thread-safe.
-  std::uint64_t message_count() const { return messages_.load(std::memory_order_relaxed); }
+  /// The first loss that this rank learnt of; the same for ever. Terminal: from now on messages may
+  /// get nowhere. Thread-safe, cheap.
+  std::optional<LostRank> lost() const;
+
+  /// This rank has left by agreement with the coordinator and needs no more messages: from now on
+  /// its end is no death. Thread-safe.
+  void announce_departed();
+  /// Blocks until every rank whose messages go through this process has announced its departure
+  /// (on rank 0: everybody; on another leader: its node's ranks), until one is lost, or until the
+  /// deadline. The ranks still there; empty: this process is free to go. Thread-safe.
+  std::vector<int> wait_for_followers(base::Clock::time_point deadline);
+
+  struct Counters {
+    std::uint64_t sent = 0;      ///< messages from this rank to the responder
+    std::uint64_t received = 0;  ///< and back
+  };
+  Counters counters() const;
+  /// One line for the dump of a hang.
+  std::string describe() const;
+
+  /// In a forked child, before anything else: closes the child's copies of the connections, so that
+  /// the parent's death shows at once, and forgets the threads. Only destruction may follow.
+  void abandon_in_child();
 
  private:
-  ControlPlane(Node node, const Settings& settings);
-  void open_node();
-  void open_links(const AllGather& all_gather);
-  void start_threads();
-  void note_loss(int rank, const std::string& reason) TUTTI_EXCLUDES(mutex_);
-  Mailbox& box(int local) const { return boxes_[local]; }
-  Mailbox& mine() const { return boxes_[topology().local_index()]; }
+  ControlPlane(Company company, const Settings& settings, std::unique_ptr<Responder> responder);
+  void start_threads(Company company, std::unique_ptr<Responder> responder);
+  void note_backlog() { backlog_.store(up_.backlog_bytes(), std::memory_order_relaxed); }
 
-  Settings settings_;
-  Deadline deadline_;
-  Node node_;
-  std::shared_ptr<base::Mapping> segment_;
-  Mailbox* boxes_ = nullptr;
+  const topology::Topology topology_;
+  const std::chrono::milliseconds create_timeout_;
+  std::unique_ptr<NodeChannel> node_;
+  Segment segment_;
+  std::atomic<std::uint32_t> link_sleeps_{0};
+  EpollBell collector_bell_;  // of the thread that collects the node's mail, in whatever process
+  EpollBell link_bell_;       // of this process's tutti-link, unless that collects
+  LossBoard board_;
+  Departures departures_;
+  MailSender up_;
+  MailReceiver down_;
   std::vector<base::Doorbell*> doorbells_;
-  std::vector<base::Fd> pidfds_;  ///< by local index
-  base::Fd upward_;               ///< wakes whoever reads this node's upward rings
-  std::unique_ptr<RingWriter> writer_;
-  std::unique_ptr<RingReader> reader_;
-
-  mutable base::Mutex mutex_;
-  std::optional<LostRank> lost_ TUTTI_GUARDED_BY(mutex_);
-  std::atomic<bool> any_lost_{false};
-  std::atomic<std::uint64_t> messages_{0};
-
-  std::optional<Link> to_rank_0_;  ///< of a leader elsewhere, until its thread takes it
-  std::vector<std::pair<int, Link>> to_leaders_;  ///< of rank 0, likewise
-  std::unique_ptr<CoordinatorThread> coordinator_thread_;
-  std::unique_ptr<LinkThread> link_thread_;
+  std::atomic<std::uint64_t> sent_{0};
+  std::atomic<std::uint64_t> received_{0};
+  std::atomic<std::size_t> backlog_{0};  // of up_, for describe()
+  // The threads use all that stands above.
+  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Link> link_;
 };
 
 }  // namespace tutti::control

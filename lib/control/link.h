@@ -1,43 +1,50 @@
 #pragma once
+#include <atomic>
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "base/fd.h"
-#include "control/frame.h"
-#include "control/poller.h"
-#include "control/socket.h"
+#include "base/thread.h"
+#include "control/uplink.h"
 
 namespace tutti::control {
 
-/// An established, authenticated connection between a leader and rank 0, driven by one epoll
-/// thread.
+/// tutti-link, one thread at every rank: gives this rank's heartbeat, watches the processes of the
+/// node's other ranks and their heartbeats; a leader other than rank 0 also has its uplink there.
 class Link {
  public:
-  Link(base::Fd socket, const SessionKey& outgoing, const SessionKey& incoming);
+  /// What it watches and with what; the references outlive the link.
+  struct Parts {
+    const topology::Topology& topology;
+    const Segment& segment;
+    LossBoard& board;
+    EpollBell& bell;  ///< wakes this thread: the node's collector bell where there is an uplink
+    Departures& departures;
+    std::vector<base::Fd> processes;  ///< pidfds by local index
+    Pace pace;
+    std::optional<ProvenPeer> rank0;
+  };
 
-  /// The two sides of the handshake: blocking until `deadline`; both prove that they know the
-  /// job's secret, and derive fresh keys. Throw when the other side does not.
-  static Link connect(base::Fd socket, int rank, const std::string& secret, Deadline deadline);
-  static Link accept(base::Fd socket, const std::string& secret, Deadline deadline, int& rank);
+  explicit Link(Parts parts);
+  /// Ends the thread, after what was sent is with rank 0.
+  ~Link();
 
-  void watch(Poller& poller, std::uint64_t id);
-  void add(std::int32_t rank, std::span<const std::byte> message) { writer_.add(rank, message); }
-  /// Sends what was added as one frame, or a heartbeat when nothing was; the rest goes when the
-  /// poller says that there is room. False: the connection is broken.
-  bool seal_and_send(bool farewell = false);
-  /// Reads what there is. False: the connection has ended.
-  bool receive(std::vector<Letter>& letters);
-  /// The peer said that it would go.
-  bool farewell() const { return reader_.said_farewell(); }
-  const base::Fd& socket() const { return socket_; }
+  /// In a forked child: forgets the thread and closes the child's copy of the connection.
+  void abandon();
 
  private:
-  base::Fd socket_;
-  FrameWriter writer_;
-  FrameReader reader_;
-  Poller* poller_ = nullptr;
-  std::uint64_t id_ = 0;
+  void run() noexcept;
+  void loop();
+  void on_event(std::uint64_t token);
+  void beat();
+
+  Parts parts_;
+  Poller poller_;
+  std::vector<Pulse> pulses_;
+  Metronome metronome_;
+  std::unique_ptr<Uplink> uplink_;
+  std::atomic<bool> stop_{false};
+  std::optional<base::NamedThread> thread_;  // last: it uses all that stands above
 };
 
 }  // namespace tutti::control

@@ -1,9 +1,6 @@
 #include "control/poller.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 
@@ -11,42 +8,45 @@
 
 namespace tutti::control {
 
+int milliseconds_until(std::optional<base::Clock::time_point> deadline) {
+  if (!deadline) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(*deadline - base::Clock::now()).count();
+  return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left, 0, 3'600'000));
+}
+
 Poller::Poller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw base::system_failure("make an epoll descriptor");
+  if (!epoll_) throw base::system_failure("create an epoll descriptor");
 }
 
-void Poller::add(const base::Fd& fd, std::uint64_t id) {
+void Poller::control(int operation, const base::Fd& fd, std::uint64_t token, std::uint32_t events) {
   epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = id;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) {
-    throw base::system_failure("watch a descriptor");
+  event.events = events;
+  event.data.u64 = token;
+  if (::epoll_ctl(epoll_.get(), operation, fd.get(), &event) != 0) {
+    throw base::system_failure("change what epoll watches");
   }
 }
 
-void Poller::want_writing(const base::Fd& fd, std::uint64_t id, bool wanted) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (wanted) event.events |= EPOLLOUT;
-  event.data.u64 = id;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event) != 0) {
-    throw base::system_failure("watch a descriptor");
-  }
+void Poller::add(const base::Fd& fd, std::uint64_t token) {
+  control(EPOLL_CTL_ADD, fd, token, EPOLLIN);
 }
 
-void Poller::remove(const base::Fd& fd) {
+void Poller::watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing) {
+  const std::uint32_t events = EPOLLIN;
+  control(EPOLL_CTL_MOD, fd, token, also_writing ? events | EPOLLOUT : events);
+}
+
+void Poller::remove(const base::Fd& fd) noexcept {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
 }
 
-const std::vector<std::uint64_t>& Poller::wait(base::Clock::time_point deadline) {
-  std::array<epoll_event, 64> events;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - base::Clock::now());
-  const auto limit = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
-  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), limit);
-  if (count < 0 && errno != EINTR) throw base::system_failure("wait in epoll");
-  ready_.clear();
-  for (int i = 0; i < count; ++i) ready_.push_back(events[static_cast<std::size_t>(i)].data.u64);
-  return ready_;
+std::span<const epoll_event> Poller::wait(std::optional<base::Clock::time_point> deadline) {
+  const int count = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()),
+                                 milliseconds_until(deadline));
+  // A stopped and continued process comes back with EINTR: the caller simply looks again.
+  if (count < 0 && errno != EINTR) throw base::system_failure("wait with epoll");
+  return {events_.data(), static_cast<std::size_t>(std::max(count, 0))};
 }
 
 }  // namespace tutti::control

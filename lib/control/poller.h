@@ -1,27 +1,40 @@
 #pragma once
+#include <sys/epoll.h>
+
+#include <array>
 #include <cstdint>
-#include <functional>
-#include <vector>
+#include <optional>
+#include <span>
 
 #include "base/clock.h"
 #include "base/fd.h"
 
 namespace tutti::control {
 
-/// epoll over a few descriptors, level-triggered. One thread owns it.
+/// epoll with checked calls. Descriptors are watched for reading, level-triggered; `token` comes
+/// back with each event.
 class Poller {
  public:
   Poller();
-  /// `id` comes back when the descriptor can be read, or, if asked for, written.
-  void add(const base::Fd& fd, std::uint64_t id);
-  void want_writing(const base::Fd& fd, std::uint64_t id, bool wanted);
-  void remove(const base::Fd& fd);
-  /// Sleeps until something is ready or the deadline; the ids that are ready.
-  const std::vector<std::uint64_t>& wait(base::Clock::time_point deadline);
+
+  void add(const base::Fd& fd, std::uint64_t token);
+  void watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing);
+  /// Do this before closing: a copy of the descriptor in a forked child would keep the events
+  /// coming.
+  void remove(const base::Fd& fd) noexcept;
+  /// Sleeps until something is ready or the deadline has passed (none: for ever). The events are
+  /// valid until the next call.
+  std::span<const epoll_event> wait(std::optional<base::Clock::time_point> deadline);
 
  private:
+  void control(int operation, const base::Fd& fd, std::uint64_t token, std::uint32_t events);
+
   base::Fd epoll_;
-  std::vector<std::uint64_t> ready_;
+  std::array<epoll_event, 64> events_{};
 };
+
+/// Milliseconds until `deadline` for poll and epoll: rounded up, so that the deadline has passed
+/// when the sleep is over; -1 for none.
+int milliseconds_until(std::optional<base::Clock::time_point> deadline);
 
 }  // namespace tutti::control

@@ -1,0 +1,20 @@
+#include "control/board.h"
+
+namespace tutti::control {
+
+void LossBoard::report(int rank, std::string_view reason) noexcept {
+  own_.report(rank, reason);
+  segment_.loss().report(rank, reason);
+  for (int i = 0; i < segment_.local_size(); ++i) segment_.slot(i).bell.ring();
+  collector_.ring();
+}
+
+std::optional<LostRank> LossBoard::get() const {
+  // Copied here before it is told to anybody, so that the answer never changes.
+  if (!own_.any()) {
+    if (const auto nodes = segment_.loss().get()) own_.report(nodes->rank, nodes->reason);
+  }
+  return own_.get();
+}
+
+}  // namespace tutti::control

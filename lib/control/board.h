@@ -1,0 +1,32 @@
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "control/epoll_bell.h"
+#include "control/loss.h"
+#include "control/segment.h"
+
+namespace tutti::control {
+
+/// Where this process looks up whether a rank is lost, and makes a loss known to its node: in the
+/// control segment for the others, here for itself, so that a rank that dies while it writes to
+/// the segment hides nothing. Thread-safe.
+class LossBoard {
+ public:
+  /// Both outlive the board. `collector` wakes the thread that collects the node's mail, which
+  /// relays the loss to the other nodes.
+  LossBoard(const Segment& segment, EpollBell& collector)
+      : segment_(segment), collector_(collector) {}
+
+  /// Rings every doorbell of the node. The first loss that is seen stays.
+  void report(int rank, std::string_view reason) noexcept;
+  bool any() const noexcept { return own_.any() || segment_.loss().any(); }
+  std::optional<LostRank> get() const;
+
+ private:
+  const Segment& segment_;
+  EpollBell& collector_;
+  mutable LossSlot own_;
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,33 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace tutti::control {
+
+/// Who has left the store by agreement, as far as this process knows. Thread-safe.
+class Departures {
+ public:
+  explicit Departures(int size) : departed_(static_cast<std::size_t>(size)) {}
+
+  /// False: known already.
+  bool mark(int rank) TUTTI_EXCLUDES(mutex_);
+  bool has(int rank) const TUTTI_EXCLUDES(mutex_);
+  /// Nobody needs to be waited for any more: a rank is lost.
+  void give_up() TUTTI_EXCLUDES(mutex_);
+  /// Blocks until all of `ranks` have left. Those who had not when the deadline passed or all was
+  /// given up.
+  std::vector<int> wait(std::span<const int> ranks, base::Clock::time_point deadline)
+      TUTTI_EXCLUDES(mutex_);
+
+ private:
+  std::vector<int> present(std::span<const int> ranks) const TUTTI_REQUIRES(mutex_);
+
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<bool> departed_ TUTTI_GUARDED_BY(mutex_);
+  bool given_up_ TUTTI_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace tutti::control

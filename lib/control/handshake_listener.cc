@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "control/handshake.h"
+#include "control/handshake_wire.h"
+#include "control/poller.h"
+#include "control/sockets.h"
+
+namespace tutti::control {
+namespace {
+
+using base::Clock;
+using namespace handshake;
+using namespace std::chrono_literals;
+
+constexpr Clock::duration silence_limit = 5s;
+constexpr std::size_t most_strangers = 256;
+
+/// A connection that has proved nothing yet.
+class Stranger {
+ public:
+  explicit Stranger(base::Fd socket) : socket_(std::move(socket)) {}
+
+  const base::Fd& socket() const { return socket_; }
+  Clock::time_point deadline() const { return deadline_; }
+  int rank() const { return rank_; }
+
+  /// Something may have arrived. True: it has proved itself. Throws Error when it is nobody of
+  /// ours.
+  bool advance(const Identity& me, const std::vector<int>& expected);
+  ProvenPeer peer(const Identity& me) { return transcript(me).listeners_peer(std::move(socket_)); }
+  void close() { socket_.reset(); }
+
+ private:
+  void answer(const Identity& me, const std::vector<int>& expected);
+  Transcript transcript(const Identity& me) const { return {me, rank_, me.rank, callers_, mine_}; }
+
+  base::Fd socket_;
+  Clock::time_point deadline_ = Clock::now() + silence_limit;
+  bool answered_ = false;
+  Bytes buffer_;
+  int rank_ = -1;
+  Nonce callers_{};
+  Nonce mine_{};
+};
+
+bool Stranger::advance(const Identity& me, const std::vector<int>& expected) {
+  if (!answered_) {
+    if (!receive_towards(socket_, buffer_, hello_bytes)) return false;
+    answer(me, expected);
+    answered_ = true;
+    buffer_.clear();
+  }
+  if (!receive_towards(socket_, buffer_, mac_bytes)) return false;
+  if (!equal(transcript(me).callers_proof(), buffer_)) {
+    throw Error(ErrorCode::internal, "it does not know the job's secret");
+  }
+  return true;
+}
+
+void Stranger::answer(const Identity& me, const std::vector<int>& expected) {
+  const ConstBytes hello(buffer_);
+  if (as_text(hello.first(magic.size())) != magic) {
+    throw Error(ErrorCode::internal, "it does not speak this protocol");
+  }
+  rank_ = static_cast<int>(load_u32(hello.data() + magic.size()));
+  if (std::find(expected.begin(), expected.end(), rank_) == expected.end()) {
+    throw Error(ErrorCode::internal,
+                fmt::format("it says that it is rank {}, which is not waited for", rank_));
+  }
+  std::ranges::copy(hello.last(nonce_bytes), callers_.begin());
+  mine_ = random_nonce();
+  Bytes reply(mine_.begin(), mine_.end());
+  append(reply, transcript(me).listeners_proof());
+  send_all(socket_, reply);
+}
+
+class Reception {
+ public:
+  Reception(const base::Fd& listener, const Identity& me, std::vector<int> expected)
+      : listener_(listener), me_(me), expected_(std::move(expected)) {}
+
+  std::vector<ProvenPeer> run(Clock::time_point deadline) {
+    while (!expected_.empty()) {
+      if (Clock::now() >= deadline) throw_missing();
+      wait(deadline);
+      for (Stranger& stranger : strangers_) talk_to(stranger);
+      std::erase_if(strangers_, [](const Stranger& one) { return !one.socket(); });
+      welcome();
+    }
+    return std::move(proven_);
+  }
+
+ private:
+  bool full() const { return strangers_.size() >= most_strangers; }
+  void wait(Clock::time_point deadline) const;
+  void welcome();
+  void talk_to(Stranger& stranger);
+  [[noreturn]] void throw_missing() const;
+
+  const base::Fd& listener_;
+  const Identity& me_;
+  std::vector<int> expected_;
+  std::vector<Stranger> strangers_;
+  std::vector<ProvenPeer> proven_;
+};
+
+void Reception::wait(Clock::time_point deadline) const {
+  std::vector<pollfd> entries;
+  for (const Stranger& stranger : strangers_) {
+    deadline = std::min(deadline, stranger.deadline());
+    entries.push_back({stranger.socket().get(), POLLIN, 0});
+  }
+  if (!full()) entries.push_back({listener_.get(), POLLIN, 0});
+  if (::poll(entries.data(), entries.size(), milliseconds_until(deadline)) < 0 && errno != EINTR) {
+    throw base::system_failure("wait for connections");
+  }
+}
+
+void Reception::welcome() {
+  while (!full()) {
+    base::Fd socket = accept_one(listener_);
+    if (!socket) return;
+    strangers_.emplace_back(std::move(socket));
+  }
+}
+
+void Reception::talk_to(Stranger& stranger) {
+  try {
+    if (stranger.advance(me_, expected_)) {
+      std::erase(expected_, stranger.rank());
+      proven_.push_back(stranger.peer(me_));
+    } else if (Clock::now() >= stranger.deadline()) {
+      throw Error(ErrorCode::timeout, "it did not prove who it is within 5 s");
+    }
+  } catch (const Error& refusal) {
+    base::log().warn("rank {} closed a connection that came in while the store was created: {}",
+                     me_.rank, refusal.what());
+    stranger.close();
+  }
+}
+
+void Reception::throw_missing() const {
+  throw Error(
+      ErrorCode::timeout,
+      fmt::format("rank {} gave up waiting for rank(s) {} to connect while the store was created; "
+                  "are they running, and does the network let them through?",
+                  me_.rank, fmt::join(expected_, ", ")));
+}
+
+}  // namespace
+
+std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
+                                     std::vector<int> expected, base::Clock::time_point deadline) {
+  return Reception(listener, me, std::move(expected)).run(deadline);
+}
+
+}  // namespace tutti::control

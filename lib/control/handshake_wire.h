@@ -1,0 +1,45 @@
+#pragma once
+// What both sides of the handshake share; for handshake_*.cc alone.
+#include <string_view>
+
+#include "control/bytes.h"
+#include "control/handshake.h"
+
+namespace tutti::control::handshake {
+
+/// Changes with the protocol of the handshake or of the frames.
+inline constexpr std::string_view magic = "tutti/c1";
+inline constexpr std::size_t hello_bytes = magic.size() + 4 + nonce_bytes;
+inline constexpr std::size_t answer_bytes = nonce_bytes + mac_bytes;
+
+/// Everything both ends know after hello and answer; what the proofs and the keys are made of.
+class Transcript {
+ public:
+  Transcript(const Identity& me, int caller, int listener, const Nonce& callers,
+             const Nonce& listeners);
+
+  Mac callers_proof() const { return mac(secret_, {as_bytes("caller"), bytes_}); }
+  Mac listeners_proof() const { return mac(secret_, {as_bytes("answer"), bytes_}); }
+  ProvenPeer callers_peer(base::Fd socket) const;
+  ProvenPeer listeners_peer(base::Fd socket) const;
+
+ private:
+  // The labels of proofs and keys are of one length, so that no two inputs of the hash read alike.
+  Secret key_up() const { return derive_key(secret_, {as_bytes("upward"), bytes_}); }
+  Secret key_down() const { return derive_key(secret_, {as_bytes("onward"), bytes_}); }
+
+  int caller_;
+  int listener_;
+  Secret secret_;
+  Bytes bytes_;
+};
+
+/// Throws `peer_lost` when the socket does not take it: a handshake's few bytes fit an empty
+/// buffer.
+void send_all(const base::Fd& socket, ConstBytes bytes);
+
+/// Reads towards `wanted` bytes, never beyond. False: more are to come. Throws `peer_lost` at the
+/// end of the stream.
+bool receive_towards(const base::Fd& socket, Bytes& have, std::size_t wanted);
+
+}  // namespace tutti::control::handshake

@@ -1,0 +1,172 @@
+#include "control/hub.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/failure.h"
+#include "control/contain.h"
+
+namespace tutti::control {
+namespace {
+
+// Tokens of epoll events: a node's index names its link; rank 0's own node has none.
+constexpr std::uint64_t bell_token = 0;
+
+}  // namespace
+
+Hub::Hub(Parts parts)
+    : parts_(std::move(parts)),
+      post_(parts_.segment),
+      links_(parts_.topology.nodes.size()),
+      metronome_(parts_.pace.beat) {
+  poller_.add(parts_.bell.descriptor(), bell_token);
+  for (ProvenPeer& leader : parts_.leaders) {
+    const auto node =
+        static_cast<std::size_t>(parts_.topology.node_of[static_cast<std::size_t>(leader.rank)]);
+    links_[node] = std::make_unique<LinkEnd>(std::move(leader), poller_, node);
+  }
+  thread_.emplace("tutti-coord", [this] { run(); });
+}
+
+Hub::~Hub() {
+  stop_ = true;
+  parts_.bell.ring();
+  thread_->join();
+}
+
+void Hub::abandon() {
+  thread_->abandon();
+  for (const auto& link : links_) {
+    if (link) link->abandon();
+  }
+}
+
+void Hub::run() noexcept {
+  contain(parts_.board, parts_.topology.rank, "tutti-coord", [this] { loop(); });
+  // Closed in any case, so that the other nodes learn of a failure here.
+  links_.clear();
+}
+
+void Hub::loop() {
+  for (;;) {
+    parts_.bell.arm();
+    work();
+    if (stop_) break;
+    for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
+    if (!parts_.leaders.empty() && metronome_.due()) beat();
+  }
+  const auto deadline = base::Clock::now() + std::chrono::seconds(1);
+  for (const auto& link : links_) {
+    if (link) link->drain(deadline);
+  }
+}
+
+std::optional<base::Clock::time_point> Hub::wake_up_by() const {
+  const auto tick = parts_.responder->next_tick();
+  // On one node nothing beats here: without work the thread sleeps for good.
+  if (parts_.leaders.empty()) return tick ? std::optional(start_ + *tick) : std::nullopt;
+  return tick ? std::min(start_ + *tick, metronome_.next()) : metronome_.next();
+}
+
+void Hub::work() {
+  const std::vector<int>& ranks = parts_.topology.local_ranks();
+  parts_.responder->tick(base::Clock::now() - start_);
+  post_.collect([&](int local_index, ConstBytes message) {
+    parts_.responder->receive(ranks[static_cast<std::size_t>(local_index)], message);
+  });
+  for (const int local_index : post_.newly_departed()) {
+    parts_.departures.mark(ranks[static_cast<std::size_t>(local_index)]);
+  }
+  relay_loss();
+  answer();
+  post_.flush();
+  for (const auto& link : links_) {
+    if (link) link->flush();
+  }
+}
+
+void Hub::relay_loss() {
+  const auto lost = loss_relayed_ ? std::nullopt : parts_.board.get();
+  if (!lost) return;
+  loss_relayed_ = true;
+  send_to_nodes(encode(*lost));
+  parts_.departures.give_up();
+  parts_.responder->lost(lost->rank, lost->reason);
+}
+
+void Hub::send_to_nodes(ConstBytes parcel) {
+  for (const auto& link : links_) {
+    if (link) link->queue(parcel);
+  }
+}
+
+void Hub::answer() {
+  const topology::Topology& topology = parts_.topology;
+  for (const Responder::Outgoing& out : parts_.responder->take_messages()) {
+    if (out.to == Responder::everyone) {
+      send_to_nodes(encode(Parcel::Kind::message, {}, out.message));
+      for (int i = 0; i < topology.local_size(); ++i) post_.deliver(i, out.message);
+      continue;
+    }
+    const auto to = static_cast<std::size_t>(out.to);
+    if (LinkEnd* const link = links_[static_cast<std::size_t>(topology.node_of[to])].get()) {
+      link->queue(encode(Parcel::Kind::message, {out.to}, out.message));
+    } else {
+      post_.deliver(topology.local_index_of[to], out.message);
+    }
+  }
+}
+
+void Hub::on_event(std::uint64_t token) {
+  if (token == bell_token) {
+    parts_.bell.silence();
+    return;
+  }
+  LinkEnd& link = *links_[token];
+  const auto why = link.receive([&](ConstBytes bytes) {
+    handle(static_cast<int>(token), decode_parcel(bytes, parts_.topology.size));
+  });
+  if (why) ended(link, *why);
+}
+
+void Hub::handle(int from_node, const Parcel& parcel) {
+  if (parcel.kind == Parcel::Kind::lost) {
+    parts_.board.report(parcel.ranks.front(), as_text(parcel.body));
+  }
+  if (parcel.kind != Parcel::Kind::message && parcel.kind != Parcel::Kind::departed) return;
+  base::check(parcel.ranks.size() == 1, "a parcel from a leader names one sender");
+  const int from = parcel.ranks.front();
+  base::check(parts_.topology.node_of[static_cast<std::size_t>(from)] == from_node,
+              "a leader speaks for its own node's ranks alone");
+  if (parcel.kind == Parcel::Kind::departed) {
+    parts_.departures.mark(from);
+  } else {
+    parts_.responder->receive(from, parcel.body);
+  }
+}
+
+void Hub::ended(const LinkEnd& link, const std::string& why) {
+  const topology::Topology& topology = parts_.topology;
+  const auto node =
+      static_cast<std::size_t>(topology.node_of[static_cast<std::size_t>(link.peer())]);
+  // The leader first: it is the one whose end was seen.
+  for (const int rank : topology.nodes[node]) {
+    if (parts_.departures.has(rank)) continue;
+    parts_.board.report(rank, fmt::format("the connection of rank 0 to its node's leader, rank "
+                                          "{}, ended: {}",
+                                          link.peer(), why));
+    return;
+  }
+}
+
+void Hub::beat() {
+  for (const auto& link : links_) {
+    if (!link) continue;
+    if (const auto why = link->beat(parts_.pace)) ended(*link, *why);
+  }
+}
+
+}  // namespace tutti::control

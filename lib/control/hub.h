@@ -1,0 +1,64 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/thread.h"
+#include "control/board.h"
+#include "control/departures.h"
+#include "control/link_end.h"
+#include "control/node_post.h"
+#include "control/responder.h"
+#include "topology/topology.h"
+
+namespace tutti::control {
+
+/// tutti-coord, a thread of rank 0: brings what the ranks of all nodes send before the responder
+/// and its answers back, and tells every node of a loss.
+class Hub {
+ public:
+  /// The references outlive the hub.
+  struct Parts {
+    const topology::Topology& topology;
+    const Segment& segment;
+    LossBoard& board;
+    EpollBell& bell;  ///< the collector bell of rank 0's node
+    Departures& departures;
+    Pace pace;
+    std::vector<ProvenPeer> leaders;  ///< of all other nodes
+    std::unique_ptr<Responder> responder;
+  };
+
+  explicit Hub(Parts parts);
+  /// Ends the thread, after at most 1 s in which what is left is sent.
+  ~Hub();
+
+  /// In a forked child: forgets the thread and closes the child's copies of the connections.
+  void abandon();
+
+ private:
+  void run() noexcept;
+  void loop();
+  void work();
+  void on_event(std::uint64_t token);
+  void handle(int from_node, const Parcel& parcel);
+  void ended(const LinkEnd& link, const std::string& why);
+  void answer();
+  void send_to_nodes(ConstBytes parcel);
+  void relay_loss();
+  void beat();
+  std::optional<base::Clock::time_point> wake_up_by() const;
+
+  Parts parts_;
+  const base::Clock::time_point start_ = base::Clock::now();
+  NodePost post_;
+  Poller poller_;
+  std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; none to rank 0's own
+  Metronome metronome_;
+  bool loss_relayed_ = false;
+  std::atomic<bool> stop_{false};
+  std::optional<base::NamedThread> thread_;  // last: it uses all that stands above
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,68 @@
+#include "control/link_end.h"
+
+#include <fmt/format.h>
+
+#include "control/sockets.h"
+
+namespace tutti::control {
+
+LinkEnd::LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token)
+    : connection_(std::move(peer)), poller_(poller), token_(token) {
+  poller_.add(connection_.socket(), token_);
+}
+
+void LinkEnd::close() {
+  if (!open_) return;
+  open_ = false;
+  poller_.remove(connection_.socket());
+  connection_.close();
+}
+
+void LinkEnd::abandon() {
+  // The poller is the parent's, too: leave alone what it watches.
+  open_ = false;
+  connection_.close();
+}
+
+void LinkEnd::flush() {
+  if (!open_) return;
+  connection_.flush();
+  if (watching_writing_ != connection_.wants_to_write()) {
+    watching_writing_ = !watching_writing_;
+    poller_.watch_writing(connection_.socket(), token_, watching_writing_);
+  }
+}
+
+std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {
+  if (!open_) return std::nullopt;
+  auto ended = connection_.receive();
+  while (connection_.next(parcel_)) take(parcel_);
+  if (ended) close();
+  return ended;
+}
+
+std::optional<std::string> LinkEnd::beat(const Pace& pace) {
+  if (!open_) return std::nullopt;
+  connection_.queue(encode(Parcel::Kind::heartbeat, {}, {}));
+  flush();
+  const int missed = pulse_.missed(connection_.frames_received());
+  if (missed < pace.most_missed) return std::nullopt;
+  close();
+  return fmt::format("{} heartbeats are missing on it", missed);
+}
+
+void LinkEnd::drain(base::Clock::time_point deadline) {
+  flush();
+  while (open_ && connection_.wants_to_write() && wait_writable(connection_.socket(), deadline)) {
+    connection_.flush();
+  }
+}
+
+void LinkEnd::part(base::Clock::time_point deadline) {
+  if (open_) connection_.finish_writing();
+  // Closing while something unread lies in the socket resets the connection, and the peer might
+  // not get to read the last it was sent.
+  while (open_ && wait_readable(connection_.socket(), deadline)) receive([](ConstBytes) {});
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "control/connection.h"
+#include "control/pace.h"
+#include "control/parcel.h"
+#include "control/poller.h"
+
+namespace tutti::control {
+
+/// One end of a link between nodes, as the thread that runs it sees it: the connection, watched by
+/// the thread's poller, and the heartbeat in both directions. Once ended it takes no notice of
+/// calls.
+class LinkEnd {
+ public:
+  /// Its events carry `token`; `poller` outlives it.
+  LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token);
+  ~LinkEnd() { close(); }
+  LinkEnd(const LinkEnd&) = delete;
+  LinkEnd& operator=(const LinkEnd&) = delete;
+
+  bool open() const { return open_; }
+  int peer() const { return connection_.peer(); }
+  void queue(ConstBytes parcel) {
+    if (open_) connection_.queue(parcel);
+  }
+  void flush();
+  /// `take` gets every parcel that arrived, not verified yet. A text: why the link ended.
+  std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
+  /// Once every beat: gives a sign of life. A text: the peer gave none for too long; ended.
+  std::optional<std::string> beat(const Pace& pace);
+
+  /// Blocks until all that was queued is written, or the deadline has passed.
+  void drain(base::Clock::time_point deadline);
+  /// After `drain`: tells the peer that nothing follows and blocks until it has closed its end too.
+  void part(base::Clock::time_point deadline);
+
+  /// In a forked child: closes the child's copy of the socket.
+  void abandon();
+
+ private:
+  void close();
+
+  Connection connection_;
+  Poller& poller_;
+  std::uint64_t token_;
+  Pulse pulse_;
+  Bytes parcel_;
+  bool open_ = true;
+  bool watching_writing_ = false;
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,23 @@
+#include "control/loss.h"
+
+#include <algorithm>
+
+namespace tutti::control {
+
+void LossSlot::report(int rank, std::string_view reason) noexcept {
+  State expected = State::free;
+  if (!state_.compare_exchange_strong(expected, State::being_written)) return;
+  rank_ = rank;
+  length_ = static_cast<std::uint32_t>(std::min(reason.size(), reason_.size()));
+  std::copy_n(reason.begin(), length_, reason_.begin());
+  state_.store(State::written, std::memory_order_seq_cst);
+}
+
+std::optional<LostRank> LossSlot::get() const {
+  if (!any()) return std::nullopt;
+  // The length comes out of shared memory: never trust it beyond the array.
+  const auto length = std::min<std::size_t>(length_, reason_.size());
+  return LostRank{rank_, std::string(reason_.data(), length)};
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,56 @@
+#pragma once
+#include "control/byte_ring.h"
+#include "control/bytes.h"
+#include "control/stream_buffer.h"
+
+namespace tutti::control {
+
+/// Messages travel as a stream: a length of four bytes, then the message. No honest message comes
+/// near this bound; it keeps a broken length from taking all memory.
+inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
+
+/// Appends `message` to a stream. Throws `internal` above `max_message_bytes`.
+void append_message(Bytes& stream, ConstBytes message);
+
+/// Cuts a stream into its messages again, however it was chopped on its way.
+class MessageReader {
+ public:
+  void feed(ConstBytes bytes) { stream_.feed(bytes); }
+  /// False: the next message is not complete yet. Throws `internal` on an impossible length.
+  bool next(Bytes& message);
+
+ private:
+  StreamBuffer stream_;
+};
+
+/// The writing end of a mailbox: never blocks; what finds no room in the ring waits here.
+class MailSender {
+ public:
+  explicit MailSender(ByteRing ring) : ring_(ring) {}
+
+  /// True: the reader has something new and wants its bell rung.
+  bool send(ConstBytes message);
+  bool flush();
+  std::size_t backlog_bytes() const { return backlog_.rest().size(); }
+
+ private:
+  ByteRing ring_;
+  StreamBuffer backlog_;
+};
+
+/// The reading end of a mailbox.
+class MailReceiver {
+ public:
+  explicit MailReceiver(ByteRing ring) : ring_(ring) {}
+
+  /// True: the writer waits for the room that this made and wants its bell rung.
+  bool take_in();
+  bool has_more() const { return !ring_.empty(); }
+  bool next(Bytes& message) { return reader_.next(message); }
+
+ private:
+  ByteRing ring_;
+  MessageReader reader_;
+};
+
+}  // namespace tutti::control

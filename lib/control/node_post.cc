@@ -1,0 +1,44 @@
+#include "control/node_post.h"
+
+namespace tutti::control {
+
+NodePost::NodePost(const Segment& segment) : segment_(segment) {
+  for (int i = 0; i < segment.local_size(); ++i) {
+    boxes_.push_back({MailReceiver(segment.up(i)), MailSender(segment.down(i)), false});
+  }
+}
+
+base::Doorbell& NodePost::bell(std::size_t local_index) const {
+  return segment_.slot(static_cast<int>(local_index)).bell;
+}
+
+void NodePost::collect(const std::function<void(int, ConstBytes)>& take) {
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    if (boxes_[i].up.take_in()) bell(i).ring();
+    while (boxes_[i].up.next(message_)) take(static_cast<int>(i), message_);
+  }
+}
+
+void NodePost::deliver(int local_index, ConstBytes message) {
+  const auto i = static_cast<std::size_t>(local_index);
+  if (boxes_[i].down.send(message)) bell(i).ring();
+}
+
+void NodePost::flush() {
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    if (boxes_[i].down.flush()) bell(i).ring();
+  }
+}
+
+std::vector<int> NodePost::newly_departed() {
+  std::vector<int> found;
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    const int local_index = static_cast<int>(i);
+    if (boxes_[i].departed || segment_.slot(local_index).departed.load() == 0) continue;
+    boxes_[i].departed = true;
+    found.push_back(local_index);
+  }
+  return found;
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,37 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "control/message_stream.h"
+#include "control/segment.h"
+
+namespace tutti::control {
+
+/// The far end of all mailboxes of one node; belongs to the one thread that collects the node's
+/// mail: tutti-coord on rank 0's node, the leader's tutti-link elsewhere.
+class NodePost {
+ public:
+  explicit NodePost(const Segment& segment);
+
+  /// Takes every message that ranks have sent. `take(local index, message)`.
+  void collect(const std::function<void(int, ConstBytes)>& take);
+  void deliver(int local_index, ConstBytes message);
+  /// Puts on what found no room in a mailbox before.
+  void flush();
+  /// Ranks that have announced their departure since the last call. By local index.
+  std::vector<int> newly_departed();
+
+ private:
+  struct Box {
+    MailReceiver up;
+    MailSender down;
+    bool departed = false;
+  };
+  base::Doorbell& bell(std::size_t local_index) const;
+
+  const Segment& segment_;
+  std::vector<Box> boxes_;
+  Bytes message_;
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,53 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::control {
+
+/// How often signs of life are given and how many may be missing. Missing ones are counted in the
+/// observer's own beats: when the whole job is suspended the observer counts nothing either.
+struct Pace {
+  base::Clock::duration beat{};
+  int most_missed = 0;
+
+  /// `shortest_timeout` is the shortest of all ranks', so that nobody waits for beats that come too
+  /// seldom.
+  static Pace from(std::chrono::milliseconds timeout, std::chrono::milliseconds shortest_timeout);
+};
+
+/// Watches one counter that goes up while its owner lives.
+class Pulse {
+ public:
+  /// Call once a beat; the number of beats in a row without a change.
+  int missed(std::uint64_t value) {
+    missed_ = value == last_ ? missed_ + 1 : 0;
+    last_ = value;
+    return missed_;
+  }
+
+ private:
+  std::uint64_t last_ = 0;
+  int missed_ = 0;
+};
+
+/// Beats at a steady pace, without making up for beats that were slept through.
+class Metronome {
+ public:
+  explicit Metronome(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}
+
+  base::Clock::time_point next() const { return next_; }
+  bool due() {
+    const auto now = base::Clock::now();
+    if (now < next_) return false;
+    next_ = now + beat_;
+    return true;
+  }
+
+ private:
+  base::Clock::duration beat_;
+  base::Clock::time_point next_;
+};
+
+}  // namespace tutti::control

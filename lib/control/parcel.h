@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "control/bytes.h"
+#include "control/loss.h"
+
+namespace tutti::control {
+
+/// What a link between a leader and rank 0 carries.
+struct Parcel {
+  enum class Kind : std::uint8_t {
+    heartbeat,  ///< nothing but a sign of life
+    message,    ///< up: from the one rank named; down: to the ranks named, or to the whole node
+    lost,       ///< the rank named made the session unusable; the body is the reason
+    departed,   ///< up only: the rank named has left the store by agreement
+  };
+
+  Kind kind = Kind::heartbeat;
+  std::vector<int> ranks;
+  Bytes body;
+};
+
+Bytes encode(Parcel::Kind kind, const std::vector<int>& ranks, ConstBytes body);
+/// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
+Parcel decode_parcel(ConstBytes bytes, int size);
+
+inline Bytes encode(const LostRank& lost) {
+  return encode(Parcel::Kind::lost, {lost.rank}, as_bytes(lost.reason));
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,196 @@
+#include "control/rendezvous.h"
+
+#include <fmt/format.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "base/failure.h"
+#include "control/agree.h"
+#include "control/epoll_bell.h"
+#include "control/interfaces.h"
+#include "control/segment.h"
+#include "control/sockets.h"
+
+namespace tutti::control {
+namespace {
+
+using base::Clock;
+
+/// The steps of meeting, in order; between them the ranks agree that all got so far.
+class Rendezvous {
+ public:
+  Rendezvous(int rank, const Settings& settings)
+      : rank_(rank),
+        settings_(settings),
+        secret_(make_secret(settings.secret)),
+        deadline_(Clock::now() + settings.create_timeout) {}
+
+  /// Gives this rank's heartbeat timeout in ms.
+  std::string listen();
+  /// Gives the lowest rank that answers on this node.
+  std::string find_leader();
+  /// Rank 0 gives its port and addresses, the others nothing.
+  std::string publish(const topology::Topology& topology);
+  void connect(const std::string& rank0, Company& company);
+
+ private:
+  std::string name_of(int rank) const;
+  Identity identity(const char* purpose) const { return {rank_, secret_, purpose}; }
+  void connect_leaders(const std::string& rank0, Company& company);
+  ProvenPeer connect_to_rank0(const std::string& published);
+  NodeChannel connect_node(const topology::Topology& topology);
+  base::Fd connect_leader(int leader);
+  void share_descriptors(Company& company) const;
+
+  int rank_;
+  const Settings& settings_;
+  Secret secret_;
+  Clock::time_point deadline_;
+  std::string source_;  // the local address for links, when an interface was named
+  base::Fd node_listener_;
+  base::Fd leader_socket_;
+  base::Fd link_listener_;
+};
+
+std::string Rendezvous::name_of(int rank) const {
+  return secret_name(secret_, fmt::format("node {} {}", settings_.node_label, rank));
+}
+
+std::string Rendezvous::listen() {
+  if (!settings_.interface.empty()) source_ = reachable_addresses(settings_.interface).front();
+  node_listener_ = listen_abstract(name_of(rank_));
+  return std::to_string(settings_.heartbeat_timeout.count());
+}
+
+std::string Rendezvous::find_leader() {
+  for (int other = 0; other < rank_; ++other) {
+    AbstractPeer peer = connect_abstract(name_of(other));
+    if (peer.reached == Reached::nobody) continue;
+    leader_socket_ = std::move(peer.socket);
+    return std::to_string(other);
+  }
+  return std::to_string(rank_);
+}
+
+std::string Rendezvous::publish(const topology::Topology& topology) {
+  if (rank_ != 0 || topology.node_count() == 1) return "";
+  const std::vector<std::string> addresses = reachable_addresses(settings_.interface);
+  link_listener_ = settings_.interface.empty() ? listen_tcp_everywhere(addresses.front())
+                                               : listen_tcp(addresses.front());
+  std::string text = std::to_string(port_of(link_listener_));
+  for (const std::string& address : addresses) text += " " + address;
+  return text;
+}
+
+void Rendezvous::connect(const std::string& rank0, Company& company) {
+  connect_leaders(rank0, company);
+  company.node = std::make_unique<NodeChannel>(connect_node(company.topology));
+  share_descriptors(company);
+}
+
+void Rendezvous::connect_leaders(const std::string& rank0, Company& company) {
+  const topology::Topology& topology = company.topology;
+  if (topology.node_count() == 1 || !topology.is_leader()) return;
+  if (rank_ == 0) {
+    std::vector<int> leaders;
+    for (int node = 1; node < topology.node_count(); ++node) {
+      leaders.push_back(topology.leader(node));
+    }
+    company.links = accept_peers(link_listener_, identity("link"), leaders, deadline_);
+    link_listener_.reset();
+  } else {
+    company.links.push_back(connect_to_rank0(rank0));
+  }
+  for (const ProvenPeer& peer : company.links) tune_link(peer.socket);
+}
+
+ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
+  std::istringstream words(published);
+  std::uint16_t port = 0;
+  words >> port;
+  // Some of rank 0's networks may not reach here, or be another host's here: the handshake tells.
+  std::vector<Way> ways;
+  for (std::string address; words >> address;) {
+    ways.push_back({start_connecting(address, port, source_), address});
+  }
+  return prove_to(std::move(ways), identity("link"), 0, deadline_);
+}
+
+NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
+  std::vector<int> ranks = topology.local_ranks();
+  std::vector<base::Fd> sockets(topology.is_leader() ? ranks.size() : 1);
+  if (!topology.is_leader()) {
+    sockets[0] = connect_leader(ranks.front());
+  } else {
+    const std::vector<int> members(ranks.begin() + 1, ranks.end());
+    for (ProvenPeer& peer : accept_peers(node_listener_, identity("node"), members, deadline_)) {
+      const auto at = static_cast<std::size_t>(peer.rank);
+      sockets[static_cast<std::size_t>(topology.local_index_of[at])] = std::move(peer.socket);
+    }
+  }
+  node_listener_.reset();
+  return {std::move(ranks), topology.local_index(), std::move(sockets)};
+}
+
+base::Fd Rendezvous::connect_leader(int leader) {
+  // So many ranks on the node that the leader's queue was full; by now it takes them in.
+  if (!leader_socket_) {
+    const std::string who = fmt::format("rank {}, on the same node as rank {}", leader, rank_);
+    leader_socket_ = connect_abstract(name_of(leader), who, deadline_);
+  }
+  std::vector<Way> ways;
+  ways.push_back({std::move(leader_socket_), "its Unix socket"});
+  return prove_to(std::move(ways), identity("node"), leader, deadline_).socket;
+}
+
+void Rendezvous::share_descriptors(Company& company) const {
+  base::Fd segment;
+  base::Fd collector;
+  if (company.topology.is_leader()) {
+    const std::size_t bytes = Segment::bytes(company.topology.local_size());
+    segment = base::create_memory_file("control", bytes);
+    base::reserve(segment, 0, bytes);
+    collector = EpollBell::make_descriptor();
+  }
+  company.segment = company.node->from_leader(segment, deadline_);
+  company.collector = company.node->from_leader(collector, deadline_);
+  const base::Fd process(::pidfd_open(::getpid(), 0));
+  if (!process) throw base::system_failure("open a descriptor of this process");
+  company.processes = company.node->exchange(process, deadline_);
+}
+
+std::chrono::milliseconds shortest(const std::vector<std::string>& timeouts) {
+  long long least = std::stoll(timeouts.front());
+  for (const std::string& one : timeouts) least = std::min(least, std::stoll(one));
+  return std::chrono::milliseconds(least);
+}
+
+}  // namespace
+
+Company find_company(int rank, int size, const AllGather& gather, const Settings& settings) {
+  Rendezvous meeting(rank, settings);
+  Company company;
+  const auto timeouts = agree(gather, [&] { return meeting.listen(); });
+  company.pace = Pace::from(settings.heartbeat_timeout, shortest(timeouts));
+  std::vector<int> leaders;
+  for (const std::string& leader : agree(gather, [&] { return meeting.find_leader(); })) {
+    leaders.push_back(std::stoi(leader));
+  }
+  base::check(leaders.size() == static_cast<std::size_t>(size), "every rank takes part");
+  company.topology = topology::make_topology(rank, leaders);
+  const auto published = agree(gather, [&] { return meeting.publish(company.topology); });
+  agree(gather, [&] {
+    Company connected{company.topology, company.pace, {}, {}, {}, {}, {}};
+    // Dropped if this throws: closed sockets tell the others at once that they need not wait.
+    meeting.connect(published.front(), connected);
+    company = std::move(connected);
+    return std::string();
+  });
+  return company;
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,32 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "control/handshake.h"
+#include "control/node_channel.h"
+#include "control/pace.h"
+#include "control/settings.h"
+#include "topology/topology.h"
+
+namespace tutti::control {
+
+/// What the ranks know and hold once they have found each other.
+struct Company {
+  topology::Topology topology;
+  Pace pace;
+  std::unique_ptr<NodeChannel> node;
+  /// Rank 0: the leaders of all other nodes. Another leader: rank 0. Else none.
+  std::vector<ProvenPeer> links;
+  /// The memory file of the node's control segment, its collector's eventfd, and the processes of
+  /// its ranks by local index.
+  base::Fd segment;
+  base::Fd collector;
+  std::vector<base::Fd> processes;
+};
+
+/// Collective over all ranks. Finds who shares a node, connects the leaders to rank 0 (no TCP port
+/// is opened when there is one node), and hands the first descriptors around. What fails on one
+/// rank throws on all, the cause named.
+Company find_company(int rank, int size, const AllGather& gather, const Settings& settings);
+
+}  // namespace tutti::control

@@ -1,0 +1,33 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "control/bytes.h"
+
+namespace tutti::control {
+
+inline constexpr std::size_t secret_bytes = 32;
+inline constexpr std::size_t nonce_bytes = 24;
+inline constexpr std::size_t mac_bytes = 16;
+
+using Secret = std::array<std::byte, secret_bytes>;
+using Nonce = std::array<std::byte, nonce_bytes>;
+using Mac = std::array<std::byte, mac_bytes>;
+
+/// The job secret out of the bytes that the bootstrap spread. Throws `internal` on a wrong size.
+Secret make_secret(std::string_view bytes);
+Nonce random_nonce();
+
+/// Keyed BLAKE2b of the parts, one after the other. The caller sees to it that no two different
+/// lists of parts read the same.
+Mac mac(const Secret& key, std::initializer_list<ConstBytes> parts);
+Secret derive_key(const Secret& key, std::initializer_list<ConstBytes> parts);
+/// In constant time.
+bool equal(const Mac& a, ConstBytes b);
+
+/// A name that nobody guesses who does not know the secret, and that gives nothing of it away.
+std::string secret_name(const Secret& secret, std::string_view purpose);
+
+}  // namespace tutti::control

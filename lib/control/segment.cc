@@ -1,0 +1,65 @@
+#include "control/segment.h"
+
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::control {
+namespace {
+
+struct alignas(64) Header {
+  std::atomic<std::uint32_t> collector_sleeps{0};
+  alignas(64) LossSlot loss;
+};
+
+// Layout: the header, then every rank's slot, then two rings for each rank.
+std::size_t slots_at() {
+  return sizeof(Header);
+}
+
+std::size_t rings_at(int local_size) {
+  return slots_at() + static_cast<std::size_t>(local_size) * sizeof(RankSlot);
+}
+
+Header& header(const base::Mapping& memory) {
+  return *reinterpret_cast<Header*>(memory.data());
+}
+
+}  // namespace
+
+std::size_t Segment::bytes(int local_size) {
+  return rings_at(local_size) + 2 * static_cast<std::size_t>(local_size) * ring_bytes;
+}
+
+Segment::Segment(std::shared_ptr<base::Mapping> memory, int local_size)
+    : memory_(std::move(memory)), local_size_(local_size) {
+  base::check(memory_->size() >= bytes(local_size), "the control segment holds every rank");
+}
+
+RankSlot& Segment::slot(int local_index) const {
+  std::byte* const slots = memory_->data() + slots_at();
+  return reinterpret_cast<RankSlot*>(slots)[local_index];
+}
+
+ByteRing Segment::ring(RingCursors& cursors, int index) const {
+  std::byte* const rings = memory_->data() + rings_at(local_size_);
+  return {cursors, {rings + static_cast<std::size_t>(index) * ring_bytes, ring_bytes}};
+}
+
+ByteRing Segment::up(int local_index) const {
+  return ring(slot(local_index).up, 2 * local_index);
+}
+
+ByteRing Segment::down(int local_index) const {
+  return ring(slot(local_index).down, 2 * local_index + 1);
+}
+
+LossSlot& Segment::loss() const {
+  return header(*memory_).loss;
+}
+
+std::atomic<std::uint32_t>& Segment::collector_sleeps() const {
+  return header(*memory_).collector_sleeps;
+}
+
+}  // namespace tutti::control

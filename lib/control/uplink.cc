@@ -1,0 +1,81 @@
+#include "control/uplink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::control {
+
+Uplink::Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
+               Departures& departures, ProvenPeer rank0, Poller& poller, std::uint64_t token)
+    : topology_(topology),
+      board_(board),
+      departures_(departures),
+      post_(segment),
+      link_(std::move(rank0), poller, token) {}
+
+void Uplink::work() {
+  const std::vector<int>& ranks = topology_.local_ranks();
+  post_.collect([&](int local_index, ConstBytes message) {
+    const int from = ranks[static_cast<std::size_t>(local_index)];
+    link_.queue(encode(Parcel::Kind::message, {from}, message));
+  });
+  for (const int local_index : post_.newly_departed()) {
+    const int rank = ranks[static_cast<std::size_t>(local_index)];
+    departures_.mark(rank);
+    link_.queue(encode(Parcel::Kind::departed, {rank}, {}));
+  }
+  if (const auto lost = loss_relayed_ ? std::nullopt : board_.get()) {
+    link_.queue(encode(*lost));
+    departures_.give_up();
+    loss_relayed_ = true;
+  }
+  post_.flush();
+  link_.flush();
+}
+
+void Uplink::on_event() {
+  const auto why =
+      link_.receive([this](ConstBytes bytes) { handle(decode_parcel(bytes, topology_.size)); });
+  if (why) ended(*why);
+}
+
+void Uplink::handle(const Parcel& parcel) {
+  if (parcel.kind == Parcel::Kind::lost) {
+    board_.report(parcel.ranks.front(), as_text(parcel.body));
+  }
+  if (parcel.kind != Parcel::Kind::message) return;
+  for (const int rank : parcel.ranks.empty() ? topology_.local_ranks() : parcel.ranks) {
+    const auto at = static_cast<std::size_t>(rank);
+    base::check(topology_.node_of[at] == topology_.node(),
+                "a leader gets messages for its own node's ranks alone");
+    post_.deliver(topology_.local_index_of[at], parcel.body);
+  }
+}
+
+bool Uplink::all_departed() const {
+  return std::ranges::all_of(topology_.local_ranks(),
+                             [this](int rank) { return departures_.has(rank); });
+}
+
+void Uplink::ended(const std::string& why) {
+  if (all_departed()) return;
+  board_.report(0, fmt::format("the connection of rank {} to it ended: {}", topology_.rank, why));
+}
+
+void Uplink::beat(const Pace& pace) {
+  if (const auto why = link_.beat(pace)) ended(*why);
+}
+
+void Uplink::say_goodbye() {
+  const auto deadline = base::Clock::now() + std::chrono::seconds(3);
+  work();
+  link_.drain(deadline);
+  link_.part(deadline);
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,42 @@
+#pragma once
+#include "control/board.h"
+#include "control/departures.h"
+#include "control/link_end.h"
+#include "control/node_post.h"
+#include "topology/topology.h"
+
+namespace tutti::control {
+
+/// A leader's side of its link to rank 0: bundles what the ranks of its node send, hands them what
+/// comes back, and passes losses on in both directions. Driven by the leader's tutti-link.
+class Uplink {
+ public:
+  /// All references outlive it. Its socket's events carry `token`.
+  Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
+         Departures& departures, ProvenPeer rank0, Poller& poller, std::uint64_t token);
+
+  /// Everything that can be done without waiting.
+  void work();
+  /// The socket is ready.
+  void on_event();
+  /// Gives a sign of life and looks for rank 0's.
+  void beat(const Pace& pace);
+  /// Sends what is left and waits, at most 3 s, until rank 0 has read it all.
+  void say_goodbye();
+  /// In a forked child: closes the child's copy of the connection.
+  void abandon() { link_.abandon(); }
+
+ private:
+  bool all_departed() const;
+  void handle(const Parcel& parcel);
+  void ended(const std::string& why);
+
+  const topology::Topology& topology_;
+  LossBoard& board_;
+  Departures& departures_;
+  NodePost post_;
+  LinkEnd link_;
+  bool loss_relayed_ = false;
+};
+
+}  // namespace tutti::control
