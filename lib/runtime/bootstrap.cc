@@ -5,12 +5,14 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "runtime/agreement.h"
+#include "runtime/responder.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -78,14 +80,16 @@ void Parts::open_control(const Options& options) {
   settings.interface = options.interface;
   settings.heartbeat_timeout = options.heartbeat_timeout;
   settings.create_timeout = options.create_timeout;
-  settings.coordinator = protocol_;
   settings.map = world_.map;
   const bool first = world_.rank == 0;
   settings.secret = world_.all_gather(first ? new_secret() : "", "rank 0's job secret").front();
   const auto gather = [this](std::string mine) {
     return world_.all_gather(std::move(mine), "every rank to find its node");
   };
-  control_ = control::ControlPlane::open(world_.rank, gather, settings);
+  std::unique_ptr<control::Responder> responder;
+  if (first) responder = std::make_unique<CoordinatorResponder>(world_.size, protocol_);
+  control_ =
+      control::ControlPlane::open(world_.rank, world_.size, gather, settings, std::move(responder));
   mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
 }
 
@@ -141,6 +145,25 @@ void Parts::abandon_mpi() {
   world_.data->abandon();
   world_.gate->abandon();
   mpi::abandon();
+}
+
+void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
+                               std::chrono::milliseconds limit) {
+  const auto start = base::Clock::now();
+  for (auto wait = notice_after;; wait *= 2) {
+    const auto until = std::min(base::Clock::now() + wait, start + limit);
+    const std::vector<int> here = control_->wait_for_followers(until);
+    if (here.empty() || control_->lost()) return;
+    base::log().warn(
+        "closing the store waits for rank{} {} to close theirs, whose messages go "
+        "through this process",
+        here.size() > 1 ? "s" : "", fmt::join(here, ", "));
+    if (base::Clock::now() >= start + limit) return;
+  }
+}
+
+void Parts::abandon_in_child() {
+  control_->abandon_in_child();
 }
 
 void Parts::close() {

@@ -39,6 +39,10 @@ class Parts {
   void on_mpi_finalise(std::function<void()> stop);
   /// A peer died: MPI can no longer be finalised without hanging.
   void abandon_mpi();
+  /// Blocks while other ranks' messages go through this process; logs who they are.
+  void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
+  /// In a forked child, before it is destroyed: the threads are the parent's.
+  void abandon_in_child();
   /// Ends the control plane's threads and frees the communicators. Idempotent.
   void close();
 

@@ -51,10 +51,10 @@ void Executor::run() {
 void Executor::loop() {
   while (!finished_) {
     const std::uint32_t ticket = bell_.ticket();
-    bool moved = take_loss();
+    bool moved = tick();
+    moved |= take_loss();
     moved |= take_submissions();
     moved |= take_mail();
-    moved |= tick();
     moved |= apply_actions();
     if (!finished_) moved |= advance();
     if (moved) {
@@ -119,10 +119,10 @@ bool Executor::take_loss() {
 }
 
 bool Executor::tick() {
+  // The participant has no clock: what happens next happens at the time of its last tick.
   const auto due = participant_.next_tick();
-  if (!due || now() < *due) return false;
   participant_.tick(now());
-  return true;
+  return due && now() >= *due;
 }
 
 bool Executor::advance() {

@@ -8,7 +8,7 @@
 namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
-    : parts_(Parts::open(std::move(world), options)) {
+    : options_(options), parts_(Parts::open(std::move(world), options)) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), inbox_, tally_, parts_->crowded());
   thread_ = base::NamedThread("tutti-exec", [this] { executor_->run(); });
@@ -19,8 +19,8 @@ Session::~Session() {
   if (fork_guard_.in_child()) {
     // The threads are the parent's. What they share stays as it is until the child exits.
     thread_.abandon();
-    static_cast<void>(parts_.release());
-    static_cast<void>(executor_.release());
+    parts_->abandon_in_child();
+    parts_->abandon_mpi();
     return;
   }
   parts_->on_mpi_finalise(nullptr);
@@ -38,7 +38,11 @@ void Session::close() {
     base::log().debug("closing a store that had ended already: {}", error.what());
   }
   thread_.join();
-  if (executor_->lost()) parts_->abandon_mpi();
+  if (executor_->lost()) {
+    parts_->abandon_mpi();
+  } else {
+    parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
+  }
   parts_->close();
 }
 
@@ -78,13 +82,14 @@ Tensor Session::allocate(const Shape& shape, DType dtype) {
 
 Counters Session::counters() const {
   Counters counters;
+  const auto sent = parts_->control().counters();
   counters.tensors_reduced = tally_.tensors_reduced;
   counters.bytes_reduced = tally_.bytes_reduced;
   counters.tensors_broadcast = tally_.tensors_broadcast;
   counters.bytes_broadcast = tally_.bytes_broadcast;
   counters.batches = tally_.batches;
   counters.bytes_between_nodes = tally_.bytes_between_nodes;
-  counters.control_messages = parts_->control().message_count();
+  counters.control_messages = sent.sent + sent.received;
   counters.nodes = parts_->topology().nodes.size();
   return counters;
 }

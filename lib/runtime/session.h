@@ -41,6 +41,7 @@ class Session {
   void ring() { parts_->bell().ring(); }
   void close();
 
+  const Options options_;
   ForkGuard fork_guard_;
   std::unique_ptr<Parts> parts_;
   Inbox inbox_;

@@ -1,0 +1,38 @@
+#include "runtime/responder.h"
+
+#include "base/log.h"
+#include "coordinator/wire.h"
+
+namespace tutti::runtime {
+
+static_assert(control::Responder::everyone == coordinator::everyone);
+
+CoordinatorResponder::CoordinatorResponder(int size, const coordinator::Settings& settings)
+    : coordinator_(size, settings) {}
+
+void CoordinatorResponder::tick(std::chrono::nanoseconds now) {
+  coordinator_.tick(now);
+}
+
+std::optional<std::chrono::nanoseconds> CoordinatorResponder::next_tick() const {
+  return coordinator_.next_tick();
+}
+
+void CoordinatorResponder::receive(int from, control::ConstBytes message) {
+  coordinator_.receive(from, coordinator::decode_to_coordinator(message));
+}
+
+void CoordinatorResponder::lost(int rank, const std::string& reason) {
+  coordinator_.lost(rank, reason);
+}
+
+std::vector<control::Responder::Outgoing> CoordinatorResponder::take_messages() {
+  for (const std::string& notice : coordinator_.take_notices()) base::log().warn("{}", notice);
+  std::vector<Outgoing> encoded;
+  for (const coordinator::Outgoing& outgoing : coordinator_.take_messages()) {
+    encoded.push_back({outgoing.to, coordinator::encode(outgoing.message)});
+  }
+  return encoded;
+}
+
+}  // namespace tutti::runtime
