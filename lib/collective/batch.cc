@@ -1,25 +1,9 @@
 #include "collective/batch.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace tutti::collective {
 namespace {
-
-/// Calls `visit(piece, first element of it, elements, elements before it in the range)` for each
-/// piece that [begin, begin + count) touches.
-template <typename Visit>
-void for_each_piece(const Batch& batch, std::size_t begin, std::size_t count, const Visit& visit) {
-  std::size_t start = 0;
-  const std::size_t end = begin + count;
-  for (const Piece& piece : batch.pieces) {
-    const std::size_t from = std::max(begin, start);
-    const std::size_t to = std::min(end, start + piece.count);
-    if (from < to) visit(piece, from - start, to - from, from - begin);
-    start += piece.count;
-    if (start >= end) return;
-  }
-}
 
 const std::byte* at(const void* base, std::size_t bytes) {
   return static_cast<const std::byte*>(base) + bytes;
@@ -33,36 +17,56 @@ std::size_t Batch::count() const {
   return sum;
 }
 
-void copy_in(const Batch& batch, std::size_t begin, std::size_t count, std::byte* to) {
+void copy_in(const Batch& batch, topology::Range range, std::byte* to) {
   const std::size_t width = size_of(batch.dtype);
-  const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, 1};
+  const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
   std::vector<const void*> devices;
-  for_each_piece(
-      batch, begin, count,
-      [&](const Piece& piece, std::size_t first, std::size_t elements, std::size_t before) {
-        std::byte* const target = to + before * width;
-        if (piece.ins.empty()) {
-          reduce::fill_identity(batch.dtype, batch.op, target, elements);
-        } else if (piece.ins.size() == 1) {
-          std::memcpy(target, at(piece.ins[0], first * width), elements * width);
-        } else {
-          devices.clear();
-          for (const void* const device : piece.ins) devices.push_back(at(device, first * width));
-          reduce::reduce(kernel, devices, target, elements);
-        }
-      });
+  for_each_segment(batch, range, [&](const Segment& segment) {
+    const Piece& piece = batch.pieces[segment.piece];
+    std::byte* const target = to + segment.before * width;
+    if (piece.ins.empty()) {
+      reduce::fill_identity(batch.dtype, batch.op, target, segment.count);
+    } else if (piece.ins.size() == 1 || batch.kind == Batch::Kind::broadcast) {
+      std::memcpy(target, at(piece.ins[0], segment.first * width), segment.count * width);
+    } else {
+      devices.clear();
+      for (const void* const in : piece.ins) devices.push_back(at(in, segment.first * width));
+      reduce::reduce(over_devices, devices, target, segment.count);
+    }
+  });
 }
 
-void copy_out(const Batch& batch, std::size_t begin, std::size_t count, const std::byte* from) {
+const std::byte* in_place(const Batch& batch, topology::Range range) {
+  const std::byte* found = nullptr;
+  for_each_segment(batch, range, [&](const Segment& segment) {
+    const Piece& piece = batch.pieces[segment.piece];
+    if (segment.count == range.size() && piece.ins.size() == 1) {
+      found = at(piece.ins[0], segment.first * size_of(batch.dtype));
+    }
+  });
+  return found;
+}
+
+void copy_out(const Batch& batch, const Segment& segment, const void* from, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
-  for_each_piece(
-      batch, begin, count,
-      [&](const Piece& piece, std::size_t first, std::size_t elements, std::size_t before) {
-        for (void* const out : piece.outs) {
-          std::memcpy(static_cast<std::byte*>(out) + first * width, from + before * width,
-                      elements * width);
-        }
-      });
+  for (void* const out : batch.pieces[segment.piece].outs) {
+    std::byte* const to = static_cast<std::byte*>(out) + segment.first * width;
+    if (to != from) copy_bytes(to, from, segment.count * width, streaming);
+  }
+}
+
+void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming) {
+  for_each_segment(batch, range, [&](const Segment& segment) {
+    copy_out(batch, segment, from + segment.before * size_of(batch.dtype), streaming);
+  });
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, bool streaming) {
+  if (streaming) {
+    reduce::reduce({DType::u8, DType::u8}, {&from, 1}, to, bytes, true);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
 }
 
 }  // namespace tutti::collective

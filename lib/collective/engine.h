@@ -1,14 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
+#include "collective/allreduce.h"
 #include "collective/batch.h"
-#include "collective/exchange.h"
-#include "collective/leader_gate.h"
-#include "collective/relay.h"
+#include "collective/broadcast.h"
+#include "collective/gate.h"
+#include "collective/small.h"
 #include "collective/tuning.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
@@ -16,84 +15,56 @@
 namespace tutti::collective {
 
 /// Gates and data of one session on this rank. The communication thread owns it; nothing blocks.
+///
+/// Ranks pass the same batches in the same order. Where a batch's tensors lie is told at its gate
+/// and read behind it, so that all ranks of a node choose the same way for it. No user memory is
+/// written, nor read by others, nor sent before the gate has closed.
 class Engine {
  public:
-  /// All references outlive the engine. The communicators are null on one node.
-  Engine(const topology::Topology& topology, shm::NodeMemory& memory, mpi::Communicator* data,
+  /// The references outlive it. The communicators, each this engine's alone, are null on one node.
+  Engine(const topology::Topology& topology, const shm::NodeMemory& memory, mpi::Communicator* data,
          mpi::Communicator* gate, const Tuning& tuning);
 
-  /// Arrives at the batch's gate, and shows the node what it needs to know behind it.
+  /// Arrives at the batch's gate, and shows the node what it needs to know behind it. At most
+  /// `shm::most_ahead` gates beyond the batches started.
   void enter(const Batch& batch);
   /// Whether every rank has arrived at this gate, which this rank has entered.
-  bool closed(std::uint32_t epoch, std::uint64_t number);
-  /// The gate will not close: as if it had never been entered.
+  bool closed(std::uint32_t epoch, std::uint64_t number) { return gate_.closed(epoch, number); }
+  /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
-  /// The batch's gate has closed; its data moves with each `step`. One batch at a time, in order.
+  /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
+  /// each `step`; it stays until then. One batch at a time, in the order of entry.
   void start(const Batch& batch);
-  /// A bounded piece of work on the started batch.
+  /// A bounded piece of work on the started batch, some tens of microseconds.
   Progress step();
-  /// MPI transfers are under way that ring no bell.
+  /// MPI transfers are under way, which ring no bell.
   bool polling() const;
-  std::uint64_t bytes_between_nodes() const;
+  /// Sent by this rank.
+  std::uint64_t bytes_between_nodes() const {
+    return allreduce_.bytes_sent() + broadcast_.bytes_sent();
+  }
+  /// What moves, what is waited for, and which ranks keep it.
   std::string describe() const;
 
  private:
-  enum class Path : std::uint8_t { nothing, small, staged, direct };
+  enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 
-  Path path_of(const Batch& batch) const;
-  bool is_small(const Batch& batch) const;
-  bool all_nodes_at(std::uint32_t epoch, std::uint64_t number);
-  void forget_gate();
-  bool all_in_arenas(std::uint64_t sequence) const;
-  void describe_mine(const Batch& batch, std::uint64_t sequence);
-  Progress step_small();
-  Progress step_staged();
-  Progress step_direct();
-  bool copy_in_next();
-  bool sum_next();
-  bool exchange_next();
-  bool copy_out_next();
-  void sum_slice(std::uint64_t number, topology::Range range);
-  void start_relay(std::uint64_t number, topology::Range range);
-  bool between_nodes_done(std::uint64_t number);
-  bool several_nodes() const { return topology_.node_count() > 1; }
-  bool in_a_lane() const { return topology_.local_index() < lanes_; }
-  /// The local rank that carries a broadcast to or from other nodes.
-  bool carries() const;
-  std::size_t slot(std::uint64_t number) const { return number % memory_.layout().slots; }
-  topology::Range chunk(std::uint64_t index) const;
-  std::uint64_t chunk_number(std::uint64_t index) const { return chunks_before_ + index; }
-  void advance(shm::Flag shm::RankBlock::*flag, std::uint64_t index);
-  bool is_root() const;
+  Way way_of(const Batch& batch) const;
+  void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
+  Progress move();
 
   const topology::Topology& topology_;
-  shm::NodeMemory& memory_;
-  const int lanes_;
-  /// Null on one node, and on ranks that lead none.
-  std::unique_ptr<LeaderGate> leader_gate_;
-  /// One a slot; none on one node. Exchanges only where this rank is in a lane.
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
-  std::vector<std::unique_ptr<Relay>> relays_;
-  bool arrived_between_nodes_ = false;
-  bool gate_open_ = false;
+  const shm::NodeMemory& memory_;
+  Gate gate_;
+  Small small_;
+  Allreduce allreduce_;
+  Broadcast broadcast_;
 
-  std::uint64_t started_ = 0;  ///< batches started: equal on all ranks that stand at the same gate
+  std::uint64_t started_ = 0;  ///< batches: equal on all ranks that stand at the same gate
   std::uint64_t ahead_ = 0;    ///< gates entered beyond them
-
+  std::uint64_t chunks_ = 0;   ///< of all batches done
   const Batch* batch_ = nullptr;
-  Path path_ = Path::nothing;
-  std::uint64_t sequence_ = 0;
-  std::size_t count_ = 0;
-  std::size_t chunk_elements_ = 0;
-  std::uint64_t chunks_ = 0;
-  std::uint64_t chunks_before_ = 0;  ///< of all batches before
-  std::uint64_t in_ = 0;             ///< chunks of this batch through each stage
-  std::uint64_t summed_ = 0;
-  std::uint64_t reduced_ = 0;
-  std::uint64_t out_ = 0;
-  std::vector<const void*> sources_;
-  std::vector<std::byte*> targets_;
-  std::vector<std::byte> small_sum_;
+  Way way_ = Way::nothing;
 };
 
 }  // namespace tutti::collective

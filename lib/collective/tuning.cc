@@ -1,5 +1,7 @@
 #include "collective/tuning.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace tutti::collective {
@@ -13,6 +15,9 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   }
   // Whole cache lines of the widest element, so that every slice boundary falls between elements.
   if (slice_bytes != 0) tuning.slice_bytes = std::max<std::size_t>(slice_bytes / 64 * 64, 64);
+  if (const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0) {
+    tuning.cache_bytes = static_cast<std::size_t>(bytes);
+  }
   return tuning;
 }
 

@@ -67,9 +67,8 @@ std::byte* NodeMemory::staging_out(std::uint64_t chunk) const {
   return out_ + chunk % layout_.slots * whole_pages(layout_.slot_bytes);
 }
 
-std::byte* NodeMemory::small(int local, std::uint64_t sequence) const {
-  const std::size_t slot =
-      static_cast<std::size_t>(local) * batches_alive + sequence % batches_alive;
+std::byte* NodeMemory::small(int local, std::uint64_t batch) const {
+  const std::size_t slot = static_cast<std::size_t>(local) * batches_alive + batch % batches_alive;
   return small_ + slot * small_stride(layout_);
 }
 
@@ -83,18 +82,25 @@ std::optional<std::uint64_t> NodeMemory::arena_offset(const void* data, std::siz
   return static_cast<std::uint64_t>(begin - arena.data());
 }
 
-void NodeMemory::ring_peers() const {
-  for (int local = 0; local < layout_.local_size; ++local) {
-    if (local != local_index_) doorbells_[static_cast<std::size_t>(local)]->ring();
-  }
-}
-
 std::uint64_t NodeMemory::least(Flag RankBlock::*flag) const {
   std::uint64_t value = (blocks_[0].*flag).load();
   for (int local = 1; local < layout_.local_size; ++local) {
     value = std::min(value, (blocks_[local].*flag).load());
   }
   return value;
+}
+
+void NodeMemory::raise(Flag RankBlock::*flag, std::uint64_t to) const {
+  Flag& mine = blocks_[local_index_].*flag;
+  const std::uint64_t before = mine.load();
+  mine.store(to);
+  if (least(flag) > before) ring_peers();
+}
+
+void NodeMemory::ring_peers() const {
+  for (int local = 0; local < layout_.local_size; ++local) {
+    if (local != local_index_) ring(local);
+  }
 }
 
 }  // namespace tutti::shm

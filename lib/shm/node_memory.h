@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,37 +12,52 @@
 namespace tutti::shm {
 
 /// A word that one rank writes and the others of its node read; on a cache line of its own.
+///
+/// Sequentially consistent, for `NodeMemory::raise`: of two ranks that raise theirs at once, at
+/// least one must see the other's.
 struct alignas(64) Flag {
   std::atomic<std::uint64_t> value{0};
 
-  std::uint64_t load() const { return value.load(std::memory_order_acquire); }
-  void store(std::uint64_t to) { value.store(to, std::memory_order_release); }
+  std::uint64_t load() const { return value.load(std::memory_order_seq_cst); }
+  void store(std::uint64_t to) { value.store(to, std::memory_order_seq_cst); }
 };
 
-/// Where a rank's tensor of a batch lies, told before the batch's gate and read behind it.
+/// Where the pieces of a rank's batch lie in its arena, told before the batch's gate and read
+/// behind it.
 struct alignas(64) Descriptor {
-  std::uint64_t in_arena = 0;  ///< 1: `in` and `out` are offsets in the rank's arena
-  std::uint64_t in = 0;
-  std::uint64_t out = 0;
+  struct Place {
+    std::uint64_t in = 0;
+    std::uint64_t out = 0;
+  };
+  static constexpr std::size_t most_pieces = 63;
+
+  std::uint64_t pieces = 0;  ///< 0: not all of them are in the arena, or they are too many
+  std::array<Place, most_pieces> places{};
 };
 
-/// Batches whose descriptors and small messages live at once: one whose data moves, one whose gate
-/// is open, and one that a slower rank may still be reading.
-inline constexpr std::uint64_t batches_alive = 4;
+/// How many gates a rank may have entered beyond the batch whose data moves there.
+inline constexpr std::uint64_t most_ahead = 2;
+/// A rank moves batch k only behind its gate, so its peers have at least entered k and move
+/// k - most_ahead or a later one; and it has entered k + most_ahead. What is written at entry, and
+/// read while the data moves, must outlast all of these.
+inline constexpr std::uint64_t batches_alive = 2 * most_ahead + 1;
 
 /// What a rank shows to its node.
 struct RankBlock {
-  Flag gate;       ///< epoch and batch of the last gate entered
-  Flag copied_in;  ///< chunks, over the session's life, ...
-  Flag reduced;
-  Flag copied_out;
-  Descriptor descriptors[batches_alive];
+  Flag gate;  ///< the last gate entered
+  /// Chunks that have passed each stage of the pipeline, over the session's life. Every rank of a
+  /// node moves the same batches in the same chunks, so that these numbers agree.
+  Flag copied_in;   ///< my chunk may be read
+  Flag reduced;     ///< my part of the result may be read; I read the inputs no more
+  Flag copied_out;  ///< I read the result no more
+  std::array<Descriptor, batches_alive> descriptors;
 };
 
-/// The node's data segment: one block a rank, the closed gate of the leaders, and staging memory.
-/// Views into a mapping that the caller owns; all zeros is the fresh state.
+/// The node's data segment: one block a rank, the last gate that closed between nodes, and staging
+/// memory. Views into a mapping that the caller owns; all zeros is the fresh state.
 class NodeMemory {
  public:
+  /// Equal on all ranks of a node.
   struct Layout {
     int local_size = 1;
     std::size_t slots = 2;        ///< chunks under way at once
@@ -51,6 +67,8 @@ class NodeMemory {
     std::size_t bytes() const;
   };
 
+  /// `doorbells` and `arenas` by local index, an arena empty where there is none. Throws `internal`
+  /// when the segment is smaller than its layout.
   NodeMemory(std::span<std::byte> segment, const Layout& layout, int local_index,
              std::span<base::Doorbell* const> doorbells, std::vector<std::span<std::byte>> arenas);
 
@@ -61,12 +79,15 @@ class NodeMemory {
   RankBlock& mine() const { return blocks_[local_index_]; }
   /// Written by the leader: the last gate that every node has arrived at.
   Flag& node_closed() const { return *node_closed_; }
+  Descriptor& descriptor(int local, std::uint64_t batch) const {
+    return blocks_[local].descriptors[batch % batches_alive];
+  }
 
   /// Where a rank puts its own chunk, and where the reduced chunk comes to lie.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
-  /// Where a rank puts its part of the `sequence`-th batch if that is small.
-  std::byte* small(int local, std::uint64_t sequence) const;
+  /// Where a rank puts its part of the `batch`-th batch if that is small.
+  std::byte* small(int local, std::uint64_t batch) const;
 
   /// The offset of [data, data + bytes) in this rank's arena, if it lies in it.
   std::optional<std::uint64_t> arena_offset(const void* data, std::size_t bytes) const;
@@ -74,10 +95,14 @@ class NodeMemory {
     return arenas_[static_cast<std::size_t>(local)].data() + offset;
   }
 
-  /// Wakes the other ranks of the node where they sleep.
-  void ring_peers() const;
   /// The smallest of a flag over the node's ranks.
   std::uint64_t least(Flag RankBlock::*flag) const;
+  /// Raises this rank's flag. Wakes the node only if that raised the smallest: whoever waits for
+  /// one that is behind will be woken by it, and a processor is not taken away for nothing.
+  void raise(Flag RankBlock::*flag, std::uint64_t to) const;
+  void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring(); }
+  /// Wakes the other ranks of the node where they sleep.
+  void ring_peers() const;
 
  private:
   Layout layout_;

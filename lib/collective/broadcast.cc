@@ -1,0 +1,162 @@
+#include "collective/broadcast.h"
+
+#include <fmt/format.h>
+
+namespace tutti::collective {
+
+Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
+                     mpi::Communicator* communicator, const Tuning& tuning)
+    : topology_(topology), memory_(memory), cache_bytes_(tuning.cache_bytes) {
+  if (!several_nodes()) return;
+  for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
+    // Other streams than those of the exchanges, which may still be under way at other ranks.
+    const std::size_t stream = memory.layout().slots + slot;
+    relays_.push_back(std::make_unique<Relay>(*communicator, static_cast<int>(stream)));
+  }
+}
+
+void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
+  batch_ = &batch;
+  sequence_ = sequence;
+  width_ = size_of(batch.dtype);
+  chunks_ = Chunks(batch.count(), memory_.layout().slot_bytes / width_, before);
+  const auto root = static_cast<std::size_t>(batch.root);
+  const bool roots_node = topology_.node_of[root] == topology_.node();
+  carrier_ = roots_node ? topology_.local_index_of[root] : 0;
+  shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).pieces > 0;
+  streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
+  brought_ = out_ = {};
+  shown_ = 0;
+  if (!carries() || shared_) {
+    brought_.chunk = shown_ = chunks_.size();
+    memory_.raise(&shm::RankBlock::reduced, chunks_.end());
+  }
+  memory_.raise(&shm::RankBlock::copied_in, chunks_.end());
+}
+
+Progress Broadcast::step() {
+  const bool moved = copy_out_some() || show_next() || bring_some();
+  if (out_.chunk < chunks_.size()) return moved ? Progress::moved : Progress::waiting;
+  // The others read the root's own memory until they are done.
+  if (!shared_ || !is_root() || memory_.least(&shm::RankBlock::copied_out) >= chunks_.end()) {
+    return Progress::done;
+  }
+  return moved ? Progress::moved : Progress::waiting;
+}
+
+Relay& Broadcast::relay(std::uint64_t chunk) const {
+  return *relays_[chunks_.number(chunk) % relays_.size()];
+}
+
+std::byte* Broadcast::staging(std::uint64_t chunk) const {
+  return memory_.staging_out(chunks_.number(chunk));
+}
+
+void Broadcast::start_relay(std::uint64_t chunk) {
+  std::vector<int> stops;
+  std::size_t me = 0;
+  const int root_node = topology_.node_of[static_cast<std::size_t>(batch_->root)];
+  for (int i = 0; i < topology_.node_count(); ++i) {
+    const int node = (root_node + i) % topology_.node_count();
+    if (node == topology_.node()) me = stops.size();
+    stops.push_back(i == 0 ? batch_->root : topology_.leader(node));
+  }
+  relay(chunk).start(stops, me, chunks_.size() > 1,
+                     {staging(chunk), chunks_.range(chunk).size() * width_});
+}
+
+bool Broadcast::bring_some() {
+  if (brought_.chunk == chunks_.size()) return false;
+  if (brought_.element == 0) {
+    // Free once everybody has copied it out; this rank says so after passing it on.
+    const std::uint64_t number = chunks_.number(brought_.chunk);
+    const std::size_t slots = memory_.layout().slots;
+    if (number >= slots && memory_.least(&shm::RankBlock::copied_out) <= number - slots) {
+      return false;
+    }
+  }
+  const topology::Range chunk = chunks_.range(brought_.chunk);
+  if (is_root()) {
+    const topology::Range part = next_part(brought_.element, chunk.size(), 2 * width_);
+    copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
+            staging(brought_.chunk) + part.begin * width_);
+    brought_.element = part.end;
+    if (brought_.element < chunk.size()) return true;
+  }
+  if (several_nodes()) start_relay(brought_.chunk);
+  brought_.next_chunk();
+  return true;
+}
+
+bool Broadcast::show_next() {
+  // Later chunks' transfers move on, too, while the first is waited for.
+  for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.chunk; ++chunk) {
+    relay(chunk).arrived();
+  }
+  if (shown_ == brought_.chunk) return false;
+  if (several_nodes() && !relay(shown_).arrived()) return false;
+  ++shown_;
+  // Its own flag alone is waited for, whether or not the others have started on this batch.
+  memory_.mine().reduced.store(chunks_.number(shown_));
+  memory_.ring_peers();
+  return true;
+}
+
+bool Broadcast::may_copy_out() const {
+  const std::uint64_t number = chunks_.number(out_.chunk);
+  if (shared_) return true;
+  if (!carries()) return memory_.block(carrier_).reduced.load() > number;
+  return out_.chunk < shown_ && (!several_nodes() || relay(out_.chunk).sent());
+}
+
+bool Broadcast::copy_out_some() {
+  if (out_.chunk == chunks_.size() || (out_.element == 0 && !may_copy_out())) return false;
+  const topology::Range chunk = chunks_.range(out_.chunk);
+  const topology::Range part = next_part(out_.element, chunk.size(), 2 * width_);
+  for_each_segment(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
+                   [&](const Segment& segment) {
+                     copy_out(*batch_, segment, source(segment, part.begin), streaming_);
+                   });
+  out_.element = part.end;
+  if (out_.element < chunk.size()) return true;
+  out_.next_chunk();
+  // Shared, only the end is waited for.
+  if (!shared_ || out_.chunk == chunks_.size()) {
+    memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.chunk));
+  }
+  return true;
+}
+
+const std::byte* Broadcast::source(const Segment& segment, std::size_t element) const {
+  const std::size_t first = segment.first * width_;
+  if (is_root()) return static_cast<const std::byte*>(batch_->pieces[segment.piece].ins[0]) + first;
+  if (!shared_) return staging(out_.chunk) + (element + segment.before) * width_;
+  return memory_.in_arena(carrier_,
+                          memory_.descriptor(carrier_, sequence_).places[segment.piece].in + first);
+}
+
+std::uint64_t Broadcast::bytes_sent() const {
+  std::uint64_t sum = 0;
+  for (const auto& relay : relays_) sum += relay->bytes_sent();
+  return sum;
+}
+
+std::string Broadcast::describe() const {
+  std::string text =
+      fmt::format("broadcast from rank {}: {} chunks, here brought {}, shown {}, out {}",
+                  batch_->root, chunks_.size(), brought_.chunk, shown_, out_.chunk);
+  for (std::uint64_t chunk = out_.chunk; several_nodes() && carries() && chunk < brought_.chunk;
+       ++chunk) {
+    text += "; " + relay(chunk).describe();
+  }
+  const auto carrier = topology_.local_ranks()[static_cast<std::size_t>(carrier_)];
+  if (out_.chunk < chunks_.size() && !carries()) {
+    return fmt::format("{}; chunk {} comes from rank {}", text, out_.chunk, carrier);
+  }
+  const std::uint64_t wanted =
+      out_.chunk == chunks_.size() ? chunks_.end() : chunks_.number(out_.chunk);
+  return fmt::format("{}; not copied out yet by {}", text,
+                     late_ranks(topology_, memory_, &shm::RankBlock::copied_out, wanted));
+}
+
+}  // namespace tutti::collective

@@ -1,0 +1,72 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/batch.h"
+#include "collective/chunks.h"
+#include "collective/relay.h"
+#include "collective/tuning.h"
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// Broadcast of one batch, in chunks. On every node one rank, the carrier, brings the chunks into
+/// shared memory: the root from its tensor, on other nodes the leader over the network. All others
+/// copy them out.
+///
+/// On one node a root whose tensor lies in its arena brings nothing: the others read it there.
+/// The communication thread owns it; nothing blocks.
+class Broadcast {
+ public:
+  /// The references outlive it. `communicator` is null on one node.
+  Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
+            mpi::Communicator* communicator, const Tuning& tuning);
+
+  /// Starts on a batch with elements that stays until it is done. `sequence` tells its descriptors,
+  /// `before` counts the chunks of all batches before.
+  void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
+  Progress step();
+  /// Number of the chunk after the batch's last.
+  std::uint64_t end() const { return chunks_.end(); }
+  /// A transfer between nodes is under way.
+  bool polling() const { return several_nodes() && carries() && out_.chunk < chunks_.size(); }
+  std::uint64_t bytes_sent() const;
+  std::string describe() const;
+
+ private:
+  bool several_nodes() const { return topology_.node_count() > 1; }
+  bool is_root() const { return batch_->root == topology_.rank; }
+  bool carries() const { return carrier_ == topology_.local_index(); }
+  Relay& relay(std::uint64_t chunk) const;
+  std::byte* staging(std::uint64_t chunk) const;
+  void start_relay(std::uint64_t chunk);
+
+  bool bring_some();
+  bool show_next();
+  bool copy_out_some();
+  bool may_copy_out() const;
+  /// Where a segment of the chunk that is copied out comes from; `element` of the chunk is the
+  /// first that the segment counts from.
+  const std::byte* source(const Segment& segment, std::size_t element) const;
+
+  const topology::Topology& topology_;
+  const shm::NodeMemory& memory_;
+  const std::size_t cache_bytes_;
+  std::vector<std::unique_ptr<Relay>> relays_;  ///< one a slot; none on one node
+
+  const Batch* batch_ = nullptr;
+  std::uint64_t sequence_ = 0;
+  std::size_t width_ = 1;
+  int carrier_ = 0;         ///< its local index
+  bool shared_ = false;     ///< the root's tensor is read where it is
+  bool streaming_ = false;  ///< outputs larger than the caches
+  Chunks chunks_;
+  Cursor brought_, out_;
+  std::uint64_t shown_ = 0;  ///< chunks that the carrier has told its node of
+};
+
+}  // namespace tutti::collective

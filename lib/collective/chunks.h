@@ -1,0 +1,60 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// A batch's vector cut in chunks of one size, the last perhaps smaller. Chunks are numbered over
+/// the session's life, as the flags of `shm::RankBlock` count them.
+class Chunks {
+ public:
+  Chunks() = default;
+  /// `count` and `each` in elements; `before`: chunks of all batches before this one.
+  Chunks(std::size_t count, std::size_t each, std::uint64_t before)
+      : count_(count), each_(each), before_(before) {}
+
+  std::uint64_t size() const { return (count_ + each_ - 1) / each_; }
+  std::uint64_t number(std::uint64_t index) const { return before_ + index; }
+  /// The number of the first chunk of the next batch.
+  std::uint64_t end() const { return before_ + size(); }
+  topology::Range range(std::uint64_t index) const {
+    return {index * each_, std::min(count_, (index + 1) * each_)};
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::size_t each_ = 1;
+  std::uint64_t before_ = 0;
+};
+
+/// How far a stage of the pipeline has come: whole chunks, and elements of the next one.
+struct Cursor {
+  std::uint64_t chunk = 0;
+  std::size_t element = 0;
+
+  void next_chunk() {
+    ++chunk;
+    element = 0;
+  }
+};
+
+/// One step touches about this much memory, which takes a few tens of microseconds.
+inline constexpr std::size_t step_bytes = std::size_t{256} << 10;
+
+/// The next elements of [done, end) that one step handles when each costs `bytes_each`.
+inline topology::Range next_part(std::size_t done, std::size_t end, std::size_t bytes_each) {
+  // Whole cache lines of any dtype, but for the last.
+  const std::size_t most = std::max<std::size_t>(step_bytes / bytes_each / 64 * 64, 64);
+  return {done, done + std::min(end - done, most)};
+}
+
+/// "rank 3, 5": the ranks of this node whose flag is below `wanted`, itself included.
+std::string late_ranks(const topology::Topology& topology, const shm::NodeMemory& memory,
+                       shm::Flag shm::RankBlock::*flag, std::uint64_t wanted);
+
+}  // namespace tutti::collective

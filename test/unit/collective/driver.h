@@ -1,0 +1,43 @@
+#pragma once
+#include <span>
+
+#include "base/doorbell.h"
+#include "collective/engine.h"
+
+/// Drives an engine as the communication thread does: one gate ahead of the batch that moves,
+/// a few yields, then sleep on the doorbell.
+class Driver {
+ public:
+  Driver(tutti::collective::Engine& engine, tutti::base::Doorbell& bell, bool crowded)
+      : engine_(engine), bell_(bell), crowded_(crowded) {}
+
+  /// Moves all batches, in order. Throws, with the engine's description, when nothing happens for
+  /// 20 seconds.
+  void run(std::span<const tutti::collective::Batch> batches);
+  /// Until `ready()`, which is asked again and again.
+  template <typename Ready>
+  void wait_for(const Ready& ready) {
+    while (!attempt(ready)) {
+    }
+  }
+
+ private:
+  template <typename Ready>
+  bool attempt(const Ready& ready) {
+    const auto ticket = bell_.ticket();
+    if (ready()) {
+      waiting_ = false;
+      return true;
+    }
+    pause(ticket);
+    return false;
+  }
+  void pause(std::uint32_t ticket);
+
+  tutti::collective::Engine& engine_;
+  tutti::base::Doorbell& bell_;
+  const bool crowded_;
+  bool waiting_ = false;
+  int yields_ = 0;
+  tutti::base::Clock::time_point since_;
+};

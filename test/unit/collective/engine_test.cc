@@ -1,0 +1,51 @@
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "node.h"
+#include "scenario.h"
+
+using tutti::collective::Tuning;
+
+namespace {
+
+/// So small that a few thousand elements are many chunks.
+Tuning small_tuning(std::mt19937_64& random) {
+  Tuning tuning;
+  tuning.slice_bytes = std::size_t{64} << random() % 7;
+  tuning.small_bytes = random() % 2 == 0 ? 0 : random() % 4096;
+  tuning.slots = 1 + random() % 4;
+  return tuning;
+}
+
+void delay(std::mt19937_64& random) {
+  if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+}
+
+/// Moves a scenario's batches, a few at a time, with random delays between them.
+void play(Node& node, const Scenario& scenario) {
+  node.run([&](Rank& rank) {
+    const Part part(scenario, rank.index, rank.arena);
+    std::span<const tutti::collective::Batch> left(part.batches());
+    while (!left.empty()) {
+      const std::size_t some = std::min<std::size_t>(left.size(), 1 + rank.random() % 10);
+      delay(rank.random);
+      rank.driver.run(left.first(some));
+      left = left.subspan(some);
+    }
+    part.check();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the way and the timing") {
+  const auto seed = GENERATE(range(1U, 41U));
+  std::mt19937_64 random(seed);
+  const int ranks = 1 + static_cast<int>(seed % 8);
+  CAPTURE(seed, ranks);
+  Node node(ranks, small_tuning(random));
+  REQUIRE_NOTHROW(play(
+      node, Scenario(seed, ranks,
+                     {.batches = 60, .most_elements = 3000, .most_pieces = 4, .joins = true})));
+}

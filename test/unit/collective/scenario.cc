@@ -1,0 +1,155 @@
+#include "scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+using namespace tutti;
+using collective::Batch;
+
+namespace {
+
+constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64,
+                            DType::i8,  DType::u8,   DType::i32, DType::i64};
+constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+
+using Random = std::mt19937_64;
+
+bool happens(Random& random, double share) {
+  return std::uniform_real_distribution<>()(random) < share;
+}
+
+std::size_t random_count(Random& random, std::size_t most) {
+  if (random() % 8 == 0) return random() % 3;
+  return random() % (most + 1);
+}
+
+reference::Bytes identity(const Batch& batch, std::size_t count) {
+  reference::Bytes bytes(count * size_of(batch.dtype));
+  reduce::fill_identity(batch.dtype, batch.op, bytes.data(), count);
+  return bytes;
+}
+
+Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, bool all_in_arenas,
+                                 bool joined, Random& random) {
+  Scenario::Tensors tensors;
+  if (joined) return tensors;
+  const std::size_t devices = all_in_arenas || random() % 2 == 0 ? 1 : 2 + random() % 2;
+  tensors.ins = reference::random_sources(batch.dtype, devices, count, random);
+  tensors.in_arena = all_in_arenas || random() % 3 == 0;
+  tensors.in_place = random() % 2 == 0;
+  tensors.outs = tensors.in_place ? devices : all_in_arenas ? 1 : random() % 3;
+  tensors.misalignment = random() % 2 == 0 ? 0 : random() % 64;
+  return tensors;
+}
+
+reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>& by_rank,
+                        std::size_t count) {
+  if (batch.kind == Batch::Kind::broadcast) {
+    return by_rank[static_cast<std::size_t>(batch.root)].ins.at(0);
+  }
+  const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
+  std::vector<reference::Bytes> of_ranks;
+  for (const Scenario::Tensors& tensors : by_rank) {
+    of_ranks.push_back(tensors.ins.empty() ? identity(batch, count)
+                       : tensors.ins.size() == 1
+                           ? tensors.ins[0]
+                           : reference::reduced(over_devices, tensors.ins, count));
+  }
+  return reference::reduced({batch.dtype, batch.dtype, batch.op, batch.divisor}, of_ranks, count);
+}
+
+}  // namespace
+
+Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
+  Random random(seed);
+  for (std::size_t i = 0; i < options.batches; ++i) {
+    Planned& plan = planned.emplace_back();
+    Batch& batch = plan.batch;
+    batch.epoch = 1;
+    batch.number = i;
+    batch.kind = random() % 4 == 0 ? Batch::Kind::broadcast : Batch::Kind::allreduce;
+    batch.dtype = dtypes[random() % std::size(dtypes)];
+    batch.op = ops[random() % std::size(ops)];
+    batch.root = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    batch.divisor = batch.op == ReduceOp::average ? static_cast<double>(1 + random() % 8) : 1;
+    batch.whole_bytes = random() % 2 == 0 ? 0 : std::size_t{1} << 40;
+    const bool all_in_arenas = happens(random, options.in_arenas);
+    plan.tensors.resize(static_cast<std::size_t>(ranks));
+    const std::size_t pieces = 1 + random() % options.most_pieces;
+    for (std::size_t p = 0; p < pieces; ++p) {
+      const std::size_t count = random_count(random, options.most_elements);
+      batch.pieces.push_back({{}, {}, count});
+      std::vector<Tensors> by_rank;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const bool joined = options.joins && !all_in_arenas && random() % 8 == 0 &&
+                            !(batch.kind == Batch::Kind::broadcast && rank == batch.root);
+        by_rank.push_back(random_tensors(batch, count, all_in_arenas, joined, random));
+        plan.tensors[static_cast<std::size_t>(rank)].push_back(by_rank.back());
+      }
+      plan.results.push_back(result(batch, by_rank, count));
+    }
+  }
+}
+
+Part::Part(const Scenario& scenario, int rank, shm::Arena& arena)
+    : scenario_(scenario), rank_(rank), arena_(arena) {
+  for (const Scenario::Planned& plan : scenario.planned) {
+    std::vector<Addresses>& addresses = addresses_.emplace_back();
+    const auto& pieces = plan.tensors[static_cast<std::size_t>(rank)];
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      Addresses& at = addresses.emplace_back();
+      const std::size_t bytes = plan.results[p].size();
+      for (const reference::Bytes& in : pieces[p].ins) {
+        void* const memory = place(pieces[p], bytes);
+        if (bytes > 0) std::memcpy(memory, in.data(), bytes);
+        at.ins.push_back(memory);
+        if (pieces[p].in_place) at.outs.push_back(memory);
+      }
+      while (at.outs.size() < pieces[p].outs) at.outs.push_back(place(pieces[p], bytes));
+    }
+  }
+  // Only now: vectors must not move any more.
+  for (std::size_t b = 0; b < addresses_.size(); ++b) {
+    Batch& batch = batches_.emplace_back(scenario.planned[b].batch);
+    for (std::size_t p = 0; p < batch.pieces.size(); ++p) {
+      batch.pieces[p].ins = addresses_[b][p].ins;
+      batch.pieces[p].outs = addresses_[b][p].outs;
+    }
+  }
+}
+
+void* Part::place(const Scenario::Tensors& tensors, std::size_t bytes) {
+  if (tensors.in_arena) return memory_.emplace_back(arena_.allocate(bytes)).get();
+  const auto bytes_and_shift = bytes + tensors.misalignment;
+  memory_.emplace_back(std::malloc(std::max<std::size_t>(bytes_and_shift, 1)), std::free);
+  return static_cast<std::byte*>(memory_.back().get()) + tensors.misalignment;
+}
+
+void Part::check() const {
+  for (std::size_t b = 0; b < addresses_.size(); ++b) {
+    const Scenario::Planned& plan = scenario_.planned[b];
+    for (std::size_t p = 0; p < plan.results.size(); ++p) {
+      const auto same = [&](const void* memory, const reference::Bytes& bytes) {
+        return bytes.empty() || std::memcmp(memory, bytes.data(), bytes.size()) == 0;
+      };
+      const auto fail = [&](const char* what, std::size_t device) {
+        throw std::runtime_error(
+            fmt::format("rank {}, batch {} ({} of {}, {}), piece {} of {} elements: {} {} is wrong",
+                        rank_, b, name(plan.batch.op), name(plan.batch.dtype),
+                        plan.batch.kind == Batch::Kind::broadcast ? "broadcast" : "allreduce", p,
+                        plan.batch.pieces[p].count, what, device));
+      };
+      const Scenario::Tensors& tensors = plan.tensors[static_cast<std::size_t>(rank_)][p];
+      for (std::size_t d = 0; d < addresses_[b][p].outs.size(); ++d) {
+        if (!same(addresses_[b][p].outs[d], plan.results[p])) fail("output", d);
+      }
+      for (std::size_t d = 0; d < tensors.ins.size() && !tensors.in_place; ++d) {
+        if (!same(addresses_[b][p].ins[d], tensors.ins[d])) fail("input", d);
+      }
+    }
+  }
+}

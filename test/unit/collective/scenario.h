@@ -1,0 +1,60 @@
+#pragma once
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "../reduce/reference.h"
+#include "collective/batch.h"
+#include "shm/arena.h"
+
+/// Random batches, the same for all ranks, with the inputs of every rank and what must come out.
+struct Scenario {
+  struct Tensors {
+    std::vector<reference::Bytes> ins;  ///< by device
+    std::size_t outs = 0;
+    bool in_place = false;
+    bool in_arena = false;
+    std::size_t misalignment = 0;  ///< bytes, of private tensors
+  };
+  struct Planned {
+    tutti::collective::Batch batch;             ///< pieces without addresses
+    std::vector<std::vector<Tensors>> tensors;  ///< by rank and piece
+    std::vector<reference::Bytes> results;      ///< by piece
+  };
+
+  /// What may happen in it.
+  struct Options {
+    std::size_t batches = 1;
+    std::size_t most_elements = 1;  ///< of a piece
+    std::size_t most_pieces = 1;
+    bool joins = false;      ///< ranks without data
+    double in_arenas = 0.3;  ///< share of batches whose tensors all lie in arenas
+  };
+
+  Scenario(std::uint32_t seed, int ranks, const Options& options);
+
+  std::vector<Planned> planned;
+};
+
+/// One rank's memory for a scenario, and its batches with addresses.
+class Part {
+ public:
+  Part(const Scenario& scenario, int rank, tutti::shm::Arena& arena);
+  const std::vector<tutti::collective::Batch>& batches() const { return batches_; }
+  /// Throws when an output of this rank differs, or an input has changed.
+  void check() const;
+
+ private:
+  struct Addresses {
+    std::vector<const void*> ins;
+    std::vector<void*> outs;
+  };
+  void* place(const Scenario::Tensors& tensors, std::size_t bytes);
+
+  const Scenario& scenario_;
+  const int rank_;
+  tutti::shm::Arena& arena_;
+  std::vector<std::shared_ptr<void>> memory_;
+  std::vector<std::vector<Addresses>> addresses_;  ///< by batch and piece
+  std::vector<tutti::collective::Batch> batches_;
+};
