@@ -1,7 +1,7 @@
 #include "control/rendezvous.h"
 
 #include <fmt/format.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,7 +158,8 @@ void Rendezvous::share_descriptors(Company& company) const {
   }
   company.segment = company.node->from_leader(segment, deadline_);
   company.collector = company.node->from_leader(collector, deadline_);
-  const base::Fd process(::pidfd_open(::getpid(), 0));
+  // glibc 2.36 declares pidfd_open for C alone.
+  const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!process) throw base::system_failure("open a descriptor of this process");
   company.processes = company.node->exchange(process, deadline_);
 }
