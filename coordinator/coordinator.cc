@@ -143,7 +143,8 @@ void Coordinator::plan() {
     log_.add(batch, bytes);
     for (const PlanItem& item : batch.items) {
       const std::uint64_t count = keys_.signature(item.id).shape.count();
-      if (item.begin + item.count == count) keys_.go_to(keys_.slot_of_id(item.id), item.round + 1, 0);
+      if (item.begin + item.count == count)
+        keys_.go_to(keys_.slot_of_id(item.id), item.round + 1, 0);
     }
     plan.batches.push_back(std::move(batch));
   }

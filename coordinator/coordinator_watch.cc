@@ -123,7 +123,7 @@ void Coordinator::watch_join() {
         fmt::format("waiting for {} to join: nothing exchanged for {}", absent, seconds(waited)));
     join_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
-  note(join_notice_at_);
+  note(std::min(join_notice_at_, join_waits_since_ + settings_.key_timeout));
 }
 
 void Coordinator::watch_stop() {
@@ -138,7 +138,7 @@ void Coordinator::watch_stop() {
                                    epoch_, seconds(waited)));
     stop_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
-  note(stop_notice_at_);
+  note(std::min(stop_notice_at_, stop_since_ + settings_.key_timeout));
 }
 
 // A rank that carries others' messages cannot go before them, but not wait for ever either.
@@ -158,7 +158,7 @@ void Coordinator::watch_leaving() {
                                    seconds(waited)));
     leave_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
-  note(leave_notice_at_);
+  note(std::min(leave_notice_at_, leave_waits_since_ + settings_.key_timeout));
 }
 
 std::string Coordinator::describe() const {

@@ -76,7 +76,8 @@ std::string rank_list(const std::vector<int>& ranks) {
 }
 
 std::string seconds(Time time) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+  const double count = std::chrono::duration<double>(time).count();
+  return count < 10 ? fmt::format("{:.3g} s", count) : fmt::format("{:.0f} s", count);
 }
 
 std::string some_of(const std::vector<std::string>& names, std::size_t shown) {
