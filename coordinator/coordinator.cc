@@ -92,7 +92,10 @@ void Coordinator::conclude(Slot slot) {
   }
   state.ranks.forget_tombstones();
   state.queued = true;
-  planner_.add({.id = keys_.agree(slot, agreements_),
+  const std::uint64_t given_away = keys_.given_away();
+  const KeyId id = keys_.agree(slot, agreements_);
+  if (keys_.given_away() != given_away) cycles_.restart(log_.next_number());
+  planner_.add({.id = id,
                 .round = state.ranks.round(),
                 .priority = state.priority,
                 .active_ranks = state.ranks.count(),
@@ -126,6 +129,7 @@ void Coordinator::end(Gathering& gathering, const Failure& failure) {
 
 void Coordinator::settle() {
   plan();
+  if (mode_ != Mode::negotiating) return;
   settle_join();
   let_go();
 }
@@ -141,6 +145,7 @@ void Coordinator::plan() {
     batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.part_bytes;
     if (batch.acknowledge) bytes_unacknowledged_ = 0;
     log_.add(batch, bytes);
+    if (settings_.replay) record(batch);
     for (const PlanItem& item : batch.items) {
       const std::uint64_t count = keys_.signature(item.id).shape.count();
       if (item.begin + item.count == count)
@@ -152,6 +157,7 @@ void Coordinator::plan() {
   join_waits_since_ = now_;
   plan.agreements = std::exchange(agreements_, {});
   send(everyone, std::move(plan));
+  if (settings_.replay) consider_replay();
 }
 
 std::vector<Outgoing> Coordinator::take_messages() {

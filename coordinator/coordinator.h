@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/cycles.h"
 #include "coordinator/fingerprint.h"
 #include "coordinator/messages.h"
 #include "coordinator/plan_log.h"
@@ -98,8 +99,13 @@ class Coordinator {
   Ranks ranks_that(bool (*holds)(const Rank&)) const;
 
   // epochs (coordinator_epochs.cc)
+  void record(const PlanBatch& batch);
+  void consider_replay();
+  bool may_replay(const Cycle& cycle) const;
   void stop();
   void resume();
+  void roll_back();
+  void end_replay();
 
   void send(int to, ToRank message) { messages_.push_back({to, std::move(message)}); }
 
@@ -119,6 +125,11 @@ class Coordinator {
   std::uint64_t bytes_unacknowledged_ = 0;
   std::vector<Agreement> agreements_;  ///< to be announced with the next plan
   Gathering barrier_;
+  CycleFinder cycles_;
+  std::optional<Cycle> replay_;    ///< replayed, or to be once all have stopped
+  std::uint64_t replay_from_ = 0;  ///< its batch that is this epoch's first
+  bool was_replaying_ = false;     ///< while stopping
+  std::string last_escape_;
 
   Time join_waits_since_{};  ///< the last join or plan; joins wait for progress, not for long ago
   Time join_notice_at_{};

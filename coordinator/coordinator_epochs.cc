@@ -1,16 +1,55 @@
 // Ending an epoch and beginning the next.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/failure.h"
 #include "coordinator/coordinator.h"
 
 namespace tutti::coordinator {
 
-void Coordinator::handle(int, const Escape& escape) {
-  if (escape.epoch == epoch_ && mode_ == Mode::replaying) stop();
+void Coordinator::handle(int from, const Escape& escape) {
+  if (escape.epoch != epoch_ || mode_ != Mode::replaying) return;
+  last_escape_ = fmt::format("rank {}: {}", from, escape.detail);
+  stop();
+}
+
+void Coordinator::record(const PlanBatch& batch) {
+  std::vector<KeyId> completes;
+  for (const PlanItem& item : batch.items) {
+    if (item.begin + item.count == keys_.signature(item.id).shape.count()) {
+      completes.push_back(item.id);
+    }
+  }
+  cycles_.planned(batch, completes, !planner_.has_started() && !keys_.has_started());
+}
+
+void Coordinator::consider_replay() {
+  if (!planner_.empty() || joined_ > 0 || first_to_leave_ >= 0 || barrier_.count() > 0) return;
+  if (epoch_ + 2 > max_epoch) return;
+  std::optional<Cycle> cycle = cycles_.find();
+  if (!cycle || !may_replay(*cycle)) return;
+  replay_ = std::move(cycle);
+  stop();
+}
+
+// A key outside the cycle that somebody waits for would end the replay at once. A key that has
+// failed for some ranks but not yet for all has no common round.
+bool Coordinator::may_replay(const Cycle& cycle) const {
+  std::vector<bool> served(keys_.size());
+  for (const PlanBatch& batch : cycle.batches) {
+    for (const PlanItem& item : batch.items) served[keys_.slot_of_id(item.id)] = true;
+  }
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    const Gathering& ranks = keys_[slot].ranks;
+    if (served[slot] ? ranks.has_tombstones() : ranks.count() > 0) return false;
+  }
+  return true;
 }
 
 void Coordinator::stop() {
+  was_replaying_ = mode_ == Mode::replaying;
   mode_ = Mode::stopping;
   for (Rank& r : ranks_) r.stopped = false;
   stop_since_ = now_;
@@ -28,9 +67,36 @@ void Coordinator::handle(int from, const Stopped& stopped) {
 }
 
 // Every rank entered the gates below K, so their data moves everywhere. Nobody saw a gate from K on
-// close: those batches are as if never planned. What is not planned is reported again.
+// close: those batches are as if never planned.
 void Coordinator::resume() {
-  const BatchNumber closed = log_.entered_by_all();
+  Resume resume{.epoch = epoch_ + 1, .closed = log_.entered_by_all(), .cycle = {}, .first = 0};
+  if (was_replaying_) {
+    end_replay();
+  } else {
+    roll_back();
+    // Before its first batch the cycle cannot be joined: the order there was another.
+    if (resume.closed < replay_->first) {
+      cycles_.replay_ended(replay_->uses, 0);
+      replay_.reset();
+    }
+  }
+  for (Slot slot = 0; slot < keys_.size(); ++slot) keys_.clear_votes(slot);
+  barrier_.clear();
+  bytes_unacknowledged_ = 0;
+  log_.restart();
+  cycles_.restart(0);
+  epoch_ = resume.epoch;
+  mode_ = replay_ ? Mode::replaying : Mode::negotiating;
+  if (replay_) {
+    replay_from_ = (resume.closed - replay_->first) % replay_->batches.size();
+    resume.cycle = replay_->batches;
+    resume.first = replay_from_;
+  }
+  send(everyone, std::move(resume));
+}
+
+/// Puts each key back to where the closed batches left it.
+void Coordinator::roll_back() {
   for (const Planner::Waiting& waiting : planner_.waiting()) {
     const Slot slot = keys_.slot_of_id(waiting.id);
     keys_.go_to(slot, keys_[slot].ranks.round(), waiting.next);
@@ -39,13 +105,24 @@ void Coordinator::resume() {
   for (const PlanItem& item : log_.not_entered_by_all()) {
     keys_.go_to(keys_.slot_of_id(item.id), item.round, item.begin);
   }
-  for (Slot slot = 0; slot < keys_.size(); ++slot) keys_.clear_votes(slot);
-  barrier_.clear();
-  bytes_unacknowledged_ = 0;
-  log_.restart();
-  ++epoch_;
-  mode_ = Mode::negotiating;
-  send(everyone, Resume{.epoch = epoch_, .closed = closed, .cycle = {}, .first = 0});
+}
+
+/// Moves each key on by what the ranks replayed without a word.
+void Coordinator::end_replay() {
+  const std::vector<PlanBatch>& batches = replay_->batches;
+  const BatchNumber entered = log_.entered_by_all();
+  const BatchNumber length = batches.size();
+  for (BatchNumber i = entered - std::min(entered, length); i < entered; ++i) {
+    const Round times = i / length + 1;  // that this batch has run, for i is its last run
+    for (const PlanItem& item : batches[(replay_from_ + i) % length].items) {
+      const Slot slot = keys_.slot_of_id(item.id);
+      const std::uint64_t end = item.begin + item.count;
+      const bool last = end == keys_.signature(item.id).shape.count();
+      keys_.go_to(slot, keys_[slot].ranks.round() + (last ? times : 0), last ? 0 : end);
+    }
+  }
+  cycles_.replay_ended(replay_->uses, entered * replay_->uses / length);
+  replay_.reset();
 }
 
 }  // namespace tutti::coordinator

@@ -166,6 +166,8 @@ std::string Coordinator::describe() const {
   std::string text = fmt::format(
       "coordinator: {} in epoch {}, {} batches planned, {} entered by all",
       modes[static_cast<std::size_t>(mode_)], epoch_, log_.next_number(), log_.entered_by_all());
+  if (replay_) text += fmt::format(", a cycle of {} batches", replay_->batches.size());
+  if (!last_escape_.empty()) text += "; last replay ended by " + last_escape_;
   std::map<Ranks, std::vector<std::string>> waiting;
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const KeyState& state = keys_[slot];

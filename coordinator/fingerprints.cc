@@ -32,6 +32,9 @@ void Participant::fingerprint(Fingerprint& to) const {
     add_to(to, call.signature);
   }
   for (const Slot slot : unreported_) to.add(slot);
+  to.add(cycle_.size()).add(cursor_).add(lacks_next_).add(deviation_).add(impatient_at_);
+  for (const PlanBatch& batch : cycle_) add_to(to, batch);
+  for (const CallId id : waits_) to.add(id);
   for (const Request* request : {&barrier_, &join_, &depart_}) {
     to.add(request->wanted).add(request->sent);
   }
@@ -47,6 +50,12 @@ void Coordinator::fingerprint(Fingerprint& to) const {
   planner_.fingerprint(to);
   log_.fingerprint(to);
   barrier_.fingerprint(to);
+  cycles_.fingerprint(to);
+  to.add(replay_from_).add(was_replaying_).add(replay_.has_value());
+  if (replay_) {
+    to.add(replay_->first);
+    for (const PlanBatch& batch : replay_->batches) add_to(to, batch);
+  }
   to.add(bytes_unacknowledged_).add(agreements_.size());
   to.add(join_waits_since_).add(join_notice_at_).add(stop_since_).add(stop_notice_at_);
   to.add(leave_waits_since_).add(leave_notice_at_).add(watch_at_);

@@ -12,6 +12,12 @@ namespace tutti::coordinator {
 
 using base::check;
 
+namespace {
+
+constexpr std::size_t most_waits_unchecked = 64;
+
+}  // namespace
+
 Participant::Participant(int rank, int size, const Settings& settings)
     : rank_(rank), size_(size), settings_(settings) {}
 
@@ -42,7 +48,11 @@ void Participant::submit(CallId id, const Call& call) {
   flight.submitted = now_;
   flight.sequence = submissions_++;
   calls_.emplace(id, slot);
-  unreported_.push_back(slot);
+  if (cycle_.empty()) {
+    unreported_.push_back(slot);
+  } else {
+    await_turn(slot);
+  }
 }
 
 void Participant::barrier() {
@@ -62,7 +72,11 @@ void Participant::depart() {
 
 void Participant::user_waits(CallId call) {
   const auto at = calls_.find(call);
-  if (at != calls_.end()) keys_[at->second].call->waited_for = true;
+  if (at == calls_.end()) return;
+  InFlight& waited = *keys_[at->second].call;
+  if (std::exchange(waited.waited_for, true) || waited.planned_entirely || cycle_.empty()) return;
+  if (waits_.size() >= most_waits_unchecked) forget_served_waits();
+  waits_.push_back(call);
 }
 
 void Participant::lost(int rank, const std::string& reason) {
@@ -162,6 +176,7 @@ std::string Participant::calls_in_flight() const {
 std::string Participant::describe() const {
   std::string text = fmt::format("rank {}: epoch {}, {} gates entered, {} batches planned ahead",
                                  rank_, epoch_, entered_, queued_.size());
+  if (!cycle_.empty()) text += fmt::format(", replays {} batches, next {}", cycle_.size(), cursor_);
   if (halted_) text += ", stopped until the coordinator resumes";
   for (const Batch& batch : open_) {
     text +=

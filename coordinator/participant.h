@@ -137,7 +137,7 @@ class Participant {
     bool sent = false;
   };
 
-  // calls and plan
+  // calls and plan (participant.cc, participant_plan.cc)
   Slot slot_of(const Key& key);
   std::optional<KeyId> id_of(const KeyUse& use, const Signature& signature) const;
   const KnownId& known(KeyId id) const;
@@ -155,7 +155,17 @@ class Participant {
   void finish(Slot slot, std::optional<Error> error);
   bool current(Epoch epoch) const;
 
-  // progress
+  // replay (participant_replay.cc)
+  void begin_replay(const Resume& resume);
+  void await_turn(Slot slot);
+  Time patience_of(const KeyUse& use) const;
+  void replay();
+  bool next_is_ready();
+  void escape_if_stuck();
+  void forget_served_waits();
+  void escape(EscapeReason reason, const std::string& detail);
+
+  // progress (participant_progress.cc)
   void pump();
   bool may_enter() const;
   void enter(Batch batch);
@@ -186,6 +196,15 @@ class Participant {
   std::unordered_map<CallId, Slot> calls_;  ///< looked up, never iterated
   std::vector<Slot> unreported_;
   std::uint64_t submissions_ = 0;
+
+  std::vector<PlanBatch> cycle_;   ///< empty: negotiating
+  std::size_t cursor_ = 0;         ///< the next batch in it
+  std::size_t ready_items_ = 0;    ///< of that batch, found ready
+  bool lacks_next_ = false;        ///< that batch needs a call that is not here
+  std::vector<bool> in_cycle_;     ///< by KeyId
+  std::optional<Slot> deviation_;  ///< a call that the cycle never serves
+  std::vector<CallId> waits_;      ///< a user waits for them; may be entered or over
+  std::optional<Time> impatient_at_;
 
   Request barrier_;
   Round barrier_round_ = 0;

@@ -12,7 +12,10 @@ namespace tutti::coordinator {
 using base::check;
 
 void Participant::pump() {
-  if (!lost_ && !left_ && !halted_) {
+  if (lost_ || left_ || halted_) return leave_if_done();
+  if (!cycle_.empty()) {
+    replay();
+  } else {
     while (may_enter() && !queued_.empty()) {
       Batch batch = std::move(queued_.front());
       queued_.pop_front();
@@ -34,7 +37,7 @@ void Participant::enter(Batch batch) {
   owes_acknowledgement_ |= batch.acknowledge;
   for (const Part& part : batch.parts) {
     KeyUse& use = keys_[part.slot];
-    if (use.call) use.usual_wait = now_ - use.call->submitted;
+    if (use.call && cycle_.empty()) use.usual_wait = now_ - use.call->submitted;
   }
   actions_.emplace_back(Enter{batch.planned});
   open_.push_back(std::move(batch));
@@ -136,6 +139,7 @@ void Participant::handle(const Resume& resume) {
   halted_ = owes_acknowledgement_ = false;
   barrier_.sent = join_.sent = depart_.sent = false;
   unreported_ = unplanned();
+  begin_replay(resume);
 }
 
 void Participant::tick(Time now) {
@@ -143,10 +147,16 @@ void Participant::tick(Time now) {
   if (!lost_ && gate_notice_at_ && now_ >= *gate_notice_at_) watch_gate();
 }
 
-// A planned gate stays open only when another rank's engine hangs: its calls were all there.
+// In replay another rank may be late, or may be in need of something else. A negotiated gate stays
+// open only when another rank does not run: its calls were all there.
 void Participant::watch_gate() {
   const Batch& batch = open_.back();
   const Time waited = now_ - batch.entered_at;
+  if (!cycle_.empty()) {
+    gate_notice_at_.reset();
+    if (!halted_) escape(EscapeReason::slow_gate, "a gate is open since " + seconds(waited));
+    return;
+  }
   const std::string what = fmt::format(
       "the gate of batch {}.{} (first key {}) is open since {}", batch.planned.epoch,
       batch.planned.number, keys_[batch.parts.front().slot].key.describe(), seconds(waited));
@@ -160,7 +170,10 @@ void Participant::watch_gate() {
 }
 
 std::optional<Time> Participant::next_tick() const {
-  return lost_ ? std::nullopt : gate_notice_at_;
+  if (lost_ || left_) return std::nullopt;
+  const bool impatient = !cycle_.empty() && !halted_ && lacks_next_ && impatient_at_;
+  if (!impatient || (gate_notice_at_ && *gate_notice_at_ < *impatient_at_)) return gate_notice_at_;
+  return impatient_at_;
 }
 
 }  // namespace tutti::coordinator

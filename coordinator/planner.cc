@@ -1,6 +1,7 @@
 #include "coordinator/planner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::coordinator {
 namespace {
@@ -19,6 +20,7 @@ void Planner::add(const ReadyTensor& tensor) {
   const Signature& s = tensor.signature;
   const Class what{s.kind, s.dtype, s.op, s.root, s.device, s.wire, tensor.active_ranks};
   if (classes_.empty()) sequence_ = 0;
+  if (tensor.start > 0) ++started_;
   classes_[what].insert({.priority = tensor.priority,
                          .sequence = sequence_++,
                          .id = tensor.id,
@@ -45,8 +47,12 @@ PlanItem Planner::cut(Queue& queue) {
   }
   const PlanItem item{entry.id, entry.round, entry.next, std::min(part, entry.count - entry.next)};
   entry.next += item.count;
-  entry.started = true;
-  if (entry.next < entry.count) queue.insert(entry);
+  if (!std::exchange(entry.started, true)) ++started_;
+  if (entry.next < entry.count) {
+    queue.insert(entry);
+  } else {
+    --started_;
+  }
   return item;
 }
 
@@ -85,9 +91,17 @@ std::vector<Planner::Waiting> Planner::waiting() const {
 
 void Planner::remove(KeyId id) {
   for (auto at = classes_.begin(); at != classes_.end();) {
-    std::erase_if(at->second, [&](const Entry& entry) { return entry.id == id; });
+    std::erase_if(at->second, [&](const Entry& entry) {
+      if (entry.id == id && entry.started) --started_;
+      return entry.id == id;
+    });
     at = at->second.empty() ? classes_.erase(at) : std::next(at);
   }
+}
+
+void Planner::clear() {
+  classes_.clear();
+  started_ = 0;
 }
 
 void Planner::fingerprint(Fingerprint& to) const {

@@ -39,8 +39,9 @@ class Planner {
     bool started = false;  ///< some part is planned or has moved
   };
   std::vector<Waiting> waiting() const;
+  bool has_started() const { return started_ > 0; }
   void remove(KeyId id);
-  void clear() { classes_.clear(); }
+  void clear();
 
   void fingerprint(Fingerprint& to) const;
 
@@ -79,6 +80,7 @@ class Planner {
   std::size_t part_bytes_;
   std::map<Class, Queue> classes_;  ///< no empty queue stays
   std::uint64_t sequence_ = 0;
+  std::size_t started_ = 0;  ///< entries that are
 };
 
 }  // namespace tutti::coordinator

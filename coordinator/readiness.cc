@@ -102,6 +102,8 @@ void Readiness::clear_votes(Slot slot) {
 void Readiness::go_to(Slot slot, Round round, std::uint64_t start) {
   clear_votes(slot);
   keys_[slot].ranks.go_to(round);
+  if (keys_[slot].start > 0) --started_;
+  if (start > 0) ++started_;
   keys_[slot].start = start;
 }
 

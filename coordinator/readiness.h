@@ -98,6 +98,8 @@ class Readiness {
   std::vector<Said> said(Slot slot) const;
   /// Counts the ids that changed their meaning.
   std::uint64_t given_away() const { return given_away_; }
+  /// Some key has parts done in earlier epochs.
+  bool has_started() const { return started_ > 0; }
 
   void fingerprint(Fingerprint& to) const;
 
@@ -114,6 +116,7 @@ class Readiness {
   std::unordered_map<Key, Slot, KeyHash> slots_;  ///< looked up, never iterated
   std::vector<Agreed> agreed_;                    ///< by KeyId
   std::uint64_t given_away_ = 0;
+  std::size_t started_ = 0;  ///< keys whose start is above 0
 };
 
 }  // namespace tutti::coordinator

@@ -52,6 +52,7 @@ bool World::program_may_step(int rank) const {
   if (state.step == program.size() || state.dead) return false;
   if (state.in_barrier || state.in_join || state.in_depart) return false;
   const Op& op = program[state.step];
+  if (op.what == Op::pause) return now_ >= op.until;
   if (op.what == Op::wait && state.waiting) {
     return state.calls[index_of(state.last_call.at(op.key))].finished;
   }
@@ -179,6 +180,13 @@ std::optional<Time> World::next_time() const {
     if (state.dead) continue;
     const auto due = state.participant.next_tick();
     if (due && (!next || *due < *next)) next = due;
+  }
+  for (int r = 0; r < size(); ++r) {
+    const Program& program = (*programs_)[static_cast<std::size_t>(r)];
+    const std::size_t step = at(r).step;
+    if (at(r).dead || step == program.size() || program[step].what != Op::pause) continue;
+    if (const Time until = program[step].until; until > now_ && (!next || until < *next))
+      next = until;
   }
   return next;
 }

@@ -25,13 +25,15 @@ struct Op {
     join,
     depart,
     die,
+    pause,  ///< until `until`
   };
   What what = submit;
   int key = 0;
   int priority = 0;
   std::size_t count = 1;  ///< elements
   Signature signature{};  ///< its shape is overwritten by `count`
-  int use = -1;           ///< which use of the key this is meant to be; -1: this rank's next
+  Time until{};
+  int use = -1;  ///< which use of the key this is meant to be; -1: this rank's next
 };
 using Program = std::vector<Op>;
 
@@ -40,6 +42,9 @@ inline Op submit(int key, std::size_t count = 1, int priority = 0) {
 }
 inline Op wait(int key) {
   return {.what = Op::wait, .key = key};
+}
+inline Op pause(Time until) {
+  return {.what = Op::pause, .until = until};
 }
 inline Op just(Op::What what) {
   return {.what = what};

@@ -1,0 +1,91 @@
+#include "coordinator/cycles.h"
+
+#include <algorithm>
+
+#include "coordinator/fingerprint_of.h"
+
+namespace tutti::coordinator {
+namespace {
+
+/// Uses remembered; a cycle is at most half as long.
+constexpr std::size_t memory = std::size_t{1} << 15;
+/// How many of a key's uses back a cycle may begin: keys may be used several times a cycle.
+constexpr int candidates = 8;
+
+// A sum of well mixed numbers tells multisets apart.
+std::uint64_t mixed(KeyId id) {
+  std::uint64_t x = (id + 1) * 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+void CycleFinder::planned(const PlanBatch& batch, const std::vector<KeyId>& completes,
+                          bool leaves_none_open) {
+  if (uses_.size() + completes.size() > memory) restart(first_ + batches_.size());
+  batches_.push_back(batch);
+  for (const KeyId id : completes) {
+    const std::size_t here = uses_.size();
+    const auto [last, fresh] = last_use_.try_emplace(id, here);
+    uses_.push_back({.sum = sum_before(here) + mixed(id),
+                     .batches = batches_.size(),
+                     .cut = false,
+                     .period = here - last->second});
+    last->second = here;
+  }
+  if (!uses_.empty() && leaves_none_open) {
+    uses_.back().cut = true;
+    uses_.back().batches = batches_.size();
+  }
+}
+
+bool CycleFinder::repeats(std::size_t period) const {
+  const std::size_t end = uses_.size();
+  const std::size_t times = std::max<std::size_t>(2, (demanded_ + period - 1) / period);
+  if (times > end / period || !uses_[end - period - 1].cut) return false;
+  const std::uint64_t once = uses_.back().sum - sum_before(end - period);
+  return once * 2 == uses_.back().sum - sum_before(end - 2 * period) &&
+         once * times == uses_.back().sum - sum_before(end - times * period);
+}
+
+std::optional<Cycle> CycleFinder::find() const {
+  if (uses_.empty() || !uses_.back().cut) return std::nullopt;
+  std::size_t use = uses_.size() - 1;
+  for (int i = 0; i < candidates && uses_[use].period > 0; ++i) {
+    use -= uses_[use].period;
+    const std::size_t period = uses_.size() - 1 - use;
+    if (!repeats(period)) continue;
+    const std::size_t begin = uses_[uses_.size() - period - 1].batches;
+    Cycle cycle{.first = first_ + begin,
+                .batches = {batches_.begin() + static_cast<std::ptrdiff_t>(begin), batches_.end()},
+                .uses = period};
+    for (PlanBatch& batch : cycle.batches) {
+      batch.acknowledge = false;
+      for (PlanItem& item : batch.items) item.round = 0;  // replay counts by itself
+    }
+    return cycle;
+  }
+  return std::nullopt;
+}
+
+void CycleFinder::restart(BatchNumber next) {
+  first_ = next;
+  batches_.clear();
+  uses_.clear();
+  last_use_.clear();
+}
+
+void CycleFinder::replay_ended(std::uint64_t length, std::uint64_t uses) {
+  const std::uint64_t earned = std::max(demanded_, 2 * length);
+  demanded_ = uses >= earned ? 0 : 2 * earned;
+}
+
+void CycleFinder::fingerprint(Fingerprint& to) const {
+  to.add(first_).add(demanded_).add(uses_.size());
+  for (const PlanBatch& batch : batches_) add_to(to, batch);
+  for (const Use& use : uses_) to.add(use.sum).add(use.cut);
+}
+
+}  // namespace tutti::coordinator

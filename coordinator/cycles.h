@@ -1,0 +1,57 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "coordinator/fingerprint.h"
+#include "coordinator/messages.h"
+
+namespace tutti::coordinator {
+
+/// A stretch of the plan that would serve again, from one point where no tensor is partly planned
+/// to another.
+struct Cycle {
+  BatchNumber first = 0;  ///< its first batch, in the epoch that recorded it
+  std::vector<PlanBatch> batches;
+  std::uint64_t uses = 0;  ///< tensors in it
+};
+
+/// Watches an epoch's plan for repetition. What it finds is only a guess at what comes next: any
+/// stretch of whole tensors is safe to replay.
+class CycleFinder {
+ public:
+  /// The next batch, the ids of the tensors it completes, and whether it leaves no tensor partly
+  /// planned.
+  void planned(const PlanBatch& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
+  /// A cycle that ends with the last batch, when the one before used the same keys as often, and
+  /// both explain as many uses as the past demands.
+  std::optional<Cycle> find() const;
+  /// A new epoch, or ids that changed their meaning.
+  void restart(BatchNumber next);
+  /// A replay of a cycle of `length` uses served `uses`. When that is less than it took to earn,
+  /// the next must show twice as much, so that a program without a repeating order stays in
+  /// negotiation.
+  void replay_ended(std::uint64_t length, std::uint64_t uses);
+
+  void fingerprint(Fingerprint& to) const;
+
+ private:
+  struct Use {
+    std::uint64_t sum = 0;    ///< of all keys' hashes up to here: equal for equal multisets
+    std::size_t batches = 0;  ///< recorded up to here
+    bool cut = false;         ///< nothing is partly planned here
+    std::size_t period = 0;   ///< uses since this key's last; 0: none
+  };
+  std::uint64_t sum_before(std::size_t use) const { return use == 0 ? 0 : uses_[use - 1].sum; }
+  bool repeats(std::size_t period) const;
+
+  BatchNumber first_ = 0;  ///< number of the first recorded batch
+  std::vector<PlanBatch> batches_;
+  std::vector<Use> uses_;
+  std::map<KeyId, std::size_t> last_use_;
+  std::uint64_t demanded_ = 0;  ///< uses that must have repeated
+};
+
+}  // namespace tutti::coordinator

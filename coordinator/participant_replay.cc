@@ -1,0 +1,122 @@
+// How a participant repeats the recorded cycle by itself, and when it asks to be let out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "coordinator/participant.h"
+
+namespace tutti::coordinator {
+namespace {
+
+/// A call may wait this long for its turn although nobody is known to wait for it.
+constexpr Time least_patience = std::chrono::milliseconds(100);
+
+}  // namespace
+
+using base::check;
+
+void Participant::begin_replay(const Resume& resume) {
+  cycle_ = resume.cycle;
+  if (cycle_.empty()) return;
+  check(resume.first < cycle_.size(), "a replay begins inside its cycle");
+  cursor_ = resume.first;
+  ready_items_ = 0;
+  in_cycle_.assign(ids_.size(), false);
+  for (const PlanBatch& batch : cycle_) {
+    check(!batch.items.empty(), "a batch carries something");
+    for (const PlanItem& item : batch.items) {
+      known(item.id);
+      in_cycle_[item.id] = true;
+    }
+  }
+  deviation_.reset();
+  waits_.clear();
+  impatient_at_.reset();
+  for (const Slot slot : std::exchange(unreported_, {})) await_turn(slot);
+}
+
+/// A call in flight that replay is to serve.
+void Participant::await_turn(Slot slot) {
+  const KeyUse& use = keys_[slot];
+  const InFlight& call = *use.call;
+  if (!call.agreed || *call.agreed >= in_cycle_.size() || !in_cycle_[*call.agreed]) {
+    if (!deviation_) deviation_ = slot;
+  }
+  if (call.waited_for) waits_.push_back(call.id);
+  const Time due = patience_of(use);
+  impatient_at_ = impatient_at_ ? std::min(*impatient_at_, due) : due;
+}
+
+Time Participant::patience_of(const KeyUse& use) const {
+  return use.call->submitted + std::max(least_patience, 2 * use.usual_wait);
+}
+
+void Participant::replay() {
+  while (may_enter() && next_is_ready()) {
+    PlanBatch next = cycle_[cursor_];
+    for (PlanItem& item : next.items) item.round = keys_[known(item.id).slot].call->round;
+    cursor_ = cursor_ + 1 == cycle_.size() ? 0 : cursor_ + 1;
+    ready_items_ = 0;
+    enter(resolve(next, planned_++));
+  }
+  lacks_next_ = !next_is_ready();
+  if (deviation_) {
+    escape(EscapeReason::deviation,
+           fmt::format("key {} is not in the cycle", keys_[*deviation_].key.describe()));
+  } else if (barrier_.wanted || join_.wanted || depart_.wanted) {
+    escape(EscapeReason::request, barrier_.wanted ? "barrier" : join_.wanted ? "join" : "depart");
+  } else if (lacks_next_) {
+    escape_if_stuck();
+  }
+}
+
+// What was found ready stays so until it is entered, so each item is looked at about once.
+bool Participant::next_is_ready() {
+  const std::vector<PlanItem>& items = cycle_[cursor_].items;
+  for (; ready_items_ < items.size(); ++ready_items_) {
+    const PlanItem& item = items[ready_items_];
+    const std::optional<InFlight>& call = keys_[known(item.id).slot].call;
+    if (!call || call->agreed != item.id || call->planned_entirely || call->next != item.begin) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The next batch lacks a call of this rank. A user who waits for another call may never make it.
+void Participant::escape_if_stuck() {
+  forget_served_waits();
+  if (!waits_.empty()) {
+    const KeyUse& use = keys_[calls_.at(waits_.front())];
+    escape(EscapeReason::waiting,
+           fmt::format("key {} is waited for out of the recorded order", use.key.describe()));
+    return;
+  }
+  if (!impatient_at_ || now_ < *impatient_at_) return;
+  impatient_at_.reset();
+  for (const Slot slot : unplanned()) {
+    const Time due = patience_of(keys_[slot]);
+    if (due <= now_) {
+      escape(EscapeReason::overdue, fmt::format("key {} waits longer than when it was recorded",
+                                                keys_[slot].key.describe()));
+      return;
+    }
+    impatient_at_ = impatient_at_ ? std::min(*impatient_at_, due) : due;
+  }
+}
+
+void Participant::forget_served_waits() {
+  std::erase_if(waits_, [this](CallId id) {
+    const auto at = calls_.find(id);
+    return at == calls_.end() || keys_[at->second].call->planned_entirely;
+  });
+}
+
+void Participant::escape(EscapeReason reason, const std::string& detail) {
+  halted_ = true;
+  actions_.emplace_back(Send{Escape{epoch_, reason, detail}});
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,130 @@
+#include "run_world.h"
+
+using namespace tutti;
+using namespace tutti::coordinator;
+using namespace tutti::coordinator::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+Program operator*(const Program& once, int times) {
+  Program all;
+  for (int i = 0; i < times; ++i) all.insert(all.end(), once.begin(), once.end());
+  return all;
+}
+
+Program operator+(Program a, const Program& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Surroundings replaying{.settings = {.replay = true}};
+
+/// Messages of a run in lockstep: what can happen happens in a fixed order.
+std::size_t messages(const std::vector<Program>& programs, const Surroundings& surroundings) {
+  World world(programs, surroundings);
+  Observed observed;
+  world.observe(observed);
+  for (;;) {
+    const std::vector<Event> events = world.enabled();
+    if (events.empty()) break;
+    world.apply(events.front());
+  }
+  world.check_end();
+  return observed.messages;
+}
+
+const Program step = {submit(1), submit(2), submit(3), wait(1), wait(2), wait(3)};
+const Program other_order = {submit(3), submit(1), submit(2), wait(2), wait(1), wait(3)};
+
+}  // namespace
+
+TEST_CASE("steps that repeat are replayed without a message") {
+  const std::size_t few = messages({step * 10, other_order * 10}, replaying);
+  const std::size_t many = messages({step * 1000, other_order * 1000}, replaying);
+  CHECK(many == few);
+}
+
+TEST_CASE("a replay that somebody leaves ends with right pairs, however it happens") {
+  const Program odd = {submit(9), wait(9)};
+  const std::vector<Program> programs = {step * 6 + odd + step * 4,
+                                         other_order * 6 + odd + step * 4,
+                                         step * 5 + other_order + odd + step * 4};
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Run run(programs, replaying, seed);
+    REQUIRE(run.observed.last_epoch >= 1);
+  }
+}
+
+TEST_CASE("a replay is left for a barrier, a join and a departure") {
+  for (const Op::What what : {Op::barrier, Op::join}) {
+    const Program program = step * 5 + Program{just(what)} + step * 5 + Program{just(Op::depart)};
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      const Run run({program, program, program}, replaying, seed);
+      for (int r = 0; r < 3; ++r) {
+        for (const CallRecord& call : run.world.calls(r)) CHECK_FALSE(call.error);
+      }
+    }
+  }
+}
+
+TEST_CASE("a changed order is served although the cycle had another") {
+  const Program one_by_one = {submit(1), wait(1), submit(2), wait(2), submit(3), wait(3)};
+  const Program backwards = {submit(3), wait(3), submit(2), wait(2), submit(1), wait(1)};
+  const Program changing = one_by_one * 4 + backwards * 4 + one_by_one * 4;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) Run({changing, changing}, replaying, seed);
+}
+
+TEST_CASE("a changed signature leaves the replay") {
+  Op half = submit(2);
+  half.signature.dtype = DType::f16;
+  const Program changed = {submit(1), half, submit(3), wait(1), wait(2), wait(3)};
+  const Program program = step * 5 + changed * 5 + step * 2;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) Run({program, program}, replaying, seed);
+}
+
+TEST_CASE("tensors in parts are replayed, and left in the middle") {
+  const Surroundings parts{.settings = {.replay = true, .fusion_bytes = 64, .part_bytes = 256}};
+  const Program large = {submit(1, 300), submit(2, 5), submit(3, 200, 1),
+                         wait(3),        wait(2),      wait(1)};
+  const Program end = {submit(1, 300), submit(2, 5), submit(9), wait(9),
+                       submit(3, 200), wait(1),      wait(2),   wait(3)};
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Run({large * 5 + end + large, large * 5 + end + large}, parts, seed);
+  }
+}
+
+TEST_CASE(
+    "a rank that stays away from a replay is reported and timed out like from any other wait") {
+  const Surroundings quick{.settings = {.replay = true, .key_timeout = 100s}};
+  const Run run({step * 8, step * 6}, quick);
+  CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 100 s");
+  CHECK(run.outcome(1, 17).empty());
+}
+
+TEST_CASE("a call out of turn that nobody waits for is served before long") {
+  const Program out_of_turn = {submit(3), pause(50s), submit(1), submit(2),
+                               wait(1),   wait(2),    wait(3)};
+  for (std::uint64_t seed = 0; seed < 50; ++seed)
+    Run({step * 6 + out_of_turn, step * 6 + out_of_turn}, replaying, seed);
+}
+
+TEST_CASE("a death during a replay, a stop or a change of epoch reaches everybody") {
+  for (const int victim : {0, 1, 2}) {
+    for (int length = 1; length < 12; length += 2) {
+      std::vector<Program> programs(3, step * 6 + Program{submit(9), wait(9)} + step * 2);
+      programs[static_cast<std::size_t>(victim)] = step * length + Program{just(Op::die)};
+      for (std::uint64_t seed = 0; seed < 20; ++seed) Run(programs, replaying, seed);
+    }
+  }
+}
+
+TEST_CASE("a program without a repeating order is replayed ever less often") {
+  Program program;
+  for (int i = 0; i < 256; ++i) {
+    program = program + Program{submit(1), submit(2), wait(1), wait(2),        submit(1),
+                                submit(2), wait(1),   wait(2), submit(10 + i), wait(10 + i)};
+  }
+  const Run run({program, program}, replaying);
+  CHECK(run.observed.last_epoch < 20);
+}
