@@ -94,7 +94,8 @@ std::vector<Row> Race::run(std::size_t count) {
   std::vector<Row> rows;
   for (Lane& lane : lanes) {
     const double wrong = world_.sum(static_cast<double>(lane.wrong));
-    rows.push_back({lane.contestant, count, iterations,
+    const Contestant& who = *lane.contestant;
+    rows.push_back({who.impl(), who.version(), who.shared(), count, iterations,
                     summarise(world_.largest(std::move(lane.microseconds))),
                     static_cast<std::uint64_t>(wrong)});
   }

@@ -23,7 +23,9 @@ Times summarise(std::vector<double> microseconds);
 
 /// One implementation at one size.
 struct Row {
-  const Contestant* contestant = nullptr;
+  std::string impl;
+  std::string version;
+  bool shared = false;
   std::size_t count = 0;
   int iterations = 0;
   Times times;

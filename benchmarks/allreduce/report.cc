@@ -14,8 +14,8 @@ std::size_t bytes_of(const Row& row, const Settings& settings) {
   return row.count * size_of(settings.dtype);
 }
 
-std::string label(const Contestant& contestant) {
-  return contestant.impl() + (contestant.shared() ? " shared" : "");
+std::string label(const Row& row) {
+  return row.impl + (row.shared ? " shared" : "");
 }
 
 std::string_view reduction(const Settings& settings) {
@@ -25,7 +25,7 @@ std::string_view reduction(const Settings& settings) {
 /// How many times as long MPI took; "-" without MPI in the race.
 std::string against_mpi(const Row& row, const std::vector<Row>& rows) {
   const auto mpi = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
-    return other.contestant->impl() == "mpi" && other.count == row.count;
+    return other.impl == "mpi" && other.count == row.count;
   });
   if (mpi == rows.end()) return "-";
   return fmt::format("{:.2f}", mpi->times.p50 / row.times.p50);
@@ -69,8 +69,8 @@ std::string lines(const std::vector<Row>& rows, const Setup& setup) {
     text += fmt::format(
         " {:>11} {:>11} {:>5} {:>5}  {:<12} {:>6} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.3f} {:>8.3f} "
         "{:>7} {:>6}\n",
-        bytes_of(row, s), row.count, name(s.dtype), reduction(s), label(*row.contestant),
-        row.iterations, row.times.p50, row.times.min, row.times.p99, speed.algorithm, speed.bus,
+        bytes_of(row, s), row.count, name(s.dtype), reduction(s), label(row), row.iterations,
+        row.times.p50, row.times.min, row.times.p99, speed.algorithm, speed.bus,
         s.check ? std::to_string(row.wrong) : "-", against_mpi(row, rows));
   }
   return text;
@@ -82,14 +82,14 @@ std::string json(const std::vector<Row>& rows, const Setup& setup) {
   for (const Row& row : rows) {
     const Bandwidth speed = bandwidth(row, s, setup.ranks);
     const nlohmann::ordered_json object{
-        {"impl", row.contestant->impl()},
-        {"version", row.contestant->version()},
+        {"impl", row.impl},
+        {"version", row.version},
         {"op", name(s.op)},
         {"dtype", name(s.dtype)},
         {"ranks", setup.ranks},
         {"hosts", setup.hosts},
         {"bytes", bytes_of(row, s)},
-        {"shared", row.contestant->shared()},
+        {"shared", row.shared},
         {"in_place", s.in_place || s.op == Operation::broadcast},
         {"iters", row.iterations},
         {"time_us",

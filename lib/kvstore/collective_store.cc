@@ -24,11 +24,11 @@ WireFormat wire_named(const std::string& kind) {
 class CollectiveStore : public Backend {
  public:
   CollectiveStore(const std::string& type, std::unique_ptr<runtime::Session> session)
-      : Backend({.type = type,
-                 .rank = session->rank(),
-                 .size = session->size(),
-                 .methods = {Method::pushpull, Method::broadcast,
-                             Method::set_gradient_compression}}),
+      : Backend(
+            {.type = type,
+             .rank = session->rank(),
+             .size = session->size(),
+             .methods = {Method::pushpull, Method::broadcast, Method::set_gradient_compression}}),
         session_(std::move(session)) {}
 
   Pending submit(Request&& request) override {

@@ -1,0 +1,58 @@
+// A program that knows the public headers and links libtutti alone.
+#include "tutti/tutti.h"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "tutti/info.h"
+
+using namespace tutti;
+
+TEST_CASE("the calls of the documentation compile and work as they are written") {
+  const auto kv = KVStore::create("local");
+  std::array<float, 2> weights{1, 2};
+  std::array<float, 2> gradients{3, 4};
+  const Tensor value(weights.data(), {2}, DType::f32);
+  const Tensor grad(gradients.data(), {2}, DType::f32);
+  const int layer = 5;
+  kv->broadcast("w", value, /*root_rank=*/0).wait();
+  const Pending p = kv->pushpull("w", {grad}, {grad}, {.priority = -layer});
+  p.wait();
+  kv->pushpull({"w", "b"}, {{grad, value}, {grad}}, {{grad}, {value}}).wait();
+  CHECK(gradients == std::array<float, 2>{4, 6});
+  CHECK(weights == std::array<float, 2>{3, 4});
+}
+
+TEST_CASE("errors thrown inside the library are caught by type outside it") {
+  CHECK_THROWS_AS(KVStore::create("no such type"), Error);
+}
+
+TEST_CASE("the library says its version, its instruction set and which MPI it has") {
+  const std::vector<Fact> facts = build_info();
+  const auto value = [&](std::string_view name) {
+    const auto fact =
+        std::find_if(facts.begin(), facts.end(), [&](const Fact& f) { return f.name == name; });
+    return fact == facts.end() ? std::string() : fact->value;
+  };
+  CHECK(value("tutti") == version());
+  for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
+                           "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
+    INFO(name);
+    CHECK_FALSE(value(name).empty());
+  }
+}
+
+TEST_CASE("options are described by their variables, in the variables' own words") {
+  Options options;
+  options.part_bytes = 3u << 20;
+  options.stall_report_after = std::chrono::milliseconds(1500);
+  options.interface = "eth7";
+  std::string text;
+  for (const Fact& fact : describe(options)) text += fact.name + "=" + fact.value + " ";
+  CHECK(text ==
+        "DMLC_INTERFACE=eth7 TUTTI_USER_MAKES_NO_MPI_CALLS=0 TUTTI_REPRODUCIBLE=1 "
+        "TUTTI_STALL_SECONDS=1.5 TUTTI_TIMEOUT_SECONDS=1800 TUTTI_HEARTBEAT_SECONDS=30 "
+        "TUTTI_CREATE_SECONDS=300 TUTTI_LOG=warning TUTTI_REPLAY=0 TUTTI_FUSION_BYTES=2M "
+        "TUTTI_PART_BYTES=3M TUTTI_SLICE_BYTES=0 ");
+}
