@@ -1,0 +1,17 @@
+#pragma once
+#include <filesystem>
+#include <span>
+
+#include "dataset/images.h"
+
+namespace dataset {
+
+/// MNIST's format: a file of images and one of as many labels. Throws `invalid_argument` that names
+/// the file and what was expected of it.
+Images read_idx(const std::filesystem::path& images, const std::filesystem::path& labels);
+
+/// CIFAR-10's binary format: records of a label and a 32×32 image of three colour planes, in any
+/// number of files. Throws as read_idx does.
+Images read_cifar10(std::span<const std::filesystem::path> files);
+
+}  // namespace dataset

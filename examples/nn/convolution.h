@@ -1,0 +1,34 @@
+#pragma once
+#include "nn/layer.h"
+#include "nn/weighted.h"
+
+namespace nn {
+
+/// Two-dimensional convolution with a square kernel and a bias.
+class Convolution : public Layer {
+ public:
+  struct Geometry {
+    std::int64_t channels;  ///< of the output
+    std::int64_t kernel;
+    std::int64_t stride = 1;
+    std::int64_t padding = 0;  ///< on each side
+  };
+
+  Convolution(const Context& context, const std::string& name, const Extent& input,
+              const Geometry& geometry);
+
+  Extent output() const override;
+  void resize(std::int64_t batch) override;
+  void forward(const Activations& at, Mode mode) override;
+  void backward(const Activations& at) override;
+  std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
+
+ private:
+  Extent input_;
+  Geometry geometry_;
+  Parameter weight_;
+  Parameter bias_;
+  Weighted product_;
+};
+
+}  // namespace nn

@@ -1,0 +1,127 @@
+/// Trains a network on images: alone, on several devices, or together with other processes.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "dataset/catalogue.h"
+#include "training/console.h"
+#include "training/curves.h"
+#include "training/exchange.h"
+#include "training/settings.h"
+#include "training/threads.h"
+#include "training/trainer.h"
+#include "training/worker.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+using namespace training;
+
+/// A store of one process makes strangers of the processes of an mpirun.
+void warn_of_strangers(const tutti::KVStore& store) {
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (size == nullptr || std::atoi(size) <= store.num_workers()) return;
+  fmt::print(stderr,
+             "warning: mpirun started {} processes, but a store of type {} is of one process: each "
+             "trains alone. --kv-store dist_sync_mpi joins them\n",
+             size, store.type());
+}
+
+dataset::Dataset load_data(const Settings& settings, const tutti::KVStore& store) {
+  if (!settings.benchmark) return dataset::load(settings.dataset, settings.data_dir);
+  constexpr int steps = 50;
+  return dataset::synthetic(settings.dataset, static_cast<std::size_t>(steps) *
+                                                  static_cast<std::size_t>(settings.batch_size) *
+                                                  static_cast<std::size_t>(store.num_workers()));
+}
+
+std::string introduce(const Settings& settings, const dataset::Dataset& data, const Worker& worker,
+                      const tutti::KVStore& store) {
+  return fmt::format(
+      "{} ({} parameters) on {} ({} training, {} test images), store {}: workers {}, devices of "
+      "each "
+      "{}, batch of each {}",
+      settings.network, worker.weight_count(),
+      settings.benchmark ? "random data like " + settings.dataset : settings.dataset,
+      data.train.count(), data.test.count(), store.type(), store.num_workers(),
+      settings.work_loads.size(), settings.batch_size);
+}
+
+History train(const Settings& settings, const dataset::Dataset& data, Worker& worker,
+              Exchange& exchange) {
+  const bool speaker = exchange.rank() == 0;
+  Trainer trainer(settings, data, worker, exchange);
+  Progress progress;
+  History history{.workers = exchange.ranks(), .parameters = worker.weight_count()};
+  for (int epoch = 0; epoch < settings.epochs; ++epoch) {
+    const auto on_step = [&](std::size_t step, std::size_t steps, const nn::Score& score) {
+      if (speaker) progress.show(epoch, settings.epochs, step, steps, score);
+    };
+    history.epochs.push_back(trainer.run_epoch(epoch, on_step));
+    progress.clear();
+    if (speaker) print(describe(history.epochs.back(), !settings.benchmark));
+  }
+  history.steps = trainer.steps();
+  history.gradient_bytes = exchange.gradient_bytes();
+  history.weights_sha256 = worker.weights_sha256();
+  return history;
+}
+
+/// What rank 0 leaves behind.
+void conclude(const Settings& settings, const History& history) {
+  const std::size_t expected = sizeof(float) * history.parameters * history.steps;
+  print(fmt::format("bytes reduced {} = 4 bytes x {} parameters x {} steps{}",
+                    history.gradient_bytes, history.parameters, history.steps,
+                    history.gradient_bytes == expected
+                        ? ""
+                        : fmt::format(" was expected, which is {}", expected)));
+  if (!settings.json.empty()) write_json(settings.json, settings, history);
+  if (settings.plot.empty()) return;
+  const std::filesystem::path numbers =
+      settings.json.empty() ? std::filesystem::path(settings.plot.string() + ".json")
+                            : settings.json;
+  if (settings.json.empty()) write_json(numbers, settings, history);
+  draw(numbers, settings.plot);
+  print("curves: " + settings.plot.string());
+}
+
+void run(const Settings& settings) {
+  const auto store = tutti::KVStore::create(settings.kv_store);
+  warn_of_strangers(*store);
+  share_processors(*store);
+  const bool speaker = store->rank() == 0;
+  if (speaker && !settings.plot.empty()) check_writable(settings.plot);
+  if (speaker && !settings.json.empty()) check_writable(settings.json);
+
+  const dataset::Dataset data = load_data(settings, *store);
+  Worker worker({.network = settings.network,
+                 .image = data.train.extent,
+                 .classes = data.train.classes,
+                 .work_loads = settings.work_loads,
+                 .lr = settings.lr,
+                 .momentum = settings.momentum},
+                settings.seed);
+  if (speaker) print(introduce(settings, data, worker, *store));
+
+  Exchange exchange(*store, worker);
+  exchange.broadcast_weights();
+  History history = train(settings, data, worker, exchange);
+  history.nodes = store->counters().nodes;
+  print(fmt::format("rank {} weights sha256 {}", store->rank(), history.weights_sha256));
+  if (speaker) conclude(settings, history);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (const auto settings = parse(argc, argv)) run(*settings);
+    return 0;
+  } catch (const tutti::Error& error) {
+    fmt::print(stderr, "train: {}: {}\n", tutti::name(error.code()), error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train: {}\n", error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,30 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "training/trainer.h"
+
+namespace training {
+
+/// Prints a line to standard output in one piece, so that lines of several processes do not mix.
+void print(const std::string& line);
+
+/// `Epoch N: ...`, several lines.
+std::string describe(const EpochResult& result, bool tested);
+
+/// A line on the terminal that overwrites itself; nothing where standard error is no terminal.
+class Progress {
+ public:
+  Progress();
+  /// At most ten times a second.
+  void show(int epoch, int epochs, std::size_t step, std::size_t steps, const nn::Score& score);
+  void clear();
+
+ private:
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace training

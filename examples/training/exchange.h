@@ -1,0 +1,46 @@
+#pragma once
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "training/worker.h"
+#include "tutti/kvstore.h"
+
+namespace training {
+
+/// Everything that a worker says to the others, over a store.
+class Exchange {
+ public:
+  Exchange(tutti::KVStore& store, const Worker& worker);
+
+  /// Every device of every rank gets rank 0's weights. Collective, blocks.
+  void broadcast_weights();
+  /// Starts summing a layer's gradients over all devices and ranks. The nearer a layer is to the
+  /// input, the sooner the next step needs it: its priority is higher.
+  void push_gradients(std::size_t layer);
+  /// Blocks until the gradients of that layer, pushed before, are those sums.
+  void wait_gradients(std::size_t layer);
+  /// Sums equally long lists element by element over all ranks. Collective, blocks. `name` tells
+  /// lists of different purpose or length apart.
+  void sum(const std::string& name, std::span<double> numbers);
+
+  int rank() const { return store_.rank(); }
+  int ranks() const { return store_.num_workers(); }
+  /// Gradients that came back summed since the start, one device's copy each.
+  std::size_t gradient_bytes() const { return store_.counters().bytes_reduced - other_bytes_; }
+
+ private:
+  struct Layer {
+    std::vector<tutti::Key> keys;
+    std::vector<tutti::Values> values, gradients;  ///< by key, then by device
+    tutti::Pending pending;
+  };
+
+  tutti::KVStore& store_;
+  std::vector<Layer> layers_;
+  std::set<std::string> known_;  ///< keys of `sum`
+  std::size_t other_bytes_ = 0;  ///< reduced, but no gradients
+};
+
+}  // namespace training

@@ -1,0 +1,136 @@
+#include "training/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "dataset/catalogue.h"
+#include "nn/zoo.h"
+#include "training/spelling.h"
+#include "tutti/error.h"
+
+namespace training {
+namespace {
+
+constexpr const char* footer =
+    "examples:\n"
+    "  train --network mlp\n"
+    "  mpirun -n 4 train --network lenet --dataset digits --kv-store dist_sync_mpi";
+
+std::vector<std::string> strings(std::span<const std::string_view> names) {
+  return {names.begin(), names.end()};
+}
+
+/// What is on the command line beside the settings themselves.
+struct Raw {
+  int devices = 0;
+  std::string gpus;
+};
+
+void add_work(CLI::App& app, Settings& settings) {
+  app.add_option("--network,--model", settings.network, "the network to train")
+      ->check(CLI::IsMember(strings(nn::network_names())))
+      ->capture_default_str();
+  app.add_option("--dataset", settings.dataset, "what to train it on")
+      ->check(CLI::IsMember(strings(dataset::names())))
+      ->capture_default_str();
+  app.add_option("--data-dir", settings.data_dir,
+                 "folder of the data set's files; digits come with the program");
+  app.add_option("--benchmark", settings.benchmark,
+                 "1: random data instead of a data set's, to measure samples/s");
+}
+
+void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
+  app.add_option("--kv-store,--kvstore", settings.kv_store,
+                 "how gradients are exchanged: dist_sync_mpi between the processes of mpirun; "
+                 "device or local between the devices of one process")
+      ->capture_default_str();
+  app.add_option("--devices", raw.devices, "CPU devices of each worker (default: 1)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--work-load-list", settings.work_loads,
+                 "shares of the batch by device, such as 2,1 (default: equal)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--gpus", raw.gpus, "GPU devices of each worker; not in this build");
+}
+
+void add_training(CLI::App& app, Settings& settings) {
+  app.add_option("--num-epochs,--epochs", settings.epochs, "passes over the training set")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--batch-size", settings.batch_size, "samples of each worker in a step")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--lr", settings.lr, "learning rate")
+      ->check(CLI::Range(0.0F, 1000.0F))
+      ->capture_default_str();
+  app.add_option("--momentum", settings.momentum, "of stochastic gradient descent")
+      ->check(CLI::Range(0.0F, 1.0F))
+      ->capture_default_str();
+  app.add_option("--seed", settings.seed, "of the first weights and of the samples' order")
+      ->capture_default_str();
+}
+
+void add_output(CLI::App& app, Settings& settings) {
+  app.add_option("--plot", settings.plot,
+                 "draw loss and accuracy into this PNG (needs python3 with matplotlib)");
+  app.add_option("--json", settings.json, "write the run's numbers into this file");
+}
+
+std::string with_suggestions(const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  std::string text;
+  for (const std::string& word : app.remaining()) {
+    const std::string near = nearest(word, known);
+    text += (text.empty() ? "unknown option '" : "; unknown option '") + word + "'" +
+            (near.empty() ? " (--help lists all)" : ", did you mean '" + near + "'?");
+  }
+  return text;
+}
+
+void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
+  using enum tutti::ErrorCode;
+  if (!raw.gpus.empty()) {
+    throw tutti::Error(unsupported, "--gpus " + raw.gpus +
+                                        ": this program was built without CUDA. --devices N "
+                                        "trains on N CPU devices in each worker");
+  }
+  const auto devices = static_cast<std::size_t>(raw.devices);
+  if (!has_loads) {
+    settings.work_loads.assign(std::max<std::size_t>(devices, 1), 1);
+  } else if (devices != 0 && devices != settings.work_loads.size()) {
+    throw tutti::Error(invalid_argument, "--work-load-list has " +
+                                             std::to_string(settings.work_loads.size()) +
+                                             " shares for --devices " + std::to_string(devices));
+  }
+}
+
+}  // namespace
+
+std::optional<Settings> parse(int argc, const char* const* argv) {
+  Settings settings;
+  Raw raw;
+  CLI::App app("Trains a network on images, alone or together with other processes.", "train");
+  app.footer(footer);
+  add_work(app, settings);
+  add_workers(app, settings, raw);
+  add_training(app, settings);
+  add_output(app, settings);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    throw tutti::Error(tutti::ErrorCode::invalid_argument, with_suggestions(app));
+  } catch (const CLI::ParseError& error) {
+    throw tutti::Error(tutti::ErrorCode::invalid_argument, error.what());
+  }
+  settle_devices(raw, app.count("--work-load-list") > 0, settings);
+  return settings;
+}
+
+}  // namespace training

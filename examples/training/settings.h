@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace training {
+
+/// What a run of the training program is to do.
+struct Settings {
+  std::string network = "lenet";
+  std::string kv_store = "device";
+  int epochs = 20;
+  int batch_size = 16;  ///< of each worker
+  float lr = 0.05F;
+  float momentum = 0.9F;
+  std::string dataset = "digits";
+  std::filesystem::path data_dir;
+  std::vector<int> work_loads = {1};  ///< one a device
+  bool benchmark = false;
+  std::uint64_t seed = 1;
+  std::filesystem::path plot;  ///< empty: none
+  std::filesystem::path json;  ///< empty: none
+};
+
+/// Reads the command line. Returns nothing when all was said already (--help). Throws
+/// `invalid_argument` that suggests the nearest name for a misspelt option, and `unsupported`.
+std::optional<Settings> parse(int argc, const char* const* argv);
+
+}  // namespace training

@@ -1,0 +1,26 @@
+#include "training/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+// Of the OpenMP that oneDNN uses. Its header is not everywhere where the library is.
+extern "C" void omp_set_num_threads(int);
+
+namespace training {
+
+int compute_threads(int processors, int processes) {
+  return std::max(1, processors / processes - 1);
+}
+
+void share_processors(const tutti::KVStore& store) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+  const auto nodes = static_cast<int>(store.counters().nodes);
+  const int processes = (store.num_workers() + nodes - 1) / nodes;
+  omp_set_num_threads(compute_threads(CPU_COUNT(&usable), processes));
+}
+
+}  // namespace training

@@ -1,0 +1,52 @@
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "dataset/images.h"
+#include "dataset/sampler.h"
+#include "training/exchange.h"
+#include "training/settings.h"
+#include "training/worker.h"
+
+namespace training {
+
+/// What an epoch came to, over all workers and equal on all of them.
+struct EpochResult {
+  int epoch = 0;
+  double train_loss = 0;  ///< mean over the samples, as they were trained on
+  double train_accuracy = 0;
+  double test_accuracy = 0;
+  std::vector<double> step_loss{};           ///< mean over each global batch
+  std::vector<double> samples_per_second{};  ///< by worker
+  double all_samples_per_second = 0;
+};
+
+/// Trains in step with the other workers of the exchange.
+class Trainer {
+ public:
+  /// Called after each step with the worker's own score so far.
+  using OnStep = std::function<void(std::size_t step, std::size_t steps, const nn::Score& score)>;
+
+  Trainer(const Settings& settings, const dataset::Dataset& data, Worker& worker,
+          Exchange& exchange);
+
+  /// Collective, blocks.
+  EpochResult run_epoch(int epoch, const OnStep& on_step);
+  /// Steps made so far.
+  std::size_t steps() const { return steps_; }
+
+ private:
+  nn::Score train(int epoch, const OnStep& on_step, std::span<double> step_loss);
+  void step(std::size_t index, nn::Score& score, double& loss);
+  nn::Score test();
+
+  const Settings& settings_;
+  const dataset::Dataset& data_;
+  Worker& worker_;
+  Exchange& exchange_;
+  dataset::Sampler sampler_;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace training

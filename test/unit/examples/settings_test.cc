@@ -1,0 +1,101 @@
+#include "training/settings.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "training/spelling.h"
+#include "training/threads.h"
+#include "tutti/error.h"
+
+using Catch::Matchers::Contains;
+using tutti::ErrorCode;
+
+namespace {
+
+training::Settings parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "train");
+  return training::parse(static_cast<int>(words.size()), words.data()).value();
+}
+
+std::string refusal(ErrorCode code, const std::vector<const char*>& words) {
+  try {
+    parse(words);
+  } catch (const tutti::Error& error) {
+    CHECK(error.code() == code);
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+}  // namespace
+
+TEST_CASE("every option has an effect, under each of its names") {
+  const auto settings = parse(
+      {"--network", "mlp", "--kv-store",  "local", "--num-epochs", "3",     "--batch-size", "5",
+       "--lr",      "0.5", "--momentum",  "0",     "--dataset",    "mnist", "--data-dir",   "/data",
+       "--devices", "2",   "--benchmark", "1",     "--seed",       "9",     "--plot",       "a.png",
+       "--json",    "b"});
+  CHECK(settings.network == "mlp");
+  CHECK(settings.kv_store == "local");
+  CHECK(settings.epochs == 3);
+  CHECK(settings.batch_size == 5);
+  CHECK(settings.lr == 0.5F);
+  CHECK(settings.momentum == 0.0F);
+  CHECK(settings.dataset == "mnist");
+  CHECK(settings.data_dir == "/data");
+  CHECK(settings.work_loads == std::vector<int>{1, 1});
+  CHECK(settings.benchmark);
+  CHECK(settings.seed == 9);
+  CHECK(settings.plot == "a.png");
+  CHECK(settings.json == "b");
+
+  const auto other =
+      parse({"--model", "mlp", "--kvstore", "local", "--epochs", "3", "--work-load-list", "2,1"});
+  CHECK(other.network == "mlp");
+  CHECK(other.kv_store == "local");
+  CHECK(other.epochs == 3);
+  CHECK(other.work_loads == std::vector<int>{2, 1});
+}
+
+TEST_CASE("a misspelt option is an error that suggests the right one") {
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--newtork", "mlp"}),
+             Contains("'--newtork', did you mean '--network'?"));
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--kvstroe=local"}),
+             Contains("did you mean '--kvstore'?"));
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--unheard-of-thing"}),
+             Contains("'--unheard-of-thing' (--help lists all)"));
+}
+
+TEST_CASE("values that cannot be are refused") {
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--num-epochs", "0"},
+                                                                 {"--batch-size", "-1"},
+                                                                 {"--lr", "fast"},
+                                                                 {"--network", "lenett"},
+                                                                 {"--work-load-list", "2,0"},
+                                                                 {"--devices"}}) {
+    CHECK_THAT(refusal(ErrorCode::invalid_argument, words), Contains(words[0]));
+  }
+}
+
+TEST_CASE("work loads for another number of devices are refused") {
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--devices", "3", "--work-load-list", "2,1"}),
+             Contains("2 shares for --devices 3"));
+}
+
+TEST_CASE("GPUs are refused with the way to use CPU devices") {
+  CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", "0,2"}),
+             Contains("--gpus 0,2") && Contains("--devices N"));
+}
+
+TEST_CASE("a word near nothing gets no suggestion") {
+  const std::vector<std::string> known{"--lr", "--seed"};
+  CHECK(training::nearest("--sed", known) == "--seed");
+  CHECK(training::nearest("--completely-different", known).empty());
+}
+
+TEST_CASE("processes that share processors leave some for what else they run") {
+  CHECK(training::compute_threads(2, 1) == 1);
+  CHECK(training::compute_threads(2, 4) == 1);
+  CHECK(training::compute_threads(8, 1) == 7);
+  CHECK(training::compute_threads(8, 2) == 3);
+}
