@@ -93,9 +93,8 @@ void Executor::apply(coordinator::Lost& action) {
   // The job is over for everyone: nobody need notice this rank's own end as well.
   control_.announce_departed();
   // At once and in one line: under plain mpirun this process is about to be killed, too.
-  base::log().error("{} ({})", action.message, in_flight_text());
-  fail_everything(std::make_exception_ptr(
-      Error(ErrorCode::peer_lost, fmt::format("{} ({})", action.message, in_flight_text()))));
+  base::log().error("{}", action.message);
+  fail_everything(std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message)));
 }
 
 void Executor::apply(coordinator::Notice& action) {
