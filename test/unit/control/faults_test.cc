@@ -93,12 +93,12 @@ TEST_CASE("a stopped rank is lost when its heartbeats have been missing for the 
 }
 
 TEST_CASE("a job that is suspended as a whole and resumed has lost nobody") {
-  const Job job{{"a", "a", "b", "b"}, 600ms};
+  const Job job{{"a", "a", "b", "b"}, 1s};
   Processes ranks(4, watcher(job, 3s));
   ranks.listen(all_ranks(4));
   for (int round = 0; round < 2; ++round) {
     for (int rank = 0; rank < 4; ++rank) ranks.signal(rank, SIGSTOP);
-    std::this_thread::sleep_for(900ms);
+    std::this_thread::sleep_for(1400ms);
     for (int rank = 0; rank < 4; ++rank) ranks.signal(rank, SIGCONT);
     std::this_thread::sleep_for(300ms);
   }
