@@ -101,7 +101,7 @@ class ControlPlane {
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};
   std::atomic<std::size_t> backlog_{0};  // of up_, for describe()
-  // The threads use all that stands above.
+  // The threads use all that stands above. The link ends first: what it reports is relayed.
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<Link> link_;
 };

@@ -54,7 +54,12 @@ class Stranger {
 
 bool Stranger::advance(const Identity& me, const std::vector<int>& expected) {
   if (!answered_) {
-    if (!receive_towards(socket_, buffer_, hello_bytes)) return false;
+    const bool whole = receive_towards(socket_, buffer_, hello_bytes);
+    const std::size_t start = std::min(buffer_.size(), magic.size());
+    if (as_text(ConstBytes(buffer_).first(start)) != magic.substr(0, start)) {
+      throw Error(ErrorCode::internal, "it does not speak this protocol");
+    }
+    if (!whole) return false;
     answer(me, expected);
     answered_ = true;
     buffer_.clear();
@@ -68,9 +73,6 @@ bool Stranger::advance(const Identity& me, const std::vector<int>& expected) {
 
 void Stranger::answer(const Identity& me, const std::vector<int>& expected) {
   const ConstBytes hello(buffer_);
-  if (as_text(hello.first(magic.size())) != magic) {
-    throw Error(ErrorCode::internal, "it does not speak this protocol");
-  }
   rank_ = static_cast<int>(load_u32(hello.data() + magic.size()));
   if (std::find(expected.begin(), expected.end(), rank_) == expected.end()) {
     throw Error(ErrorCode::internal,

@@ -55,6 +55,10 @@ void Link::loop() {
     for (const epoll_event& event : poller_.wait(metronome_.next())) on_event(event.data.u64);
     if (metronome_.due()) beat();
   }
+  const RankSlot& mine = parts_.segment.slot(parts_.topology.local_index());
+  if (mine.departed.load() == 0) {
+    parts_.board.report(parts_.topology.rank, "it gave up the store without leaving it");
+  }
   if (uplink_) uplink_->say_goodbye();
 }
 

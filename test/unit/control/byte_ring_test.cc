@@ -69,7 +69,8 @@ TEST_CASE("messages of any size stream through a ring that is smaller than they 
   MailSender sender(small.ring);
   MailReceiver receiver(small.ring);
   std::vector<std::string> sent;
-  for (const std::size_t length : {0, 1, 5, 12, 13, 100, 1000}) sent.push_back(text(length, 3));
+  for (const std::size_t length : {0U, 1U, 5U, 12U, 13U, 100U, 1000U})
+    sent.push_back(text(length, 3));
   for (const std::string& message : sent) sender.send(as_bytes(message));
   CHECK(sender.backlog_bytes() > 0);
   std::vector<std::string> got;

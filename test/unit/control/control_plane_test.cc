@@ -1,0 +1,397 @@
+#include "control/control_plane.h"
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "base/mapping.h"
+#include "control/sockets.h"
+#include "tutti/error.h"
+#include "worlds.h"
+
+using namespace tutti::control;
+using namespace tutti::control::test;
+using Catch::Contains;
+using tutti::base::Clock;
+using tutti::base::Fd;
+
+namespace {
+
+std::vector<std::vector<std::string>> layouts() {
+  return {{"a"},
+          {"a", "a", "a"},
+          {"a", "b"},
+          {"a", "a", "b", "b", "b"},
+          {"a", "b", "a", "c", "b", "a", "c"}};
+}
+
+WorldOptions world(std::vector<std::string> nodes) {
+  WorldOptions options;
+  options.nodes = std::move(nodes);
+  return options;
+}
+
+std::size_t nodes_in(const std::vector<std::string>& labels) {
+  std::vector<std::string> names = labels;
+  std::sort(names.begin(), names.end());
+  return static_cast<std::size_t>(std::unique(names.begin(), names.end()) - names.begin());
+}
+
+double cpu_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+/// Listening TCP sockets of this network namespace.
+int listening_ports() {
+  int count = 0;
+  for (const char* const path : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream table(path);
+    for (std::string line; std::getline(table, line);) {
+      std::istringstream words(line);
+      std::string number;
+      std::string local;
+      std::string remote;
+      std::string state;
+      words >> number >> local >> remote >> state;
+      count += state == "0A" ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("ranks find who shares their node, and the topology is the same everywhere") {
+  for (const auto& labels : layouts()) {
+    Planes planes = open_world(world(labels));
+    for (std::size_t rank = 0; rank < labels.size(); ++rank) {
+      const auto& topology = planes[rank]->topology();
+      CHECK(topology.rank == static_cast<int>(rank));
+      CHECK(topology.nodes == planes[0]->topology().nodes);
+      CHECK(static_cast<std::size_t>(topology.node_count()) == nodes_in(labels));
+      for (const int other : topology.local_ranks()) {
+        CHECK(labels[static_cast<std::size_t>(other)] == labels[rank]);
+      }
+    }
+    CHECK(close_world(planes));
+  }
+}
+
+TEST_CASE("every rank's messages reach the responder and its answers come back in order") {
+  for (const auto& labels : layouts()) {
+    Planes planes = open_world(world(labels));
+    for (int i = 0; i < 20; ++i) {
+      for (const auto& plane : planes) say(*plane, "e" + std::to_string(i));
+    }
+    for (const auto& plane : planes) {
+      for (int i = 0; i < 20; ++i) CHECK(hear(*plane) == "e" + std::to_string(i));
+      CHECK(plane->counters().sent == 20);
+      CHECK(plane->counters().received == 20);
+    }
+    CHECK(close_world(planes));
+  }
+}
+
+TEST_CASE("an answer to everyone reaches everyone, whoever asked") {
+  Planes planes = open_world(world({"a", "a", "b", "b", "c"}));
+  for (std::size_t asking = 0; asking < planes.size(); ++asking) {
+    const std::string text = "all, says " + std::to_string(asking);
+    say(*planes[asking], text);
+    for (const auto& plane : planes) CHECK(hear(*plane) == text);
+  }
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("messages larger than every buffer on their way arrive whole") {
+  Planes planes = open_world(world({"a", "a", "b", "b"}));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < planes.size(); ++rank) {
+    texts.push_back("e" +
+                    std::string((std::size_t{1} << 20) + rank, static_cast<char>('0' + rank)));
+  }
+  run_ranks(4, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    for (int i = 0; i < 3; ++i) say(*planes[at], texts[at]);
+    for (int i = 0; i < 3; ++i) {
+      if (hear(*planes[at]) != texts[at]) throw std::runtime_error("a message was changed");
+    }
+  });
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("the ranks of a node hand each other memory files") {
+  Planes planes = open_world(world({"a", "b", "a", "b", "a"}));
+  std::vector<std::string> seen(5);
+  run_ranks(5, [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const Fd mine = tutti::base::create_memory_file("test", 4096);
+    tutti::base::Mapping(mine, 4096).data()[0] = static_cast<std::byte>('0' + rank);
+    for (const Fd& file : planes[at]->share(mine)) {
+      seen[at] += std::to_integer<char>(tutti::base::Mapping(file, 4096).data()[0]);
+    }
+  });
+  CHECK(seen == std::vector<std::string>{"024", "13", "024", "13", "024"});
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("a job on one node listens on no port, and one on several stops when all are there") {
+  const int before = listening_ports();
+  int during = before;
+  WorldOptions one = world({"a", "a"});
+  one.responder = [&] {
+    during = std::max(during, listening_ports());
+    return std::make_unique<Echo>();
+  };
+  Planes planes = open_world(one);
+  CHECK(listening_ports() == before);
+  CHECK(close_world(planes));
+  Planes several = open_world(world({"a", "b"}));
+  CHECK(listening_ports() == before);
+  CHECK(close_world(several));
+}
+
+TEST_CASE("an unknown interface is the same error on every rank") {
+  WorldOptions options = world({"a", "b", "b"});
+  options.settings.interface = "eth77";
+  ThreadGather gather(3);
+  std::vector<std::string> errors(3);
+  run_ranks(3, [&](int rank) {
+    try {
+      ControlPlane::open(rank, 3, gather.of(rank), options.settings, nullptr);
+    } catch (const tutti::Error& error) {
+      errors[static_cast<std::size_t>(rank)] = error.what();
+      if (error.code() != tutti::ErrorCode::invalid_argument) throw;
+    }
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Contains("'eth77' (DMLC_INTERFACE) does not exist") && Contains("lo ("));
+  }
+}
+
+TEST_CASE("what fails on one rank fails on all, and the cause is named before its consequences") {
+  ThreadGather gather(3);
+  std::vector<std::string> errors(3);
+  Settings settings = test_settings();
+  run_ranks(3, [&](int rank) {
+    Settings mine = settings;
+    mine.node_label = rank == 2 ? "b" : "a";
+    if (rank == 1) {
+      mine.map = {};
+      mine.node_label = "c";
+      mine.interface = "nowhere0";
+    }
+    try {
+      ControlPlane::open(rank, 3, gather.of(rank), mine, nullptr);
+    } catch (const tutti::Error& error) {
+      errors[static_cast<std::size_t>(rank)] = error.what();
+    }
+  });
+  CHECK_THAT(errors[0], Contains("rank 1: ") && Contains("'nowhere0'"));
+  CHECK_THAT(errors[1], Contains("'nowhere0'"));
+  CHECK_THAT(errors[2], Contains("rank 1: ") && Contains("'nowhere0'"));
+}
+
+TEST_CASE("strangers that call while the job meets do it no harm") {
+  ThreadGather gather(3);
+  const Settings base = test_settings();
+  std::vector<Fd> strangers;
+  Planes planes(3);
+  run_ranks(3, [&](int rank) {
+    Settings settings = base;
+    settings.node_label = std::to_string(rank);
+    int round = 0;
+    const AllGather real = gather.of(rank);
+    const AllGather spying = [&](const std::string& mine) {
+      auto all = real(mine);
+      // The third gather publishes rank 0's port.
+      if (++round == 3 && rank == 0) {
+        const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
+        for (int i = 0; i < 20; ++i) {
+          strangers.push_back(start_connecting("127.0.0.1", port, ""));
+          wait_writable(strangers.back(), Clock::now() + patience);
+          const std::string noise(static_cast<std::size_t>(i) * 50, 'x');
+          ::send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL);
+        }
+      }
+      return all;
+    };
+    planes[static_cast<std::size_t>(rank)] = ControlPlane::open(
+        rank, 3, spying, settings, rank == 0 ? std::make_unique<Echo>() : nullptr);
+  });
+  for (const auto& plane : planes) {
+    say(*plane, "e");
+    CHECK(hear(*plane) == "e");
+  }
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("ranks that never come are named when the wait is over") {
+  ThreadGather gather(2);
+  std::vector<std::string> errors(2);
+  Settings settings = test_settings();
+  settings.create_timeout = 300ms;
+  run_ranks(2, [&](int rank) {
+    Settings mine = settings;
+    mine.node_label = std::to_string(rank);
+    const AllGather real = gather.of(rank);
+    int round = 0;
+    const AllGather late = [&](const std::string& said) {
+      auto all = real(said);
+      if (++round == 3 && rank == 1) std::this_thread::sleep_for(700ms);
+      return all;
+    };
+    try {
+      ControlPlane::open(rank, 2, late, mine, rank == 0 ? std::make_unique<Echo>() : nullptr);
+    } catch (const tutti::Error& error) {
+      errors[static_cast<std::size_t>(rank)] = error.what();
+    }
+  });
+  CHECK_THAT(errors[0], Contains("rank 0 gave up waiting for rank(s) 1 to connect"));
+  CHECK_FALSE(errors[1].empty());
+}
+
+namespace {
+
+/// Breaks when it is asked to.
+class Breaking : public Echo {
+ public:
+  void receive(int from, ConstBytes message) override {
+    if (as_text(message) == "break") throw std::runtime_error("the plan makes no sense");
+    Echo::receive(from, message);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an exception in tutti-coord becomes a loss of rank 0 at every rank") {
+  WorldOptions options = world({"a", "a", "b", "b"});
+  options.responder = [] { return std::make_unique<Breaking>(); };
+  Planes planes = open_world(options);
+  say(*planes[3], "break");
+  for (const auto& plane : planes) CHECK(await_loss(*plane).rank == 0);
+  CHECK_THAT(planes[1]->lost()->reason, Contains("tutti-coord") && Contains("makes no sense"));
+  CHECK_THAT(planes[0]->describe(), Contains("rank 0 is lost"));
+}
+
+TEST_CASE("a rank that goes without a word is lost to everybody, and the answer never changes") {
+  for (const std::size_t gone : {0U, 2U, 3U}) {
+    Planes planes = open_world(world({"a", "a", "b", "b"}));
+    planes[gone].reset();
+    for (std::size_t rank = 0; rank < planes.size(); ++rank) {
+      if (rank == gone) continue;
+      const LostRank lost = await_loss(*planes[rank]);
+      CHECK(lost.rank == static_cast<int>(gone));
+      CHECK(lost.reason == "it gave up the store without leaving it");
+    }
+    planes[1].reset();
+    for (const std::size_t rank : {0U, 2U, 3U}) {
+      if (rank != gone) CHECK(planes[rank]->lost()->rank == static_cast<int>(gone));
+    }
+  }
+}
+
+TEST_CASE("descriptors of a rank that is gone are an error that names it") {
+  Planes planes = open_world(world({"a", "a", "a"}));
+  planes[1].reset();
+  const Fd mine = tutti::base::create_memory_file("test", 4096);
+  try {
+    planes[0]->share(mine);
+    FAIL("it was shared with a rank that is gone");
+  } catch (const tutti::Error& error) {
+    CHECK(error.code() == tutti::ErrorCode::peer_lost);
+    CHECK_THAT(error.what(), Contains("rank 1 (to rank 0, on the same node) went away"));
+  }
+}
+
+TEST_CASE("ranks that leave by agreement are no loss, and those that relay for others wait") {
+  Planes planes = open_world(world({"a", "a", "b", "b"}));
+  planes[2]->announce_departed();
+  CHECK(planes[2]->wait_for_followers(Clock::now() + 50ms) == std::vector<int>{3});
+  say(*planes[3], "e still here");
+  CHECK(hear(*planes[3]) == "e still here");
+  planes[3]->announce_departed();
+  CHECK(planes[2]->wait_for_followers(Clock::now() + patience).empty());
+  planes[3].reset();
+  planes[2].reset();
+  planes[0]->announce_departed();
+  CHECK(planes[0]->wait_for_followers(Clock::now() + 50ms) == std::vector<int>{1});
+  CHECK_FALSE(planes[0]->lost());
+  CHECK_FALSE(planes[1]->lost());
+  planes[1]->announce_departed();
+  CHECK(planes[0]->wait_for_followers(Clock::now() + patience).empty());
+}
+
+namespace {
+
+/// Remembers when it was called.
+class Clockwork : public Echo {
+ public:
+  void tick(std::chrono::nanoseconds now) override {
+    if (now < next_) return;
+    next_ += 20ms;
+    if (++ticks_ == 5) answers_.push_back({everyone, Bytes(1, std::byte{'t'})});
+  }
+  std::optional<std::chrono::nanoseconds> next_tick() const override { return next_; }
+  std::vector<Outgoing> take_messages() override { return std::exchange(answers_, {}); }
+
+ private:
+  std::chrono::nanoseconds next_ = 20ms;
+  int ticks_ = 0;
+  std::vector<Outgoing> answers_;
+};
+
+}  // namespace
+
+TEST_CASE("the responder's clock runs without any message") {
+  WorldOptions options = world({"a", "b"});
+  options.responder = [] { return std::make_unique<Clockwork>(); };
+  const auto start = Clock::now();
+  Planes planes = open_world(options);
+  CHECK(hear(*planes[1]) == "t");
+  const auto took = Clock::now() - start;
+  CHECK(took >= 100ms);
+  CHECK(took < 2s);
+  CHECK(hear(*planes[0]) == "t");
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("an idle control plane uses no processor time") {
+  Planes planes = open_world(world({"a", "a", "b", "b"}));
+  std::this_thread::sleep_for(100ms);
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(2s);
+  const double used = cpu_seconds() - before;
+  std::cout << "idle: " << used / 2 * 100 << " % of a core for 4 ranks on 2 nodes\n";
+  CHECK(used < 0.02);
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("a message goes to the responder and back in microseconds") {
+  for (const auto& labels : {std::vector<std::string>{"a", "a"}, {"a", "b"}}) {
+    Planes planes = open_world(world(labels));
+    std::vector<double> times;
+    for (int i = 0; i < 2000; ++i) {
+      const auto start = Clock::now();
+      say(*planes[1], "e");
+      REQUIRE(hear(*planes[1]) == "e");
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    std::sort(times.begin(), times.end());
+    std::cout << "round trip rank 1 - responder - rank 1, " << nodes_in(labels)
+              << " node(s): median " << times[times.size() / 2] << " us, 90 % below "
+              << times[times.size() * 9 / 10] << " us\n";
+    CHECK(times[times.size() / 2] < 2000);
+    CHECK(close_world(planes));
+  }
+}
