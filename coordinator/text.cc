@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 namespace tutti::coordinator {
@@ -81,9 +82,9 @@ std::string seconds(Time time) {
 }
 
 std::string some_of(const std::vector<std::string>& names, std::size_t shown) {
-  if (names.size() <= shown) return fmt::format("{}", fmt::join(names, ", "));
-  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + shown, ", "),
-                     names.size() - shown);
+  const std::span<const std::string> first(names.data(), std::min(shown, names.size()));
+  if (first.size() == names.size()) return fmt::format("{}", fmt::join(first, ", "));
+  return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - shown);
 }
 
 std::string explain_mismatch(const Key& key, const std::vector<Said>& said) {
