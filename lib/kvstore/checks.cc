@@ -134,7 +134,7 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
   if (kind == "bf16") return WireFormat::bf16;
   throw Error(ErrorCode::unsupported,
               fmt::format("gradient compression '{}' is not supported by store type '{}', which "
-                          "knows 'none', 'fp16' and 'bf16'",
+                          "knows 'none', 'fp16' and 'bf16' (parameter servers: '2bit', '1bit')",
                           kind, type));
 }
 

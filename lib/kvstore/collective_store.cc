@@ -4,22 +4,13 @@
 #include <utility>
 
 #include "kvstore/backend.h"
+#include "kvstore/checks.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
 
 namespace tutti {
 namespace {
-
-/// What f32 tensors travel as between nodes.
-WireFormat wire_named(const std::string& kind) {
-  if (kind == "none") return WireFormat::none;
-  if (kind == "fp16") return WireFormat::fp16;
-  if (kind == "bf16") return WireFormat::bf16;
-  throw Error(ErrorCode::unsupported, "set_gradient_compression of '" + kind +
-                                          "' is not supported with type dist_sync_mpi; it knows "
-                                          "none, fp16 and bf16 (parameter servers: 2bit, 1bit)");
-}
 
 class CollectiveStore : public Backend {
  public:
@@ -38,7 +29,9 @@ class CollectiveStore : public Backend {
     return session_->submit(std::move(calls), what);
   }
 
-  void configure(const Setting& setting) override { wire_ = wire_named(setting.value); }
+  void configure(const Setting& setting) override {
+    wire_ = wire_format(setting.value, traits().type);
+  }
   void barrier() override { session_->barrier(); }
   int join() override { return session_->join(); }
   Tensor allocate(const Shape& shape, DType dtype) override {

@@ -209,5 +209,5 @@ TEST_CASE("wire formats are none, fp16 and bf16; any other is unsupported by nam
   CHECK(wire_format("bf16", "t") == WireFormat::bf16);
   CHECK(text_of(ErrorCode::unsupported, [] { wire_format("2bit", "dist_sync_mpi"); }) ==
         "gradient compression '2bit' is not supported by store type 'dist_sync_mpi', which knows "
-        "'none', 'fp16' and 'bf16'");
+        "'none', 'fp16' and 'bf16' (parameter servers: '2bit', '1bit')");
 }
