@@ -1,0 +1,197 @@
+"""One job from the launcher's side: hears the shims, shows their lines, ends what must end."""
+import hmac
+import os
+import secrets
+import selectors
+import signal
+import socket
+import subprocess
+import time
+
+from launcher import mpirun, shim
+from launcher.options import say
+from launcher.output import Printer
+from launcher.worker import Link, Worker
+
+# Between two steps of ending a job, each harsher than the one before.
+STEP_SECONDS = 5.0
+# Once mpirun has ended, how long its shims' last words may be under way.
+LINGER_SECONDS = 2.0
+# Once every worker has ended, how long mpirun may take to notice.
+LEAVE_SECONDS = 10.0
+
+
+class Job:
+    """Use: contact, start, run. One thread; every wait has mpirun's end or a deadline behind it."""
+
+    def __init__(self, request, addresses):
+        self.request = request
+        self.printer = Printer(request.prefix)
+        self.workers, self.links = {}, set()
+        self.failed = None         # the worker that failed first
+        self.signal = None         # that ended the launcher
+        self.level, self.deadline = 0, None
+        self.mpirun = None
+        self.token = secrets.token_hex(16)
+        self.events = selectors.DefaultSelector()
+        self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
+        self.listener = socket.create_server(("", 0), backlog=1024)
+        self.events.register(self.listener, selectors.EVENT_READ, self.on_connection)
+        port = self.listener.getsockname()[1]
+        self.contact = self.token + "@" + ",".join(f"{address}:{port}" for address in addresses)
+
+    def start(self, words, env):
+        """mpirun gets a session of its own, so that Ctrl-C reaches it through this process alone."""
+        shim.adopt_orphans()
+        signal.set_wakeup_fd(self.wake_write)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        self.mpirun = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, start_new_session=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       preexec_fn=shim.dies_with_parent(signal.SIGTERM))
+        self.events.register(self.mpirun.stdout, selectors.EVENT_READ, self.on_mpirun)
+
+    def run(self):
+        """Until all is over. Returns the exit code."""
+        try:
+            while not self.over():
+                left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                for key, _ in self.events.select(left):
+                    key.data()
+                if self.deadline is not None and time.monotonic() >= self.deadline:
+                    self.on_deadline()
+        finally:
+            self.end_now()
+        return self.conclude()
+
+    # What happens
+
+    def on_mpirun(self):
+        data = os.read(self.mpirun.stdout.fileno(), 65536)
+        for line in data.decode("utf-8", "surrogateescape").splitlines():
+            if not mpirun.NOISE.search(line):
+                self.printer.note(line)
+        if not data:
+            self.events.unregister(self.mpirun.stdout)
+
+    def on_connection(self):
+        connection, _ = self.listener.accept()
+        link = Link(connection)
+        self.links.add(link)
+        self.events.register(connection, selectors.EVENT_READ, lambda: self.on_link(link))
+
+    def on_link(self, link):
+        for message in link.read() or [None]:
+            if link.worker is None and message is not None:
+                message = self.on_hello(link, message)
+            if message is None:
+                self.on_link_end(link)
+                return
+            self.on_message(link.worker, message)
+
+    def on_hello(self, link, message):
+        """Whoever does not know the token is no worker."""
+        if not hmac.compare_digest(str(message.get("token")).encode(), self.token.encode()):
+            return None
+        link.worker = self.workers[message["rank"]] = Worker(message["rank"], message["host"])
+        if self.level > 0:
+            link.order()
+        return message
+
+    def on_message(self, worker, message):
+        if "lines" in message:
+            worker.last += self.printer.lines(worker.rank, message["stream"], message["lines"])
+        if "exit" in message:
+            worker.status, worker.told = message["exit"], message["told"]
+            if worker.status != 0:
+                self.on_failure(worker)
+
+    def on_link_end(self, link):
+        self.events.unregister(link.connection)
+        link.connection.close()
+        self.links.discard(link)
+        if link.worker and link.worker.status is None:
+            self.on_failure(link.worker)
+        if len(self.workers) == self.request.workers and not self.links:
+            self.give(LEAVE_SECONDS)
+
+    def on_failure(self, worker):
+        """The first one counts; those that were told to end do not."""
+        if self.failed or worker.told or self.level > 0:
+            return
+        self.failed = worker
+        running = sum(1 for link in self.links if link.worker and link.worker.status is None)
+        if running:
+            say(f"{worker.name()} {worker.fate()}; {running} more {'has' if running == 1 else 'have'} "
+                f"{self.request.grace:g} s to end by themselves")
+            self.give(self.request.grace)
+
+    def on_signal(self):
+        for number in os.read(self.wake, 4096):
+            if number != signal.SIGCHLD:
+                self.signal = self.signal or number
+                self.step()
+        if self.mpirun and self.mpirun.poll() is not None:
+            self.give(LINGER_SECONDS)
+
+    def running(self):
+        return [link.worker for link in self.links if link.worker and link.worker.status is None]
+
+    # Ending
+
+    def give(self, seconds):
+        self.deadline = time.monotonic() + seconds
+
+    def on_deadline(self):
+        """What had its time did not use it."""
+        if self.mpirun.returncode is not None:
+            self.end_now()
+            return
+        if self.level == 0 and self.running():
+            say("ending " + ", ".join(worker.name() for worker in self.running()))
+        self.step()
+
+    def step(self):
+        """Ends the job: first politely through the shims, then through mpirun, then at once."""
+        self.level += 1
+        self.give(STEP_SECONDS)
+        if self.level == 1:
+            for link in self.links:
+                link.order()
+        elif self.level == 2:
+            self.mpirun.terminate()
+        else:
+            self.end_now()
+
+    def end_now(self):
+        """A shim that loses its connection kills its command, and mpirun's end ends its helpers."""
+        if self.mpirun.poll() is None:
+            os.killpg(self.mpirun.pid, signal.SIGKILL)
+            self.mpirun.wait()
+        for link in list(self.links):
+            self.events.unregister(link.connection)
+            link.connection.close()
+            self.links.discard(link)
+        shim.end_all()
+
+    def over(self):
+        return self.mpirun.returncode is not None and not self.links
+
+    def conclude(self):
+        """Names what went wrong, last of all. Returns the exit code."""
+        if self.failed:
+            last = "".join(f"\n  {line}" for line in self.failed.last)
+            say(f"{self.failed.name()} was the first to fail: it {self.failed.fate()}."
+                + (f" Its last lines:{last}" if last else " It had printed nothing."))
+            return self.failed.code()
+        if self.signal:
+            say(f"ended by {signal.Signals(self.signal).name}")
+            return 128 + self.signal
+        missing = self.request.workers - len([w for w in self.workers.values() if w.status == 0])
+        if missing or self.mpirun.returncode:
+            code = self.mpirun.returncode
+            say(f"mpirun ended with {code}, and {missing} of {self.request.workers} workers did not "
+                "end well or never started; what mpirun said is above")
+            return code if code > 0 else 128 - code if code < 0 else 1
+        return 0

@@ -1,0 +1,134 @@
+"""The launcher's command line."""
+import argparse
+import dataclasses
+import difflib
+import shlex
+import sys
+from typing import List, Optional
+
+DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
+
+  launch.py -n 4 --mode mpi --launcher local python train.py --kv-store dist_sync
+  launch.py -n 8 --mode mpi -H hosts --sync-dst-dir /tmp/job "python train.py"
+
+The command is separate words, or one quoted string, which then goes through a shell. In --mode mpi the
+workers run under mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean
+dist_sync_mpi. The exit code is that of the worker that failed first; its last lines are printed last."""
+
+LAUNCHERS = ("ssh", "local", "mpi", "sge", "yarn", "slurm")
+
+
+class UsageError(Exception):
+    """What the user typed cannot be done; the text says what to type instead."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The command line, checked."""
+    workers: int
+    servers: Optional[int]
+    hostfile: Optional[str]
+    launcher: str
+    sync_dst_dir: Optional[str]
+    env: List[str]
+    prefix: bool
+    grace: float
+    command: List[str]
+
+
+def make_parser():
+    parser = argparse.ArgumentParser(prog="launch.py", description=DESCRIPTION, allow_abbrev=False,
+                                     usage="launch.py -n N [option ...] command ...",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("-n", "--num-workers", type=int, metavar="N",
+        help="how many workers (must be given; example: -n 4)")
+    add("-s", "--num-servers", type=int, metavar="N",
+        help="how many servers, in --mode ps (default: as many as workers; example: -s 2)")
+    add("-H", "--hostfile", metavar="FILE",
+        help="the hosts, one name or address a line, each optionally with slots=COUNT; "
+             "~/.ssh/config is honoured (default: none; example: -H hosts)")
+    add("--launcher", default="ssh", metavar="HOW",
+        help="ssh, local, mpi, sge, yarn or slurm; of these ssh and local are there so far "
+             "(default: ssh; example: --launcher local)")
+    add("--mode", default="ps", metavar="MODE",
+        help="ps, a parameter server, or mpi, collectives under mpirun; so far mpi alone is there "
+             "(default: ps; example: --mode mpi)")
+    add("--sync-dst-dir", metavar="FOLDER",
+        help="first copy the current folder to this one on every host, with rsync, and start the "
+             "command there (default: no copy; example: --sync-dst-dir /tmp/job)")
+    add("--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="a variable that every worker gets, from here or with the value given; may be "
+             "repeated (default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and what starts with "
+             "DMLC_ PS_ TUTTI_ OMP_ MXNET_; example: --env HF_HOME)")
+    add("--no-prefix", dest="prefix", action="store_false",
+        help="print lines as they are, without [worker 1] (default: with it, when there is more "
+             "than one worker; example: --no-prefix)")
+    add("--grace", type=float, default=30.0, metavar="SECONDS",
+        help="after the first failure the others have this long to end by themselves, as by saving "
+             "a checkpoint (default: 30; example: --grace 120)")
+    return parser
+
+
+def split(parser, words):
+    """Parts the launcher's own options from the command, which starts at the first other word."""
+    takes_value = {name: action.nargs != 0
+                   for action in parser._actions for name in action.option_strings}
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, _, value = words[at].partition("=")
+        if name == "--":
+            return words[:at], words[at + 1:]
+        if name[:2] in takes_value and not name.startswith("--") and len(name) > 2:
+            name, value = name[:2], name[2:]  # -n4
+        if name not in takes_value:
+            close = difflib.get_close_matches(name, takes_value, n=1)
+            raise UsageError(f"unknown option {name}" + (f"; did you mean {close[0]}?" if close else "; see --help"))
+        at += 2 if takes_value[name] and not value else 1
+    return words[:at], words[at:]
+
+
+def check_choice(option, given, known):
+    if given not in known:
+        close = difflib.get_close_matches(given, known, n=1)
+        raise UsageError(f"{option} {given}: unknown; known are {', '.join(known)}"
+                         + (f"; did you mean {close[0]}?" if close else ""))
+
+
+def check(given):
+    check_choice("--mode", given.mode, ("ps", "mpi"))
+    check_choice("--launcher", given.launcher, LAUNCHERS)
+    if given.mode == "ps":
+        raise UsageError("--mode ps, the default, is not there yet; use --mode mpi")
+    if given.launcher not in ("ssh", "local"):
+        raise UsageError(f"--launcher {given.launcher} is not there yet; use ssh or local")
+    if given.num_workers is None or given.num_workers < 1:
+        raise UsageError("say how many workers: -n N, N being at least 1")
+    if given.grace < 0:
+        raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
+    if given.launcher == "ssh" and given.hostfile is None:
+        raise UsageError("--launcher ssh, the default, needs the hosts: -H FILE; "
+                         "for this machine alone use --launcher local")
+    if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
+        raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
+                         "everything here")
+
+
+def parse(words):
+    """The request that the words make. Raises UsageError; prints the help and exits for --help."""
+    parser = make_parser()
+    own, command = split(parser, words)
+    given = parser.parse_args(own)
+    check(given)
+    if not command:
+        raise UsageError("the command to start is missing: launch.py -n N [option ...] command ...")
+    if len(command) == 1 and len(shlex.split(command[0])) > 1:
+        command = ["/bin/sh", "-c", command[0]]
+    return Request(given.num_workers, given.num_servers, given.hostfile, given.launcher,
+                   given.sync_dst_dir, given.env, given.prefix and given.num_workers > 1,
+                   given.grace, command)
+
+
+def say(text):
+    """A line of the launcher's own, told apart from the workers' by its name."""
+    print(f"launch.py: {text}", file=sys.stderr, flush=True)

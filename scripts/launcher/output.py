@@ -1,0 +1,30 @@
+"""How lines reach the user: whole, with the worker that wrote them, the moment they come."""
+import sys
+
+
+def as_on_terminal(line):
+    """What a terminal would show of a line in which a progress display went back to its start."""
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+class Printer:
+    def __init__(self, prefix):
+        self.prefix = prefix
+
+    def lines(self, rank, stream, texts):
+        """Prints a worker's lines on its stream (1 or 2). Returns them as printed."""
+        head = f"[worker {rank}] " if self.prefix else ""
+        shown = [head + as_on_terminal(text) for text in texts]
+        self.write(sys.stdout if stream == 1 else sys.stderr, shown)
+        return shown
+
+    def note(self, line):
+        """A line of mpirun's own."""
+        self.write(sys.stderr, [line])
+
+    @staticmethod
+    def write(file, texts):
+        """Bytes that are no UTF-8 arrive as they left."""
+        text = "".join(text + "\n" for text in texts)
+        file.buffer.write(text.encode("utf-8", "surrogateescape"))
+        file.buffer.flush()

@@ -1,0 +1,243 @@
+"""Runs one worker's command on its host, and tells the launcher all there is to know about it.
+
+mpirun starts this in the command's place. Over a connection to the launcher it sends who it is, the
+command's lines and its exit status; so mpirun itself sees success whatever happens, and leaves the
+survivors alone. When the launcher, mpirun or this process ends, the command and all that it started
+end too. This file may be sent to another host as text, so it imports nothing of ours.
+"""
+import ctypes
+import json
+import os
+import pty
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import time
+
+CONNECT_SECONDS = 20
+# After the command has ended, how long what it started may still hold its output open.
+DRAIN_SECONDS = 0.5
+# From SIGTERM to SIGKILL.
+TERM_SECONDS = 3.0
+LONGEST_LINE = 65536
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def adopt_orphans():
+    """What loses its parent somewhere below becomes a child of this process, not of init."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def dies_with_parent(number):
+    """To call in a child before exec: it gets this signal when this process dies, however it dies."""
+    mine = os.getpid()
+
+    def prepare():
+        prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != mine:
+            os._exit(128 + number)
+
+    return prepare
+
+
+def connect(addresses):
+    """The launcher may have several addresses; the first that answers is right."""
+    problems = []
+    deadline = time.monotonic() + CONNECT_SECONDS
+    for host, port in addresses:
+        try:
+            left = max(1.0, deadline - time.monotonic())
+            link = socket.create_connection((host, port), timeout=left / len(addresses))
+            link.settimeout(None)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return link
+        except OSError as error:
+            problems.append(f"{host}:{port}: {error}")
+    sys.exit(f"launch.py: {os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
+             "name the right network with DMLC_INTERFACE")
+
+
+def open_terminal():
+    """(our end, the command's end) of a terminal that changes no byte. On a pipe C programs would keep
+    lines back until a block is full."""
+    ours, theirs = pty.openpty()
+    mode = termios.tcgetattr(theirs)
+    mode[1] &= ~termios.OPOST
+    mode[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, mode)
+    return ours, theirs
+
+
+def descendants():
+    """Process ids of all that live below this process."""
+    children = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def signal_all(number):
+    for pid in descendants():
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_all():
+    """Kills and reaps until nothing lives below, adopted orphans included."""
+    while descendants():
+        signal_all(signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+class Shim:
+    """One event loop over the command's output, the launcher's orders, signals and deadlines."""
+
+    def __init__(self, link, command):
+        self.link = link
+        self.told = False          # did the launcher or mpirun order the end
+        self.deadline = None       # of what comes next
+        self.status = None         # of the command
+        self.partial = {}          # stream -> bytes of an unfinished line
+        self.events = selectors.DefaultSelector()
+        self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
+        self.events.register(link, selectors.EVENT_READ, self.on_order)
+        # Kept whole: a Popen that nobody holds would take the exit status with it.
+        self.child = self.start(command)
+
+    def start(self, command):
+        out, their_out = open_terminal()
+        err, their_err = os.pipe()
+        try:
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=their_out,
+                                     stderr=their_err, preexec_fn=dies_with_parent(signal.SIGKILL))
+        except OSError as error:
+            os.write(their_err, f"cannot start {command[0]}: {error.strerror}\n".encode())
+            self.status = 127 if isinstance(error, FileNotFoundError) else 126
+            child = None
+        for stream, fd in ((1, out), (2, err)):
+            os.close(their_out if stream == 1 else their_err)
+            self.partial[stream] = b""
+            self.events.register(fd, selectors.EVENT_READ, lambda fd=fd, s=stream: self.on_output(fd, s))
+        return child
+
+    def send(self, **message):
+        self.link.sendall(json.dumps(message).encode() + b"\n")
+
+    def send_lines(self, stream, lines):
+        if lines:
+            texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+            self.send(stream=stream, lines=texts)
+
+    def on_output(self, fd, stream):
+        try:
+            data = os.read(fd, 65536)
+        except OSError:  # how a terminal says end of file
+            data = b""
+        *lines, rest = (self.partial[stream] + data).split(b"\n")
+        if rest and (not data or len(rest) > LONGEST_LINE):
+            lines, rest = lines + [rest], b""
+        self.partial[stream] = rest
+        self.send_lines(stream, lines)
+        if not data:
+            del self.partial[stream]
+            self.events.unregister(fd)
+            os.close(fd)
+
+    def on_order(self):
+        if self.link.recv(64) == b"":
+            raise ConnectionError("the launcher is gone")
+        self.end_command()
+
+    def on_signal(self):
+        numbers = os.read(self.wake, 4096)
+        if any(number != signal.SIGCHLD for number in numbers):
+            self.end_command()
+        while self.reap():
+            pass
+
+    def end_command(self):
+        """The first time politely."""
+        if self.status is None:
+            signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
+            self.told = True
+            self.deadline = time.monotonic() + TERM_SECONDS
+
+    def reap(self):
+        """Takes one ended process, if there is any; orphans of the command come to this process too."""
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if self.child and pid == self.child.pid:
+            code = os.waitstatus_to_exitcode(status)
+            self.status = code if code >= 0 else 128 - code
+            self.report_exit()
+        return pid != 0
+
+    def report_exit(self):
+        """At once, before its last lines: who failed first must not depend on how much it said."""
+        self.send(exit=self.status, told=self.told)
+        self.deadline = time.monotonic() + DRAIN_SECONDS
+
+    def over(self):
+        """Nothing is left to forward, or its time is up."""
+        if self.status is None:
+            return False
+        return not self.partial or time.monotonic() >= self.deadline
+
+    def run(self):
+        if self.status is not None:
+            self.report_exit()
+        while not self.over():
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            for key, _ in self.events.select(left):
+                key.data()
+            if self.status is None and self.deadline and time.monotonic() >= self.deadline:
+                self.end_command()
+        for stream, rest in self.partial.items():
+            self.send_lines(stream, [rest] if rest else [])
+        self.send(end=True)
+
+
+def main():
+    parent = os.getppid()
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    adopt_orphans()
+    token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
+    link = connect([(place.rpartition(":")[0], int(place.rpartition(":")[2]))
+                    for place in places.split(",")])
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+    link.sendall(json.dumps({"token": token, "rank": rank, "host": os.uname().nodename}).encode() + b"\n")
+    try:
+        shim = Shim(link, json.loads(sys.argv[1]))
+        if os.getppid() != parent:
+            raise ConnectionError("mpirun is gone")
+        shim.run()
+    except ConnectionError:
+        pass  # nobody is left to tell
+    finally:
+        end_all()
+
+
+if __name__ == "__main__":
+    main()

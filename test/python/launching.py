@@ -1,0 +1,79 @@
+"""What the launcher's tests share: a running launcher, and who is left of its job."""
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LAUNCH = ROOT / "scripts/launch.py"
+LIMIT = 60
+LOCAL = ("--mode", "mpi", "--launcher", "local")
+
+
+class LaunchCase(unittest.TestCase):
+    """Every job of a test carries a mark in its environment, by which its processes are found."""
+
+    def setUp(self):
+        self.mark = f"LAUNCH_TEST_MARK={uuid.uuid4()}"
+        self.addCleanup(self.end_marked)
+
+    def environment(self, **more):
+        name, _, value = self.mark.partition("=")
+        return {**os.environ, **more, name: value}
+
+    def start(self, *words, command=(sys.executable, str(LAUNCH)), **env):
+        return subprocess.Popen([*command, *map(str, words)], env=self.environment(**env), text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, errors="surrogateescape")
+
+    def launch(self, *words, **env):
+        """(exit code, stdout, stderr) of a launcher; it must end by itself."""
+        process = self.start(*words, **env)
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            self.fail(f"still running after {LIMIT} s\n{out}\n{err}")
+        return process.returncode, out, err
+
+    def marked(self):
+        """Process ids of the job's processes, the launcher included; the dead but unreaped count not."""
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                environment = pathlib.Path("/proc", name, "environ").read_bytes()
+            except OSError:
+                continue
+            if self.mark.encode() in environment.split(b"\0"):
+                found.append(int(name))
+        return found
+
+    def end_marked(self):
+        for pid in self.marked():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+
+    def wait_until(self, holds, what, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, f"not within {seconds} s: {what}")
+            time.sleep(0.02)
+
+    def assert_nothing_left(self, seconds=20):
+        self.wait_until(lambda: not self.marked(), "every process of the job has ended", seconds)
+
+    def wait_for_lines(self, process, count, text):
+        """Reads lines until this text came so often; returns them."""
+        lines = []
+        while count:
+            line = process.stdout.readline()
+            self.assertNotEqual(line, "", f"the output ended before {text!r}: {lines}")
+            lines.append(line)
+            count -= text in line
+        return lines

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""scripts/launch.py --mode mpi --launcher local, under a real mpirun."""
+import os
+import pathlib
+import signal
+import sys
+import unittest
+
+from launching import LOCAL, LaunchCase
+
+RANK = "$OMPI_COMM_WORLD_RANK"
+# Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
+CLING = ("setsid sleep 600 & (trap '' TERM INT HUP; echo up; sleep 600) & "
+         "trap '' TERM INT HUP; wait; sleep 600")
+# A worker that is in MPI; rank 1 dies there by kill -9.
+IN_MPI = """
+import ctypes, os, signal, time
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+mpi.MPI_Init(None, None)
+if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(2)
+print("still here", flush=True)
+os._exit(4)
+"""
+
+
+class Outcome(LaunchCase):
+    def test_all_well_is_0(self):
+        code, out, err = self.launch("-n", 3, *LOCAL, "true")
+        self.assertEqual((code, out, err), (0, "", ""))
+
+    def test_the_first_failure_gives_the_exit_code_and_is_named_last_with_its_last_lines(self):
+        code, out, err = self.launch(
+            "-n", 3, *LOCAL, f"echo hello; [ {RANK} = 1 ] && echo no more memory && exit 3; sleep 1; exit 9")
+        self.assertEqual(code, 3, err)
+        self.assertEqual(out.count("hello"), 3)
+        report = err[err.index("first to fail"):]
+        self.assertIn(f"worker 1 on {os.uname().nodename} was the first to fail: it ended with exit code 3", err)
+        self.assertIn("[worker 1] no more memory", report)
+        self.assertNotIn("worker 2", report)
+
+    def test_a_worker_that_a_signal_ends_gives_128_and_the_signal(self):
+        code, _, err = self.launch("-n", 2, *LOCAL, f"[ {RANK} = 1 ] && kill -9 $$; exit 0")
+        self.assertEqual(code, 137, err)
+        self.assertIn("worker 1", err)
+        self.assertIn("SIGKILL", err)
+
+    def test_survivors_in_mpi_outlive_a_peer_that_is_killed(self):
+        code, out, err = self.launch("-n", 3, *LOCAL, sys.executable, "-c", IN_MPI)
+        self.assertEqual(code, 137, err)
+        self.assertEqual(out.count("still here"), 2, out)
+        self.assertNotIn("PMIX ERROR", err)
+
+    def test_survivors_that_do_not_end_are_ended_after_the_grace(self):
+        code, _, err = self.launch("-n", 3, *LOCAL, "--grace", "0.5",
+                                   f"[ {RANK} = 2 ] && exit 5; {CLING}")
+        self.assertEqual(code, 5, err)
+        self.assertIn("ending worker", err)
+        self.assert_nothing_left(2)
+
+    def test_a_command_that_is_not_there_gives_127_and_its_name(self):
+        code, _, err = self.launch("-n", 2, *LOCAL, "no-such-program", "argument")
+        self.assertEqual(code, 127, err)
+        self.assertIn("cannot start no-such-program: No such file or directory", err)
+
+    def test_what_a_worker_leaves_running_ends_with_it(self):
+        code, _, err = self.launch("-n", 2, *LOCAL, "setsid sleep 600 & exit 0")
+        self.assertEqual(code, 0, err)
+        self.assert_nothing_left(2)
+
+
+class Output(LaunchCase):
+    def test_lines_carry_their_worker_unless_there_is_one_or_it_is_turned_off(self):
+        say = ("sh", "-c", f"echo out {RANK}; echo err {RANK} >&2")
+        _, out, err = self.launch("-n", 2, *LOCAL, *say)
+        self.assertEqual(sorted(out.splitlines()), ["[worker 0] out 0", "[worker 1] out 1"])
+        self.assertEqual(sorted(err.splitlines()), ["[worker 0] err 0", "[worker 1] err 1"])
+        _, out, _ = self.launch("-n", 1, *LOCAL, *say)
+        self.assertEqual(out, "out 0\n")
+        _, out, _ = self.launch("-n", 2, "--no-prefix", *LOCAL, *say)
+        self.assertEqual(sorted(out.splitlines()), ["out 0", "out 1"])
+
+    def test_a_line_comes_at_once_though_the_program_does_not_flush(self):
+        process = self.start("-n", 2, *LOCAL, sys.executable, "-c",
+                             "import time; print('early'); time.sleep(600)")
+        self.wait_for_lines(process, 2, "early")
+        process.terminate()
+        process.communicate()
+
+    def test_lines_of_several_workers_arrive_whole(self):
+        tail = "x" * 200
+        _, out, _ = self.launch("-n", 3, *LOCAL, f"seq -f \"{RANK} %g {tail}\" 5000")
+        for rank in range(3):
+            mine = [line for line in out.splitlines() if line.startswith(f"[worker {rank}] ")]
+            wanted = [f"[worker {rank}] {rank} {i} {tail}" for i in range(1, 5001)]
+            self.assertTrue(mine == wanted, f"{len(mine)} lines of worker {rank}, some cut or out of order")
+        self.assertEqual(out.count("\n"), 15000)
+
+    def test_of_a_progress_line_its_last_state_is_shown(self):
+        _, out, _ = self.launch("-n", 2, *LOCAL, "printf '10 %%\\r90 %%\\r100 %%\\r\\nunfinished'")
+        self.assertEqual(sorted(out.splitlines()),
+                         [f"[worker {r}] {text}" for r in (0, 1) for text in ("100 %", "unfinished")])
+
+    def test_bytes_that_are_no_utf8_arrive_as_they_left(self):
+        _, out, _ = self.launch("-n", 1, *LOCAL, "printf '\\377\\n'")
+        self.assertEqual(out.encode("utf-8", "surrogateescape"), b"\xff\n")
+
+    def test_a_reader_that_leaves_ends_the_job(self):
+        process = self.start("-n", 2, *LOCAL, "yes")
+        self.wait_for_lines(process, 1, "y")
+        process.stdout.close()
+        self.assertNotEqual(process.wait(30), 0)
+        process.stderr.close()
+        self.assert_nothing_left()
+
+
+class Command(LaunchCase):
+    def test_separate_words_stay_as_they_are(self):
+        words = ("printf", "<%s>", "two words", ":", "$HOME", "", "--help")
+        _, out, _ = self.launch("-n", 1, *LOCAL, *words)
+        self.assertEqual(out, "<two words><:><$HOME><><--help>\n")
+
+    def test_variables_reach_the_workers_whatever_is_in_them(self):
+        awkward = "a b;c=d\n$e'\""
+        code, out, err = self.launch(
+            "-n", 2, *LOCAL, "--env", "OTHER=1,2", sys.executable, "-c",
+            "import os; print([os.environ.get(n) for n in ('DMLC_X', 'OTHER', 'TUTTI_MODE', "
+            "'TUTTI_LAUNCH_CONTACT')])", DMLC_X=awkward)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out.count(repr([awkward, "1,2", "mpi", None])), 2, out)
+
+
+class End(LaunchCase):
+    def start_clinging(self):
+        process = self.start("-n", 2, *LOCAL, CLING)
+        self.wait_for_lines(process, 2, "up")
+        self.assertGreater(len(self.marked()), 6)
+        return process
+
+    def end_by(self, number):
+        process = self.start_clinging()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        return process.returncode, err
+
+    def test_ctrl_c_ends_every_process(self):
+        code, err = self.end_by(signal.SIGINT)
+        self.assertEqual(code, 130, err)
+        self.assert_nothing_left(2)
+
+    def test_sigterm_ends_every_process(self):
+        code, err = self.end_by(signal.SIGTERM)
+        self.assertEqual(code, 143, err)
+        self.assert_nothing_left(2)
+
+    def test_a_launcher_that_is_killed_leaves_nothing_behind(self):
+        process = self.start_clinging()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        self.assert_nothing_left()
+
+    def test_the_death_of_mpirun_ends_the_job_and_is_an_error(self):
+        process = self.start_clinging()
+        mpirun = [pid for pid in self.marked()
+                  if pathlib.Path("/proc", str(pid), "comm").read_text() == "mpirun\n"]
+        os.kill(mpirun[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 137, err)
+        self.assertIn("mpirun", err)
+        self.assert_nothing_left(2)
+
+
+if __name__ == "__main__":
+    unittest.main()

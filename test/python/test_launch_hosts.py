@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""scripts/launch.py --mode mpi --launcher ssh, over two emulated hosts and an ssh that goes there."""
+import os
+import pathlib
+import shlex
+import shutil
+import sys
+import tempfile
+import unittest
+
+from launching import LAUNCH, ROOT, LaunchCase
+
+sys.path.insert(0, str(ROOT / "test/lab"))
+import on_hosts
+
+SKIPPED = 77
+# As a real one it takes along no variable, and joins its words with blanks for a shell.
+SSH = """#!/bin/sh
+[ "$1" = -x ] && shift
+host=$1
+shift
+exec env -i PATH=/usr/local/bin:/usr/bin:/bin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \\
+  ip netns exec "$host" unshare --uts sh -c "hostname $host; cd /; $*"
+"""
+RANK = "$OMPI_COMM_WORLD_RANK"
+
+
+class TwoHosts(LaunchCase):
+    def setUp(self):
+        super().setUp()
+        hosts = on_hosts.Hosts(2)
+        self.hosts = hosts.__enter__()
+        self.addCleanup(hosts.__exit__)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin/ssh").write_text(SSH)
+        (self.folder / "bin/ssh").chmod(0o755)
+        (self.folder / "hosts").write_text("".join(f"{name}\n" for name in self.hosts.names))
+
+    def start(self, *words, **env):
+        line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--mode", "mpi", "-H", "hosts",
+                "--env", "LAUNCH_TEST_MARK", *map(str, words)]
+        return super().start(command=on_hosts.enter(self.hosts.names[0], shlex.join(line)),
+                             PATH=f"{self.folder}/bin:{os.environ['PATH']}", DMLC_INTERFACE="eth0", **env)
+
+    def test_workers_run_on_their_hosts_in_the_copied_folder_with_their_environment(self):
+        target = self.folder / "target"
+        (self.folder / "job.sh").write_text(f'echo "$(hostname) {RANK} $(pwd) $PS_VERBOSE $TUTTI_MODE"\n')
+        code, out, err = self.launch("-n", 3, "--sync-dst-dir", target, "sh job.sh", PS_VERBOSE="1")
+        self.assertEqual(code, 0, err)
+        first, second = self.hosts.names
+        for rank, host in enumerate((first, first, second)):
+            self.assertIn(f"[worker {rank}] {host} {rank} {target} 1 mpi\n", out)
+        for host in (first, second):
+            self.assertRegex(out, rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d rsync {self.folder}/ -> {host}:{target}\n")
+
+    def test_the_first_failure_is_named_with_its_host(self):
+        code, out, err = self.launch("-n", 2, f"[ {RANK} = 1 ] && kill -SEGV $$; sleep 1; echo saved")
+        self.assertEqual(code, 139, err)
+        self.assertIn(f"worker 1 on {self.hosts.names[1]} was the first to fail", err)
+        self.assertIn("SIGSEGV", err)
+        self.assertIn("[worker 0] saved", out)
+
+    def test_a_launcher_that_is_killed_leaves_nothing_on_any_host(self):
+        process = self.start("-n", 2, "setsid sleep 600 & (trap '' TERM; echo up; sleep 600)")
+        self.wait_for_lines(process, 2, "up")
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        self.assert_nothing_left()
+
+    def test_a_host_that_ssh_cannot_reach_is_an_error_that_shows_what_ssh_said(self):
+        (self.folder / "hosts").write_text("nowhere\n")
+        code, _, err = self.launch("-n", 1, "true")
+        self.assertNotEqual(code, 0)
+        self.assertIn("nowhere", err)
+        code, _, err = self.launch("-n", 1, "--sync-dst-dir", self.folder / "target", "true")
+        self.assertEqual(code, 2, err)
+        self.assertIn("rsync", err)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "rsync"))):
+        print("skipped: emulated hosts need root, iproute2 and rsync")
+        sys.exit(SKIPPED)
+    unittest.main()
