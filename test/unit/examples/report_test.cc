@@ -1,0 +1,84 @@
+// What a run prints and writes.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "temporary_folder.h"
+#include "training/console.h"
+#include "training/curves.h"
+#include "tutti/error.h"
+
+using Catch::Matchers::Contains;
+
+namespace {
+
+training::EpochResult epoch(int number) {
+  return {.epoch = number,
+          .train_loss = 0.5,
+          .train_accuracy = 0.75,
+          .test_accuracy = 0.958333333,
+          .step_loss = {0.6, 0.4},
+          .samples_per_second = {100, 200},
+          .all_samples_per_second = 290};
+}
+
+training::History history() {
+  return {.epochs = {epoch(0), epoch(1)},
+          .workers = 2,
+          .parameters = 5,
+          .steps = 4,
+          .gradient_bytes = 80,
+          .weights_sha256 = "abc"};
+}
+
+}  // namespace
+
+TEST_CASE("an epoch is reported in the words that scripts look for") {
+  CHECK(training::describe(epoch(3), true) ==
+        "Epoch 3: Train_loss 0.500000 Train_acc 0.750000\n"
+        "Epoch 3: Test_acc 0.958333\n"
+        "Epoch 3: 290 samples/s together, by worker: 100 200");
+  CHECK_THAT(training::describe(epoch(3), false), !Contains("Test_acc"));
+}
+
+TEST_CASE("a run's numbers can be read back from its file") {
+  const TemporaryFolder folder;
+  training::write_json(folder.path() / "run.json", {}, history());
+  const auto json = nlohmann::json::parse(std::ifstream(folder.path() / "run.json"));
+  CHECK(json["network"] == "lenet");
+  CHECK(json["workers"] == 2);
+  CHECK(json["gradient_bytes_reduced"] == 80);
+  CHECK(json["weights_sha256"] == "abc");
+  REQUIRE(json["epochs"].size() == 2);
+  CHECK(json["epochs"][1]["train_loss"] == 0.5);
+  CHECK(json["epochs"][1]["test_accuracy"] == 0.958333333);
+  CHECK(json["epochs"][1]["step_loss"] == std::vector<double>{0.6, 0.4});
+}
+
+TEST_CASE("a file that cannot be written is refused before the training") {
+  try {
+    training::check_writable("/nonexistent/curves.png");
+    FAIL("nothing was refused");
+  } catch (const tutti::Error& error) {
+    CHECK(error.code() == tutti::ErrorCode::invalid_argument);
+    CHECK_THAT(error.what(), Contains("/nonexistent/curves.png") && Contains("No such file"));
+  }
+}
+
+TEST_CASE("the curves are drawn into a PNG") {
+  if (std::system("/usr/bin/python3 -c 'import matplotlib' 2>/dev/null") != 0) {
+    WARN("skipped: python3 has no matplotlib");
+    return;
+  }
+  const TemporaryFolder folder;
+  const auto image = folder.path() / "curves.png";
+  training::write_json(folder.path() / "run.json", {}, history());
+  training::draw(folder.path() / "run.json", image);
+  std::string magic(4, ' ');
+  std::ifstream(image).read(magic.data(), 4);
+  CHECK(magic == "\x89PNG");
+
+  CHECK_THROWS_WITH(training::draw(folder.path() / "absent.json", image),
+                    Contains("curves.png failed") && Contains("absent.json"));
+}
