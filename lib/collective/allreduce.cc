@@ -10,9 +10,6 @@ namespace {
 /// Slices begin on a cache line whatever the dtype, so that no two ranks write the same line.
 constexpr std::size_t granule = 64;
 
-/// Results pass through this much on their way to several outputs; the first-level cache holds it.
-constexpr std::size_t block_bytes = std::size_t{8} << 10;
-
 }  // namespace
 
 Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
@@ -20,10 +17,12 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
     : topology_(topology),
       memory_(memory),
       lanes_(topology.lanes()),
-      cache_bytes_(tuning.cache_bytes) {
+      cache_bytes_(tuning.cache_bytes),
+      block_(step_bytes) {
   if (!several_nodes() || !in_a_lane()) return;
   const auto lane = static_cast<std::size_t>(lanes_);
-  const std::size_t most = memory.layout().slot_bytes / lane + granule * 8;
+  // A granule of the widest elements more, and one for the chunk's own rounding.
+  const std::size_t most = memory.layout().slot_bytes / lane + 2 * granule * 8;
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
     exchanges_.push_back(std::make_unique<Exchange>(
         *communicator, topology.kin(topology.local_index()),
@@ -155,26 +154,18 @@ void Allreduce::sum_staged(topology::Range part) {
 
 void Allreduce::sum_shared(topology::Range part) {
   const std::size_t begin = chunks_.range(sum_.chunk).begin;
-  const std::size_t block = block_bytes / width_;
-  alignas(64) std::array<std::byte, block_bytes> sum;
-  for_each_segment(*batch_, {begin + part.begin, begin + part.end}, [&](Segment segment) {
-    const std::size_t end = segment.first + segment.count;
-    const std::size_t before = segment.before;
-    for (std::size_t first = segment.first; first < end; first += block) {
-      const Segment some{segment.piece, first, std::min(block, end - first),
-                         before + first - segment.first};
-      sources_.clear();
-      for (int local = 0; local < memory_.local_size(); ++local) {
-        const auto& place = memory_.descriptor(local, sequence_).places[some.piece];
-        sources_.push_back(memory_.in_arena(local, place.in + first * width_));
-      }
-      if (several_nodes()) {
-        reduce::reduce(kernel(1), sources_, result(sum_.chunk, part.begin + some.before),
-                       some.count);
-      } else {
-        reduce::reduce(kernel(batch_->divisor), sources_, sum.data(), some.count);
-        write_everywhere(some, sum.data());
-      }
+  for_each_segment(*batch_, {begin + part.begin, begin + part.end}, [&](const Segment& segment) {
+    sources_.clear();
+    for (int local = 0; local < memory_.local_size(); ++local) {
+      const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
+      sources_.push_back(memory_.in_arena(local, place.in + segment.first * width_));
+    }
+    if (several_nodes()) {
+      reduce::reduce(kernel(1), sources_, result(sum_.chunk, part.begin + segment.before),
+                     segment.count);
+    } else {
+      reduce::reduce(kernel(batch_->divisor), sources_, block_.data(), segment.count);
+      write_everywhere(segment, block_.data());
     }
   });
 }

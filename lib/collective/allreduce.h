@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -80,6 +79,7 @@ class Allreduce {
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;
   std::vector<const void*> sources_;
+  std::vector<std::byte> block_;  ///< a result on its way to several outputs
 };
 
 }  // namespace tutti::collective

@@ -44,7 +44,7 @@ struct Cursor {
 };
 
 /// One step touches about this much memory, which takes a few tens of microseconds.
-inline constexpr std::size_t step_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t step_bytes = std::size_t{512} << 10;
 
 /// The next elements of [done, end) that one step handles when each costs `bytes_each`.
 inline topology::Range next_part(std::size_t done, std::size_t end, std::size_t bytes_each) {

@@ -5,6 +5,21 @@
 #include <algorithm>
 
 namespace tutti::collective {
+namespace {
+
+/// Slices are whole cache lines of the widest element, so that boundaries fall between elements.
+constexpr std::size_t granule = 64;
+
+/// What staging on the fullest node may take. It is touched all the time.
+constexpr std::size_t most_staging = std::size_t{128} << 20;
+
+std::size_t largest_node(const topology::Topology& topology) {
+  std::size_t most = 0;
+  for (const std::vector<int>& ranks : topology.nodes) most = std::max(most, ranks.size());
+  return most;
+}
+
+}  // namespace
 
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
   Tuning tuning;
@@ -13,8 +28,13 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
     tuning.slice_bytes = std::size_t{512} << 10;
     tuning.slots = 4;
   }
-  // Whole cache lines of the widest element, so that every slice boundary falls between elements.
-  if (slice_bytes != 0) tuning.slice_bytes = std::max<std::size_t>(slice_bytes / 64 * 64, 64);
+  // Two ranks have little to wait for; with more, being woken costs more than summing twice.
+  if (topology.local_size() > 2) tuning.small_bytes = std::size_t{32} << 10;
+  const std::size_t slices =
+      largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes());
+  tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
+  if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
+  tuning.slice_bytes = std::max(tuning.slice_bytes / granule * granule, granule);
   if (const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0) {
     tuning.cache_bytes = static_cast<std::size_t>(bytes);
   }

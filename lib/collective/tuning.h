@@ -6,7 +6,8 @@
 
 namespace tutti::collective {
 
-/// Sizes of the pipeline. All but `cache_bytes` are equal on all ranks.
+/// Sizes of the pipeline. `slice_bytes` and `slots` are equal on all ranks, `small_bytes` on those
+/// of a node.
 struct Tuning {
   std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank reduces of a chunk
   std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole in one flag round trip
