@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/mapping.h"
+#include "control/agree.h"
 #include "control/sockets.h"
 #include "tutti/error.h"
 #include "worlds.h"
@@ -145,20 +146,19 @@ TEST_CASE("the ranks of a node hand each other memory files") {
   CHECK(close_world(planes));
 }
 
-TEST_CASE("a job on one node listens on no port, and one on several stops when all are there") {
-  const int before = listening_ports();
-  int during = before;
-  WorldOptions one = world({"a", "a"});
-  one.responder = [&] {
-    during = std::max(during, listening_ports());
-    return std::make_unique<Echo>();
-  };
-  Planes planes = open_world(one);
-  CHECK(listening_ports() == before);
-  CHECK(close_world(planes));
-  Planes several = open_world(world({"a", "b"}));
-  CHECK(listening_ports() == before);
-  CHECK(close_world(several));
+TEST_CASE("only a job on several nodes listens on a port, and only until all are there") {
+  for (const auto& labels : {std::vector<std::string>{"a", "a"}, {"a", "b"}}) {
+    const int before = listening_ports();
+    int most = before;
+    WorldOptions options = world(labels);
+    options.after_gather = [&](int rank, const std::vector<std::string>&) {
+      if (rank == 0) most = std::max(most, listening_ports());
+    };
+    Planes planes = open_world(options);
+    CHECK(most == before + static_cast<int>(nodes_in(labels)) - 1);
+    CHECK(listening_ports() == before);
+    CHECK(close_world(planes));
+  }
 }
 
 TEST_CASE("an unknown interface is the same error on every rank") {
@@ -182,53 +182,39 @@ TEST_CASE("an unknown interface is the same error on every rank") {
 TEST_CASE("what fails on one rank fails on all, and the cause is named before its consequences") {
   ThreadGather gather(3);
   std::vector<std::string> errors(3);
-  Settings settings = test_settings();
+  const auto outcomes = [](int rank) -> std::string {
+    if (rank == 0) throw tutti::Error(tutti::ErrorCode::timeout, "rank 2 did not come");
+    if (rank == 2) throw tutti::Error(tutti::ErrorCode::unsupported, "no such thing");
+    return "fine";
+  };
   run_ranks(3, [&](int rank) {
-    Settings mine = settings;
-    mine.node_label = rank == 2 ? "b" : "a";
-    if (rank == 1) {
-      mine.map = {};
-      mine.node_label = "c";
-      mine.interface = "nowhere0";
-    }
     try {
-      ControlPlane::open(rank, 3, gather.of(rank), mine, nullptr);
+      agree(gather.of(rank), [&] { return outcomes(rank); });
     } catch (const tutti::Error& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();
     }
   });
-  CHECK_THAT(errors[0], Contains("rank 1: ") && Contains("'nowhere0'"));
-  CHECK_THAT(errors[1], Contains("'nowhere0'"));
-  CHECK_THAT(errors[2], Contains("rank 1: ") && Contains("'nowhere0'"));
+  CHECK(errors ==
+        std::vector<std::string>{"rank 2 did not come", "rank 2: no such thing", "no such thing"});
 }
 
 TEST_CASE("strangers that call while the job meets do it no harm") {
-  ThreadGather gather(3);
-  const Settings base = test_settings();
   std::vector<Fd> strangers;
-  Planes planes(3);
-  run_ranks(3, [&](int rank) {
-    Settings settings = base;
-    settings.node_label = std::to_string(rank);
-    int round = 0;
-    const AllGather real = gather.of(rank);
-    const AllGather spying = [&](const std::string& mine) {
-      auto all = real(mine);
-      // The third gather publishes rank 0's port.
-      if (++round == 3 && rank == 0) {
-        const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
-        for (int i = 0; i < 20; ++i) {
-          strangers.push_back(start_connecting("127.0.0.1", port, ""));
-          wait_writable(strangers.back(), Clock::now() + patience);
-          const std::string noise(static_cast<std::size_t>(i) * 50, 'x');
-          ::send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL);
-        }
-      }
-      return all;
-    };
-    planes[static_cast<std::size_t>(rank)] = ControlPlane::open(
-        rank, 3, spying, settings, rank == 0 ? std::make_unique<Echo>() : nullptr);
-  });
+  int round = 0;
+  WorldOptions options = world({"a", "b", "c"});
+  options.after_gather = [&](int rank, const std::vector<std::string>& all) {
+    // The third gather publishes rank 0's port.
+    if (rank != 0 || ++round != 3) return;
+    const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
+    for (std::size_t i = 0; i < 20; ++i) {
+      strangers.push_back(start_connecting("127.0.0.1", port, ""));
+      wait_writable(strangers.back(), Clock::now() + patience);
+      const std::string noise(i * 50, 'x');
+      ::send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL);
+    }
+  };
+  Planes planes = open_world(options);
+  CHECK(strangers.size() == 20);
   for (const auto& plane : planes) {
     say(*plane, "e");
     CHECK(hear(*plane) == "e");
@@ -236,29 +222,15 @@ TEST_CASE("strangers that call while the job meets do it no harm") {
   CHECK(close_world(planes));
 }
 
-TEST_CASE("ranks that never come are named when the wait is over") {
-  ThreadGather gather(2);
-  std::vector<std::string> errors(2);
-  Settings settings = test_settings();
-  settings.create_timeout = 300ms;
-  run_ranks(2, [&](int rank) {
-    Settings mine = settings;
-    mine.node_label = std::to_string(rank);
-    const AllGather real = gather.of(rank);
-    int round = 0;
-    const AllGather late = [&](const std::string& said) {
-      auto all = real(said);
-      if (++round == 3 && rank == 1) std::this_thread::sleep_for(700ms);
-      return all;
-    };
-    try {
-      ControlPlane::open(rank, 2, late, mine, rank == 0 ? std::make_unique<Echo>() : nullptr);
-    } catch (const tutti::Error& error) {
-      errors[static_cast<std::size_t>(rank)] = error.what();
-    }
-  });
-  CHECK_THAT(errors[0], Contains("rank 0 gave up waiting for rank(s) 1 to connect"));
-  CHECK_FALSE(errors[1].empty());
+TEST_CASE("ranks that do not come are named when the wait is over") {
+  WorldOptions options = world({"a", "b", "c"});
+  options.settings.create_timeout = 300ms;
+  int round = 0;
+  options.after_gather = [&](int rank, const std::vector<std::string>&) {
+    if (rank == 2 && ++round == 3) std::this_thread::sleep_for(700ms);
+  };
+  CHECK_THROWS_WITH(open_world(options),
+                    Contains("rank 0 gave up waiting for rank(s) 2 to connect"));
 }
 
 namespace {

@@ -93,7 +93,12 @@ Planes open_world(const WorldOptions& options) {
     Settings settings = options.settings;
     settings.node_label = options.nodes[at];
     settings.map = std::ref(one_mapping);
-    planes[at] = ControlPlane::open(rank, size, gather.of(rank), settings,
+    const AllGather spied_on = [&, real = gather.of(rank)](std::string mine) {
+      auto all = real(std::move(mine));
+      options.after_gather(rank, all);
+      return all;
+    };
+    planes[at] = ControlPlane::open(rank, size, spied_on, settings,
                                     rank == 0 ? options.responder() : nullptr);
   });
   return planes;

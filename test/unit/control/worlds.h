@@ -66,6 +66,8 @@ struct WorldOptions {
   /// By rank; ranks with the same label share a node.
   std::vector<std::string> nodes;
   Settings settings = test_settings();
+  /// Called on every rank with what each gather gave.
+  std::function<void(int, const std::vector<std::string>&)> after_gather = [](auto...) {};
   std::function<std::unique_ptr<Responder>()> responder = [] { return std::make_unique<Echo>(); };
 };
 Planes open_world(const WorldOptions& options);
