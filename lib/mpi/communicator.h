@@ -29,6 +29,9 @@ class Communicator {
   std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
                                       const std::string& waiting_for) const;
 
+  /// Lets MPI move what it still holds, though nothing is waited for here. Does not block.
+  void keep_going() const;
+
   /// A peer is lost: freeing would wait for it, so never free it.
   void abandon();
 

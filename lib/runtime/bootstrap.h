@@ -30,6 +30,10 @@ class Parts {
   control::ControlPlane& control() { return *control_; }
   const control::ControlPlane& control() const { return *control_; }
   collective::Engine& engine() { return *engine_; }
+  /// Null on one node.
+  const mpi::Communicator* data() const {
+    return topology().node_count() > 1 ? world_.data.get() : nullptr;
+  }
   base::Doorbell& bell();
   /// More ranks on this node than processors it may use.
   bool crowded() const;

@@ -11,14 +11,23 @@
 #include "tutti/error.h"
 
 namespace tutti::runtime {
+namespace {
+
+/// A send that MPI calls complete may still have its last words queued in this process (Open MPI's
+/// TCP does it when a socket is full), and they leave only while somebody calls MPI. So after a
+/// batch between nodes MPI is looked at for this long, ever less often.
+constexpr auto linger_time = std::chrono::seconds(1);
+
+}  // namespace
 
 Executor::Executor(int rank, int size, const coordinator::Settings& settings,
-                   control::ControlPlane& control, collective::Engine& engine, Inbox& inbox,
-                   Tally& tally, bool crowded)
+                   control::ControlPlane& control, collective::Engine& engine,
+                   const mpi::Communicator* data, Inbox& inbox, Tally& tally, bool crowded)
     : rank_(rank),
       participant_(rank, size, settings),
       control_(control),
       engine_(engine),
+      data_(data),
       inbox_(inbox),
       tally_(tally),
       bell_(*control.doorbells()[static_cast<std::size_t>(control.topology().local_index())]),
@@ -160,8 +169,15 @@ bool Executor::move_data() {
   running_.pop_front();
   tally_.batches.fetch_add(1, std::memory_order_relaxed);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
+  if (data_ != nullptr) linger_until_ = base::Clock::now() + linger_time;
   recorder_.record("batch done", done->batch.epoch, done->batch.number);
   participant_.batch_done(done->batch.epoch, done->batch.number);
+  return true;
+}
+
+bool Executor::lingers() {
+  if (data_ == nullptr || base::Clock::now() >= linger_until_) return false;
+  data_->keep_going();
   return true;
 }
 
@@ -177,6 +193,7 @@ void Executor::wait(std::uint32_t ticket) {
     deadline = std::min(deadline, start_ + *due);
   }
   auto reason = Waiter::For::doorbell;
+  if (lingers()) reason = Waiter::For::gate;
   if (engine_.polling()) reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
   waiter_.wait(ticket, reason, deadline);
 }

@@ -11,6 +11,7 @@
 #include "collective/engine.h"
 #include "control/control_plane.h"
 #include "coordinator/participant.h"
+#include "mpi/communicator.h"
 #include "observe/flight_recorder.h"
 #include "runtime/inbox.h"
 #include "runtime/waiter.h"
@@ -32,8 +33,8 @@ struct Tally {
 class Executor {
  public:
   Executor(int rank, int size, const coordinator::Settings& settings,
-           control::ControlPlane& control, collective::Engine& engine, Inbox& inbox, Tally& tally,
-           bool crowded);
+           control::ControlPlane& control, collective::Engine& engine,
+           const mpi::Communicator* data, Inbox& inbox, Tally& tally, bool crowded);
 
   /// Returns when this rank has departed or a rank is lost. Never throws: what goes wrong reaches
   /// every waiter.
@@ -76,6 +77,7 @@ class Executor {
   bool start_next();
   bool move_data();
   std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
+  bool lingers();
   void wait(std::uint32_t ticket);
 
   void finish(TensorCall& call, const std::exception_ptr& error);
@@ -89,6 +91,7 @@ class Executor {
   coordinator::Participant participant_;
   control::ControlPlane& control_;
   collective::Engine& engine_;
+  const mpi::Communicator* data_;  ///< null on one node
   Inbox& inbox_;
   Tally& tally_;
   base::Doorbell& bell_;
@@ -107,6 +110,7 @@ class Executor {
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
+  base::Clock::time_point linger_until_{};
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};

@@ -10,7 +10,8 @@ namespace tutti::runtime {
 Session::Session(World world, const Options& options)
     : options_(options), parts_(Parts::open(std::move(world), options)) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
-                                         parts_->engine(), inbox_, tally_, parts_->crowded());
+                                         parts_->engine(), parts_->data(), inbox_, tally_,
+                                         parts_->crowded());
   thread_ = base::NamedThread("tutti-exec", [this] { executor_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
 }

@@ -91,8 +91,8 @@ def problems_of(root):
             continue
         if target in allowed:
             edges.setdefault(module, set()).add(target)
-        elif "/" not in included:
-            continue  # a neighbour in the same folder
+        elif "/" not in included or (root / path.parts[0] / included).exists():
+            continue  # a neighbour in the same folder, or in one of the same programs
         if target not in allowed.get(module, set()):
             problems.append(f"{where}: {module} may not use {target} (\"{included}\"): "
                             "lib/DESIGN.md does not list that edge")
