@@ -27,10 +27,10 @@ std::vector<T> sum_of(const Pattern& pattern, int ranks, std::size_t count, std:
 
 TEMPLATE_TEST_CASE("the sum of all ranks' inputs has no wrong element", "", float, std::int64_t) {
   const DType dtype = std::is_same_v<TestType, float> ? DType::f32 : DType::i64;
-  const std::size_t count = GENERATE(0, 1, 250, 251, 16064, 16065, 40000);
+  const std::size_t count = GENERATE(0U, 1U, 250U, 251U, 16064U, 16065U, 40000U);
   const int ranks = GENERATE(1, 3, 8, 127);
   const Pattern pattern(dtype, ranks);
-  for (const std::uint64_t turn : {0, 1, 77}) {
+  for (const std::uint64_t turn : {0U, 1U, 77U}) {
     const auto sum = sum_of<TestType>(pattern, ranks, count, turn);
     CHECK(pattern.wrong_in_sum(sum.data(), count, turn) == 0);
   }
@@ -39,7 +39,7 @@ TEMPLATE_TEST_CASE("the sum of all ranks' inputs has no wrong element", "", floa
 TEST_CASE("each wrong element is counted") {
   const Pattern pattern(DType::f32, 4);
   auto sum = sum_of<float>(pattern, 4, 40000, 5);
-  for (const std::size_t i : {0, 16063, 16064, 39999}) sum[i] += 1;
+  for (const std::size_t i : {0U, 16063U, 16064U, 39999U}) sum[i] += 1;
   CHECK(pattern.wrong_in_sum(sum.data(), sum.size(), 5) == 4);
 }
 
@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(pattern.wrong_in_sum(sum.data(), 10000, 6) > 7000);
   const auto three = sum_of<float>(pattern, 3, 10000, 5);
   CHECK(pattern.wrong_in_sum(three.data(), 10000, 5) > 7000);
-  for (const std::size_t shift : {1, 16, 64, 1024, 4096}) {
+  for (const std::size_t shift : {1U, 16U, 64U, 1024U, 4096U}) {
     CHECK(pattern.wrong_in_sum(sum.data() + shift, 5000, 5) > 3500);
   }
 }

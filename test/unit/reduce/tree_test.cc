@@ -15,7 +15,7 @@ static void check_against_reference(const Kernel& kernel, std::size_t n, std::si
   const Bytes expected = reduced(kernel, sources, count);
   at_every_level([&] {
     CAPTURE(describe(kernel), n, count, tutti::reduce::simd_level());
-    for (const std::size_t misalignment : {0, 1, 8, 20}) {
+    for (const std::size_t misalignment : {0U, 1U, 8U, 20U}) {
       REQUIRE((computed(kernel, sources, count, false, misalignment) == expected));
     }
     REQUIRE((computed(kernel, sources, count, true, 8) == expected));
@@ -26,8 +26,8 @@ static void check_against_reference(const Kernel& kernel, std::size_t n, std::si
 TEST_CASE("every operation on every dtype has the canonical tree's bits, at every SIMD level") {
   std::mt19937_64 random(1);
   for (const Kernel& kernel : all_kernels(3)) {
-    for (const std::size_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17}) {
-      for (const std::size_t count : {0, 1, 2, 3, 15, 64, 67, 129}) {
+    for (const std::size_t n : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U, 17U}) {
+      for (const std::size_t count : {0U, 1U, 2U, 3U, 15U, 64U, 67U, 129U}) {
         check_against_reference(kernel, n, count, random);
       }
       check_against_reference(kernel, n, random() % 300, random);
@@ -50,7 +50,7 @@ TEST_CASE("the result may take the place of any source") {
     if (size_of(kernel.in) != size_of(kernel.out)) {
       continue;
     }
-    for (const std::size_t n : {1, 2, 3, 4, 7, 8, 17}) {
+    for (const std::size_t n : {1U, 2U, 3U, 4U, 7U, 8U, 17U}) {
       const std::size_t count = 1 + random() % 5000;
       const bool streaming = random() % 2 == 0;
       const std::vector<Bytes> sources = random_sources(kernel.in, n, count, random);
