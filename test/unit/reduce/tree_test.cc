@@ -60,6 +60,7 @@ TEST_CASE("the result may take the place of any source") {
           CAPTURE(describe(kernel), n, count, place, streaming);
           std::vector<Bytes> memory = sources;
           std::vector<const void*> addresses;
+          addresses.reserve(sources.size());
           for (const Bytes& source : memory) {
             addresses.push_back(source.data());
           }
