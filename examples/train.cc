@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "dataset/catalogue.h"
+#include "training/agreement.h"
 #include "training/console.h"
 #include "training/curves.h"
 #include "training/exchange.h"
@@ -105,6 +106,7 @@ void run(const Settings& settings) {
   if (speaker) print(introduce(settings, data, worker, *store));
 
   Exchange exchange(*store, worker);
+  check_agreement(settings, data, worker, exchange);
   exchange.broadcast_weights();
   History history = train(settings, data, worker, exchange);
   history.nodes = store->counters().nodes;

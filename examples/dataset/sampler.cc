@@ -14,6 +14,7 @@ Range part_of(std::size_t count, std::span<const int> weights, std::size_t index
                            [](std::size_t a, int b) { return a + static_cast<std::size_t>(b); });
   };
   const std::size_t total = sum(weights.size());
+  if (total == 0) return {};
   return {count * sum(index) / total, count * sum(index + 1) / total};
 }
 

@@ -3,9 +3,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 namespace training {
+namespace {
+
+/// Open MPI gives its processes a terminal of its own making for their output, and passes on what
+/// comes through it: what counts there is where the parent's output goes.
+bool leads_to_terminal(int fd) {
+  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
+  std::error_code unreadable;
+  const auto target =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", getppid(), fd), unreadable);
+  return target.string().starts_with("/dev/pts/");
+}
+
+}  // namespace
 
 void print(const std::string& line) {
   fmt::print("{}\n", line);
@@ -23,27 +39,31 @@ std::string describe(const EpochResult& result, bool tested) {
                      result.all_samples_per_second, by_worker);
 }
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress()
+    // Through the same stream as the other lines, if it can be: those of two may overtake.
+    : terminal_(leads_to_terminal(STDOUT_FILENO)   ? stdout
+                : leads_to_terminal(STDERR_FILENO) ? stderr
+                                                   : nullptr) {}
 
 void Progress::show(int epoch, int epochs, std::size_t step, std::size_t steps,
                     const nn::Score& score) {
   constexpr std::size_t width = 30;
   const auto now = std::chrono::steady_clock::now();
-  if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
+  if (terminal_ == nullptr || now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   shown_ = true;
   const std::size_t filled = width * (step + 1) / steps;
   const auto samples = static_cast<double>(std::max<std::int64_t>(score.samples, 1));
-  fmt::print(stderr, "\repoch {}/{} [{:=<{}}{: <{}}] step {}/{} loss {:.4f} acc {:.4f}\x1b[K",
+  fmt::print(terminal_, "\repoch {}/{} [{:=<{}}{: <{}}] step {}/{} loss {:.4f} acc {:.4f}\x1b[K",
              epoch + 1, epochs, "", filled, "", width - filled, step + 1, steps,
              score.loss / samples, static_cast<double>(score.correct) / samples);
-  std::fflush(stderr);
+  std::fflush(terminal_);
 }
 
 void Progress::clear() {
   if (!shown_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  fmt::print(terminal_, "\r\x1b[K");
+  std::fflush(terminal_);
   shown_ = false;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 
 #include "training/trainer.h"
@@ -13,7 +14,7 @@ void print(const std::string& line);
 /// `Epoch N: ...`, several lines.
 std::string describe(const EpochResult& result, bool tested);
 
-/// A line on the terminal that overwrites itself; nothing where standard error is no terminal.
+/// A line on the terminal that overwrites itself; nothing where the output is no terminal.
 class Progress {
  public:
   Progress();
@@ -22,7 +23,7 @@ class Progress {
   void clear();
 
  private:
-  bool terminal_;
+  std::FILE* terminal_;  ///< null: there is none
   bool shown_ = false;
   std::chrono::steady_clock::time_point last_{};
 };

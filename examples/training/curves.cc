@@ -32,6 +32,7 @@ nlohmann::json to_json(const EpochResult& result, bool tested) {
 /// The exit code, or -1 when the program could not be started.
 int run(std::vector<std::string> words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;
