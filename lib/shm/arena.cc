@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -24,7 +25,10 @@ std::shared_ptr<Arena> Arena::create(std::size_t bytes, const base::Mapper& map)
 }
 
 Arena::Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping)
-    : file_(std::move(file)), mapping_(std::move(mapping)), free_{{0, mapping_->size()}} {}
+    : owner_(::getpid()),
+      file_(std::move(file)),
+      mapping_(std::move(mapping)),
+      free_{{0, mapping_->size()}} {}
 
 std::size_t Arena::take(std::size_t bytes) {
   const base::Lock lock(mutex_);
@@ -32,8 +36,8 @@ std::size_t Arena::take(std::size_t bytes) {
                                  [&](const auto& range) { return range.second >= bytes; });
   if (fits == free_.end()) {
     throw Error(ErrorCode::internal,
-                fmt::format("allocate of {} bytes: this rank's shared memory has no such range "
-                            "free of its {} bytes",
+                fmt::format("allocate: no {} bytes in a row are free of this rank's {} bytes of "
+                            "shared memory; free tensors that were allocated before",
                             bytes, mapping_->size()));
   }
   const auto [offset, room] = *fits;
@@ -43,6 +47,8 @@ std::size_t Arena::take(std::size_t bytes) {
 }
 
 void Arena::give_back(std::size_t offset, std::size_t bytes) {
+  // A forked child shares the pages with its parent, which goes on using them.
+  if (::getpid() != owner_) return;
   // The pages go back to the machine; a failure only keeps them.
   static_cast<void>(::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset), static_cast<off_t>(bytes)));
@@ -62,6 +68,12 @@ void Arena::give_back(std::size_t offset, std::size_t bytes) {
 }
 
 std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
+  // First, so that rounding up cannot overflow.
+  if (bytes > mapping_->size()) {
+    throw Error(ErrorCode::internal,
+                fmt::format("allocate: {} bytes are more than this machine's memory of {} bytes",
+                            bytes, mapping_->size()));
+  }
   const std::size_t size = std::max(page, (bytes + page - 1) / page * page);
   const std::size_t offset = take(size);
   try {

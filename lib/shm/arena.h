@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -22,8 +24,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const base::Fd& file() const { return file_; }
   std::span<std::byte> span() const { return mapping_->span(); }
 
-  /// Page-aligned memory whose pages are there for certain; given back when the last copy of the
-  /// pointer goes. Throws `internal` when the machine has not enough left.
+  /// Page-aligned memory, all zeros, whose pages are there for certain; given back when the last
+  /// copy of the pointer goes, in this process. Throws `internal` when the machine has not enough
+  /// left.
   std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
 
  private:
@@ -31,6 +34,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::size_t take(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
   void give_back(std::size_t offset, std::size_t bytes) TUTTI_EXCLUDES(mutex_);
 
+  const pid_t owner_;
   const base::Fd file_;
   const std::shared_ptr<base::Mapping> mapping_;
   base::Mutex mutex_;

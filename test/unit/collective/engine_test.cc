@@ -49,3 +49,36 @@ TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the wa
       node, Scenario(seed, ranks,
                      {.batches = 60, .most_elements = 3000, .most_pieces = 4, .joins = true})));
 }
+
+TEST_CASE("tensors in arenas move without staging, in place or not, fused or not") {
+  const auto seed = GENERATE(range(100U, 109U));
+  std::mt19937_64 random(seed);
+  const int ranks = 1 + static_cast<int>(seed % 8);
+  CAPTURE(seed, ranks);
+  Node node(ranks, small_tuning(random));
+  REQUIRE_NOTHROW(play(
+      node, Scenario(seed, ranks,
+                     {.batches = 30, .most_elements = 2000, .most_pieces = 80, .in_arenas = 1.0})));
+}
+
+TEST_CASE("thousands of small batches follow one another") {
+  const int ranks = GENERATE(2, 3, 8);
+  CAPTURE(ranks);
+  Node node(ranks, {});
+  REQUIRE_NOTHROW(play(node, Scenario(7, ranks,
+                                      {.batches = 1500,
+                                       .most_elements = 40,
+                                       .most_pieces = 2,
+                                       .joins = true,
+                                       .in_arenas = 0.1})));
+}
+
+TEST_CASE("a batch in its default sizes spans many chunks") {
+  const int ranks = GENERATE(1, 2, 3, 7);
+  CAPTURE(ranks);
+  Node node(ranks, {});
+  REQUIRE_NOTHROW(
+      play(node,
+           Scenario(11, ranks,
+                    {.batches = 6, .most_elements = 700'000, .most_pieces = 2, .in_arenas = 0.5})));
+}

@@ -1,0 +1,114 @@
+#include "shm/node_memory.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "tutti/error.h"
+
+using namespace tutti::shm;
+
+namespace {
+
+/// One node's memory as each of its ranks sees it.
+struct Ranks {
+  explicit Ranks(const NodeMemory::Layout& layout)
+      : segment(layout.bytes() / 64), arena(1 << 16), bells(count(layout)) {
+    std::vector<tutti::base::Doorbell*> all;
+    for (auto& bell : bells) all.push_back(&bell);
+    const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(segment.data()), layout.bytes());
+    for (int local = 0; local < layout.local_size; ++local) {
+      views.emplace_back(bytes, layout, local, all,
+                         std::vector<std::span<std::byte>>(count(layout), arena));
+    }
+  }
+  static std::size_t count(const NodeMemory::Layout& layout) {
+    return static_cast<std::size_t>(layout.local_size);
+  }
+
+  struct alignas(64) Line {
+    std::byte bytes[64]{};
+  };
+  std::vector<Line> segment;
+  std::vector<std::byte> arena;
+  std::vector<tutti::base::Doorbell> bells;
+  std::vector<NodeMemory> views;
+};
+
+constexpr NodeMemory::Layout layout{
+    .local_size = 3, .slots = 2, .slot_bytes = 5000, .small_bytes = 100};
+
+}  // namespace
+
+TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of their own") {
+  const Ranks ranks(layout);
+  const NodeMemory& memory = ranks.views[0];
+  std::vector<std::pair<const std::byte*, std::size_t>> parts;
+  for (int local = 0; local < 3; ++local) {
+    parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.block(local)), sizeof(RankBlock));
+    for (std::uint64_t i = 0; i < 2; ++i) parts.emplace_back(memory.staging_in(local, i), 5000);
+    for (std::uint64_t i = 0; i < batches_alive; ++i) {
+      parts.emplace_back(memory.small(local, i), 100);
+    }
+  }
+  for (std::uint64_t i = 0; i < 2; ++i) parts.emplace_back(memory.staging_out(i), 5000);
+  parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.node_closed()), sizeof(Flag));
+  std::sort(parts.begin(), parts.end());
+  const auto* end = reinterpret_cast<const std::byte*>(ranks.segment.data());
+  for (const auto& [begin, bytes] : parts) {
+    CHECK(reinterpret_cast<std::uintptr_t>(begin) % 64 == 0);
+    CHECK(begin >= end);
+    end = begin + bytes;
+  }
+  CHECK(end <= reinterpret_cast<const std::byte*>(ranks.segment.data()) + layout.bytes());
+}
+
+TEST_CASE("all ranks see the same segment, and staging memory comes round again") {
+  const Ranks ranks(layout);
+  CHECK(ranks.views[0].staging_in(1, 7) == ranks.views[2].staging_in(1, 5));
+  CHECK(ranks.views[0].staging_in(1, 7) != ranks.views[0].staging_in(1, 8));
+  CHECK(ranks.views[0].staging_out(4) == ranks.views[1].staging_out(6));
+  CHECK(ranks.views[0].small(2, 1) == ranks.views[1].small(2, 1 + batches_alive));
+  CHECK(&ranks.views[1].mine() == &ranks.views[0].block(1));
+}
+
+TEST_CASE("a raised flag wakes the others only when it was the lowest") {
+  const Ranks ranks(layout);
+  const auto rings = [&] {
+    std::vector<std::uint32_t> all;
+    for (const auto& bell : ranks.bells) all.push_back(bell.rings.load());
+    return all;
+  };
+  using Rings = std::vector<std::uint32_t>;
+  ranks.views[0].raise(&RankBlock::reduced, 2);
+  ranks.views[1].raise(&RankBlock::reduced, 1);
+  CHECK(rings() == Rings{0, 0, 0});
+  CHECK(ranks.views[0].least(&RankBlock::reduced) == 0);
+  ranks.views[2].raise(&RankBlock::reduced, 3);
+  CHECK(rings() == Rings{1, 1, 0});
+  CHECK(ranks.views[0].least(&RankBlock::reduced) == 1);
+  ranks.views[0].raise(&RankBlock::reduced, 4);
+  CHECK(rings() == Rings{1, 1, 0});
+  ranks.views[1].raise(&RankBlock::reduced, 2);
+  CHECK(rings() == Rings{2, 1, 1});
+  CHECK(ranks.views[2].least(&RankBlock::copied_in) == 0);
+}
+
+TEST_CASE("only what lies entirely in this rank's arena has an offset in it") {
+  const Ranks ranks(layout);
+  const NodeMemory& memory = ranks.views[1];
+  const std::byte* const arena = ranks.arena.data();
+  CHECK(memory.arena_offset(arena, 1 << 16) == 0U);
+  CHECK(memory.arena_offset(arena + 300, 10) == 300U);
+  CHECK(memory.arena_offset(arena + (1 << 16) - 10, 10) == (1U << 16) - 10);
+  CHECK_FALSE(memory.arena_offset(arena + (1 << 16) - 10, 11).has_value());
+  CHECK_FALSE(memory.arena_offset(arena - 1, 10).has_value());
+  CHECK_FALSE(memory.arena_offset(&memory, 1).has_value());
+  CHECK_FALSE(memory.arena_offset(nullptr, 0).has_value());
+  CHECK(memory.in_arena(2, 300) == arena + 300);
+}
+
+TEST_CASE("a segment smaller than its layout is refused") {
+  std::vector<std::byte> segment(layout.bytes() - 1);
+  CHECK_THROWS_AS(NodeMemory(segment, layout, 0, {}, {}), tutti::Error);
+}
