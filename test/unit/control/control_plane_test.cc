@@ -251,7 +251,7 @@ TEST_CASE("an exception in tutti-coord becomes a loss of rank 0 at every rank") 
   options.responder = [] { return std::make_unique<Breaking>(); };
   Planes planes = open_world(options);
   say(*planes[3], "break");
-  for (const auto& plane : planes) CHECK(await_loss(*plane).rank == 0);
+  for (const auto& plane : planes) REQUIRE(await_loss(*plane).rank == 0);
   CHECK_THAT(planes[1]->lost()->reason, Contains("tutti-coord") && Contains("makes no sense"));
   CHECK_THAT(planes[0]->describe(), Contains("rank 0 is lost"));
 }
@@ -263,7 +263,7 @@ TEST_CASE("a rank that goes without a word is lost to everybody, and the answer 
     for (std::size_t rank = 0; rank < planes.size(); ++rank) {
       if (rank == gone) continue;
       const LostRank lost = await_loss(*planes[rank]);
-      CHECK(lost.rank == static_cast<int>(gone));
+      REQUIRE(lost.rank == static_cast<int>(gone));
       CHECK(lost.reason == "it gave up the store without leaving it");
     }
     planes[1].reset();

@@ -106,36 +106,80 @@ TEST_CASE("a job that is suspended as a whole and resumed has lost nobody") {
   for (const auto& lines : told) CHECK(lines[1] == "nothing lost");
 }
 
-TEST_CASE("a child that outlives its parent does not hide the parent's death") {
-  const Job job{{"a", "b"}};
-  const Settings settings = test_settings();
-  Processes ranks(2, [&](const ProcessRank& me) {
+namespace {
+
+/// Two ranks on a node each; rank 1 forks, and rank 0 tells of its loss.
+std::function<void(const ProcessRank&)> forking(const std::function<void(ControlPlane&)>& parent,
+                                                bool child_destroys) {
+  return [=, settings = test_settings()](const ProcessRank& me) {
     Settings mine = settings;
-    mine.node_label = job.nodes[static_cast<std::size_t>(me.rank)];
+    mine.node_label = std::to_string(me.rank);
     auto plane = ControlPlane::open(me.rank, 2, me.gather, mine,
                                     me.rank == 0 ? std::make_unique<Echo>() : nullptr);
-    if (me.rank == 1) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        plane->abandon_in_child();
-        plane.reset();
-        me.tell("child");
-        ::pause();
-      }
-      me.tell(std::to_string(child));
+    if (me.rank == 0) {
+      const LostRank lost = await_loss(*plane);
+      me.tell(std::to_string(lost.rank));
       ::pause();
     }
-    me.tell("ready");
-    const LostRank lost = await_loss(*plane);
-    me.tell(std::to_string(lost.rank) + " " + lost.reason);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      plane->abandon_in_child();
+      if (child_destroys) plane.reset();
+      me.tell("child");
+      ::pause();
+    }
+    parent(*plane);
+    me.tell(std::to_string(child));
     ::pause();
-  });
-  ranks.listen({0});
-  const auto told = ranks.listen({1}, 2);
-  const std::string child = told[1][0] == "child" ? told[1][1] : told[1][0];
+  };
+}
+
+/// Ends the forked child of rank 1, whatever became of its parent.
+struct ChildOf {
+  const std::vector<std::string>& told;
+  ~ChildOf() { ::kill(std::stoi(told[0] == "child" ? told[1] : told[0]), SIGKILL); }
+};
+
+}  // namespace
+
+TEST_CASE("a child that outlives its parent does not hide the parent's death") {
+  Processes ranks(2, forking([](ControlPlane&) {}, false));
+  const ChildOf child{ranks.listen({1}, 2)[1]};
   const auto killed = Clock::now();
   ranks.signal(1, SIGKILL);
-  CHECK_THAT(ranks.listen({0}, 2)[0][1], Catch::StartsWith("1 "));
+  CHECK(ranks.listen({0})[0][0] == "1");
   CHECK(Clock::now() - killed < 5s);
-  ::kill(std::stoi(child), SIGKILL);
+}
+
+TEST_CASE("a child that destroys its copy leaves its parent's control plane alone") {
+  const auto talk = [](ControlPlane& plane) {
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(20ms);
+      say(plane, "e");
+      if (hear(plane) != "e") throw std::runtime_error("nothing came back");
+    }
+  };
+  Processes ranks(2, forking(talk, true));
+  const ChildOf child{ranks.listen({1}, 2)[1]};
+  CHECK(ranks.listen({1}, 2)[0].empty());
+}
+
+TEST_CASE("a rank that leaves by agreement and exits has not died") {
+  const Settings settings = test_settings();
+  Processes ranks(3, [&](const ProcessRank& me) {
+    Settings mine = settings;
+    mine.node_label = me.rank == 2 ? "b" : "a";
+    auto plane = ControlPlane::open(me.rank, 3, me.gather, mine,
+                                    me.rank == 0 ? std::make_unique<Echo>() : nullptr);
+    if (me.rank > 0) {
+      plane->announce_departed();
+      return;
+    }
+    me.tell(std::to_string(await_loss(*plane, 1s).rank));
+    plane->announce_departed();
+    me.tell(plane->wait_for_followers(Clock::now() + patience).empty() ? "free" : "not free");
+  });
+  CHECK(ranks.listen({0}, 2)[0] == std::vector<std::string>{"-1", "free"});
+  CHECK(ranks.wait(1) == 0);
+  CHECK(ranks.wait(2) == 0);
 }

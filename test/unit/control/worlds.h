@@ -16,7 +16,7 @@ namespace tutti::control::test {
 using namespace std::chrono_literals;
 
 /// Nothing in these tests takes this long unless it hangs.
-inline constexpr auto patience = 20s;
+inline constexpr auto patience = 6s;
 
 std::string some_secret();
 inline Settings test_settings() {
