@@ -10,10 +10,13 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "reduce/direct.h"
@@ -21,6 +24,14 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
+
+/// A vector in memory.
+template <typename T>
+struct alignas(64) Buffer {
+  T elements[HWY_MAX_BYTES / sizeof(T)];
+};
+
+using Sources = std::span<const void* const>;
 
 struct Sum {
   template <class D, class V = hn::Vec<D>>
@@ -53,94 +64,154 @@ struct Max {
   }
 };
 
-/// A loop of `n` sources of element In, folded by Op into Out (In::Acc is Out::Acc).
-template <class In, class Out, class Op, std::size_t n>
-class Loop {
-  using Acc = typename In::Acc;
-  using D = hn::ScalableTag<Acc>;
-  using Stored = hn::Rebind<typename Out::Bits, D>;
+/// The tree over vectors of elements In.
+template <class In, class Op>
+class Fold {
+  using Bits = typename In::Bits;
+  using D = hn::ScalableTag<typename In::Acc>;
+  using Loaded = hn::Rebind<Bits, D>;
   using V = hn::Vec<D>;
-  static constexpr bool is_float = std::is_floating_point_v<Acc>;
+
+  /// A vector of a source.
+  struct Whole {
+    HWY_INLINE V operator()(const void* source, std::size_t i) const {
+      return In::decode(D(), hn::LoadU(Loaded(), element(source, i)));
+    }
+  };
+  /// Its first `count` elements, then zeros.
+  struct Partly {
+    std::size_t count;
+    HWY_INLINE V operator()(const void* source, std::size_t i) const {
+      return count == hn::Lanes(D()) ? Whole()(source, i) : first(source, i, count);
+    }
+  };
 
  public:
-  static void run(const void* const* sources, void* dst, std::size_t count, Finish finish) {
-    const Loop loop(sources, static_cast<std::uint8_t*>(dst), finish);
-    if (count < hn::Lanes(D())) {
-      loop.run_padded(count);
-    } else {
-      loop.run_vectors(count);
+  /// sources[0, size), elements [i, i + lanes).
+  template <std::size_t size>
+  static HWY_INLINE V of(const void* const* sources, std::size_t i) {
+    return tree<size>(sources, i, Whole());
+  }
+
+  /// Any number of sources, elements [i, i + count) for count <= lanes. The canonical tree as a
+  /// binary counter: `partial` holds trees over 8 * 2^k sources, larger ones first, no two of a
+  /// size, for two of a size are one of the next.
+  static HWY_NOINLINE V any(Sources sources, std::size_t i, std::size_t count) {
+    const D d;
+    const Partly load{count};
+    Buffer<typename In::Acc> partial[std::numeric_limits<std::size_t>::digits];
+    std::size_t depth = 0;
+    const std::size_t groups = sources.size() / 8;
+    for (std::size_t g = 0; g < groups; ++g) {
+      V v = tree<8>(&sources[8 * g], i, load);
+      for (std::size_t carry = g; carry % 2 != 0; carry /= 2) {
+        v = Op::apply(d, hn::Load(d, partial[--depth].elements), v);
+      }
+      hn::Store(v, d, partial[depth++].elements);
     }
+    // What is smaller than a group is the rightmost tree; from there everything joins leftwards.
+    const Sources rest = sources.last(sources.size() % 8);
+    V v = rest.empty() ? hn::Load(d, partial[--depth].elements) : below_8(rest, i, load);
+    while (depth > 0) {
+      v = Op::apply(d, hn::Load(d, partial[--depth].elements), v);
+    }
+    return v;
   }
 
  private:
-  HWY_INLINE Loop(const void* const* sources, std::uint8_t* dst, Finish finish)
-      : dst_(dst), finish_(finish), divide_(is_float && finish.divisor != 1) {
-    for (std::size_t s = 0; s < n; ++s) {
-      sources_[s] = static_cast<const std::uint8_t*>(sources[s]);
-    }
+  static HWY_INLINE const Bits* element(const void* source, std::size_t i) {
+    return reinterpret_cast<const Bits*>(static_cast<const std::uint8_t*>(source) +
+                                         i * sizeof(Bits));
   }
 
-  /// Fewer elements than a vector has: through buffers of a vector's size, so that no other code
-  /// than the vectors' computes anything.
-  HWY_NOINLINE void run_padded(std::size_t count) const {
-    alignas(64) std::uint8_t in[n][HWY_MAX_BYTES] = {};
-    alignas(64) std::uint8_t out[HWY_MAX_BYTES];
-    const void* padded[n];
-    for (std::size_t s = 0; s < n; ++s) {
-      std::memcpy(in[s], sources_[s], count * sizeof(typename In::Bits));
-      padded[s] = in[s];
-    }
-    const Loop loop(padded, out, {finish_.divisor, false});
-    hn::StoreU(loop.vector(0), Stored(), reinterpret_cast<typename Out::Bits*>(out));
-    std::memcpy(dst_, out, count * sizeof(typename Out::Bits));
+  static HWY_NOINLINE V first(const void* source, std::size_t i, std::size_t count) {
+    Buffer<Bits> padded{};
+    std::memcpy(padded.elements, element(source, i), count * sizeof(Bits));
+    return In::decode(D(), hn::Load(Loaded(), padded.elements));
   }
 
-  /// The first and the last vector overlap their neighbours. They are computed before anything is
-  /// stored, since `dst` may be a source, and stored last; the bits they share are the same.
-  HWY_INLINE void run_vectors(std::size_t count) const {
-    const std::size_t lanes = hn::Lanes(D());
-    const auto head = vector(0);
-    const auto tail = vector(count - lanes);
-    const std::size_t first = lanes - lanes_past_boundary(lanes);
-    if (finish_.streaming && may_stream()) {
-      for (std::size_t i = first; i + lanes <= count; i += lanes) {
-        hn::Stream(vector(i), Stored(), at(i));
-      }
-      hwy::FlushStream();
+  template <std::size_t size, class Load>
+  static HWY_INLINE V tree(const void* const* sources, std::size_t i, Load load) {
+    if constexpr (size == 1) {
+      return load(sources[0], i);
     } else {
-      for (std::size_t i = first; i + lanes <= count; i += lanes) {
-        hn::StoreU(vector(i), Stored(), at(i));
-      }
+      constexpr std::size_t left = std::bit_floor(size - 1);
+      return Op::apply(D(), tree<left>(sources, i, load),
+                       tree<size - left>(sources + left, i, load));
     }
-    hn::StoreU(head, Stored(), at(0));
-    hn::StoreU(tail, Stored(), at(count - lanes));
   }
 
-  HWY_INLINE typename Out::Bits* at(std::size_t i) const {
-    return reinterpret_cast<typename Out::Bits*>(dst_ + i * sizeof(typename Out::Bits));
+  template <class Load>
+  static HWY_INLINE V below_8(Sources sources, std::size_t i, Load load) {
+    switch (sources.size()) {
+      case 1:
+        return tree<1>(sources.data(), i, load);
+      case 2:
+        return tree<2>(sources.data(), i, load);
+      case 3:
+        return tree<3>(sources.data(), i, load);
+      case 4:
+        return tree<4>(sources.data(), i, load);
+      case 5:
+        return tree<5>(sources.data(), i, load);
+      case 6:
+        return tree<6>(sources.data(), i, load);
+      default:
+        return tree<7>(sources.data(), i, load);
+    }
+  }
+};
+
+/// What becomes of the tree's value: a quotient for averages, one form for NaNs, Out's bits.
+template <class Out>
+class Result {
+  using Acc = typename Out::Acc;
+  using Bits = typename Out::Bits;
+  using D = hn::ScalableTag<Acc>;
+  using Stored = hn::Rebind<Bits, D>;
+  static constexpr bool is_float = std::is_floating_point_v<Acc>;
+
+ public:
+  HWY_INLINE Result(void* dst, Finish finish)
+      : dst_(static_cast<std::uint8_t*>(dst)),
+        divisor_(static_cast<Acc>(finish.divisor)),
+        divides_(is_float && finish.divisor != 1) {}
+
+  template <class V>
+  HWY_INLINE void store(V v, std::size_t i) const {
+    hn::StoreU(encode(v), Stored(), at(i));
+  }
+  template <class V>
+  HWY_INLINE void stream(V v, std::size_t i) const {
+    hn::Stream(encode(v), Stored(), at(i));
+  }
+  template <class V>
+  HWY_INLINE void keep(V v, Buffer<Bits>& buffer) const {
+    hn::Store(encode(v), Stored(), buffer.elements);
+  }
+  HWY_INLINE void copy(const Buffer<Bits>& buffer, std::size_t i, std::size_t count) const {
+    std::memcpy(at(i), buffer.elements, count * sizeof(Bits));
   }
 
-  /// How far `dst` is past a vector's boundary; 0 when no whole number of elements leads to one.
-  HWY_INLINE std::size_t lanes_past_boundary(std::size_t lanes) const {
-    const auto address = reinterpret_cast<std::uintptr_t>(dst_);
-    const std::size_t size = sizeof(typename Out::Bits);
-    return address % size == 0 ? address % (lanes * size) / size : 0;
+  /// Elements from `dst` to the next boundary of a vector, a whole vector's when it lies on one or
+  /// when no number of elements leads to one.
+  HWY_INLINE std::size_t to_boundary() const {
+    const std::size_t lanes = hn::Lanes(D());
+    return lanes - (has_boundary() ? address() % (lanes * sizeof(Bits)) / sizeof(Bits) : 0);
   }
 
   /// Highway streams whole registers of 16 bytes at least, on their boundaries.
   HWY_INLINE bool may_stream() const {
-    const auto address = reinterpret_cast<std::uintptr_t>(dst_);
-    const bool whole = hn::Lanes(D()) * sizeof(typename Out::Bits) >= 16;
-    return whole && address % sizeof(typename Out::Bits) == 0;
+    return has_boundary() && hn::Lanes(D()) * sizeof(Bits) >= 16;
   }
 
-  /// The result of elements [i, i + lanes), as it is stored.
-  HWY_INLINE hn::Vec<Stored> vector(std::size_t i) const {
+ private:
+  template <class V>
+  HWY_INLINE hn::Vec<Stored> encode(V v) const {
     const D d;
-    V v = tree<0, n>(i);
     if constexpr (is_float) {
-      if (divide_) {
-        v = hn::Div(v, hn::Set(d, static_cast<Acc>(finish_.divisor)));
+      if (divides_) {
+        v = hn::Div(v, hn::Set(d, divisor_));
       }
       const V quiet = hn::Set(d, std::numeric_limits<Acc>::quiet_NaN());
       v = hn::IfThenElse(hn::IsNaN(v), quiet, v);
@@ -148,47 +219,86 @@ class Loop {
     return Out::encode(d, v);
   }
 
-  template <std::size_t begin, std::size_t size>
-  HWY_INLINE V tree(std::size_t i) const {
-    if constexpr (size == 1) {
-      return load(sources_[begin], i);
-    } else {
-      constexpr std::size_t left = std::bit_floor(size - 1);
-      return Op::apply(D(), tree<begin, left>(i), tree<begin + left, size - left>(i));
+  HWY_INLINE Bits* at(std::size_t i) const {
+    return reinterpret_cast<Bits*>(dst_ + i * sizeof(Bits));
+  }
+  HWY_INLINE std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(dst_); }
+  HWY_INLINE bool has_boundary() const { return address() % sizeof(Bits) == 0; }
+
+  std::uint8_t* dst_;
+  Acc divisor_;
+  bool divides_;
+};
+
+/// Calls the tree over `n` sources, 0 for any number, without a look at `n` in the loop.
+template <class In, class Op, std::size_t n>
+class Tree {
+ public:
+  HWY_INLINE explicit Tree(Sources sources) { std::copy_n(sources.begin(), n, sources_.begin()); }
+  HWY_INLINE auto operator()(std::size_t i) const {
+    return Fold<In, Op>::template of<n>(sources_.data(), i);
+  }
+
+ private:
+  std::array<const void*, n> sources_;  // a copy: no store through `dst` can change it
+};
+
+template <class In, class Op>
+class Tree<In, Op, 0> {
+ public:
+  HWY_INLINE explicit Tree(Sources sources) : sources_(sources) {}
+  HWY_INLINE auto operator()(std::size_t i) const {
+    return Fold<In, Op>::any(sources_, i, hn::Lanes(hn::ScalableTag<typename In::Acc>()));
+  }
+
+ private:
+  Sources sources_;
+};
+
+/// The first and the last vector overlap their neighbours, or are all there is. They are computed
+/// before anything is stored, since `dst` may be a source, and stored last; where they overlap, the
+/// bits are the same.
+template <class In, class Out, class Op, std::size_t n>
+void loop(Sources sources, void* dst, std::size_t count, Finish finish) {
+  const std::size_t lanes = hn::Lanes(hn::ScalableTag<typename In::Acc>());
+  const std::size_t edge = std::min(count, lanes);
+  const Result<Out> result(dst, finish);
+  Buffer<typename Out::Bits> head;
+  Buffer<typename Out::Bits> tail;
+  result.keep(Fold<In, Op>::any(sources, 0, edge), head);
+  result.keep(Fold<In, Op>::any(sources, count - edge, edge), tail);
+  const Tree<In, Op, n> tree(sources);
+  const std::size_t first = result.to_boundary();
+  if (finish.streaming && result.may_stream()) {
+    for (std::size_t i = first; i + lanes <= count; i += lanes) {
+      result.stream(tree(i), i);
+    }
+    hwy::FlushStream();
+  } else {
+    for (std::size_t i = first; i + lanes <= count; i += lanes) {
+      result.store(tree(i), i);
     }
   }
-
-  static HWY_INLINE V load(const std::uint8_t* source, std::size_t i) {
-    using Bits = typename In::Bits;
-    const D d;
-    const hn::Rebind<Bits, D> bits;
-    return In::decode(d, hn::LoadU(bits, reinterpret_cast<const Bits*>(source + i * sizeof(Bits))));
-  }
-
-  const std::uint8_t* sources_[n];
-  std::uint8_t* dst_;
-  Finish finish_;
-  bool divide_;
-};
+  result.copy(head, 0, edge);
+  result.copy(tail, count - edge, edge);
+}
 
 template <class In, class Out, class Op>
 Direct loop_over(std::size_t sources) {
   switch (sources) {
     case 1:
       if constexpr (std::is_same_v<Op, Sum>) {
-        return &Loop<In, Out, Op, 1>::run;
+        return &loop<In, Out, Op, 1>;
       }
       return nullptr;
     case 2:
-      return &Loop<In, Out, Op, 2>::run;
-    case 3:
-      return &Loop<In, Out, Op, 3>::run;
+      return &loop<In, Out, Op, 2>;
     case 4:
-      return &Loop<In, Out, Op, 4>::run;
+      return &loop<In, Out, Op, 4>;
     case 8:
-      return &Loop<In, Out, Op, 8>::run;
+      return &loop<In, Out, Op, 8>;
     default:
-      return nullptr;
+      return &loop<In, Out, Op, 0>;
   }
 }
 

@@ -17,9 +17,6 @@
 namespace tutti::reduce {
 namespace {
 
-/// Partial results of a tree of loops stay this small, so that the first-level cache holds them.
-constexpr std::size_t block_bytes = 8192;
-
 bool is_half(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }
@@ -37,67 +34,6 @@ Direct find(ReduceOp op, DType in, DType out, std::size_t sources) {
   }
   return find_sum(in, out, sources);
 }
-
-const void* advance(const void* memory, std::size_t bytes) {
-  return static_cast<const std::byte*>(memory) + bytes;
-}
-
-/// The loops of one call, and the sources that they read.
-class Tree {
- public:
-  Tree(const Kernel& kernel, Finish finish)
-      : op_(kernel.op),
-        in_(kernel.in),
-        acc_(is_half(kernel.in) ? DType::f32 : kernel.in),
-        out_(kernel.out),
-        finish_(finish) {}
-
-  std::size_t elements_per_block() const { return block_bytes / size_of(acc_); }
-
-  /// Elements [begin, begin + count) of the result to `dst`; at most a block of them when no
-  /// loop is made for so many sources.
-  void result(std::span<const void* const> sources, std::size_t begin, std::size_t count,
-              void* dst) const {
-    fold(sources, begin, count, out_, dst, finish_);
-  }
-
- private:
-  void fold(std::span<const void* const> sources, std::size_t begin, std::size_t count, DType out,
-            void* dst, Finish finish) const {
-    const std::size_t n = sources.size();
-    if (is_direct(n)) {
-      std::array<const void*, max_direct> here{};
-      for (std::size_t s = 0; s < n; ++s) {
-        here[s] = advance(sources[s], begin * size_of(in_));
-      }
-      find(op_, in_, out, n)(here.data(), dst, count, finish);
-      return;
-    }
-    alignas(64) std::array<std::byte, block_bytes> left;
-    alignas(64) std::array<std::byte, block_bytes> right;
-    const std::size_t half = std::bit_floor(n - 1);
-    const std::array<const void*, 2> halves = {
-        partial(sources.first(half), begin, count, left.data()),
-        partial(sources.subspan(half), begin, count, right.data())};
-    find(op_, acc_, out, 2)(halves.data(), dst, count, finish);
-  }
-
-  /// A subtree's value: in `buffer`, or where it is already.
-  const void* partial(std::span<const void* const> sources, std::size_t begin, std::size_t count,
-                      void* buffer) const {
-    if (sources.size() == 1 && in_ == acc_) {
-      return advance(sources[0], begin * size_of(in_));
-    }
-    fold(sources, begin, count, acc_, buffer, {});
-    return buffer;
-  }
-
-  ReduceOp op_;
-  DType in_;
-  DType acc_;
-  DType out_;
-  Finish finish_;
-};
 
 /// Towards zero, in a type that holds the divisor too.
 template <typename T, typename Wide>
@@ -125,14 +61,7 @@ void divide(DType dtype, void* data, std::size_t count, double divisor) {
   }
 }
 
-void check(const Kernel& kernel, std::size_t sources) {
-  if (sources == 0 || find_sum(kernel.in, kernel.out, 1) == nullptr) {
-    throw Error(ErrorCode::internal, fmt::format("reduce: no kernel from {} sources of {} to {}",
-                                                 sources, name(kernel.in), name(kernel.out)));
-  }
-  if (kernel.op != ReduceOp::average) {
-    return;
-  }
+void check_divisor(const Kernel& kernel) {
   constexpr double most = std::numeric_limits<std::int32_t>::max();
   const double divisor = kernel.divisor;
   const bool whole = divisor >= 1 && divisor <= most && std::trunc(divisor) == divisor;
@@ -162,26 +91,31 @@ void fill_extreme(ReduceOp op, void* dst, std::size_t count) {
 
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming) {
-  check(kernel, sources.size());
+  const Direct loop = find(kernel.op, kernel.in, kernel.out, sources.size());
+  if (sources.empty() || loop == nullptr) {
+    throw Error(ErrorCode::internal,
+                fmt::format("reduce: no kernel from {} sources of {} to {}", sources.size(),
+                            name(kernel.in), name(kernel.out)));
+  }
   const bool average = kernel.op == ReduceOp::average && kernel.divisor != 1;
-  const bool divides_after = average && is_integer(kernel.in);
-  if (sources.size() == 1 && kernel.in == kernel.out && !average) {
-    // The loop over bytes copies without a look at them.
-    find_sum(DType::u8, DType::u8, 1)(sources.data(), dst, count * size_of(kernel.in),
-                                      {1, streaming});
+  if (average) {
+    check_divisor(kernel);
+  }
+  if (count == 0) {
     return;
   }
-  const Tree tree(kernel, {average ? kernel.divisor : 1, streaming && !divides_after});
-  const bool in_one = is_direct(sources.size()) && !divides_after;
-  const std::size_t step = in_one ? std::max<std::size_t>(count, 1) : tree.elements_per_block();
-  for (std::size_t begin = 0; begin < count; begin += step) {
-    void* here = static_cast<std::byte*>(dst) + begin * size_of(kernel.out);
-    const std::size_t size = std::min(step, count - begin);
-    tree.result(sources, begin, size, here);
-    if (divides_after) {
-      divide(kernel.out, here, size, kernel.divisor);
-    }
+  if (sources.size() == 1 && kernel.in == kernel.out && !average) {
+    // The loop over bytes copies without a look at them.
+    const Direct copy = find_sum(DType::u8, DType::u8, 1);
+    copy(sources, dst, count * size_of(kernel.in), {1, streaming});
+    return;
   }
+  if (average && is_integer(kernel.in)) {
+    loop(sources, dst, count, {});
+    divide(kernel.out, dst, count, kernel.divisor);
+    return;
+  }
+  loop(sources, dst, count, {average ? kernel.divisor : 1, streaming});
 }
 
 void fill_identity(DType dtype, ReduceOp op, void* dst, std::size_t count) {

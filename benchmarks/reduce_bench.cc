@@ -1,0 +1,95 @@
+// Memory traffic of the element kernels: bytes read plus written a second, beside memcpy's.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reduce/reduce.h"
+
+namespace {
+
+using tutti::DType;
+using tutti::ReduceOp;
+using tutti::reduce::Kernel;
+
+constexpr std::size_t small_bytes = std::size_t{16} << 10;
+constexpr std::size_t large_bytes = std::size_t{64} << 20;
+
+/// Buffers of zeros, whose pages exist; each starts at another place within a page, as real ones
+/// do, so that they do not fall on the same sets of a cache.
+class Buffers {
+ public:
+  Buffers(std::size_t count, std::size_t bytes) : memory_(count * (bytes + skew)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      addresses_.push_back(memory_.data() + i * (bytes + skew));
+    }
+  }
+  void* at(std::size_t i) { return addresses_[i]; }
+  std::span<const void* const> first(std::size_t n) const { return {addresses_.data(), n}; }
+
+ private:
+  static constexpr std::size_t skew = 4096 + 320;
+  std::vector<char> memory_;
+  std::vector<void*> addresses_;
+};
+
+void report(benchmark::State& state, std::size_t bytes) {
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations());
+}
+
+void run_memcpy(benchmark::State& state, std::size_t bytes) {
+  Buffers buffers(2, bytes);
+  for (auto _ : state) {
+    std::memcpy(buffers.at(0), buffers.at(1), bytes);
+    benchmark::ClobberMemory();
+  }
+  report(state, 2 * bytes);
+}
+
+void run_reduce(benchmark::State& state, Kernel kernel, std::size_t n, std::size_t bytes,
+                bool streaming) {
+  const std::size_t count = bytes / std::max(size_of(kernel.in), size_of(kernel.out));
+  Buffers buffers(n + 1, bytes);
+  for (auto _ : state) {
+    tutti::reduce::reduce(kernel, buffers.first(n), buffers.at(n), count, streaming);
+    benchmark::ClobberMemory();
+  }
+  report(state, count * (n * size_of(kernel.in) + size_of(kernel.out)));
+}
+
+void add(const Kernel& kernel, std::size_t bytes, const std::string& where, bool streaming) {
+  for (const std::size_t n : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
+    const std::string label = std::string(name(kernel.op)) + " " + std::string(name(kernel.in)) +
+                              ">" + std::string(name(kernel.out)) + " n=" + std::to_string(n) +
+                              " " + where;
+    benchmark::RegisterBenchmark(label.c_str(), run_reduce, kernel, n, bytes, streaming);
+  }
+}
+
+void add_all(std::size_t bytes, const std::string& where, bool streaming) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8,
+                            DType::i32, DType::i64}) {
+    add({dtype, dtype}, bytes, where, streaming);
+  }
+  add({DType::f32, DType::bf16}, bytes, where, streaming);
+  add({DType::bf16, DType::f32}, bytes, where, streaming);
+  add({DType::f32, DType::f32, ReduceOp::average, 3}, bytes, where, streaming);
+  add({DType::f32, DType::f32, ReduceOp::max}, bytes, where, streaming);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::AddCustomContext("simd", std::string(tutti::reduce::simd_level()));
+  benchmark::RegisterBenchmark("memcpy 16KiB", run_memcpy, small_bytes);
+  add_all(small_bytes, "16KiB", false);
+  benchmark::RegisterBenchmark("memcpy 64MiB", run_memcpy, large_bytes);
+  add_all(large_bytes, "64MiB", false);
+  add_all(large_bytes, "64MiB streaming", true);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
