@@ -81,6 +81,8 @@ class Participant {
   void batch_done(Epoch epoch, BatchNumber number);
   /// A user thread waits for the call; may be over already.
   void user_waits(CallId call);
+  /// Replay lacks a call: whether `user_waits` was called for another now decides something.
+  bool asks_who_waits() const { return !cycle_.empty() && !halted_ && lacks_next_; }
   /// Noticed here: a link, a process, MPI or a device failed.
   void lost(int rank, const std::string& reason);
   /// Throws `internal` for what no coordinator says.

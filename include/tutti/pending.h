@@ -29,7 +29,8 @@ class TUTTI_EXPORT Pending {
       : completion_(std::move(completion)) {}
 
   /// Blocks until the call is done; throws `Error` when it failed. Every copy throws, every time.
-  /// Throws `invalid_argument` when called from a callback.
+  /// Meanwhile this thread may move the store's data itself, which saves waking another.
+  /// Throws `invalid_argument` when called from a callback, `unsupported` in a forked child.
   void wait() const;
   /// As `wait`, but false when `limit` has passed first. Throws as `wait` does.
   bool wait_for(std::chrono::nanoseconds limit) const;

@@ -23,8 +23,8 @@ std::string text_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-Completion::Completion(std::size_t parts, std::string what)
-    : what_(std::move(what)), open_parts_(parts), done_(parts == 0) {}
+Completion::Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver)
+    : what_(std::move(what)), driver_(std::move(driver)), open_parts_(parts), done_(parts == 0) {}
 
 Completion::~Completion() {
   const Lock lock(mutex_);
@@ -36,21 +36,36 @@ bool Completion::in_callback() {
 }
 
 void Completion::finish(std::exception_ptr error) {
-  std::vector<Callback> callbacks;
-  std::exception_ptr outcome;
-  {
-    const Lock lock(mutex_);
-    if (error && !error_) error_ = std::move(error);
-    if (--open_parts_ > 0) return;
-    callbacks.swap(callbacks_);
-    outcome = error_;
-    done_.store(true, std::memory_order_release);
-    changed_.notify_all();
+  if (settle(std::move(error))) call_back();
+}
+
+bool Completion::settle(std::exception_ptr error) {
+  const Lock lock(mutex_);
+  if (error && !error_) error_ = std::move(error);
+  if (--open_parts_ > 0) return false;
+  done_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  return !callbacks_.empty();
+}
+
+void Completion::call_back() {
+  Lock lock(mutex_);
+  // One after the other and in order, also those that are added meanwhile.
+  while (!callbacks_.empty()) {
+    const Callback callback = callbacks_.front();
+    const std::exception_ptr outcome = error_;
+    lock.unlock();
+    run(callback, outcome);
+    lock.lock();
+    callbacks_.pop_front();
   }
-  for (const Callback& callback : callbacks) run(callback, outcome);
 }
 
 bool Completion::wait_until(Clock::time_point deadline) {
+  if (!done()) {
+    waited_for_.store(true, std::memory_order_relaxed);
+    if (const auto driver = driver_.lock()) driver->drive(*this, deadline);
+  }
   Lock lock(mutex_);
   while (open_parts_ > 0) {
     if (!changed_.wait_until(lock, deadline) && open_parts_ > 0) return false;
@@ -66,7 +81,7 @@ void Completion::then(Callback callback) {
   std::exception_ptr outcome;
   {
     const Lock lock(mutex_);
-    if (open_parts_ > 0) {
+    if (open_parts_ > 0 || !callbacks_.empty()) {
       callbacks_.push_back(std::move(callback));
       return;
     }

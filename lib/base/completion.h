@@ -1,15 +1,26 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 
 namespace tutti::base {
+
+class Completion;
+
+/// Moves calls forward on a thread that would otherwise sleep until one is done.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  /// Returns when `call` is done, when somebody else moves it, or at the deadline. Thread-safe.
+  virtual void drive(const Completion& call, Clock::time_point deadline) = 0;
+};
 
 /// What a `Pending` waits for: done after `parts` calls of `finish`, failed with the first error
 /// among them. Thread-safe.
@@ -18,18 +29,24 @@ class Completion {
   using Callback = std::function<void(std::exception_ptr)>;
 
   /// `what` names the call in messages: "pushpull of 'fc1_weight'". With no parts it is done.
-  Completion(std::size_t parts, std::string what);
+  Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {});
   /// Logs an error that nobody saw.
   ~Completion();
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
   /// One part is done, or failed. Runs the callbacks when it was the last one.
-  void finish(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
+  void finish(std::exception_ptr error = nullptr);
+  /// As `finish`, but leaves the callbacks to `call_back`, perhaps on another thread. True: there
+  /// are some.
+  bool settle(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
+  void call_back() TUTTI_EXCLUDES(mutex_);
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// False when the deadline passed first. Throws what the call failed with.
   bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
+  /// Some thread has begun to wait.
+  bool waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
   const std::string& what() const { return what_; }
 
@@ -40,12 +57,14 @@ class Completion {
   void run(const Callback& callback, const std::exception_ptr& error) const;
 
   const std::string what_;
+  const std::weak_ptr<Driver> driver_;
   Mutex mutex_;
   CondVar changed_;
   std::size_t open_parts_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
-  std::vector<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
+  std::deque<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> done_;
+  std::atomic<bool> waited_for_{false};
   std::atomic<bool> error_seen_{false};
 };
 

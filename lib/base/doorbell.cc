@@ -12,30 +12,36 @@ namespace {
 
 // Not the PRIVATE kind: the word may be shared between processes.
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
-           const timespec* limit) {
+           const timespec* limit, std::uint32_t listeners) {
   return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, limit,
-                   nullptr, FUTEX_BITSET_MATCH_ANY);
+                   nullptr, listeners);
 }
 
 }  // namespace
 
 void Doorbell::ring() {
   rings.fetch_add(1, std::memory_order_seq_cst);
-  if (asleep.load(std::memory_order_seq_cst) != 0) futex(rings, FUTEX_WAKE, INT_MAX, nullptr);
+  const std::uint32_t listeners = on_duty.load(std::memory_order_seq_cst);
+  if (listeners != 0) futex(rings, FUTEX_WAKE_BITSET, INT_MAX, nullptr, listeners);
 }
 
-bool Doorbell::wait(std::uint32_t seen, Clock::time_point deadline) {
+bool Doorbell::wait(std::uint32_t seen, Clock::time_point deadline, Listener who) {
+  set_on_duty(who);
+  const bool rung = doze(seen, deadline, who);
+  set_off_duty(who);
+  return rung;
+}
+
+bool Doorbell::doze(std::uint32_t seen, Clock::time_point deadline, Listener who) {
   // steady_clock is CLOCK_MONOTONIC, which FUTEX_WAIT_BITSET takes as an absolute time.
   const auto since_boot =
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
   const timespec limit{since_boot / 1'000'000'000, since_boot % 1'000'000'000};
-  asleep.store(1, std::memory_order_seq_cst);
   bool rung = rings.load(std::memory_order_seq_cst) != seen;
   while (!rung && Clock::now() < deadline) {
-    futex(rings, FUTEX_WAIT_BITSET, seen, &limit);
+    futex(rings, FUTEX_WAIT_BITSET, seen, &limit, who);
     rung = rings.load(std::memory_order_seq_cst) != seen;
   }
-  asleep.store(0, std::memory_order_relaxed);
   return rung;
 }
 

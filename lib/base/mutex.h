@@ -17,6 +17,7 @@
 #define TUTTI_EXCLUDES(...) TUTTI_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define TUTTI_ACQUIRE(...) TUTTI_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define TUTTI_RELEASE(...) TUTTI_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define TUTTI_TRY_ACQUIRE(...) TUTTI_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 
 namespace tutti::base {
 
@@ -25,6 +26,7 @@ class TUTTI_CAPABILITY("mutex") Mutex {
  public:
   void lock() TUTTI_ACQUIRE() { mutex_.lock(); }
   void unlock() TUTTI_RELEASE() { mutex_.unlock(); }
+  bool try_lock() TUTTI_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
  private:
   std::mutex mutex_;

@@ -37,6 +37,11 @@ class Engine {
   void start(const Batch& batch);
   /// A bounded piece of work on the started batch, some tens of microseconds.
   Progress step();
+  /// Whether the batch's data moves in one step that takes no longer than to copy it.
+  bool brief(const Batch& batch) const {
+    const Way way = way_of(batch);
+    return way == Way::nothing || way == Way::small;
+  }
   /// MPI transfers are under way, which ring no bell.
   bool polling() const;
   /// Sent by this rank.

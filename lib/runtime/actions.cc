@@ -68,13 +68,13 @@ void Executor::apply(coordinator::Finish& action) {
 }
 
 void Executor::apply(coordinator::BarrierDone& action) {
-  std::exchange(barrier_, std::nullopt)->completion->finish(pointer_to(action.error));
+  settle(std::exchange(barrier_, std::nullopt)->completion, pointer_to(action.error));
 }
 
 void Executor::apply(coordinator::JoinDone& action) {
   auto join = std::exchange(join_, std::nullopt);
   *join->last = action.last;
-  join->completion->finish(pointer_to(action.error));
+  settle(join->completion, pointer_to(action.error));
 }
 
 void Executor::apply(coordinator::DepartDone& action) {
@@ -84,7 +84,7 @@ void Executor::apply(coordinator::DepartDone& action) {
   const auto closed = std::make_exception_ptr(
       Error(ErrorCode::aborted, fmt::format("rank {} has closed this store", rank_)));
   auto depart = std::exchange(depart_, std::nullopt);
-  if (depart) depart->completion->finish();
+  if (depart) settle(depart->completion, nullptr);
   fail_everything(closed);
 }
 

@@ -22,7 +22,7 @@ constexpr auto linger_time = std::chrono::seconds(1);
 
 Executor::Executor(int rank, int size, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
-                   const mpi::Communicator* data, Inbox& inbox, Tally& tally, bool crowded)
+                   const mpi::Communicator* data, Inbox& inbox, Tally& tally)
     : rank_(rank),
       participant_(rank, size, settings),
       control_(control),
@@ -30,8 +30,6 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
       data_(data),
       inbox_(inbox),
       tally_(tally),
-      bell_(*control.doorbells()[static_cast<std::size_t>(control.topology().local_index())]),
-      waiter_(bell_, crowded),
       stall_time_(settings.stall_report_after),
       stall_interval_(settings.stall_report_after) {}
 
@@ -39,41 +37,77 @@ coordinator::Time Executor::now() const {
   return base::Clock::now() - start_;
 }
 
-void Executor::run() {
-  try {
-    loop();
-  } catch (const std::exception& error) {
-    // A rank that fails by itself tells the others, so that nobody waits for it.
-    const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
-    base::log().error("{} ({})", text, in_flight_text());
-    lost_.store(true, std::memory_order_release);
-    try {
-      participant_.lost(rank_, text);
-      apply_actions();
-    } catch (const std::exception& again) {
-      base::log().error("and could not tell the others: {}", again.what());
-    }
-    fail_everything(std::make_exception_ptr(Error(ErrorCode::internal, text)));
+bool Executor::pass() {
+  return guarded([this] {
+    bool moved = look_around();
+    if (!finished_) moved |= advance();
+    if (!moved) moved = note_waits();
+    return moved;
+  });
+}
+
+void Executor::accept() {
+  const auto quick = [this] {
+    bool moved = look_around();
+    if (finished_) return false;
+    moved |= look_at_gate();
+    const bool brief = !running_.empty() && engine_.brief(running_.front()->batch);
+    if (brief) moved |= start_next() | move_data();
+    return moved;
+  };
+  while (guarded(quick)) {
   }
 }
 
-void Executor::loop() {
-  while (!finished_) {
-    const std::uint32_t ticket = bell_.ticket();
-    bool moved = tick();
-    moved |= take_loss();
-    moved |= take_submissions();
-    moved |= take_mail();
-    moved |= apply_actions();
-    if (!finished_) moved |= advance();
+bool Executor::look_around() {
+  bool moved = tick();
+  moved |= take_loss();
+  moved |= take_submissions();
+  moved |= take_mail();
+  moved |= apply_actions();
+  return moved;
+}
+
+bool Executor::busy() const {
+  return moving_ || (!running_.empty() && running_.front()->gate_closed);
+}
+
+bool Executor::guarded(const std::function<bool()>& work) {
+  if (finished_) return false;
+  try {
+    const bool moved = work();
     if (moved) {
-      waiter_.reset();
       last_move_ = now();
       stall_interval_ = stall_time_;
-    } else if (!finished_) {
-      wait(ticket);
     }
+    return moved;
+  } catch (const std::exception& error) {
+    fail(error);
+    return true;
   }
+}
+
+// A rank that fails by itself tells the others, so that nobody waits for it.
+void Executor::fail(const std::exception& error) {
+  const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
+  base::log().error("{} ({})", text, in_flight_text());
+  lost_.store(true, std::memory_order_release);
+  try {
+    participant_.lost(rank_, text);
+    apply_actions();
+  } catch (const std::exception& again) {
+    base::log().error("and could not tell the others: {}", again.what());
+  }
+  fail_everything(std::make_exception_ptr(Error(ErrorCode::internal, text)));
+}
+
+// Only while replay lacks a call does it matter who waits for which.
+bool Executor::note_waits() {
+  if (!participant_.asks_who_waits()) return false;
+  for (const auto& [id, call] : calls_) {
+    if (call.completion->waited_for()) participant_.user_waits(id);
+  }
+  return apply_actions();
 }
 
 bool Executor::take_submissions() {
@@ -181,21 +215,18 @@ bool Executor::lingers() {
   return true;
 }
 
-void Executor::wait(std::uint32_t ticket) {
+Executor::Rest Executor::rest() {
   // Nothing is lost by waking late from this: mail and deaths ring the bell.
-  auto deadline = base::Clock::now() + std::chrono::hours(1);
+  Rest rest{.until = base::Clock::now() + std::chrono::hours(1)};
   if (!calls_.empty()) {
     const coordinator::Time due = last_move_ + stall_interval_;
     if (now() >= due) report_stall();
-    deadline = std::min(deadline, start_ + (last_move_ + stall_interval_));
+    rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
   }
-  if (const auto due = participant_.next_tick()) {
-    deadline = std::min(deadline, start_ + *due);
-  }
-  auto reason = Waiter::For::doorbell;
-  if (lingers()) reason = Waiter::For::gate;
-  if (engine_.polling()) reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
-  waiter_.wait(ticket, reason, deadline);
+  if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
+  if (lingers()) rest.reason = Waiter::For::gate;
+  if (engine_.polling()) rest.reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
+  return rest;
 }
 
 void Executor::finish(TensorCall& call, const std::exception_ptr& error) {
@@ -206,20 +237,25 @@ void Executor::finish(TensorCall& call, const std::exception_ptr& error) {
     (reduced ? tally_.tensors_reduced : tally_.tensors_broadcast).fetch_add(1);
     (reduced ? tally_.bytes_reduced : tally_.bytes_broadcast).fetch_add(bytes);
   }
-  call.completion->finish(error);
+  settle(call.completion, error);
+}
+
+void Executor::settle(const std::shared_ptr<base::Completion>& completion,
+                      const std::exception_ptr& error) {
+  if (completion->settle(error)) callbacks_.push_back(completion);
 }
 
 void Executor::fail_everything(const std::exception_ptr& error) {
   for (Submission& submission : inbox_.die(error)) {
-    std::visit([&](auto& call) { call.completion->finish(error); }, submission);
+    std::visit([&](auto& call) { settle(call.completion, error); }, submission);
   }
   running_.clear();
   moving_ = false;
   auto calls = std::exchange(calls_, {});
-  for (auto& [id, call] : calls) call.completion->finish(error);
-  if (barrier_) barrier_->completion->finish(error);
-  if (join_) join_->completion->finish(error);
-  if (depart_) depart_->completion->finish(error);
+  for (auto& [id, call] : calls) settle(call.completion, error);
+  if (barrier_) settle(barrier_->completion, error);
+  if (join_) settle(join_->completion, error);
+  if (depart_) settle(depart_->completion, error);
   barrier_.reset();
   join_.reset();
   depart_.reset();

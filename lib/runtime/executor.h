@@ -1,10 +1,12 @@
 #pragma once
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,20 +28,41 @@ struct Tally {
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
 };
 
-/// The communication thread's loop: hands submissions and mail to the participant, carries out its
-/// actions, moves gates and data, and sleeps when there is nothing to do.
+/// What moves a rank's calls forward: hands submissions and mail to the participant, carries out
+/// its actions, moves gates and data.
 ///
-/// Everything here runs on one thread; `inbox` and `tally` are the doors to the others.
+/// One thread at a time, for which `Helm` cares; `inbox` and `tally` are the doors to the others.
+/// Nothing here blocks, nothing throws: what goes wrong reaches every waiter.
 class Executor {
  public:
   Executor(int rank, int size, const coordinator::Settings& settings,
            control::ControlPlane& control, collective::Engine& engine,
-           const mpi::Communicator* data, Inbox& inbox, Tally& tally, bool crowded);
+           const mpi::Communicator* data, Inbox& inbox, Tally& tally);
 
-  /// Returns when this rank has departed or a rank is lost. Never throws: what goes wrong reaches
-  /// every waiter.
-  void run();
-  /// A rank is lost (or this one failed): MPI must not be finalised.
+  /// Looks at everything once. Whether something moved.
+  bool pass();
+  /// For a thread that has submitted and has no time: as `pass`, until nothing moves, but only data
+  /// that takes no longer than to look at it.
+  void accept();
+  /// There is more to do than to wait for the bell.
+  bool busy() const;
+  /// Nothing moved: what the thread may wait for, and until when. Reports a stall.
+  struct Rest {
+    Waiter::For reason = Waiter::For::doorbell;
+    base::Clock::time_point until;
+  };
+  Rest rest();
+  /// Completions whose callbacks are due; on the communication thread.
+  bool owes_callbacks() const { return !callbacks_.empty(); }
+  std::vector<std::shared_ptr<base::Completion>> take_callbacks() {
+    return std::exchange(callbacks_, {});
+  }
+
+  /// Any thread may have its turn, for no MPI call is made.
+  bool any_thread() const { return data_ == nullptr; }
+  /// This rank has departed, or a rank is lost: the end.
+  bool finished() const { return finished_; }
+  /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
  private:
@@ -52,11 +75,14 @@ class Executor {
     bool gate_closed = false;
   };
 
-  void loop();
+  bool guarded(const std::function<bool()>& work);
+  bool look_around();
+  void fail(const std::exception& error);
   bool take_submissions();
   bool take_mail();
   bool take_loss();
   bool tick();
+  bool note_waits();
   void submit(Submission& submission);
   void submit(TensorCall& call);
 
@@ -78,9 +104,9 @@ class Executor {
   bool move_data();
   std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
   bool lingers();
-  void wait(std::uint32_t ticket);
 
   void finish(TensorCall& call, const std::exception_ptr& error);
+  void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
   /// Nothing has moved for the stall time though calls are in flight: says who waits for what.
@@ -94,8 +120,6 @@ class Executor {
   const mpi::Communicator* data_;  ///< null on one node
   Inbox& inbox_;
   Tally& tally_;
-  base::Doorbell& bell_;
-  Waiter waiter_;
   const base::Clock::time_point start_ = base::Clock::now();
 
   coordinator::CallId next_call_ = 1;
@@ -111,6 +135,7 @@ class Executor {
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
   base::Clock::time_point linger_until_{};
+  std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};

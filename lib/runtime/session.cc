@@ -10,9 +10,9 @@ namespace tutti::runtime {
 Session::Session(World world, const Options& options)
     : options_(options), parts_(Parts::open(std::move(world), options)) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
-                                         parts_->engine(), parts_->data(), inbox_, tally_,
-                                         parts_->crowded());
-  thread_ = base::NamedThread("tutti-exec", [this] { executor_->run(); });
+                                         parts_->engine(), parts_->data(), inbox_, tally_);
+  helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());
+  thread_ = base::NamedThread("tutti-exec", [this] { helm_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
 }
 
@@ -31,14 +31,15 @@ Session::~Session() {
 void Session::close() {
   if (!thread_.joinable()) return;
   try {
-    auto completion = std::make_shared<base::Completion>(1, "closing the store");
+    auto completion = std::make_shared<base::Completion>(1, "closing the store", helm_);
     inbox_.submit(DepartCall{completion});
-    ring();
+    helm_->submitted();
     Pending(completion).wait();
   } catch (const Error& error) {
     base::log().debug("closing a store that had ended already: {}", error.what());
   }
   thread_.join();
+  helm_->close();
   if (executor_->lost()) {
     parts_->abandon_mpi();
   } else {
@@ -49,29 +50,29 @@ void Session::close() {
 
 Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
   fork_guard_.check();
-  auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what));
+  auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what), helm_);
   for (TensorCall& call : calls) call.completion = completion;
   inbox_.submit(std::move(calls));
-  ring();
+  helm_->submitted();
   return Pending(std::move(completion));
 }
 
 void Session::barrier() {
   fork_guard_.check();
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "barrier");
+  auto completion = std::make_shared<base::Completion>(1, "barrier", helm_);
   inbox_.submit(BarrierCall{completion});
-  ring();
+  helm_->submitted();
   Pending(completion).wait();
 }
 
 int Session::join() {
   fork_guard_.check();
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "join");
+  auto completion = std::make_shared<base::Completion>(1, "join", helm_);
   auto last = std::make_shared<int>(-1);
   inbox_.submit(JoinCall{completion, last});
-  ring();
+  helm_->submitted();
   Pending(completion).wait();
   return *last;
 }

@@ -8,6 +8,7 @@
 #include "runtime/bootstrap.h"
 #include "runtime/executor.h"
 #include "runtime/fork_guard.h"
+#include "runtime/helm.h"
 #include "runtime/inbox.h"
 #include "tutti/kvstore.h"
 
@@ -38,7 +39,6 @@ class Session {
   Counters counters() const;
 
  private:
-  void ring() { parts_->bell().ring(); }
   void close();
 
   const Options options_;
@@ -47,6 +47,7 @@ class Session {
   Inbox inbox_;
   Tally tally_;
   std::unique_ptr<Executor> executor_;
+  std::shared_ptr<Helm> helm_;
   base::NamedThread thread_;
   base::Mutex meeting_;  ///< one barrier or join at a time from this rank
 };

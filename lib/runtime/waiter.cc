@@ -43,7 +43,7 @@ void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point dead
         reason == For::gate ? base::Clock::duration(gate_longest_sleep) : transfer_longest_sleep;
     deadline = std::min(deadline, now + std::min(waited / 8, longest));
   }
-  bell_.wait(ticket, deadline);
+  bell_.wait(ticket, deadline, who_);
 }
 
 }  // namespace tutti::runtime

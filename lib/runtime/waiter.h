@@ -6,7 +6,7 @@
 
 namespace tutti::runtime {
 
-/// How the communication thread passes the time when it can do nothing: it spins for as long as a
+/// How a thread that moves data passes the time when it can do nothing: it spins for as long as a
 /// wake-up would cost, yields a few times, and sleeps on its doorbell. With more ranks than
 /// processors it does not spin, for the rank it waits for may need this very processor.
 class Waiter {
@@ -18,7 +18,9 @@ class Waiter {
     transfer,  ///< also MPI messages of a batch that is moving: look often
   };
 
-  Waiter(base::Doorbell& bell, bool crowded) : bell_(bell), crowded_(crowded) {}
+  Waiter(base::Doorbell& bell, bool crowded,
+         base::Doorbell::Listener who = base::Doorbell::Listener::owner)
+      : bell_(bell), who_(who), crowded_(crowded) {}
 
   /// Something moved: the next wait starts afresh.
   void reset() { waiting_ = false; }
@@ -27,6 +29,7 @@ class Waiter {
 
  private:
   base::Doorbell& bell_;
+  const base::Doorbell::Listener who_;
   const bool crowded_;
   bool waiting_ = false;
   int yields_ = 0;

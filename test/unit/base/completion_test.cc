@@ -75,6 +75,38 @@ TEST_CASE("waiting inside a callback is refused instead of hanging") {
   CHECK(code == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("callbacks that were left for later come before those that were added since") {
+  auto completion = std::make_shared<Completion>(1, "test");
+  const Pending pending(completion);
+  std::string order;
+  pending.then([&](const std::exception_ptr&) {
+    order += "a";
+    pending.then([&](const std::exception_ptr&) { order += "c"; });
+  });
+  CHECK(completion->settle());
+  pending.then([&](const std::exception_ptr&) { order += "b"; });
+  CHECK(pending.done());
+  CHECK(order.empty());
+  completion->call_back();
+  CHECK(order == "abc");
+}
+
+TEST_CASE("a thread that waits drives the call while there is a driver") {
+  struct Finisher : tutti::base::Driver {
+    void drive(const Completion& call, tutti::base::Clock::time_point) override {
+      CHECK(call.waited_for());
+      completion->finish();
+    }
+    std::shared_ptr<Completion> completion;
+  };
+  auto driver = std::make_shared<Finisher>();
+  driver->completion = std::make_shared<Completion>(1, "test", driver);
+  auto later = std::make_shared<Completion>(1, "test", driver);
+  Pending(driver->completion).wait();
+  driver.reset();
+  CHECK_FALSE(Pending(later).wait_for(1ms));
+}
+
 TEST_CASE("a default pending call is done") {
   Pending().wait();
 }

@@ -1,6 +1,10 @@
 #include "base/doorbell.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
 #include <thread>
 
 using tutti::base::Clock;
@@ -39,4 +43,55 @@ TEST_CASE("two threads hand a turn back and forth without a lost wake-up") {
   play(mine, yours, 0);
   player.join();
   CHECK(turn == rounds);
+}
+
+namespace {
+
+/// A thread that dozes until the bell wakes it.
+class Sleeper {
+ public:
+  Sleeper(Doorbell& bell, Doorbell::Listener who)
+      : thread_([this, &bell, who, ticket = bell.ticket()] {
+          id_ = static_cast<int>(::gettid());
+          bell.doze(ticket, Clock::now() + 10s, who);
+          woken_ = true;
+        }) {
+    // Awake it would see a ring for itself.
+    while (!asleep()) std::this_thread::yield();
+  }
+  ~Sleeper() { thread_.join(); }
+  bool woken() const { return woken_; }
+
+ private:
+  bool asleep() const {
+    if (id_ == 0) return false;
+    std::ifstream file("/proc/self/task/" + std::to_string(id_) + "/stat");
+    std::string number;
+    std::string name;
+    char state = 0;
+    return file >> number >> name >> state && state == 'S';
+  }
+
+  std::atomic<int> id_{0};
+  std::atomic<bool> woken_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("a ring wakes each listener only while it is on duty") {
+  Doorbell bell;
+  Sleeper owner(bell, Doorbell::owner);
+  {
+    Sleeper deputy(bell, Doorbell::deputy);
+    bell.ring();
+    std::this_thread::sleep_for(20ms);
+    CHECK_FALSE((owner.woken() || deputy.woken()));
+    bell.set_on_duty(Doorbell::deputy);
+    bell.ring();
+  }
+  bell.set_off_duty(Doorbell::deputy);
+  CHECK_FALSE(owner.woken());
+  bell.set_on_duty(Doorbell::owner);
+  bell.ring();
 }

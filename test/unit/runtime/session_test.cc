@@ -1,13 +1,18 @@
 #include "runtime/session.h"
 
+#include <pthread.h>
+
+#include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
+#include <string_view>
 
 #include "thread_world.h"
 
 using namespace tutti;
 using namespace tutti::runtime;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -28,6 +33,12 @@ Pending submit(Session& session, TensorCall call) {
   std::vector<TensorCall> calls;
   calls.push_back(std::move(call));
   return session.submit(std::move(calls), "a test's sum");
+}
+
+bool on_communication_thread() {
+  std::array<char, 16> name{};
+  ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+  return std::string_view(name.data()) == "tutti-exec";
 }
 
 }  // namespace
@@ -70,5 +81,63 @@ TEST_CASE("barriers and joins meet every rank") {
     std::vector<float> value{1};
     if (session.rank() != 2) submit(session, sum_of("k", value)).wait();
     session.join();
+  });
+}
+
+TEST_CASE("threads of one rank wait for different calls, and each returns with its own") {
+  constexpr int threads = 3;
+  constexpr int rounds = 200;
+  std::atomic<std::size_t> wrong{0};
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<std::thread> users;
+    for (int user = 0; user < threads; ++user) {
+      users.emplace_back([&, user] {
+        std::vector<float> value(static_cast<std::size_t>(1) << (7 * user));
+        for (int round = 0; round < rounds; ++round) {
+          value.back() = static_cast<float>(round + session.rank());
+          submit(session, sum_of(user, value)).wait();
+          wrong += value.back() != static_cast<float>(2 * round + 1) ? 1 : 0;
+        }
+      });
+    }
+    for (std::thread& user : users) user.join();
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a callback runs on the communication thread, or inside then() of a call that is done") {
+  std::atomic<int> elsewhere{0};
+  std::atomic<int> called{0};
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<float> first{1};
+    std::vector<float> second{1};
+    for (int round = 0; round < 100; ++round) {
+      const auto again = std::make_shared<base::Completion>(1, "the callback's own call");
+      std::atomic<bool> inside_then{true};
+      const Pending pending = submit(session, sum_of("first", first));
+      pending.then([&, again](const std::exception_ptr&) {
+        elsewhere += inside_then || on_communication_thread() ? 0 : 1;
+        submit(session, sum_of("second", second)).then([&, again](const std::exception_ptr&) {
+          ++called;
+          again->finish();
+        });
+      });
+      inside_then = false;
+      pending.wait();
+      Pending(again).wait();
+    }
+  });
+  CHECK(called == 200);
+  CHECK(elsewhere == 0);
+}
+
+TEST_CASE("a wait with a limit gives the helm back when a peer is late") {
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<float> value{1};
+    if (session.rank() == 1) std::this_thread::sleep_for(100ms);
+    const Pending pending = submit(session, sum_of("late", value));
+    if (session.rank() == 0) CHECK_FALSE(pending.wait_for(10ms));
+    pending.wait();
+    session.barrier();
   });
 }

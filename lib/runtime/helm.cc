@@ -1,0 +1,154 @@
+#include "runtime/helm.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tutti::runtime {
+namespace {
+
+/// While a user thread has the helm the communication thread sleeps no longer than this, so that a
+/// deadline which that thread leaves behind is met about in time.
+constexpr auto longest_doze = std::chrono::milliseconds(100);
+/// Bounds one sleep; visitors announce that they leave.
+constexpr auto longest_farewell = std::chrono::seconds(1);
+
+}  // namespace
+
+using Listener = base::Doorbell::Listener;
+
+class Helm::Visitor {
+ public:
+  explicit Visitor(Helm& helm) : helm_(helm) { ++helm.visitors_; }
+  ~Visitor() {
+    if (--helm_.visitors_ > 0 || !helm_.closed_) return;
+    const base::Lock lock(helm_.turn_);
+    helm_.left_.notify_all();
+  }
+  Visitor(const Visitor&) = delete;
+  Visitor& operator=(const Visitor&) = delete;
+  bool welcome() const { return !helm_.closed_; }
+
+ private:
+  Helm& helm_;
+};
+
+Helm::Helm(Executor& executor, base::Doorbell& bell, bool crowded)
+    : bell_(bell), crowded_(crowded), any_thread_(executor.any_thread()), executor_(executor) {}
+
+void Helm::run() {
+  Waiter waiter(bell_, crowded_);
+  bool goes_on = true;
+  while (goes_on) {
+    const std::uint32_t ticket = bell_.ticket();
+    if (taken_) {
+      const auto until = base::Clock::now() + longest_doze;
+      wakes_at_ = until.time_since_epoch().count();
+      bell_.doze(ticket, until);
+    }
+    goes_on = own_turn(ticket, waiter);
+    run_callbacks();
+  }
+}
+
+bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
+  Executor::Rest rest;
+  {
+    const base::Lock lock(turn_);
+    if (executor_.finished()) return false;
+    if (taken_) return true;
+    if (executor_.pass()) {
+      waiter.reset();
+      return true;
+    }
+    rest = executor_.rest();
+    if (executor_.owes_callbacks()) return true;
+  }
+  wakes_at_ = rest.until.time_since_epoch().count();
+  waiter.wait(ticket, rest.reason, rest.until);
+  return true;
+}
+
+void Helm::run_callbacks() {
+  std::vector<std::shared_ptr<base::Completion>> due;
+  {
+    const base::Lock lock(turn_);
+    due = executor_.take_callbacks();
+  }
+  for (const auto& completion : due) completion->call_back();
+}
+
+bool Helm::take() {
+  if (taken_.exchange(true)) return false;
+  bell_.set_off_duty(Listener::owner);
+  return true;
+}
+
+void Helm::let_go(const Handover& handover) {
+  bell_.set_on_duty(Listener::owner);
+  taken_ = false;
+  // In this order: whoever is woken must find the helm free.
+  const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
+  if (handover.busy || due_before || bell_.ticket() != handover.ticket) bell_.ring();
+}
+
+void Helm::submitted() {
+  const Visitor visitor(*this);
+  if (!visitor.welcome()) return;
+  // A callback runs inside somebody's turn.
+  if (!any_thread_ || base::Completion::in_callback() || !take()) return bell_.ring();
+  let_go(accept());
+}
+
+Helm::Handover Helm::accept() {
+  Handover handover{.ticket = bell_.ticket(), .until = {}};
+  if (!turn_.try_lock()) return handover;
+  executor_.accept();
+  handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+  handover.until = executor_.rest().until;
+  turn_.unlock();
+  return handover;
+}
+
+void Helm::drive(const base::Completion& call, base::Clock::time_point deadline) {
+  fork_guard_.check();
+  const Visitor visitor(*this);
+  if (!visitor.welcome()) return;
+  // The ring: the executor may want to know that somebody waits.
+  if (!any_thread_) return bell_.ring();
+  if (!take()) return;
+  Waiter waiter(bell_, crowded_, Listener::deputy);
+  Handover handover;
+  while (!call.done() && base::Clock::now() < deadline) {
+    const std::optional<Executor::Rest> rest = look(handover);
+    if (!rest) {
+      waiter.reset();
+    } else if (!call.done()) {
+      waiter.wait(handover.ticket, rest->reason, std::min(rest->until, deadline));
+    }
+  }
+  let_go(handover);
+}
+
+std::optional<Executor::Rest> Helm::look(Handover& handover) {
+  handover.ticket = bell_.ticket();
+  const base::Lock lock(turn_);
+  const bool moved = executor_.pass();
+  const Executor::Rest rest = executor_.rest();
+  handover.busy = executor_.busy() || executor_.finished();
+  handover.until = rest.until;
+  if (executor_.owes_callbacks()) {
+    handover.busy = true;
+    bell_.set_on_duty(Listener::owner);
+    bell_.ring();
+    bell_.set_off_duty(Listener::owner);
+  }
+  return moved ? std::nullopt : std::optional(rest);
+}
+
+void Helm::close() {
+  closed_ = true;
+  base::Lock lock(turn_);
+  while (visitors_ > 0) left_.wait_until(lock, base::Clock::now() + longest_farewell);
+}
+
+}  // namespace tutti::runtime

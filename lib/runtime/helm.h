@@ -1,0 +1,68 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/completion.h"
+#include "base/doorbell.h"
+#include "base/mutex.h"
+#include "runtime/executor.h"
+#include "runtime/fork_guard.h"
+
+namespace tutti::runtime {
+
+/// Decides which thread moves the executor. By itself that is the communication thread, asleep
+/// on the doorbell while there is nothing to do. A user thread that has submitted, or that waits,
+/// takes the helm instead, for waking another thread costs more than a small message takes. Never
+/// with several nodes: MPI is for the communication thread alone.
+///
+/// Thread-safe. Pendings hold it weakly and may outlive the session.
+class Helm final : public base::Driver {
+ public:
+  /// The references are good until `close`.
+  Helm(Executor& executor, base::Doorbell& bell, bool crowded);
+
+  /// The communication thread: returns when the executor has finished and its callbacks have run.
+  void run();
+  /// The caller has put something into the inbox. Does not block.
+  void submitted();
+  /// Moves the executor until `call` is done. Throws `unsupported` in a forked child.
+  void drive(const base::Completion& call, base::Clock::time_point deadline) override;
+  /// After `run`: waits for the user threads to let go of the helm, which they do at once. Then
+  /// nothing is touched any more.
+  void close();
+
+ private:
+  /// What a thread leaves behind when it lets go of the helm.
+  struct Handover {
+    std::uint32_t ticket = 0;  ///< of the bell, before the last look
+    bool busy = true;          ///< the communication thread must go on at once
+    base::Clock::time_point until;
+  };
+  /// A user thread that may touch the bell and the executor.
+  class Visitor;
+
+  bool take();
+  void let_go(const Handover& handover);
+  /// A user thread's look. What it may wait for, or nothing when something moved.
+  std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
+  Handover accept() TUTTI_EXCLUDES(turn_);
+  /// The communication thread's look; whether there will be another.
+  bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
+  void run_callbacks() TUTTI_EXCLUDES(turn_);
+
+  const ForkGuard fork_guard_;
+  base::Doorbell& bell_;
+  const bool crowded_;
+  const bool any_thread_;
+  base::Mutex turn_;  ///< held for one look, some tens of microseconds
+  Executor& executor_ TUTTI_GUARDED_BY(turn_);
+  std::atomic<bool> taken_{false};  ///< a user thread has the helm
+  std::atomic<int> visitors_{0};
+  std::atomic<bool> closed_{false};
+  base::CondVar left_;
+  /// When the sleeping communication thread wakes by itself.
+  std::atomic<base::Clock::rep> wakes_at_{0};
+};
+
+}  // namespace tutti::runtime
