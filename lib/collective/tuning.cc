@@ -19,6 +19,15 @@ std::size_t largest_node(const topology::Topology& topology) {
   return most;
 }
 
+/// Up to here being woken once more costs more than that every rank sums everything, which takes
+/// the longer the more ranks there are.
+std::size_t small_bytes_for(int local_size) {
+  constexpr std::size_t at_most = std::size_t{256} << 10;
+  constexpr std::size_t crowd = 4;
+  const auto ranks = static_cast<std::size_t>(local_size);
+  return ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
+}
+
 }  // namespace
 
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
@@ -28,8 +37,7 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
     tuning.slice_bytes = std::size_t{512} << 10;
     tuning.slots = 4;
   }
-  // Two ranks have little to wait for; with more, being woken costs more than summing twice.
-  if (topology.local_size() > 2) tuning.small_bytes = std::size_t{32} << 10;
+  tuning.small_bytes = small_bytes_for(topology.local_size());
   const std::size_t slices =
       largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes());
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
