@@ -120,6 +120,7 @@ std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch p
     const coordinator::PlannedItem& item = plan.items[i];
     if (item.call != 0) {
       const TensorCall& call = calls_.at(item.call);
+      batch.whole_bytes += call.signature.shape.count() * width;
       const auto at = [&](const Tensor& tensor) {
         return tensor.as<std::byte>() + item.begin * width;
       };

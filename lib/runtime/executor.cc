@@ -15,8 +15,9 @@ namespace {
 
 /// A send that MPI calls complete may still have its last words queued in this process (Open MPI's
 /// TCP does it when a socket is full), and they leave only while somebody calls MPI. So after a
-/// batch between nodes MPI is looked at for this long, ever less often.
-constexpr auto linger_time = std::chrono::seconds(1);
+/// batch between nodes MPI is looked at ever less often, for longer than a rank may be silent
+/// before it is lost.
+constexpr auto linger_time = std::chrono::seconds(40);
 
 }  // namespace
 
@@ -224,7 +225,7 @@ Executor::Rest Executor::rest() {
     rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
   }
   if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
-  if (lingers()) rest.reason = Waiter::For::gate;
+  if (lingers()) rest.reason = Waiter::For::flush;
   if (engine_.polling()) rest.reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
   return rest;
 }

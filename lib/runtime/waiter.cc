@@ -19,6 +19,21 @@ constexpr auto gate_longest_sleep = 5ms;
 // A transfer keeps the network busy; a long silence means a peer that does something else.
 constexpr auto transfer_poll_time = 500us;
 constexpr auto transfer_longest_sleep = 1ms;
+constexpr auto flush_longest_sleep = 100ms;
+
+base::Clock::duration longest_sleep(Waiter::For reason) {
+  switch (reason) {
+    case Waiter::For::gate:
+      return gate_longest_sleep;
+    case Waiter::For::transfer:
+      return transfer_longest_sleep;
+    case Waiter::For::flush:
+      return flush_longest_sleep;
+    case Waiter::For::doorbell:
+      break;
+  }
+  return base::Clock::duration::max();
+}
 
 }  // namespace
 
@@ -32,17 +47,13 @@ void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point dead
   const auto waited = now - since_;
   if (!crowded_ && waited < spin_time) return;
   const bool polls = reason != For::doorbell;
-  const auto poll_time = reason == For::gate ? gate_poll_time : transfer_poll_time;
+  const auto poll_time = reason == For::transfer ? transfer_poll_time : gate_poll_time;
   if (yields_ < yields_before_sleep || (polls && waited < poll_time)) {
     ++yields_;
     ::sched_yield();
     return;
   }
-  if (polls) {
-    const base::Clock::duration longest =
-        reason == For::gate ? base::Clock::duration(gate_longest_sleep) : transfer_longest_sleep;
-    deadline = std::min(deadline, now + std::min(waited / 8, longest));
-  }
+  if (polls) deadline = std::min(deadline, now + std::min(waited / 8, longest_sleep(reason)));
   bell_.wait(ticket, deadline, who_);
 }
 

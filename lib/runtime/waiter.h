@@ -16,6 +16,7 @@ class Waiter {
     doorbell,  ///< a ring, and nothing else: sleep until it comes
     gate,      ///< also an MPI message of a gate, which rings no bell: look now and then
     transfer,  ///< also MPI messages of a batch that is moving: look often
+    flush,     ///< also what MPI has not sent yet, if anything: look ever more seldom
   };
 
   Waiter(base::Doorbell& bell, bool crowded,

@@ -54,3 +54,17 @@ TEST_CASE("a ring ends the wait") {
   while (bell.ticket() == ticket) waiter.wait(ticket, Waiter::For::doorbell, Clock::now() + 10s);
   ringer.join();
 }
+
+TEST_CASE("what MPI may not have sent yet is looked at ever more seldom, and soon for nothing") {
+  base::Doorbell bell;
+  Waiter waiter(bell, true);
+  const double before = cpu_seconds();
+  const auto start = Clock::now();
+  int looks = 0;
+  for (; Clock::now() < start + 1s; ++looks) {
+    waiter.wait(bell.ticket(), Waiter::For::flush, Clock::now() + 1h);
+  }
+  CHECK(looks > 20);
+  CHECK(looks < 500);
+  CHECK(cpu_seconds() - before < 0.01);
+}
