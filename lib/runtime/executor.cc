@@ -52,8 +52,10 @@ void Executor::accept() {
     bool moved = look_around();
     if (finished_) return false;
     moved |= look_at_gate();
-    const bool brief = !running_.empty() && engine_.brief(running_.front()->batch);
-    if (brief) moved |= start_next() | move_data();
+    if (!running_.empty() && engine_.brief(running_.front()->batch)) {
+      moved |= start_next();
+      moved |= move_data();
+    }
     return moved;
   };
   while (guarded(quick)) {

@@ -45,10 +45,12 @@ bool on_communication_thread() {
 
 TEST_CASE("ranks as threads sum tensors in a random order of their own") {
   const auto seed = std::random_device{}();
-  INFO("seed " << seed);
+  Options options;
+  options.replay = GENERATE(false, true);
+  INFO("seed " << seed << ", replay " << options.replay);
   for (const int size : {1, 2, 3, 5, 8}) {
     std::atomic<std::size_t> wrong{0};
-    with_sessions(size, Options{}, [&](Session& session) {
+    with_sessions(size, options, [&](Session& session) {
       std::mt19937 own(seed + static_cast<unsigned>(session.rank()));
       constexpr std::size_t keys = 40;
       std::vector<std::vector<float>> values(keys);
@@ -88,7 +90,9 @@ TEST_CASE("threads of one rank wait for different calls, and each returns with i
   constexpr int threads = 3;
   constexpr int rounds = 200;
   std::atomic<std::size_t> wrong{0};
-  with_sessions(2, Options{}, [&](Session& session) {
+  Options options;
+  options.replay = GENERATE(false, true);
+  with_sessions(2, options, [&](Session& session) {
     std::vector<std::thread> users;
     for (int user = 0; user < threads; ++user) {
       users.emplace_back([&, user] {
@@ -108,7 +112,9 @@ TEST_CASE("threads of one rank wait for different calls, and each returns with i
 TEST_CASE("a callback runs on the communication thread, or inside then() of a call that is done") {
   std::atomic<int> elsewhere{0};
   std::atomic<int> called{0};
-  with_sessions(2, Options{}, [&](Session& session) {
+  Options options;
+  options.replay = GENERATE(false, true);
+  with_sessions(2, options, [&](Session& session) {
     std::vector<float> first{1};
     std::vector<float> second{1};
     for (int round = 0; round < 100; ++round) {
