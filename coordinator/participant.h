@@ -81,6 +81,8 @@ class Participant {
   void batch_done(Epoch epoch, BatchNumber number);
   /// A user thread waits for the call; may be over already.
   void user_waits(CallId call);
+  /// Batches follow without a word to the coordinator.
+  bool replays() const { return !cycle_.empty() && !halted_; }
   /// Replay lacks a call: whether `user_waits` was called for another now decides something.
   bool asks_who_waits() const { return !cycle_.empty() && !halted_ && lacks_next_; }
   /// Noticed here: a link, a process, MPI or a device failed.

@@ -47,7 +47,8 @@ bool Executor::pass() {
   });
 }
 
-void Executor::accept() {
+bool Executor::accept() {
+  if (!calls_.empty() && !participant_.replays()) return false;
   const auto quick = [this] {
     bool moved = look_around();
     if (finished_) return false;
@@ -60,6 +61,7 @@ void Executor::accept() {
   };
   while (guarded(quick)) {
   }
+  return true;
 }
 
 bool Executor::look_around() {

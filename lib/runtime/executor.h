@@ -42,8 +42,9 @@ class Executor {
   /// Looks at everything once. Whether something moved.
   bool pass();
   /// For a thread that has submitted and has no time: as `pass`, until nothing moves, but only data
-  /// that takes no longer than to look at it.
-  void accept();
+  /// that takes no longer than to look at it. False when it is better left to the communication
+  /// thread, which meets what else is submitted until it is awake and reports it in one go.
+  bool accept();
   /// There is more to do than to wait for the bell.
   bool busy() const;
   /// Nothing moved: what the thread may wait for, and until when. Reports a stall.

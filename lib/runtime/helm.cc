@@ -102,8 +102,8 @@ void Helm::submitted() {
 Helm::Handover Helm::accept() {
   Handover handover{.ticket = bell_.ticket(), .until = {}};
   if (!turn_.try_lock()) return handover;
-  executor_.accept();
-  handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+  handover.busy =
+      !executor_.accept() || executor_.busy() || executor_.owes_callbacks() || executor_.finished();
   handover.until = executor_.rest().until;
   turn_.unlock();
   return handover;
