@@ -9,14 +9,25 @@
 #include "base/failure.h"
 
 namespace tutti::base {
+namespace {
+
+/// All but those that a thread brings on itself: were they blocked, the kernel would end the
+/// process past the handlers of the program (a sanitizer's, a crash reporter's).
+sigset_t signals_of_others() {
+  sigset_t set;
+  sigfillset(&set);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&set, own);
+  return set;
+}
+
+}  // namespace
 
 NamedThread::NamedThread(const std::string& name, std::function<void()> run) {
   check(name.size() <= 15, "thread names have at most 15 characters");
-  sigset_t all;
+  const sigset_t blocked = signals_of_others();
   sigset_t before;
-  sigfillset(&all);
   // The new thread inherits the mask of its creator.
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   thread_ = std::thread(std::move(run));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), name.c_str());

@@ -7,7 +7,8 @@
 namespace tutti::base {
 
 /// A named thread that is joined by its destructor. Whoever owns it must first make its function
-/// return. Signals are blocked in it: they belong to the program's own threads.
+/// return. Signals are blocked in it, for they belong to the program's own threads; only a fault of
+/// its own goes to the program's handler.
 class NamedThread {
  public:
   NamedThread() = default;
