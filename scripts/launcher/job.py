@@ -101,6 +101,7 @@ class Job:
 
     def on_message(self, worker, message):
         if "lines" in message:
+            worker.hear(message["lines"])
             worker.last += self.printer.lines(worker.rank, message["stream"], message["lines"])
         if "exit" in message:
             worker.status, worker.told = message["exit"], message["told"]
@@ -178,13 +179,20 @@ class Job:
     def over(self):
         return self.mpirun.returncode is not None and not self.links
 
+    def first_to_fail(self):
+        """A survivor's exit may be heard of before the exit that it followed; but it has said whom it
+        lost."""
+        lost = self.workers.get(self.failed.lost)
+        return lost if lost and lost.status != 0 and not lost.told else self.failed
+
     def conclude(self):
         """Names what went wrong, last of all. Returns the exit code."""
         if self.failed:
-            last = "".join(f"\n  {line}" for line in self.failed.last)
-            say(f"{self.failed.name()} was the first to fail: it {self.failed.fate()}."
+            first = self.first_to_fail()
+            last = "".join(f"\n  {line}" for line in first.last)
+            say(f"{first.name()} was the first to fail: it {first.fate()}."
                 + (f" Its last lines:{last}" if last else " It had printed nothing."))
-            return self.failed.code()
+            return first.code()
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal

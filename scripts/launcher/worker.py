@@ -1,10 +1,13 @@
 """What the launcher knows of a worker, and the connection it knows it from."""
 import collections
 import json
+import re
 import signal
 
 HELLO_BYTES = 4096
 LAST_LINES = 10
+# tutti's words in a process that survives a peer.
+LOST = re.compile(r"\brank (\d+) is lost\b")
 
 
 class Worker:
@@ -13,6 +16,12 @@ class Worker:
         self.status = None  # exit code; 128 + N after signal N
         self.told = False   # did its end come from an order
         self.last = collections.deque(maxlen=LAST_LINES)
+        self.lost = None    # the rank that it says it lost
+
+    def hear(self, lines):
+        said = next(filter(None, map(LOST.search, lines)), None)
+        if said and self.lost is None:
+            self.lost = int(said[1])
 
     def name(self):
         return f"worker {self.rank} on {self.host}"
