@@ -1,75 +1,86 @@
-"""When a rank dies or hangs at any phase: no hang, and an error that names rank and keys.
+"""When a rank dies in any phase: no hang, and an error that names the rank and the key.
 
-    test_death.py PATH-OF-VICTIM PATH-OF-LAUNCHER [unittest options]
+    test_death.py VICTIM LAUNCHER ON_HOSTS quick|all [unittest options]
+
+`all` tries every phase with 2 to 8 ranks, `quick` a choice of them.
 """
+import itertools
 import os
-import re
-import subprocess
 import sys
-import time
 import unittest
 
-VICTIM, LAUNCHER = sys.argv[1:3]
-SURVIVOR_STATUS = 42
-HEARTBEAT_SECONDS = 3
+from jobs import Job, each, mpirun
+
+VICTIM, LAUNCHER, ON_HOSTS, TIER = sys.argv[1:5]
+OVER_WITHIN = 5.0
+# What is in flight when the rank goes wrong.
+KEYS = {"idle": "", "late": "gradient", "submitted": "gradient", "reading": "gradient",
+        "writing": "gradient", "broadcast": "weight", "barrier": "", "close": "", "closing": ""}
+# The others may have left in peace before.
+LATE_PHASES = ("close", "closing")
+STATUS = {"kill": 137, "exit": 3}
+QUICK = [
+    (2, 1, "kill", "idle"), (2, 0, "kill", "reading"), (2, 0, "exit", "late"), (2, 1, "kill", "close"),
+    (3, 2, "kill", "writing"), (3, 0, "kill", "broadcast"), (3, 1, "exit", "barrier"),
+    (4, 3, "kill", "late"), (4, 0, "exit", "closing"), (5, 2, "exit", "reading"),
+    (6, 0, "kill", "submitted"), (7, 6, "kill", "broadcast"), (8, 3, "kill", "reading"),
+    (8, 7, "exit", "idle"),
+]
+QUICK_LAUNCHED = [
+    (2, 0, "kill", "late"), (3, 2, "kill", "writing"), (3, 0, "kill", "close"), (4, 1, "exit", "reading"),
+    (5, 0, "exit", "barrier"), (6, 5, "kill", "idle"), (8, 7, "kill", "broadcast"),
+]
+QUICK_ON_HOSTS = [
+    ("2x1", 1, "kill", "writing"), ("2x2", 0, "kill", "reading"), ("2x2", 3, "exit", "broadcast"),
+]
 
 
-def environment(**extra):
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-            "TUTTI_HEARTBEAT_SECONDS": str(HEARTBEAT_SECONDS), **extra}
+def cases(quick, sizes):
+    if TIER == "quick":
+        return quick
+    return [(ranks, victim, how, phase)
+            for ranks, how, phase in itertools.product(sizes, STATUS, KEYS)
+            for victim in {0, ranks // 2, ranks - 1}]
 
 
-def run(words, limit):
-    """The finished process and the seconds it took; a hang fails the test with what was printed."""
-    start = time.monotonic()
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=environment(), start_new_session=True) as process:
-        try:
-            output, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            output, _ = process.communicate()
-            raise AssertionError(f"hung for {limit} s: {' '.join(words)}\n{output}") from None
-    return process.returncode, output, time.monotonic() - start
+class Deaths(unittest.TestCase):
+    def check_end(self, job, victim, phase):
+        """It was soon over, and a survivor logged the rank and the key."""
+        self.assertRegex(job.output, rf"rank {victim} \(process \d+\) goes wrong", job)
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        if phase not in LATE_PHASES:
+            self.assertTrue(job.lines(rf"error: rank {victim} is lost.*{KEYS[phase]}"), job)
 
+    def under_mpirun(self, ranks, victim, how, phase):
+        self.check_end(Job(mpirun(ranks, VICTIM, victim, how, phase)), victim, phase)
 
-class UnderPlainMpirun(unittest.TestCase):
-    def check(self, ranks, victim, how, phase):
-        words = ["mpirun", "-n", str(ranks), VICTIM, str(victim), how, phase]
-        code, output, seconds = run(words, 30)
-        self.assertNotEqual(code, 0, output)
-        self.assertLess(seconds, 15, output)
-        self.assertRegex(output, rf"rank {victim} goes wrong", output)
-        survivors = [line for line in output.splitlines()
-                     if re.search(rf"rank {victim}\b", line) and "gradient" in line]
-        self.assertTrue(survivors, f"no survivor named rank {victim} and a key:\n{output}")
-
-    def test_a_killed_rank_ends_the_job_and_is_named_with_a_key(self):
-        for ranks, victim, phase in [(2, 1, "submitted"), (3, 0, "moving"), (5, 4, "submitted"),
-                                     (8, 3, "moving")]:
-            with self.subTest(ranks=ranks, victim=victim, phase=phase):
-                self.check(ranks, victim, "kill", phase)
-
-
-class UnderTheLauncher(unittest.TestCase):
-    def check(self, ranks, victim, how, phase, expected):
-        words = [sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", str(ranks),
-                 VICTIM, str(victim), how, phase]
-        code, output, _ = run(words, 60)
-        self.assertEqual(code, expected, output)
+    def under_the_launcher(self, ranks, victim, how, phase):
+        job = Job([sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", str(ranks),
+                   VICTIM, str(victim), how, phase])
+        self.check_end(job, victim, phase)
+        self.assertEqual(job.code, STATUS[how], job)
+        fate = (r"finished|caught peer_lost" if phase in LATE_PHASES
+                else rf"caught peer_lost: rank {victim} is lost: .*{KEYS[phase]}")
         for rank in set(range(ranks)) - {victim}:
-            self.assertRegex(output, rf"rank {rank} caught peer_lost: .*rank {victim}\b", output)
+            self.assertTrue(job.lines(rf"\brank {rank} ({fate})"), job)
 
-    def test_every_survivor_of_a_killed_rank_throws_peer_lost(self):
-        for ranks, victim, phase in [(2, 0, "submitted"), (3, 2, "barrier"), (4, 1, "moving"),
-                                     (8, 7, "idle")]:
-            with self.subTest(ranks=ranks, victim=victim, phase=phase):
-                self.check(ranks, victim, "kill", phase, 137)
+    def on_hosts(self, layout, victim, how, phase):
+        self.check_end(Job([ON_HOSTS, layout, VICTIM, str(victim), how, phase]), victim, phase)
 
-    def test_a_rank_that_exits_in_the_middle_is_lost_and_its_status_returned(self):
-        self.check(3, 1, "exit", "submitted", 7)
+    def test_under_mpirun_the_job_ends_and_a_survivor_names_rank_and_key(self):
+        each(self, cases(QUICK, range(2, 9)), self.under_mpirun)
+
+    def test_under_the_launcher_every_survivor_throws_peer_lost_and_the_status_is_the_victims(self):
+        each(self, cases(QUICK_LAUNCHED, (2, 5, 8)), self.under_the_launcher)
+
+    @unittest.skipIf(os.geteuid() != 0, "emulated hosts need root")
+    def test_between_hosts_the_job_ends_and_a_survivor_names_rank_and_key(self):
+        every = [(layout, victim, how, phase)
+                 for layout, how, phase in itertools.product(("2x1", "2x2"), STATUS, KEYS)
+                 for victim in (0, 1)]
+        each(self, QUICK_ON_HOSTS if TIER == "quick" else every, self.on_hosts)
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
