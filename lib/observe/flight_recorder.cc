@@ -6,10 +6,10 @@
 
 namespace tutti::observe {
 
-std::string FlightRecorder::dump() const {
+std::string FlightRecorder::dump(std::size_t most) const {
   const auto now = base::Clock::now();
   std::string text;
-  for (std::size_t i = next_ - std::min(next_, capacity); i < next_; ++i) {
+  for (std::size_t i = next_ - std::min({next_, capacity, most}); i < next_; ++i) {
     const Event& event = events_[i % capacity];
     const std::chrono::duration<double, std::milli> age = now - event.when;
     text += fmt::format("  {:.3f} ms ago: {} {} {}\n", age.count(), event.event, event.a, event.b);

@@ -18,8 +18,9 @@ class FlightRecorder {
   void record(const char* event, std::uint64_t a = 0, std::uint64_t b = 0) {
     events_[next_++ % capacity] = {base::Clock::now(), event, a, b};
   }
-  /// Oldest first, with the time that has passed since: "12.3 ms ago: gate closed 1 5".
-  std::string dump() const;
+  /// The last events, at most `most`, oldest first, with the time that has passed since:
+  /// "12.3 ms ago: gate closed 1 5".
+  std::string dump(std::size_t most = capacity) const;
 
  private:
   struct Event {

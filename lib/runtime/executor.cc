@@ -223,7 +223,7 @@ bool Executor::lingers() {
 Executor::Rest Executor::rest() {
   // Nothing is lost by waking late from this: mail and deaths ring the bell.
   Rest rest{.until = base::Clock::now() + std::chrono::hours(1)};
-  if (!calls_.empty()) {
+  if (somebody_waits()) {
     const coordinator::Time due = last_move_ + stall_interval_;
     if (now() >= due) report_stall();
     rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
@@ -267,10 +267,20 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   finished_ = true;
 }
 
+bool Executor::somebody_waits() const {
+  return !calls_.empty() || barrier_ || join_ || depart_;
+}
+
 void Executor::report_stall() {
+  constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  base::log().warn("nothing has moved for {:.1f} s; {}\n{}\n{}\nlast events:\n{}", waited.count(),
-                   in_flight_text(), participant_.describe(), engine_.describe(), recorder_.dump());
+  // Only rank 0 knows more as long as nothing has been planned, and says so there.
+  const std::string wait = running_.empty()
+                               ? "rank 0 answers when all have come, unless it is stopped itself"
+                               : engine_.describe();
+  base::log().warn("nothing has moved for {:.1f} s; {}; {}\n{}\nlast events:\n{}", waited.count(),
+                   calls_.empty() ? "in a barrier, join or close" : in_flight_text(), wait,
+                   participant_.describe(), recorder_.dump(events));
   stall_interval_ *= 2;
 }
 

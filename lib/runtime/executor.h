@@ -110,7 +110,9 @@ class Executor {
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
-  /// Nothing has moved for the stall time though calls are in flight: says who waits for what.
+  /// A call of the user's that has not been answered.
+  bool somebody_waits() const;
+  /// Nothing has moved for the stall time though somebody waits: says who waits for what.
   void report_stall();
   coordinator::Time now() const;
 

@@ -21,3 +21,11 @@ TEST_CASE("a full recorder forgets the oldest events only") {
   CHECK(dump.find("step 1 7") != std::string::npos);
   CHECK(dump.find("step 64 7") != std::string::npos);
 }
+
+TEST_CASE("a dump of a few events has the last ones") {
+  FlightRecorder recorder;
+  for (std::uint64_t i = 0; i < 3; ++i) recorder.record("step", i, 7);
+  const std::string dump = recorder.dump(2);
+  CHECK(dump.find("step 0 7") == std::string::npos);
+  CHECK(dump.find("step 1 7") < dump.find("step 2 7"));
+}
