@@ -14,7 +14,7 @@ from jobs import Job, each, mpirun
 VICTIM, LAUNCHER, ON_HOSTS, TIER = sys.argv[1:5]
 OVER_WITHIN = 5.0
 # What is in flight when the rank goes wrong.
-KEYS = {"idle": "", "late": "gradient", "submitted": "gradient", "reading": "gradient",
+KEYS = {"idle": "", "late": "gradient", "submitted": "", "reading": "gradient",
         "writing": "gradient", "broadcast": "weight", "barrier": "", "close": "", "closing": ""}
 # The others may have left in peace before.
 LATE_PHASES = ("close", "closing")
