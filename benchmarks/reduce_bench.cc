@@ -62,7 +62,7 @@ void run_reduce(benchmark::State& state, Kernel kernel, std::size_t n, std::size
 }
 
 void add(const Kernel& kernel, std::size_t bytes, const std::string& where, bool streaming) {
-  for (const std::size_t n : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
+  for (const std::size_t n : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 16U}) {
     const std::string label = std::string(name(kernel.op)) + " " + std::string(name(kernel.in)) +
                               ">" + std::string(name(kernel.out)) + " n=" + std::to_string(n) +
                               " " + where;

@@ -122,9 +122,10 @@ class Job:
         if self.failed or worker.told or self.level > 0:
             return
         self.failed = worker
-        running = sum(1 for link in self.links if link.worker and link.worker.status is None)
-        if running:
-            say(f"{worker.name()} {worker.fate()}; {running} more {'has' if running == 1 else 'have'} "
+        # Those that have not been heard of yet have their time, too.
+        left = self.request.workers - len(self.workers) + len(self.running())
+        if left:
+            say(f"{worker.name()} {worker.fate()}; {left} more {'has' if left == 1 else 'have'} "
                 f"{self.request.grace:g} s to end by themselves")
             self.give(self.request.grace)
 

@@ -1,12 +1,19 @@
 """Runs jobs in which a rank goes wrong, and remembers what was said when."""
 import concurrent.futures
 import os
+import pathlib
 import re
 import selectors
 import signal
 import subprocess
+import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+import on_hosts
+
+# Why there can be no emulated hosts, or nothing.
+NO_HOSTS = on_hosts.why_not()
 WRONG = re.compile(r"rank (\d+) \(process (\d+)\) goes wrong: (\w+)")
 # Jobs spend most of their time waiting: for a phase, and for mpirun to notice.
 AT_ONCE = 3

@@ -5,11 +5,10 @@
 `all` tries every phase with 2 to 8 ranks, `quick` a choice of them.
 """
 import itertools
-import os
 import sys
 import unittest
 
-from jobs import Job, each, mpirun
+from jobs import NO_HOSTS, Job, each, mpirun
 
 VICTIM, LAUNCHER, ON_HOSTS, TIER = sys.argv[1:5]
 OVER_WITHIN = 5.0
@@ -74,7 +73,7 @@ class Deaths(unittest.TestCase):
     def test_under_the_launcher_every_survivor_throws_peer_lost_and_the_status_is_the_victims(self):
         each(self, cases(QUICK_LAUNCHED, (2, 5, 8)), self.under_the_launcher)
 
-    @unittest.skipIf(os.geteuid() != 0, "emulated hosts need root")
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_the_job_ends_and_a_survivor_names_rank_and_key(self):
         every = [(layout, victim, how, phase)
                  for layout, how, phase in itertools.product(("2x1", "2x2"), STATUS, KEYS)

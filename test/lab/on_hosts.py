@@ -20,6 +20,15 @@ import tempfile
 SKIPPED = 77
 
 
+def why_not():
+    """Why this machine cannot emulate hosts; empty if it can."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return "emulated hosts need root and iproute2"
+    # In a chroot whose root is no mount point, for one, the kernel refuses.
+    probe = subprocess.run(["unshare", "--mount", "--net", "true"], stderr=subprocess.PIPE, text=True, check=False)
+    return f"network namespaces cannot be entered here: {probe.stderr.strip()}" if probe.returncode else ""
+
+
 def run(command):
     subprocess.run(shlex.split(command), check=True, stdout=subprocess.DEVNULL)
 
@@ -106,8 +115,9 @@ def ranks_of(layout):
 
 def main():
     args = parse(sys.argv[1:])
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        print("skipped: emulated hosts need root and iproute2")
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
         return SKIPPED
     # Turn a polite end into an exception, so that the namespaces are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -13,7 +13,6 @@ from launching import LAUNCH, ROOT, LaunchCase
 sys.path.insert(0, str(ROOT / "test/lab"))
 import on_hosts
 
-SKIPPED = 77
 # As a real one it takes along no variable, and joins its words with blanks for a shell.
 SSH = """#!/bin/sh
 [ "$1" = -x ] && shift
@@ -83,7 +82,8 @@ class TwoHosts(LaunchCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "rsync"))):
-        print("skipped: emulated hosts need root, iproute2 and rsync")
-        sys.exit(SKIPPED)
+    reason = on_hosts.why_not() or ("" if shutil.which("rsync") else "copying files to hosts needs rsync")
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(on_hosts.SKIPPED)
     unittest.main()

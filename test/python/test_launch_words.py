@@ -11,8 +11,9 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-from launcher import hosts, mpirun, options
+from launcher import hosts, job, mpirun, options
 from launcher.output import as_on_terminal
+from launcher.worker import Worker
 
 LOCAL = ["-n", "2", "--mode", "mpi", "--launcher", "local"]
 
@@ -130,6 +131,18 @@ class Mpirun(unittest.TestCase):
         with mock.patch("shutil.which", return_value="/bin/echo"):
             with self.assertRaisesRegex(options.UsageError, "/bin/echo is not Open MPI's mpirun"):
                 mpirun.find_mpirun()
+
+
+class Deadlines(unittest.TestCase):
+    def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
+        heard = job.Job(options.parse([*LOCAL, "--grace", "7", "true"]), ["127.0.0.1"])
+        self.addCleanup(heard.listener.close)
+        worker = heard.workers[1] = Worker(1, "here")
+        worker.status = 5
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            heard.on_failure(worker)
+        self.assertIn("1 more has 7 s to end", said.getvalue())
+        self.assertIsNotNone(heard.deadline)
 
 
 class Lines(unittest.TestCase):

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -53,8 +55,19 @@ double cpu_seconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-/// Listening TCP sockets of this network namespace.
+/// "socket:[inode]" of every socket that this process has open.
+std::set<std::string> own_sockets() {
+  std::set<std::string> sockets;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    sockets.insert(std::filesystem::read_symlink(entry.path(), gone).string());
+  }
+  return sockets;
+}
+
+/// TCP sockets of this process that listen.
 int listening_ports() {
+  const std::set<std::string> own = own_sockets();
   int count = 0;
   for (const char* const path : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream table(path);
@@ -64,8 +77,11 @@ int listening_ports() {
       std::string local;
       std::string remote;
       std::string state;
+      std::string word;
       words >> number >> local >> remote >> state;
-      count += state == "0A" ? 1 : 0;
+      // Queues, timer, retransmissions, user and timeout come before the inode.
+      for (int i = 0; i < 6; ++i) words >> word;
+      count += state == "0A" && own.contains("socket:[" + word + "]") ? 1 : 0;
     }
   }
   return count;
