@@ -88,9 +88,11 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
   // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
   if (const std::size_t room = available_memory(); bytes > room) {
-    throw Error(ErrorCode::internal,
-                fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left",
-                            bytes, room));
+    throw Error(
+        ErrorCode::internal,
+        fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left; start "
+                    "fewer ranks on this machine, or give it or its container more memory",
+                    bytes, room));
   }
   const int result =
       ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
@@ -102,7 +104,12 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
 Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
   void* const at =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-  if (at == MAP_FAILED) throw system_failure(fmt::format("map {} bytes of shared memory", bytes));
+  if (at == MAP_FAILED) {
+    throw system_failure(
+        fmt::format("map {} bytes of shared memory (a range of addresses; "
+                    "`ulimit -v` shows how much a process may have)",
+                    bytes));
+  }
   data_ = static_cast<std::byte*>(at);
   ::madvise(data_, size_, MADV_DONTDUMP);
 }

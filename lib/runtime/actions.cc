@@ -81,8 +81,9 @@ void Executor::apply(coordinator::DepartDone& action) {
   static_cast<void>(action);
   control_.announce_departed();
   finished_ = true;
-  const auto closed = std::make_exception_ptr(
-      Error(ErrorCode::aborted, fmt::format("rank {} has closed this store", rank_)));
+  const auto closed = std::make_exception_ptr(Error(
+      ErrorCode::aborted,
+      fmt::format("rank {} has closed this store, or has finalised MPI, which closes it", rank_)));
   auto depart = std::exchange(depart_, std::nullopt);
   if (depart) settle(depart->completion, nullptr);
   fail_everything(closed);

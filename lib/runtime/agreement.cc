@@ -25,6 +25,18 @@ std::string ranges(const std::vector<int>& ranks) {
   return text;
 }
 
+/// What a rank of another version says need not even be JSON.
+Facts unpack(const std::string& packed, std::size_t rank) {
+  try {
+    return nlohmann::json::parse(packed).get<Facts>();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("rank {} tells its options in words that version {} of tutti does not "
+                            "know: it runs another version; start the same one on every rank",
+                            rank, version()));
+  }
+}
+
 }  // namespace
 
 Facts facts_to_agree_on(const Options& options, int creation_number) {
@@ -47,9 +59,7 @@ std::string pack(const Facts& facts) {
 
 void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   std::vector<Facts> all;
-  for (const std::string& packed : everyone) {
-    all.push_back(nlohmann::json::parse(packed).get<Facts>());
-  }
+  for (const std::string& packed : everyone) all.push_back(unpack(packed, all.size()));
   std::string differences;
   for (std::size_t fact = 0; fact < mine.size(); ++fact) {
     std::map<std::string, std::vector<int>> said;

@@ -275,9 +275,9 @@ void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
   // Only rank 0 knows more as long as nothing has been planned, and says so there.
-  const std::string wait = running_.empty()
-                               ? "rank 0 answers when all have come, unless it is stopped itself"
-                               : engine_.describe();
+  const std::string plan = rank_ == 0 ? "other ranks have not come yet"
+                                      : "rank 0 answers when all have come, unless it is stopped";
+  const std::string wait = running_.empty() ? plan : engine_.describe();
   base::log().warn("nothing has moved for {:.1f} s; {}; {}\n{}\nlast events:\n{}", waited.count(),
                    calls_.empty() ? "in a barrier, join or close" : in_flight_text(), wait,
                    participant_.describe(), recorder_.dump(events));

@@ -19,10 +19,11 @@ void Inbox::submit(std::vector<TensorCall> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (in_flight_.insert(calls[i].key).second) continue;
     for (std::size_t undo = 0; undo < i; ++undo) in_flight_.erase(calls[undo].key);
-    throw Error(ErrorCode::duplicate_key,
-                fmt::format("key {} is in flight already at this rank; wait for its Pending before "
-                            "it is used again",
-                            calls[i].key.describe()));
+    throw Error(
+        ErrorCode::duplicate_key,
+        fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is "
+                    "used again",
+                    calls[i].key.describe(), rank_));
   }
   std::move(calls.begin(), calls.end(), std::back_inserter(waiting_));
 }

@@ -39,6 +39,9 @@ using Submission = std::variant<TensorCall, BarrierCall, JoinCall, DepartCall>;
 /// What user threads hand to the communication thread. Thread-safe.
 class Inbox {
  public:
+  /// The rank is for messages.
+  explicit Inbox(int rank) : rank_(rank) {}
+
   /// All or nothing. Throws `duplicate_key` when a key is in flight (or stands twice in `calls`),
   /// and the store's own error once it is dead.
   void submit(std::vector<TensorCall> calls) TUTTI_EXCLUDES(mutex_);
@@ -54,6 +57,7 @@ class Inbox {
  private:
   void throw_if_dead() TUTTI_REQUIRES(mutex_);
 
+  const int rank_;
   base::Mutex mutex_;
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
   std::set<Key> in_flight_ TUTTI_GUARDED_BY(mutex_);

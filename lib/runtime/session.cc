@@ -8,7 +8,7 @@
 namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
-    : options_(options), parts_(Parts::open(std::move(world), options)) {
+    : options_(options), parts_(Parts::open(std::move(world), options)), inbox_(rank()) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, tally_);
   helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());

@@ -35,6 +35,13 @@ class Stops(unittest.TestCase):
         job = Job(mpirun(ranks, VICTIM, victim, "stop", phase), continue_after=STOPPED_FOR, **PATIENT)
         self.check_went_on(job, ranks, victim, phase)
 
+    def is_reported_late(self, ranks, victim, phase, said):
+        job = Job(mpirun(ranks, VICTIM, victim, "nap", phase), **PATIENT)
+        self.assertEqual(job.code, 0, job)
+        # First after the stall time, then at doubling intervals.
+        reports = job.lines(rf"tutti\[rank 0\] warning: waiting for rank {victim} {said}: [\d.]+ s so far")
+        self.assertIn(len(reports), (2, 3), job)
+
     def goes_on_between_hosts(self, layout, ranks, victim, phase):
         words = [ON_HOSTS, *(f"--env={name}={value}" for name, value in PATIENT.items()), layout]
         job = Job([*words, VICTIM, str(victim), "stop", phase], continue_after=STOPPED_FOR)
@@ -48,6 +55,10 @@ class Stops(unittest.TestCase):
 
     def test_a_rank_that_goes_on_is_named_while_it_stands_and_nothing_is_lost(self):
         each(self, QUICK if TIER == "quick" else EVERY, self.goes_on)
+
+    def test_a_late_rank_and_what_it_lacks_are_named_at_doubling_intervals(self):
+        each(self, [(3, 2, "late", "to submit 'gradient'"), (2, 0, "late", "to submit 'gradient'"),
+                    (4, 1, "barrier", "at the barrier")], self.is_reported_late)
 
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_too(self):

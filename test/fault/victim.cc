@@ -4,7 +4,7 @@
 //
 //   victim RANK HOW PHASE
 //
-// HOW    kill, exit (with 3, the store open), stop (until somebody continues it)
+// HOW    kill, exit (with 3, the store open), stop (until somebody continues it), nap (1.5 s)
 // PHASE  idle       between two rounds, while all compute
 //        late       before it submits what the others wait for
 //        submitted  when it has just submitted
@@ -71,6 +71,11 @@ void stop() {
   ::kill(::getpid(), SIGSTOP);
 }
 
+void nap() {
+  announce("nap");
+  std::this_thread::sleep_for(1500ms);
+}
+
 class Job {
  public:
   Job(KVStore& store, bool is_victim, std::string how, std::string phase)
@@ -94,7 +99,7 @@ class Job {
 
   void go_wrong() const {
     static const std::map<std::string, void (*)()> ways = {
-        {"kill", die_by_kill}, {"exit", leave_by_exit}, {"stop", stop}};
+        {"kill", die_by_kill}, {"exit", leave_by_exit}, {"stop", stop}, {"nap", nap}};
     ways.at(how_)();
   }
 

@@ -61,4 +61,12 @@ tutti::Error error_of(const Call& call) {
   return {tutti::ErrorCode::internal, "none"};
 }
 
+/// The store still works, on all ranks.
+inline void check_alive(tutti::KVStore& store) {
+  float value = 1;
+  const tutti::Tensor tensor(&value, {}, tutti::DType::f32);
+  store.pushpull("alive", tensor, tensor).wait();
+  CHECK(value == static_cast<float>(store.num_workers()));
+}
+
 }  // namespace store_test

@@ -18,7 +18,7 @@ std::vector<TensorCall> calls(std::initializer_list<const char*> keys) {
 }  // namespace
 
 TEST_CASE("a list with a key in flight submits nothing of it") {
-  Inbox inbox;
+  Inbox inbox(3);
   inbox.submit(calls({"a"}));
   CHECK_THROWS_AS(inbox.submit(calls({"b", "a", "c"})), Error);
   CHECK(inbox.take().size() == 1);
@@ -27,7 +27,7 @@ TEST_CASE("a list with a key in flight submits nothing of it") {
 }
 
 TEST_CASE("a released key may be used again") {
-  Inbox inbox;
+  Inbox inbox(3);
   inbox.submit(calls({"a"}));
   inbox.release("a");
   inbox.submit(calls({"a"}));
@@ -35,7 +35,7 @@ TEST_CASE("a released key may be used again") {
 }
 
 TEST_CASE("a dead inbox throws what it died of and gives back what was not taken") {
-  Inbox inbox;
+  Inbox inbox(3);
   inbox.submit(calls({"a"}));
   const auto left = inbox.die(std::make_exception_ptr(Error(ErrorCode::peer_lost, "rank 3 died")));
   CHECK(left.size() == 1);

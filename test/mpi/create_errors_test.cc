@@ -1,0 +1,162 @@
+// What can go wrong while a store is made: every rank throws, and the next store works.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <utility>
+
+#include "store_fixture.h"
+
+using namespace tutti;
+using namespace store_test;
+using Catch::Contains;
+
+namespace {
+
+/// Set while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_.empty() ? ::unsetenv(name_) : ::setenv(name_, before_.c_str(), 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+/// This process may take no more than `more` bytes of addresses beyond those it has.
+class NarrowAddresses {
+ public:
+  explicit NarrowAddresses(std::size_t more) {
+    ::getrlimit(RLIMIT_AS, &before_);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit narrow = before_;
+    narrow.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + more;
+    ::setrlimit(RLIMIT_AS, &narrow);
+  }
+  ~NarrowAddresses() { ::setrlimit(RLIMIT_AS, &before_); }
+  NarrowAddresses(const NarrowAddresses&) = delete;
+  NarrowAddresses& operator=(const NarrowAddresses&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+std::pair<int, int> rank_and_size() {
+  const auto store = make_store();
+  return {store->rank(), store->num_workers()};
+}
+
+}  // namespace
+
+TEST_CASE("an unknown type string is refused with the nearest known one") {
+  const Error error = error_of([] { KVStore::create("dist_sink_mpi"); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK_THAT(error.what(), Contains("'dist_sink_mpi'") && Contains("did you mean 'dist_sync_mpi'"));
+  check_alive(*make_store());
+}
+
+TEST_CASE("a misspelt variable or value is refused with what was meant") {
+  {
+    const Variable misspelt("TUTTI_FUSION_BITES", "1000");
+    const Error error = error_of([] { KVStore::create("dist_sync_mpi"); });
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK_THAT(error.what(),
+               Contains("TUTTI_FUSION_BITES") && Contains("did you mean 'TUTTI_FUSION_BYTES'"));
+  }
+  {
+    const Variable unusable("TUTTI_FUSION_BYTES", "many");
+    const Error error = error_of([] { KVStore::create("dist_sync_mpi"); });
+    CHECK_THAT(error.what(), Contains("TUTTI_FUSION_BYTES='many'") && Contains("64K"));
+  }
+  {
+    const Variable nowhere("DMLC_INTERFACE", "nowhere0");
+    const Error error = error_of([] { KVStore::create("dist_sync_mpi"); });
+    CHECK_THAT(error.what(), Contains("'nowhere0'") && Contains("lo"));
+  }
+  check_alive(*make_store());
+}
+
+TEST_CASE("options that differ between ranks fail create on every rank, with ranks and values") {
+  const auto [rank, ranks] = rank_and_size();
+  if (ranks == 1) return;
+  const bool odd = rank == ranks - 1;
+  struct Difference {
+    std::function<void(Options&)> set;
+    std::string variable, odd_value;
+  };
+  using namespace std::chrono_literals;
+  const std::vector<Difference> differences = {
+      {[](Options& o) { o.fusion_bytes = 1000; }, "TUTTI_FUSION_BYTES", "1000"},
+      {[](Options& o) { o.part_bytes = 2000; }, "TUTTI_PART_BYTES", "2000"},
+      {[](Options& o) { o.slice_bytes = 65536; }, "TUTTI_SLICE_BYTES", "65536"},
+      {[](Options& o) { o.reproducible = false; }, "TUTTI_REPRODUCIBLE", "0"},
+      {[](Options& o) { o.replay = !o.replay; }, "TUTTI_REPLAY", ""},
+      {[](Options& o) { o.key_timeout = 7s; }, "TUTTI_TIMEOUT_SECONDS", "7000 ms"},
+  };
+  for (const Difference& difference : differences) {
+    Options options = Options::from_env();
+    if (odd) difference.set(options);
+    const Error error = error_of([&] { make_store(options); });
+    CHECK(error.code() == ErrorCode::mismatch);
+    CHECK_THAT(error.what(),
+               Contains(difference.variable) &&
+                   Contains(fmt::format("{} on rank {}", difference.odd_value, ranks - 1)) &&
+                   Contains(ranks == 2 ? "on rank 0" : fmt::format("on ranks 0-{}", ranks - 2)));
+  }
+  check_alive(*make_store());
+}
+
+TEST_CASE("a world of another size than the launcher says is an error, never a world of one") {
+  const int ranks = rank_and_size().second;
+  {
+    const Variable said("OMPI_COMM_WORLD_SIZE", std::to_string(ranks + 3));
+    const Error error = error_of([] { make_store(); });
+    CHECK(error.code() == ErrorCode::mismatch);
+    CHECK_THAT(error.what(), Contains(fmt::format("MPI sees {} process", ranks)) &&
+                                 Contains(fmt::format("OMPI_COMM_WORLD_SIZE={}", ranks + 3)) &&
+                                 Contains("mpirun"));
+  }
+  check_alive(*make_store());
+}
+
+TEST_CASE("a rank without room for the shared memory fails create on every rank") {
+  const auto [rank, ranks] = rank_and_size();
+  const int poor = ranks - 1;
+  const auto narrow =
+      rank == poor ? std::make_unique<NarrowAddresses>(std::size_t{256} << 20) : nullptr;
+  const Error error = error_of([] { make_store(); });
+  CHECK(error.code() == ErrorCode::internal);
+  CHECK_THAT(error.what(), Contains(fmt::format("rank {} could not", poor)) &&
+                               Contains("shared memory") && Contains("bytes") &&
+                               Contains("ulimit -v"));
+}
+
+TEST_CASE("a store is made where one could not be made for want of memory") {
+  check_alive(*make_store());
+}
+
+TEST_CASE("asking for more shared memory than there is says how much there is") {
+  auto store = make_store();
+  const auto machine = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  const Error beyond = error_of([&] { store->allocate({2 * machine}, DType::u8); });
+  CHECK(beyond.code() == ErrorCode::internal);
+  CHECK_THAT(beyond.what(),
+             Contains(std::to_string(2 * machine)) && Contains(std::to_string(machine)));
+  const Error all = error_of([&] { store->allocate({machine - 8192}, DType::u8); });
+  CHECK(all.code() == ErrorCode::internal);
+  CHECK_THAT(all.what(), Contains(std::to_string(machine - 8192)) && Contains("left") &&
+                             Contains("fewer ranks"));
+  const Tensor small = store->allocate({1000}, DType::f32);
+  store->pushpull("small", small, small).wait();
+  check_alive(*store);
+}
