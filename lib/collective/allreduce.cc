@@ -112,6 +112,9 @@ bool Allreduce::copy_in_some() {
 
 bool Allreduce::sum_some() {
   if (sum_.chunk == chunks_.size()) return false;
+  // A slot's exchange is used again only when its slice has been delivered: where nobody copies out
+  // nothing else would hold this back.
+  if (several_nodes() && sum_.chunk - exchanged_ == exchanges_.size()) return false;
   if (sum_.element == 0) {
     const bool staging = !shared_ || several_nodes();
     if (staging && !staging_is_free(&shm::RankBlock::copied_out, sum_.chunk)) return false;

@@ -88,7 +88,7 @@ TEST_CASE("average, minimum and maximum, integers and floats") {
 
 TEST_CASE("tensors from allocate are exchanged like any other") {
   auto store = make_store();
-  constexpr std::int64_t count = 300'007;
+  constexpr std::int64_t count = 3'000'017;
   const Tensor in = store->allocate({count}, DType::f32);
   const Tensor out = store->allocate({count}, DType::f32);
   for (int round = 0; round < 3; ++round) {
@@ -102,6 +102,14 @@ TEST_CASE("tensors from allocate are exchanged like any other") {
     }
     CHECK(wrong == 0);
   }
+  const int root = store->num_workers() - 1;
+  for (std::size_t i = 0; i < count; ++i) out.as<float>()[i] = value_of(store->rank(), 3, 0, i);
+  store->broadcast("copy", out, root).wait();
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (out.as<float>()[i] != value_of(root, 3, 0, i)) ++wrong;
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE(
