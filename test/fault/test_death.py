@@ -63,6 +63,7 @@ class Deaths(unittest.TestCase):
         job = Job([sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", str(ranks),
                    "--grace", "2" if phase in LATE_PHASES else "30", VICTIM, str(victim), how, phase])
         self.check_end(job, victim, phase)
+        self.assertTrue(phase in LATE_PHASES or not job.lines("ending worker"), job)
         self.assertEqual(job.code, STATUS[how], job)
         fate = (r"finished|caught peer_lost" if phase in LATE_PHASES
                 else rf"caught peer_lost: rank {victim} is lost: .*{KEYS[phase]}")
@@ -81,6 +82,14 @@ class Deaths(unittest.TestCase):
 
     def test_under_the_launcher_every_survivor_throws_peer_lost_and_the_status_is_the_victims(self):
         each(self, cases(QUICK_LAUNCHED, (2, 5, 8)), self.under_the_launcher)
+
+    def test_who_creates_a_store_with_a_dead_rank_is_told_when_his_patience_ends(self):
+        job = Job([sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", "3",
+                   VICTIM, "2", "kill", "create"], TUTTI_CREATE_SECONDS="1.5")
+        self.assertEqual(job.code, STATUS["kill"], job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        for rank in (0, 1):
+            self.assertTrue(job.lines(rf"rank {rank} caught timeout: .* every rank to create its store"), job)
 
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_the_job_ends_and_a_survivor_names_rank_and_key(self):

@@ -14,6 +14,7 @@
 //        barrier    while the others stand in a barrier
 //        close      while the others close their stores
 //        closing    in its own close
+//        create     while the others create a second store
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -175,6 +176,11 @@ int main(int argc, char** argv) {
   try {
     job.run();
     if (is_victim && phase == "close") job.go_wrong_late();
+    if (phase == "create") {
+      store.reset();
+      if (is_victim) job.go_wrong_late();
+      store = KVStore::create("dist_sync_mpi");
+    }
     std::thread beside;
     if (is_victim && phase == "closing") beside = go_wrong_beside(job);
     store.reset();
