@@ -35,7 +35,7 @@ class TrappedFloats {
     only() = this;
     struct sigaction action {};
     action.sa_sigaction = spring;
-    action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+    action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND);
     if (::sigaction(SIGSEGV, &action, nullptr) != 0) throw std::runtime_error("no trap");
     if (::mprotect(half(), bytes_ / 2, PROT_NONE) != 0) throw std::runtime_error("no trap");
   }
