@@ -234,6 +234,11 @@ void World::drain_coordinator() {
   }
 }
 
+bool World::all_reached(Epoch epoch) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [epoch](const RankState& state) { return state.epoch >= epoch; });
+}
+
 bool World::all_over() const {
   for (int r = 0; r < size(); ++r) {
     const RankState& state = at(r);

@@ -121,6 +121,9 @@ class World {
   void observe(Observed& observed) { observed_ = &observed; }
 
   std::vector<Event> enabled() const;
+  /// Nothing that other ranks or the coordinator do can enable, change or disable an event of this
+  /// rank before it does one of those it can do now.
+  bool is_shielded(int rank) const;
   /// Throws `Violation` when it breaks an invariant.
   void apply(const Event& event);
   /// With no event enabled: throws `Violation` unless everything came to its end.
@@ -128,6 +131,9 @@ class World {
   std::string fingerprint() const;
   std::string describe() const;
 
+  Time now() const { return now_; }
+  /// Every rank has entered a gate of the epoch, or of a later one.
+  bool all_reached(Epoch epoch) const;
   int size() const { return static_cast<int>(programs_->size()); }
   const std::vector<CallRecord>& calls(int rank) const { return at(rank).calls; }
 

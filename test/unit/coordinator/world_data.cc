@@ -140,7 +140,7 @@ void World::compare(int rank, const PlannedBatch& batch, BatchRecord& known) {
   if (rank == 0 && observed_) {
     observed_->order.push_back(line);
     observed_->active_ranks.push_back(batch.active_ranks);
-    observed_->last_epoch = batch.epoch;
+    observed_->last_epoch = std::max(observed_->last_epoch, batch.epoch);
   }
 }
 
@@ -205,6 +205,14 @@ bool World::data_may_be_done(int rank) const {
     if (theirs.epoch != batch.epoch || theirs.number != batch.number) return false;
   }
   return true;
+}
+
+bool World::is_shielded(int rank) const {
+  const RankState& state = at(rank);
+  if (state.down.empty()) return false;
+  const bool gate_is_open = !state.open.empty() && !state.open.back().closed;
+  const bool data_moves = !state.open.empty() && state.open.front().closed;
+  return (!gate_is_open || gate_may_close(rank)) && (!data_moves || data_may_be_done(rank));
 }
 
 void World::data_done(int rank) {

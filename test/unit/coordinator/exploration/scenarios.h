@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "explore.h"
+
+namespace tutti::coordinator::test {
+
+/// A world to be explored from where it stands.
+struct Scenario {
+  std::string name;
+  World start;
+  Search search{};
+};
+
+/// Small enough to be explored in seconds. With `tamper`, worlds that have that fault.
+std::vector<Scenario> quick_scenarios(const Tamper* tamper = nullptr);
+/// Three ranks and three keys: minutes.
+std::vector<Scenario> slow_scenarios();
+
+}  // namespace tutti::coordinator::test
