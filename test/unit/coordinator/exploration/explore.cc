@@ -1,40 +1,16 @@
 #include "explore.h"
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
-#include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "tutti/error.h"
 
 namespace tutti::coordinator::test {
 namespace {
 
-/// 128 bits of a state. Two states taken for one among 10^8: a chance of 10^-23.
-struct Mark {
-  std::uint64_t a = 0;
-  std::uint64_t b = 0;
-  bool operator==(const Mark&) const = default;
-};
-
-struct MarkHash {
-  std::size_t operator()(const Mark& mark) const { return mark.a; }
-};
-
-Mark mark_of(std::string_view bytes) {
-  Mark mark{std::hash<std::string_view>{}(bytes), bytes.size()};
-  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), sizeof(std::uint64_t)))) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), std::min(bytes.size(), sizeof word));
-    mark.b = (mark.b ^ word) * 0x9E3779B97F4A7C15ULL;
-    mark.b ^= mark.b >> 29;
-  }
-  return mark;
-}
-
 /// A state on the way, and the events not yet tried there.
 struct Step {
+  Mark mark;
   World world;
   std::vector<Event> events;
   std::size_t next = 0;
@@ -65,27 +41,32 @@ std::vector<Event> choices(const World& world, const Search& search) {
 
 Found explore(const World& start, const Search& search) {
   Found found;
-  std::unordered_set<Mark, MarkHash> seen;
+  std::unordered_map<Mark, bool, MarkHash> on_the_way;  // of every state seen
   std::vector<Step> steps;
   const auto arrive = [&](World world) {
-    if (!seen.insert(mark_of(world.fingerprint())).second) return;
+    const Mark mark = world.mark();
+    const auto [known, fresh] = on_the_way.try_emplace(mark, true);
+    if (!fresh && known->second) throw Violation{"it goes round and round: " + world.describe()};
+    if (!fresh) return;
     std::vector<Event> events = choices(world, search);
     if (events.empty()) {
       ++found.ends;
+      known->second = false;
       world.check_end();
       return;
     }
-    steps.push_back({std::move(world), std::move(events)});
+    steps.push_back({mark, std::move(world), std::move(events)});
   };
   try {
     arrive(start);
     while (!steps.empty()) {
       Step& here = steps.back();
       if (here.next == here.events.size()) {
+        on_the_way.at(here.mark) = false;
         steps.pop_back();
         continue;
       }
-      if (seen.size() > search.most_states) throw Violation{"too many states"};
+      if (on_the_way.size() > search.most_states) throw Violation{"too many states"};
       const Event event = here.events[here.next++];
       World world = here.next == here.events.size() ? std::move(here.world) : here.world;
       ++found.transitions;
@@ -99,7 +80,7 @@ Found explore(const World& start, const Search& search) {
     found.violation = std::string("internal error: ") + error.what();
     found.path = path_of(steps);
   }
-  found.states = seen.size();
+  found.states = on_the_way.size();
   return found;
 }
 

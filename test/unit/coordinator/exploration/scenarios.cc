@@ -25,11 +25,10 @@ struct Choice {
   int early_deadlines = 0;
 };
 
-Surroundings surroundings(const Choice& choice, const Tamper* tamper) {
+Surroundings surroundings(const Choice& choice) {
   Surroundings all{.settings = {.replay = choice.replay},
                    .gates_are_remembered = choice.remembered,
-                   .early_deadlines = choice.early_deadlines,
-                   .tamper = tamper};
+                   .early_deadlines = choice.early_deadlines};
   if (choice.one_deadline) all.settings.stall_report_after = all.settings.key_timeout;
   if (choice.parts) all.settings.fusion_bytes = all.settings.part_bytes = 256;
   return all;
@@ -37,17 +36,16 @@ Surroundings surroundings(const Choice& choice, const Tamper* tamper) {
 
 /// Collects scenarios; those with a replay begin inside it.
 struct Collector {
-  const Tamper* tamper = nullptr;
   std::vector<Scenario> all{};
 
   void add(const std::string& name, const Programs& programs, const Choice& choice = {},
            const Search& search = {}) {
-    all.push_back({name, World(programs, surroundings(choice, tamper)), search});
+    all.push_back({name, World(programs, surroundings(choice)), search});
   }
   void add_replaying(const std::string& name, const Programs& programs, Choice choice = {},
                      const Search& search = {}) {
     choice.replay = true;
-    World start(programs, surroundings(choice, tamper));
+    World start(programs, surroundings(choice));
     all.push_back(
         {name, advanced(start, [](const World& world) { return world.all_reached(1); }), search});
   }
@@ -98,9 +96,8 @@ void add_replays(Collector& to) {
                    {one_by_one * 4 + swapped * 3, one_by_one * 4 + swapped * 3});
   to.add_replaying("deadlines at any moment of a replay", {two * 4, two_back * 4},
                    {.early_deadlines = 1});
-  to.add_replaying("a join in replay",
-                   {two * 3 + Program{just(Op::join)} + two,
-                    two * 4 + Program{just(Op::join), as_use(submit(1), 4), as_use(submit(2), 4)}});
+  const Program joined = {just(Op::join), as_use(submit(1), 4), as_use(submit(2), 4)};
+  to.add_replaying("a join in replay", {two * 3 + joined, two * 4 + joined});
   to.add_replaying("a departure in replay",
                    {two * 4 + leave, two_back * 3 + Program{submit(1)} + leave});
   to.add("a key that timed out does not enter a replay",
@@ -122,8 +119,8 @@ void add_deaths(Collector& to) {
 
 }  // namespace
 
-std::vector<Scenario> quick_scenarios(const Tamper* tamper) {
-  Collector to{tamper};
+std::vector<Scenario> quick_scenarios() {
+  Collector to;
   add_negotiations(to);
   add_replays(to);
   add_deaths(to);

@@ -13,8 +13,8 @@ struct Scenario {
   Search search{};
 };
 
-/// Small enough to be explored in seconds. With `tamper`, worlds that have that fault.
-std::vector<Scenario> quick_scenarios(const Tamper* tamper = nullptr);
+/// Small enough to be explored in seconds.
+std::vector<Scenario> quick_scenarios();
 /// Three ranks and three keys: minutes.
 std::vector<Scenario> slow_scenarios();
 
