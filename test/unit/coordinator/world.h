@@ -8,7 +8,6 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/participant.h"
-#include "coordinator/wire.h"
 #include "mark.h"
 
 // A whole job as one copyable value: the production classes of both sides, the messages between

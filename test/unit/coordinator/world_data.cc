@@ -48,7 +48,11 @@ void World::act(int rank, Action& action) {
     state.in_join = false;
     ended("join", join->error);
   } else if (std::holds_alternative<DepartDone>(action)) {
+    const auto others_departed = static_cast<std::size_t>(std::count_if(
+        ranks_.begin(), ranks_.end(), [](const RankParts& r) { return r.state->departed; }));
     require(state.in_depart && (state.lost || state.open.empty()), "a rank leaves without work");
+    require(state.lost || rank != 0 || others_departed == ranks_.size() - 1,
+            "I7: rank 0 leaves last");
     state.in_depart = false;
     state.departed = true;
   } else if (const auto* loss = std::get_if<Lost>(&action)) {
@@ -203,12 +207,18 @@ bool World::data_may_be_done(int rank) const {
   return true;
 }
 
+// With flags, a gate that is seen closed now is not later, once another rank's flag shows the next
+// epoch. No rank goes there before this one has answered the stop; and this one does by RESUME.
 bool World::is_shielded(int rank) const {
   const RankState& state = at(rank);
   if (parts(rank).down->empty()) return false;
   const bool gate_is_open = !state.open.empty() && !state.open.back().closed;
   const bool data_moves = !state.open.empty() && state.open.front().closed;
-  return (!gate_is_open || gate_may_close(rank)) && (!data_moves || data_may_be_done(rank));
+  if (gate_is_open && !gate_may_close(rank)) return false;
+  if (data_moves && !data_may_be_done(rank)) return false;
+  if (surroundings_.gates_are_remembered) return true;
+  return !std::holds_alternative<Resume>(parts(rank).down->front()) &&
+         !(gate_is_open && state.halted);
 }
 
 void World::data_done(int rank) {

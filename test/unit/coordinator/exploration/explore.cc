@@ -66,7 +66,10 @@ Found explore(const World& start, const Search& search) {
         steps.pop_back();
         continue;
       }
-      if (on_the_way.size() > search.most_states) throw Violation{"too many states"};
+      if (on_the_way.size() > search.most_states) {
+        found.gave_up = true;
+        throw Violation{"too many states"};
+      }
       const Event event = here.events[here.next++];
       World world = here.next == here.events.size() ? std::move(here.world) : here.world;
       ++found.transitions;

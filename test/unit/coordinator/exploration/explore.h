@@ -9,8 +9,8 @@
 namespace tutti::coordinator::test {
 
 struct Search {
-  /// Among events of different ranks that cannot influence one another, try one order only. For
-  /// worlds with remembered gates, without deaths and without early deadlines.
+  /// Among events of different ranks that cannot influence one another, try one order only: every
+  /// end is reached all the same. For worlds without deaths and early deadlines.
   bool reduce = false;
   std::uint64_t most_states = 50'000'000;
 };
@@ -19,6 +19,7 @@ struct Found {
   std::uint64_t states = 0;
   std::uint64_t transitions = 0;
   std::uint64_t ends = 0;
+  bool gave_up = false;  ///< too many states
   std::optional<std::string> violation;
   std::vector<std::string> path;  ///< events that lead to it
 };

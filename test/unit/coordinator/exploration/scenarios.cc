@@ -13,6 +13,13 @@ const Program two = {submit(1), submit(2), wait(1), wait(2)};
 const Program two_back = {submit(2), submit(1), wait(1), wait(2)};
 const Program three = {submit(1), submit(2), submit(3), wait(1), wait(2), wait(3)};
 const Program three_back = {submit(3), submit(2), submit(1), wait(1), wait(2), wait(3)};
+// Rounds that overlap, so that ranks are at different gates when one of them deviates.
+const Program two_first = {submit(1), submit(2)};
+const Program rolling_two = {wait(1), submit(1), wait(2), submit(2)};
+const Program three_first = {submit(1), submit(2), submit(3)};
+const Program rolling = {wait(1), submit(1), wait(2), submit(2), wait(3), submit(3)};
+const Program meet_then_new = {just(Op::barrier), submit(9)};
+const Program new_then_meet = {submit(9), just(Op::barrier)};
 const Program new_key = {submit(9), wait(9)};
 const Program leave = {just(Op::depart)};
 
@@ -20,6 +27,7 @@ const Program leave = {just(Op::depart)};
 struct Choice {
   bool replay = false;
   bool parts = false;
+  bool fused = true;
   bool remembered = false;
   bool one_deadline = false;  ///< no report before the timeout
   int early_deadlines = 0;
@@ -30,6 +38,7 @@ Surroundings surroundings(const Choice& choice) {
                    .gates_are_remembered = choice.remembered,
                    .early_deadlines = choice.early_deadlines};
   if (choice.one_deadline) all.settings.stall_report_after = all.settings.key_timeout;
+  if (!choice.fused) all.settings.fusion_bytes = 0;
   if (choice.parts) all.settings.fusion_bytes = all.settings.part_bytes = 256;
   return all;
 }
@@ -70,6 +79,9 @@ void add_negotiations(Collector& to) {
   to.add("ranks leave at different points",
          {Program{submit(1), submit(2)} + leave, Program{submit(2)} + leave,
           Program{submit(1)} + leave});
+  to.add("a departure in the middle of a tensor",
+         {Program{submit(1, 300)} + leave, Program{submit(1, 300), wait(1)} + leave},
+         {.parts = true, .remembered = true}, {.reduce = true});
   const Program on_time = {submit(1), wait(1), submit(1), submit(2), wait(2)};
   const Program late = {pause(1800s), submit(1), wait(1), submit(1), submit(2), wait(2)};
   to.add("a timeout, with the late rank at any moment", {on_time, late},
@@ -78,12 +90,22 @@ void add_negotiations(Collector& to) {
 
 void add_replays(Collector& to) {
   to.add("from negotiation into replay", {two * 3, two_back * 3}, {.replay = true});
+  to.add("a barrier as replay begins",
+         {{submit(1), wait(1), submit(1), wait(1), just(Op::barrier), submit(1)},
+          {submit(1), wait(1), submit(1), wait(1), submit(1), just(Op::barrier)}},
+         {.replay = true});
+  to.add_replaying("2 ranks, 3 keys, each a batch, others first at last",
+                   {three * 4 + three_back, three_back * 3 + three * 2}, {.fused = false});
+  const Program other_type = {with_dtype(submit(1), DType::f16), wait(1)};
+  to.add_replaying("a mismatch in replay",
+                   {two * 3 + other_type + two, two * 3 + Program{submit(1), wait(1)} + two});
   to.add_replaying("2 ranks, 3 keys, a new key in replay",
-                   {three * 4 + new_key, three_back * 4 + new_key});
+                   {three_first + rolling * 3 + new_key, three_first + rolling * 3 + new_key});
+  const Program half_a_round = {wait(1), submit(1)};
   to.add_replaying("3 ranks, 2 keys, two escapes at once",
-                   {two * 4 + Program{just(Op::barrier)} + new_key,
-                    two * 3 + two_back + Program{just(Op::barrier)} + new_key,
-                    two * 4 + new_key + Program{just(Op::barrier)}});
+                   {two_first + rolling_two * 2 + half_a_round + meet_then_new,
+                    two_first + rolling_two * 2 + half_a_round + new_then_meet,
+                    two_first + rolling_two * 2 + half_a_round + meet_then_new});
   to.add_replaying("remembered gates, a new key in replay",
                    {two * 4 + new_key + two, two_back * 4 + new_key + two}, {.remembered = true});
   const Program large = {submit(1, 130), submit(2, 4), wait(2), wait(1)};
@@ -109,9 +131,9 @@ void add_replays(Collector& to) {
 }
 
 void add_deaths(Collector& to) {
-  const Program busy = {submit(1), submit(2), wait(1), just(Op::barrier), just(Op::depart)};
-  to.add("a death while negotiating", {busy, busy, {submit(2), submit(1), wait(2), just(Op::die)}});
-  to.add("the death of rank 0", {{submit(1), submit(2), just(Op::die)}, busy, busy});
+  const Program busy = {submit(1), wait(1), just(Op::barrier), just(Op::depart)};
+  to.add("a death while negotiating", {busy, busy, {submit(1), wait(1), just(Op::die)}});
+  to.add("the death of rank 0", {{submit(1), just(Op::die)}, busy, busy});
   to.add_replaying("a death while replaying and escaping",
                    {two * 4 + new_key + leave, two * 4 + new_key + leave,
                     two_back * 3 + Program{submit(1), just(Op::die)}});
@@ -127,8 +149,26 @@ std::vector<Scenario> quick_scenarios() {
   return to.all;
 }
 
+Scenario with_late_flags() {
+  Surroundings faulty = surroundings({.replay = true});
+  faulty.gates_match_later_epochs = true;
+  return {"from negotiation into replay", World({two * 3, two_back * 3}, faulty)};
+}
+
 std::vector<Scenario> slow_scenarios() {
   Collector to;
+  const Program busy = {submit(1), submit(2), wait(1), just(Op::barrier), just(Op::depart)};
+  to.add("a death among two keys", {busy, busy, {submit(2), submit(1), wait(2), just(Op::die)}});
+  to.add("the death of rank 0 among two keys", {{submit(1), submit(2), just(Op::die)}, busy, busy});
+  to.add_replaying("2 ranks, 3 keys, a new key earlier at one rank",
+                   {three_first + rolling * 3 + new_key,
+                    three_first + rolling * 2 + Program{submit(9)} + rolling});
+  to.add_replaying(
+      "3 ranks, 2 keys, two escapes at once, a round later",
+      {two_first + rolling_two * 3 + meet_then_new, two_first + rolling_two * 3 + new_then_meet,
+       two_first + rolling_two * 3 + meet_then_new});
+  to.add("2 ranks, 3 keys, from negotiation into replay", {three * 3, three_back * 3},
+         {.replay = true});
   const Search reduced{.reduce = true};
   const Program mixed = {submit(2), submit(3), submit(1), wait(2), wait(1), wait(3)};
   to.add("3 ranks, 3 keys", {three, three_back, mixed}, {.remembered = true}, reduced);

@@ -15,6 +15,8 @@ struct Scenario {
 
 /// Small enough to be explored in seconds.
 std::vector<Scenario> quick_scenarios();
+/// A world with a fault: gates open at flags of later epochs.
+Scenario with_late_flags();
 /// Three ranks and three keys: minutes.
 std::vector<Scenario> slow_scenarios();
 
