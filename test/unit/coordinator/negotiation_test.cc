@@ -1,3 +1,4 @@
+#include "programs.h"
 #include "run_world.h"
 
 using namespace tutti;
@@ -5,22 +6,6 @@ using namespace tutti::coordinator;
 using namespace tutti::coordinator::test;
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
-
-namespace {
-
-Op broadcast(int key, int root) {
-  Op op = submit(key);
-  op.signature.kind = Kind::broadcast;
-  op.signature.root = root;
-  return op;
-}
-
-Op with_dtype(Op op, DType dtype) {
-  op.signature.dtype = dtype;
-  return op;
-}
-
-}  // namespace
 
 TEST_CASE("ranks that submit in different orders run the same batches in the same order") {
   const std::vector<Program> programs = {

@@ -1,3 +1,4 @@
+#include "programs.h"
 #include "run_world.h"
 
 using namespace tutti;
@@ -6,17 +7,6 @@ using namespace tutti::coordinator::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-Program operator*(const Program& once, int times) {
-  Program all;
-  for (int i = 0; i < times; ++i) all.insert(all.end(), once.begin(), once.end());
-  return all;
-}
-
-Program operator+(Program a, const Program& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 const Surroundings replaying{.settings = {.replay = true}};
 

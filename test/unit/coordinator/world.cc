@@ -22,6 +22,14 @@ std::size_t index_of(CallId id) {
   return id % 1000000;
 }
 
+template <typename Message>
+Message pop(Part<std::vector<Message>>& queue) {
+  std::vector<Message>& messages = queue.change();
+  Message first = std::move(messages.front());
+  messages.erase(messages.begin());
+  return first;
+}
+
 }  // namespace
 
 std::string name(const Event& event) {
@@ -34,9 +42,13 @@ std::string name(const Event& event) {
 World::World(std::vector<Program> programs, const Surroundings& surroundings)
     : programs_(std::make_shared<const std::vector<Program>>(std::move(programs))),
       surroundings_(surroundings),
-      coordinator_(size(), surroundings.settings) {
+      coordinator_(Coordinator(size(), surroundings.settings)),
+      batches_(Batches()),
+      outcome_(std::map<std::pair<int, int>, std::string>()) {
   for (int r = 0; r < size(); ++r) {
-    ranks_.emplace_back(Participant(r, size(), surroundings.settings));
+    ranks_.push_back({.state = Part(RankState(Participant(r, size(), surroundings.settings))),
+                      .up = Part(std::vector<ToCoordinator>()),
+                      .down = Part(std::vector<ToRank>())});
   }
 }
 
@@ -60,7 +72,7 @@ bool World::program_may_step(int rank) const {
 }
 
 void World::step_program(int rank) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   const Op& op = (*programs_)[static_cast<std::size_t>(rank)][state.step];
   if (op.what == Op::wait && !state.waiting) {
     const CallId call = state.last_call.at(op.key);
@@ -90,7 +102,7 @@ void World::step_program(int rank) {
 }
 
 void World::submit_call(int rank, const Op& op) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   int& uses = state.uses[op.key];
   if (op.use >= 0) uses = op.use;
   Call call{.key = op.key, .signature = op.signature, .priority = op.priority};
@@ -112,12 +124,12 @@ std::vector<Event> World::enabled() const {
   for (int r = 0; r < size(); ++r) {
     const RankState& state = at(r);
     const bool heard = coordinator_lives() && !(state.dead && coordinator_knows_dead_);
-    if (!state.up.empty() && heard) events.push_back({Event::to_coordinator, r});
+    if (!parts(r).up->empty() && heard) events.push_back({Event::to_coordinator, r});
     if (state.dead) {
       if (r != 0 && !coordinator_knows_dead_) events.push_back({Event::link_lost, r});
       continue;
     }
-    if (!state.down.empty()) events.push_back({Event::to_rank, r});
+    if (!parts(r).down->empty()) events.push_back({Event::to_rank, r});
     if (program_may_step(r)) events.push_back({Event::user, r});
     if (gate_may_close(r)) events.push_back({Event::close, r});
     if (data_may_be_done(r)) events.push_back({Event::done, r});
@@ -132,53 +144,52 @@ std::vector<Event> World::enabled() const {
 }
 
 void World::apply(const Event& event) {
-  RankState& state = at(event.rank);
+  const int rank = event.rank;
   switch (event.what) {
     case Event::to_coordinator: {
-      const ToCoordinator message = std::move(state.up.front());
-      state.up.pop_front();
-      coordinator_.receive(event.rank, message);
+      const ToCoordinator message = pop(parts(rank).up);
+      coordinator_.change().receive(rank, message);
       return drain_coordinator();
     }
     case Event::to_rank: {
-      const ToRank message = std::move(state.down.front());
-      state.down.pop_front();
+      const ToRank message = pop(parts(rank).down);
+      RankState& state = change(rank);
       if (std::holds_alternative<Resume>(message)) state.halted = false;
       state.participant.receive(message);
       break;
     }
     case Event::user:
-      step_program(event.rank);
-      if (state.dead) return;
+      step_program(rank);
+      if (at(rank).dead) return;
       break;
     case Event::close: {
-      OpenBatch& last = state.open.back();
-      close_gate(event.rank, last.batch.epoch, last.batch.number);
-      state.participant.gate_closed(last.batch.epoch, last.batch.number);
+      const PlannedBatch batch = at(rank).open.back().batch;
+      close_gate(rank, batch.epoch, batch.number);
+      change(rank).participant.gate_closed(batch.epoch, batch.number);
       break;
     }
     case Event::done:
-      data_done(event.rank);
+      data_done(rank);
       break;
     case Event::notice:
-      state.participant.lost(dead_, "its process ended");
+      change(rank).participant.lost(dead_, "its process ended");
       break;
     case Event::link_lost:
       coordinator_knows_dead_ = true;
-      state.up.clear();
-      coordinator_.lost(event.rank, "its link ended");
+      parts(rank).up.change().clear();
+      coordinator_.change().lost(rank, "its link ended");
       return drain_coordinator();
     case Event::time:
       return pass_time();
   }
-  drain(event.rank);
+  drain(rank);
 }
 
 std::optional<Time> World::next_time() const {
-  std::optional<Time> next = coordinator_lives() ? coordinator_.next_tick() : std::nullopt;
-  for (const RankState& state : ranks_) {
-    if (state.dead) continue;
-    const auto due = state.participant.next_tick();
+  std::optional<Time> next = coordinator_lives() ? coordinator_->next_tick() : std::nullopt;
+  for (int r = 0; r < size(); ++r) {
+    if (at(r).dead) continue;
+    const auto due = at(r).participant.next_tick();
     if (due && (!next || *due < *next)) next = due;
   }
   for (int r = 0; r < size(); ++r) {
@@ -202,36 +213,34 @@ void World::pass_time() {
   now_ = std::max(now_, due);
   for (int r = 0; r < size(); ++r) {
     if (at(r).dead) continue;
-    at(r).participant.tick(now_);
+    change(r).participant.tick(now_);
     drain(r);
   }
   if (!coordinator_lives()) return;
-  coordinator_.tick(now_);
+  coordinator_.change().tick(now_);
   drain_coordinator();
 }
 
 void World::drain(int rank) {
-  for (Action& action : at(rank).participant.take_actions()) {
-    const Tamper* tamper = surroundings_.tamper;
-    if (tamper && tamper->action && !tamper->action(*this, rank, action)) continue;
-    act(rank, action);
-  }
+  for (Action& action : change(rank).participant.take_actions()) act(rank, action);
 }
 
 void World::drain_coordinator() {
-  const Tamper* tamper = surroundings_.tamper;
-  for (Outgoing& out : coordinator_.take_messages()) {
+  for (const Outgoing& out : coordinator_.change().take_messages()) {
     for (int r = 0; r < size(); ++r) {
       if ((out.to != everyone && out.to != r) || at(r).dead || at(r).departed) continue;
-      ToRank message = out.message;
-      if (tamper && tamper->to_rank && !tamper->to_rank(*this, r, message)) continue;
       if (observed_) ++observed_->messages;
-      at(r).down.push_back(std::move(message));
+      parts(r).down.change().push_back(out.message);
     }
   }
-  for (std::string& notice : coordinator_.take_notices()) {
+  for (std::string& notice : coordinator_.change().take_notices()) {
     if (observed_) observed_->notices.push_back(std::move(notice));
   }
+}
+
+bool World::all_reached(Epoch epoch) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [epoch](const RankParts& rank) { return rank.state->epoch >= epoch; });
 }
 
 bool World::all_over() const {
@@ -256,46 +265,9 @@ void World::check_end() const {
     }
     return;
   }
-  const bool all_departed =
-      std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& s) { return s.departed; });
-  require(all_departed == coordinator_.finished(), "the coordinator ends with the last rank");
-}
-
-std::string World::fingerprint() const {
-  Fingerprint to;
-  to.add(now_).add(dead_).add(coordinator_knows_dead_).add(early_);
-  coordinator_.fingerprint(to);
-  for (const RankState& state : ranks_) {
-    state.participant.fingerprint(to);
-    to.add(state.step).add(state.waiting).add(state.epoch).add(state.entered).add(state.halted);
-    to.add(state.in_barrier).add(state.in_join).add(state.in_depart).add(state.has_joined);
-    to.add(state.lost).add(state.dead).add(state.departed).add(state.open.size());
-    for (const OpenBatch& open : state.open) to.add(open.batch.number).add(open.closed);
-    for (const CallRecord& call : state.calls) {
-      to.add(call.moved).add(call.finished).add(call.error.value_or(""));
-    }
-    to.add(state.up.size()).add(state.down.size());
-    for (const auto& message : state.up) add_encoded(to, message);
-    for (const auto& message : state.down) add_encoded(to, message);
-  }
-  for (const auto& [number, record] : batches_) {
-    to.add(number.first).add(number.second).add(record.withdrawn);
-    for (int r = 0; r < size(); ++r) {
-      const auto i = static_cast<std::size_t>(r);
-      to.add(bool(record.entered[i])).add(bool(record.closed[i])).add(bool(record.done[i]));
-    }
-  }
-  return to.bytes();
-}
-
-std::string World::describe() const {
-  std::string text = coordinator_.describe();
-  for (const RankState& state : ranks_) {
-    text += "\n  " + state.participant.describe();
-    text += fmt::format("; program at {}, {} up, {} down{}", state.step, state.up.size(),
-                        state.down.size(), state.dead ? ", dead" : "");
-  }
-  return text;
+  const bool all_departed = std::all_of(ranks_.begin(), ranks_.end(),
+                                        [](const RankParts& r) { return r.state->departed; });
+  require(all_departed == coordinator_->finished(), "the coordinator ends with the last rank");
 }
 
 }  // namespace tutti::coordinator::test

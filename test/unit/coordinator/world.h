@@ -1,5 +1,4 @@
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,7 +8,7 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/participant.h"
-#include "coordinator/wire.h"
+#include "mark.h"
 
 // A whole job as one copyable value: the production classes of both sides, the messages between
 // them, and an environment that closes gates and moves data as slowly and as oddly as is allowed.
@@ -66,18 +65,6 @@ struct Event {
 };
 std::string name(const Event& event);
 
-class World;
-
-/// A fault that a test puts in on purpose, to see that it is found. Null members do nothing.
-struct Tamper {
-  /// May change the message, or drop it (false).
-  bool (*to_coordinator)(World&, int from, ToCoordinator&) = nullptr;
-  bool (*to_rank)(World&, int to, ToRank&) = nullptr;
-  /// May drop an action (false).
-  bool (*action)(World&, int rank, Action&) = nullptr;
-  bool gates_match_later_epochs = false;
-};
-
 /// Something that must never be.
 struct Violation {
   std::string what;
@@ -100,7 +87,8 @@ struct Surroundings {
   bool gates_are_remembered = false;
   /// So many times the clock may jump to the next deadline while other things could happen.
   int early_deadlines = 0;
-  const Tamper* tamper = nullptr;
+  /// A fault, put in on purpose to see that it is found: a flag of a later epoch opens a gate too.
+  bool gates_match_later_epochs = false;
 };
 
 /// What a test wants to know of the way, not of the state.
@@ -121,13 +109,20 @@ class World {
   void observe(Observed& observed) { observed_ = &observed; }
 
   std::vector<Event> enabled() const;
+  /// Nothing that other ranks or the coordinator do can enable, change or disable an event of this
+  /// rank before it does one of those it can do now.
+  bool is_shielded(int rank) const;
   /// Throws `Violation` when it breaks an invariant.
   void apply(const Event& event);
   /// With no event enabled: throws `Violation` unless everything came to its end.
   void check_end() const;
-  std::string fingerprint() const;
+  /// Equal for worlds with equal futures.
+  Mark mark() const;
   std::string describe() const;
 
+  Time now() const { return now_; }
+  /// Every rank has entered a gate of the epoch, or of a later one.
+  bool all_reached(Epoch epoch) const;
   int size() const { return static_cast<int>(programs_->size()); }
   const std::vector<CallRecord>& calls(int rank) const { return at(rank).calls; }
 
@@ -139,14 +134,12 @@ class World {
   struct RankState {
     explicit RankState(Participant side) : participant(std::move(side)) {}
     Participant participant;
-    std::deque<ToCoordinator> up;
-    std::deque<ToRank> down;
     std::size_t step = 0;  ///< of its program
     bool waiting = false;  ///< in a wait
     std::vector<CallRecord> calls;
     std::map<int, CallId> last_call;  ///< by key
     std::map<int, int> uses;          ///< by key
-    std::deque<OpenBatch> open;
+    std::vector<OpenBatch> open;
     Epoch epoch = 0;          ///< of the last gate entered: its flag
     BatchNumber entered = 0;  ///< in that epoch
     bool halted = false;      ///< sent Escape or Stopped, got no Resume
@@ -163,13 +156,19 @@ class World {
     bool withdrawn = false;
   };
 
-  template <typename Message>
-  static void add_encoded(Fingerprint& to, const Message& message) {
-    const std::vector<std::byte> bytes = encode(message);
-    to.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  }
-  RankState& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  const RankState& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  using Batches = std::map<std::pair<Epoch, BatchNumber>, BatchRecord>;
+  struct RankParts {
+    Part<RankState> state;
+    Part<std::vector<ToCoordinator>> up;
+    Part<std::vector<ToRank>> down;
+  };
+
+  const RankParts& parts(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  RankParts& parts(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  const RankState& at(int rank) const { return *parts(rank).state; }
+  RankState& change(int rank) { return parts(rank).state.change(); }
+  static std::string bytes_of_rank(const RankState& state);
+  static std::string bytes_of_batches(const Batches& batches);
   bool program_may_step(int rank) const;
   void step_program(int rank);
   void submit_call(int rank, const Op& op);
@@ -195,11 +194,11 @@ class World {
 
   std::shared_ptr<const std::vector<Program>> programs_;
   Surroundings surroundings_;
-  std::vector<RankState> ranks_;
-  Coordinator coordinator_;
-  std::map<std::pair<Epoch, BatchNumber>, BatchRecord> batches_;
+  std::vector<RankParts> ranks_;
+  Part<Coordinator> coordinator_;
+  Part<Batches> batches_;
   /// How each use of a key ended, the same on every rank: empty for a value.
-  std::map<std::pair<int, int>, std::string> outcome_;
+  Part<std::map<std::pair<int, int>, std::string>> outcome_;
   Time now_{};
   int early_ = 0;        ///< deadlines that came
   int stuck_ticks_ = 0;  ///< in a row, without the clock moving

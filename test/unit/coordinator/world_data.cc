@@ -23,18 +23,14 @@ std::size_t index_of(CallId id) {
 }  // namespace
 
 void World::act(int rank, Action& action) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   if (auto* send = std::get_if<Send>(&action)) {
     const auto& message = send->message;
     if (std::holds_alternative<Escape>(message) || std::holds_alternative<Stopped>(message)) {
       state.halted = true;
     }
-    const Tamper* tamper = surroundings_.tamper;
-    if (tamper && tamper->to_coordinator && !tamper->to_coordinator(*this, rank, send->message)) {
-      return;
-    }
     if (observed_) ++observed_->messages;
-    state.up.push_back(std::move(send->message));
+    parts(rank).up.change().push_back(std::move(send->message));
   } else if (const auto* enter = std::get_if<Enter>(&action)) {
     entered(rank, enter->batch);
   } else if (const auto* withdraw = std::get_if<Withdraw>(&action)) {
@@ -52,7 +48,11 @@ void World::act(int rank, Action& action) {
     state.in_join = false;
     ended("join", join->error);
   } else if (std::holds_alternative<DepartDone>(action)) {
+    const auto others_departed = static_cast<std::size_t>(std::count_if(
+        ranks_.begin(), ranks_.end(), [](const RankParts& r) { return r.state->departed; }));
     require(state.in_depart && (state.lost || state.open.empty()), "a rank leaves without work");
+    require(state.lost || rank != 0 || others_departed == ranks_.size() - 1,
+            "I7: rank 0 leaves last");
     state.in_depart = false;
     state.departed = true;
   } else if (const auto* loss = std::get_if<Lost>(&action)) {
@@ -65,7 +65,7 @@ void World::act(int rank, Action& action) {
 }
 
 void World::lose(int rank) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   state.lost = true;
   state.in_barrier = state.in_join = false;
   for (CallRecord& call : state.calls) {
@@ -80,7 +80,7 @@ void World::ended(const std::string& what, const std::optional<Error>& error) {
 }
 
 World::BatchRecord& World::record(Epoch epoch, BatchNumber number) {
-  const auto [at, fresh] = batches_.try_emplace({epoch, number});
+  const auto [at, fresh] = batches_.change().try_emplace({epoch, number});
   if (fresh) {
     const auto n = static_cast<std::size_t>(size());
     at->second.entered.resize(n);
@@ -91,7 +91,7 @@ World::BatchRecord& World::record(Epoch epoch, BatchNumber number) {
 }
 
 void World::entered(int rank, const PlannedBatch& batch) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   require(!state.halted, fmt::format("I2: rank {} enters {} after it stopped", rank, name(batch)));
   const bool next = batch.epoch == state.epoch ? batch.number == state.entered
                                                : batch.epoch > state.epoch && batch.number == 0;
@@ -140,12 +140,12 @@ void World::compare(int rank, const PlannedBatch& batch, BatchRecord& known) {
   if (rank == 0 && observed_) {
     observed_->order.push_back(line);
     observed_->active_ranks.push_back(batch.active_ranks);
-    observed_->last_epoch = batch.epoch;
+    observed_->last_epoch = std::max(observed_->last_epoch, batch.epoch);
   }
 }
 
 void World::withdrawn(int rank, const Withdraw& withdraw) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   require(!state.open.empty() && state.open.back().batch.epoch == withdraw.epoch &&
               state.open.back().batch.number == withdraw.number && !state.open.back().closed,
           "what is withdrawn has an open gate");
@@ -162,18 +162,18 @@ bool World::gate_may_close(int rank) const {
   if (state.open.empty() || state.open.back().closed || state.lost) return false;
   const PlannedBatch& batch = state.open.back().batch;
   if (surroundings_.gates_are_remembered) {
-    const auto& entered = batches_.at({batch.epoch, batch.number}).entered;
+    const auto& entered = batches_->at({batch.epoch, batch.number}).entered;
     return std::all_of(entered.begin(), entered.end(), [](bool e) { return e; });
   }
-  const bool later_too = surroundings_.tamper && surroundings_.tamper->gates_match_later_epochs;
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& other) {
-    if (later_too && other.epoch > batch.epoch) return true;
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankParts& parts) {
+    const RankState& other = *parts.state;
+    if (surroundings_.gates_match_later_epochs && other.epoch > batch.epoch) return true;
     return other.epoch == batch.epoch && other.entered > batch.number;
   });
 }
 
 void World::close_gate(int rank, Epoch epoch, BatchNumber number) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   require(!state.open.empty() && state.open.back().batch.epoch == epoch &&
               state.open.back().batch.number == number && !state.open.back().closed,
           "only the last gate is open");
@@ -196,7 +196,7 @@ bool World::data_may_be_done(int rank) const {
   const RankState& state = at(rank);
   if (state.open.empty() || !state.open.front().closed || state.lost) return false;
   const PlannedBatch& batch = state.open.front().batch;
-  const BatchRecord& known = batches_.at({batch.epoch, batch.number});
+  const BatchRecord& known = batches_->at({batch.epoch, batch.number});
   for (int r = 0; r < size(); ++r) {
     if (known.done[static_cast<std::size_t>(r)]) continue;
     const RankState& other = at(r);
@@ -207,10 +207,24 @@ bool World::data_may_be_done(int rank) const {
   return true;
 }
 
+// With flags, a gate that is seen closed now is not later, once another rank's flag shows the next
+// epoch. No rank goes there before this one has answered the stop; and this one does by RESUME.
+bool World::is_shielded(int rank) const {
+  const RankState& state = at(rank);
+  if (parts(rank).down->empty()) return false;
+  const bool gate_is_open = !state.open.empty() && !state.open.back().closed;
+  const bool data_moves = !state.open.empty() && state.open.front().closed;
+  if (gate_is_open && !gate_may_close(rank)) return false;
+  if (data_moves && !data_may_be_done(rank)) return false;
+  if (surroundings_.gates_are_remembered) return true;
+  return !std::holds_alternative<Resume>(parts(rank).down->front()) &&
+         !(gate_is_open && state.halted);
+}
+
 void World::data_done(int rank) {
-  RankState& state = at(rank);
+  RankState& state = change(rank);
   const PlannedBatch batch = state.open.front().batch;
-  state.open.pop_front();
+  state.open.erase(state.open.begin());
   for (const PlannedItem& item : batch.items) {
     if (item.call == 0) continue;
     CallRecord& call = state.calls[index_of(item.call)];
@@ -220,13 +234,13 @@ void World::data_done(int rank) {
   BatchRecord& known = record(batch.epoch, batch.number);
   known.done[static_cast<std::size_t>(rank)] = true;
   if (std::all_of(known.done.begin(), known.done.end(), [](bool d) { return d; })) {
-    batches_.erase({batch.epoch, batch.number});
+    batches_.change().erase({batch.epoch, batch.number});
   }
   state.participant.batch_done(batch.epoch, batch.number);
 }
 
 void World::finished(int rank, const Finish& finish) {
-  CallRecord& call = at(rank).calls[index_of(finish.call)];
+  CallRecord& call = change(rank).calls[index_of(finish.call)];
   require(!call.finished, "a call ends once");
   call.finished = true;
   if (finish.error) {
@@ -236,7 +250,7 @@ void World::finished(int rank, const Finish& finish) {
     require(call.moved == call.count, "I3: a call ends before its data moved");
   }
   const std::string text = call.error.value_or("");
-  const auto [known, fresh] = outcome_.try_emplace({call.key, call.use}, text);
+  const auto [known, fresh] = outcome_.change().try_emplace({call.key, call.use}, text);
   require(fresh || known->second == text,
           fmt::format("use {} of key {} ends as '{}' on rank {} but as '{}' elsewhere", call.use,
                       call.key, text, rank, known->second));

@@ -1,0 +1,23 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "explore.h"
+
+namespace tutti::coordinator::test {
+
+/// A world to be explored from where it stands.
+struct Scenario {
+  std::string name;
+  World start;
+  Search search{};
+};
+
+/// Small enough to be explored in seconds.
+std::vector<Scenario> quick_scenarios();
+/// A world with a fault: gates open at flags of later epochs.
+Scenario with_late_flags();
+/// Three ranks and three keys: minutes.
+std::vector<Scenario> slow_scenarios();
+
+}  // namespace tutti::coordinator::test
