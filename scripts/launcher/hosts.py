@@ -12,6 +12,8 @@ import time
 from launcher.options import UsageError
 
 SIOCGIFADDR = 0x8915
+# How rsync says that files went away while it copied, such as a program's temporary ones.
+VANISHED = 24
 
 
 def read_hostfile(path):
@@ -97,7 +99,7 @@ def sync(hosts, folder):
     failed = []
     for words, process in copies:
         said, _ = process.communicate()
-        if process.returncode:
+        if process.returncode not in (0, VANISHED):
             failed.append(f"{shlex.join(words)} failed with {process.returncode}:\n"
                           + said.decode(errors="replace").rstrip())
     if failed:

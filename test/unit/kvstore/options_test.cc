@@ -17,7 +17,7 @@ TEST_CASE("an environment without tutti's variables leaves the defaults") {
   const Options options = options_from({{"HOME", "/root"}, {"DMLC_ROLE", "worker"}});
   CHECK(options.interface.empty());
   CHECK(options.reproducible);
-  CHECK_FALSE(options.replay);
+  CHECK(options.replay);
   CHECK(options.stall_report_after == 30s);
   CHECK(options.key_timeout == 30min);
   CHECK(options.fusion_bytes == 2u << 20);
@@ -32,7 +32,7 @@ TEST_CASE("each variable sets its field") {
                                         {"TUTTI_HEARTBEAT_SECONDS", "3"},
                                         {"TUTTI_CREATE_SECONDS", "1e2"},
                                         {"TUTTI_LOG", "debug"},
-                                        {"TUTTI_REPLAY", "true"},
+                                        {"TUTTI_REPLAY", "false"},
                                         {"TUTTI_FUSION_BYTES", "0"},
                                         {"TUTTI_PART_BYTES", "8M"},
                                         {"TUTTI_SLICE_BYTES", "64K"}});
@@ -44,7 +44,7 @@ TEST_CASE("each variable sets its field") {
   CHECK(options.heartbeat_timeout == 3s);
   CHECK(options.create_timeout == 100s);
   CHECK(options.log_level == "debug");
-  CHECK(options.replay);
+  CHECK_FALSE(options.replay);
   CHECK(options.fusion_bytes == 0);
   CHECK(options.part_bytes == 8u << 20);
   CHECK(options.slice_bytes == 64u << 10);
