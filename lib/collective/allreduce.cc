@@ -42,7 +42,10 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   if (shared_) {
     in_.chunk = out_.chunk = chunks_.size();
     memory_.raise(&shm::RankBlock::copied_in, chunks_.end());
-    memory_.raise(&shm::RankBlock::copied_out, chunks_.end());
+    // Between nodes a lane's slice stays in the result's slot until the lane delivers it.
+    if (!several_nodes() || !in_a_lane()) {
+      memory_.raise(&shm::RankBlock::copied_out, chunks_.end());
+    }
   }
   if (!in_a_lane()) {
     sum_.chunk = exchanged_ = chunks_.size();
@@ -112,9 +115,6 @@ bool Allreduce::copy_in_some() {
 
 bool Allreduce::sum_some() {
   if (sum_.chunk == chunks_.size()) return false;
-  // A slot's exchange is used again only when its slice has been delivered: where nobody copies out
-  // nothing else would hold this back.
-  if (several_nodes() && sum_.chunk - exchanged_ == exchanges_.size()) return false;
   if (sum_.element == 0) {
     const bool staging = !shared_ || several_nodes();
     if (staging && !staging_is_free(&shm::RankBlock::copied_out, sum_.chunk)) return false;
@@ -209,6 +209,7 @@ void Allreduce::deliver(std::uint64_t chunk) {
   for_each_segment(*batch_, {begin + own.begin, begin + own.end}, [&](const Segment& segment) {
     write_everywhere(segment, result(chunk, own.begin + segment.before));
   });
+  memory_.raise(&shm::RankBlock::copied_out, chunks_.number(chunk + 1));
 }
 
 void Allreduce::raise_reduced() {

@@ -90,9 +90,9 @@ class Job:
         self.output += process.stdout.read().decode(errors="replace")
 
 
-def each(test, cases, check):
+def each(test, cases, check, at_once=AT_ONCE):
     """check(*case) for all cases, several at once; every failure is a failed subtest."""
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         results = [(case, pool.submit(check, *case)) for case in cases]
         for case, result in results:
             with test.subTest(case=case):

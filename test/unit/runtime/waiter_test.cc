@@ -30,7 +30,7 @@ TEST_CASE("waiting for a bell nobody rings costs next to no processor time") {
   }
 }
 
-TEST_CASE("a late gate is looked at ever less often, at least every 5 ms") {
+TEST_CASE("a late gate is looked at ever less often, at least every 10 ms") {
   base::Doorbell bell;
   Waiter waiter(bell, true);
   const double before = cpu_seconds();

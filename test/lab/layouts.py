@@ -1,0 +1,28 @@
+"""Runs one program in several layouts: `4` is mpirun with four ranks on this machine, anything else one
+of on_hosts.py."""
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent / "fault"))
+from jobs import NO_HOSTS, Job, each, mpirun  # pylint: disable=unused-import
+
+
+def possible(layouts):
+    """Those that this machine can run; says which it cannot, and why."""
+    left_out = [layout for layout in layouts if NO_HOSTS and not layout.isdigit()]
+    if left_out:
+        print(f"skipped: {', '.join(left_out)}: {NO_HOSTS}")
+    return [layout for layout in layouts if layout not in left_out]
+
+
+def run_in(layout, *program, limit=60, **env):
+    """A job that must succeed."""
+    words = mpirun(layout, *program)
+    if not layout.isdigit():
+        settings = (f"--env={name}={value}" for name, value in env.items())
+        words = [str(FOLDER / "on_hosts.py"), *settings, layout, *map(str, program)]
+    job = Job(words, limit=limit, **env)
+    if job.code != 0:
+        raise AssertionError(str(job))
+    return job
