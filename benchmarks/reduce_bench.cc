@@ -43,7 +43,7 @@ void report(benchmark::State& state, std::size_t bytes) {
 
 void run_memcpy(benchmark::State& state, std::size_t bytes) {
   Buffers buffers(2, bytes);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     std::memcpy(buffers.at(0), buffers.at(1), bytes);
     benchmark::ClobberMemory();
   }
@@ -54,7 +54,7 @@ void run_reduce(benchmark::State& state, Kernel kernel, std::size_t n, std::size
                 bool streaming) {
   const std::size_t count = bytes / std::max(size_of(kernel.in), size_of(kernel.out));
   Buffers buffers(n + 1, bytes);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     tutti::reduce::reduce(kernel, buffers.first(n), buffers.at(n), count, streaming);
     benchmark::ClobberMemory();
   }

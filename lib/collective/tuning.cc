@@ -38,8 +38,8 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
     tuning.slots = 4;
   }
   tuning.small_bytes = small_bytes_for(topology.local_size());
-  const std::size_t slices =
-      largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes());
+  const std::size_t slices = std::max<std::size_t>(
+      1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   tuning.slice_bytes = std::max(tuning.slice_bytes / granule * granule, granule);

@@ -59,6 +59,7 @@ std::string pack(const Facts& facts) {
 
 void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   std::vector<Facts> all;
+  all.reserve(everyone.size());
   for (const std::string& packed : everyone) all.push_back(unpack(packed, all.size()));
   std::string differences;
   for (std::size_t fact = 0; fact < mine.size(); ++fact) {
