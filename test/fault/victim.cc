@@ -127,7 +127,8 @@ class Job {
     if (at("submitted")) go_wrong();
     pending.wait();
     const int ranks = store_.num_workers();
-    check(out_, static_cast<float>(ranks * (ranks - 1) / 2 + ranks * round), "gradient");
+    const int sum = ranks * (ranks - 1) / 2 + ranks * round;
+    check(out_, static_cast<float>(sum), "gradient");
   }
 
   void broadcast(int round) {
