@@ -1,0 +1,231 @@
+// Calls of every kind, drawn at random; run under mpirun with any number of ranks. STORE_TEST_SEED
+// repeats a run's choices, STORE_TEST_STORES makes it longer.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "numbers.h"
+#include "store_fixture.h"
+
+using namespace tutti;
+using namespace store_test;
+
+namespace {
+
+constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64,
+                            DType::i8,  DType::u8,   DType::i32, DType::i64};
+constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+constexpr std::size_t keys = 64;
+constexpr int rounds = 6;
+
+/// What ranks agree on.
+struct Plan {
+  bool broadcast = false;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::size_t count = 0;
+  std::vector<int> devices;  ///< of each rank
+  bool allocated = false;    ///< on every rank; otherwise each does as it likes
+  std::uint64_t salt = 0;
+};
+
+/// Sizes that programs have and those that are easy to get wrong.
+std::size_t random_count(std::mt19937_64& random) {
+  switch (random() % 32) {
+    case 0:
+      return 0;
+    case 1:
+      return 1;
+    case 2:
+      return 400'000 + random() % 1000;
+    case 3:
+    case 4:
+      return random() % 40'000;
+    default:
+      return random() % 300;
+  }
+}
+
+std::vector<Plan> random_plans(std::mt19937_64& random, int ranks) {
+  std::vector<Plan> plans(keys);
+  for (Plan& plan : plans) {
+    plan.broadcast = random() % 8 == 0;
+    plan.dtype = dtypes[random() % std::size(dtypes)];
+    plan.op = ops[random() % std::size(ops)];
+    plan.root = static_cast<int>(random() % static_cast<std::uint64_t>(ranks));
+    plan.count = random_count(random);
+    for (int rank = 0; rank < ranks; ++rank) {
+      plan.devices.push_back(random() % 4 == 0 ? 1 + static_cast<int>(random() % 3) : 1);
+    }
+    plan.allocated = random() % 3 == 0;
+    plan.salt = random();
+  }
+  return plans;
+}
+
+/// Whole numbers so small that every dtype holds the sum over 8 ranks with 3 devices each.
+double contribution(const Plan& plan, int rank, int device, std::size_t i) {
+  const auto place = static_cast<std::uint64_t>(rank * 3 + device);
+  const std::uint64_t mixed = (plan.salt + place * 7919 + i * 15485863) * 0x9e3779b97f4a7c15U;
+  const auto number = static_cast<int>((mixed >> 32) % 11);
+  return plan.dtype == DType::u8 ? number : number - 5;
+}
+
+double expected(const Plan& plan, std::size_t i) {
+  if (plan.broadcast) return contribution(plan, plan.root, 0, i);
+  double sum = 0;
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
+  for (std::size_t rank = 0; rank < plan.devices.size(); ++rank) {
+    for (int device = 0; device < plan.devices[rank]; ++device) {
+      const double value = contribution(plan, static_cast<int>(rank), device, i);
+      sum += value;
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
+  }
+  const double average = sum / static_cast<double>(plan.devices.size());
+  switch (plan.op) {
+    case ReduceOp::average:
+      return numbers::is_integer(plan.dtype) ? std::trunc(average) : average;
+    case ReduceOp::min:
+      return least;
+    case ReduceOp::max:
+      return most;
+    case ReduceOp::sum:
+      break;
+  }
+  return sum;
+}
+
+/// One key's tensors on this rank; where they are is this rank's own choice.
+class Part {
+ public:
+  Part(KVStore& store, const Plan& plan, std::mt19937_64& own) : plan_(plan), rank_(store.rank()) {
+    in_place_ = plan.broadcast || own() % 2 == 0;
+    for (int device = 0; device < plan.devices[static_cast<std::size_t>(rank_)]; ++device) {
+      ins_.push_back(make(store, device, own));
+      outs_.push_back(in_place_ ? ins_.back() : make(store, device, own));
+      for (std::size_t i = 0; i < plan.count; ++i) {
+        numbers::put(ins_.back(), i, contribution(plan, rank_, device, i));
+      }
+    }
+  }
+
+  const std::vector<Tensor>& ins() const { return ins_; }
+  const std::vector<Tensor>& outs() const { return outs_; }
+
+  /// Results that are wrong, and inputs that have changed.
+  std::size_t wrong() const {
+    const double off =
+        plan_.op == ReduceOp::average && !plan_.broadcast ? numbers::precision(plan_.dtype) : 0;
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < plan_.count; ++i) {
+      const double right = expected(plan_, i);
+      for (std::size_t device = 0; device < outs_.size(); ++device) {
+        const double is = numbers::get(outs_[device], i);
+        wrong += !(std::abs(is - right) <= off * std::abs(right)) ? 1 : 0;
+        if (in_place_) continue;
+        const double in = contribution(plan_, rank_, static_cast<int>(device), i);
+        wrong += numbers::get(ins_[device], i) != in ? 1 : 0;
+      }
+    }
+    return wrong;
+  }
+
+ private:
+  Tensor make(KVStore& store, int device, std::mt19937_64& own) const {
+    const Shape shape{static_cast<std::int64_t>(plan_.count)};
+    if (plan_.allocated || own() % 4 == 0) return store.allocate(shape, plan_.dtype);
+    const std::size_t offset = own() % 2 == 0 ? 0 : own() % 64;
+    const auto bytes =
+        std::make_shared<std::vector<std::byte>>(plan_.count * size_of(plan_.dtype) + 64);
+    return {std::shared_ptr<void>(bytes, bytes->data() + offset), shape, plan_.dtype,
+            Device{Device::Kind::cpu, device}};
+  }
+
+  const Plan& plan_;
+  int rank_;
+  bool in_place_ = false;
+  std::vector<Tensor> ins_, outs_;
+};
+
+/// Submits the keys in an order and at times of this rank's own, some of them several in a call.
+std::vector<Pending> submit(KVStore& store, const std::vector<Plan>& plans,
+                            const std::vector<Part>& parts, std::mt19937_64& own) {
+  std::vector<std::size_t> order(keys);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), own);
+  std::vector<Pending> pendings;
+  for (std::size_t at = 0; at < keys;) {
+    const Plan& plan = plans[order[at]];
+    std::vector<Key> together;
+    std::vector<Values> ins;
+    std::vector<Values> outs;
+    do {
+      together.emplace_back("tensor " + std::to_string(order[at]));
+      ins.emplace_back(parts[order[at]].ins());
+      outs.emplace_back(parts[order[at]].outs());
+      ++at;
+    } while (at < keys && own() % 2 == 0 && plans[order[at]].broadcast == plan.broadcast &&
+             plans[order[at]].op == plan.op && plans[order[at]].root == plan.root);
+    const CallOptions options{.priority = static_cast<int>(own() % 10), .op = plan.op};
+    pendings.push_back(plan.broadcast ? store.broadcast(together, outs, plan.root, options)
+                                      : store.pushpull(together, ins, outs, options));
+    if (own() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 1000));
+  }
+  std::shuffle(pendings.begin(), pendings.end(), own);
+  return pendings;
+}
+
+Options random_options(std::mt19937_64& random) {
+  constexpr std::size_t fusions[] = {0, 1000, 100'000, std::size_t{2} << 20};
+  constexpr std::size_t parts[] = {0, 10'000, 300'000, std::size_t{4} << 20};
+  constexpr std::size_t slices[] = {0, 2048, 4096, 50'000};
+  Options options = Options::from_env();
+  options.replay = random() % 2 == 0;
+  options.fusion_bytes = fusions[random() % std::size(fusions)];
+  options.part_bytes = parts[random() % std::size(parts)];
+  options.slice_bytes = slices[random() % std::size(slices)];
+  return options;
+}
+
+int stores_to_try() {
+  const char* const given = std::getenv("STORE_TEST_STORES");
+  return given != nullptr ? std::atoi(given) : 3;
+}
+
+}  // namespace
+
+TEST_CASE("any dtype, operation, size, memory, device, order and setting gives the right result") {
+  const std::uint64_t seed = agreed_seed();
+  std::mt19937_64 shared(seed);
+  std::set<std::pair<DType, ReduceOp>> seen;
+  for (int i = 0; i < stores_to_try(); ++i) {
+    auto store = make_store(random_options(shared));
+    std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(store->rank() + 100 * i));
+    for (int round = 0; round < rounds; ++round) {
+      // The last rounds repeat one plan, with other values, so that replay has something to do.
+      if (round > 2) shared.seed(seed + static_cast<std::uint64_t>(i));
+      std::vector<Plan> plans = random_plans(shared, store->num_workers());
+      std::vector<Part> parts;
+      for (Plan& plan : plans) {
+        plan.salt += static_cast<std::uint64_t>(round);
+        parts.emplace_back(*store, plan, own);
+        if (!plan.broadcast) seen.emplace(plan.dtype, plan.op);
+      }
+      for (const Pending& pending : submit(*store, plans, parts, own)) pending.wait();
+      for (std::size_t key = 0; key < keys; ++key) {
+        const Plan& plan = plans[key];
+        INFO("store " << i << ", round " << round << ", tensor " << key << ": "
+                      << (plan.broadcast ? "broadcast" : name(plan.op)) << " of " << plan.count
+                      << " " << name(plan.dtype));
+        CHECK(parts[key].wrong() == 0);
+      }
+    }
+  }
+  CHECK(seen.size() == std::size(dtypes) * std::size(ops));
+}
