@@ -40,9 +40,9 @@ struct TUTTI_EXPORT Options {
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";
 
-  /// [agreed] While ranks use the same keys again and again, repeat the last cycle of batches without
-  /// asking the coordinator; a rank that deviates asks it again. Off: the coordinator starts each
-  /// tensor. `TUTTI_REPLAY`.
+  /// [agreed] While ranks use the same keys again and again, repeat the last cycle of batches
+  /// without asking the coordinator; a rank that deviates asks it again. Off: the coordinator
+  /// starts each tensor. `TUTTI_REPLAY`.
   bool replay = true;
   /// [agreed] Tensors up to this size together travel as one batch; 0 turns fusion off.
   /// `TUTTI_FUSION_BYTES`.

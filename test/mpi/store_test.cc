@@ -119,9 +119,8 @@ TEST_CASE(
   std::mt19937_64 shared(seed);
   std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(store->rank()));
   constexpr std::size_t keys = 200;
-  const int rounds = std::getenv("STORE_TEST_ROUNDS") != nullptr
-                         ? std::atoi(std::getenv("STORE_TEST_ROUNDS"))
-                         : 20;
+  const char* const wanted = std::getenv("STORE_TEST_ROUNDS");
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : 20;
   std::vector<std::vector<float>> values(keys);
   for (auto& value : values) value.resize(shared() % 16 == 0 ? shared() % 20'000 : shared() % 300);
   std::size_t wrong = 0;

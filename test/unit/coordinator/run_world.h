@@ -22,8 +22,8 @@ inline void run_at_random(World& world, std::uint64_t seed) {
 
 /// The whole way of one random run.
 struct Run {
-  Run(const std::vector<Program>& programs, const Surroundings& surroundings = {},
-      std::uint64_t seed = 1)
+  explicit Run(const std::vector<Program>& programs, const Surroundings& surroundings = {},
+               std::uint64_t seed = 1)
       : world(programs, surroundings) {
     world.observe(observed);
     INFO("seed " << seed);

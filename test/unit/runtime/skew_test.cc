@@ -18,6 +18,7 @@ std::vector<Error> told(int size, const std::string& words) {
   ThreadWorld meeting(size);
   std::vector<Error> errors(static_cast<std::size_t>(size), Error(ErrorCode::internal, "no error"));
   std::vector<std::thread> ranks;
+  ranks.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       World world = meeting.rank(rank);

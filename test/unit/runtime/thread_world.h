@@ -74,6 +74,7 @@ inline void with_sessions(int size, const tutti::Options& options,
   ThreadWorld world(size);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> ranks;
+  ranks.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       try {

@@ -72,6 +72,7 @@ TEST_CASE("freed ranges join and are used again, whatever the order") {
   std::mt19937 random(2);
   for (int round = 0; round < 20; ++round) {
     std::vector<std::shared_ptr<void>> pages;
+    pages.reserve(256);
     for (int i = 0; i < 256; ++i) pages.push_back(arena->allocate(4096));
     CHECK_THROWS_AS(arena->allocate(1), tutti::Error);
     std::shuffle(pages.begin(), pages.end(), random);

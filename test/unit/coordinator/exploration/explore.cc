@@ -18,6 +18,7 @@ struct Step {
 
 std::vector<std::string> path_of(const std::vector<Step>& steps) {
   std::vector<std::string> path;
+  path.reserve(steps.size());
   for (const Step& step : steps) path.push_back(name(step.events[step.next - 1]));
   return path;
 }
