@@ -102,7 +102,9 @@ TEST_CASE("four workers reach 95 % on the digits and say so") {
 TEST_CASE("n workers train like one process with n times the batch") {
   const std::string network = GENERATE("mlp", "lenet");
   const std::string options = " --epochs 4 --network " + network + " --batch-size ";
-  for (const std::size_t n : {1U, 2U, 3U, 5U, 8U}) {
+  for (std::size_t n = 1; n <= 8; ++n) {
+    // Other numbers of workers are as good with the larger network alone.
+    if (network == "mlp" && n != 2 && n != 3) continue;
     INFO(n << " workers, " << network);
     const Json many = numbers(mpirun(n) + with_mpi + options + "12", n);
     const Json one = numbers(train + options + std::to_string(12 * n), 1);
