@@ -90,7 +90,8 @@ void Completion::then(Callback callback) {
   run(callback, outcome);
 }
 
-void Completion::run(const Callback& callback, const std::exception_ptr& error) const {
+void Completion::run(const Callback& callback, const std::exception_ptr& error) {
+  if (error) error_seen_ = true;
   const bool before = std::exchange(running_callback, true);
   try {
     callback(error);
@@ -128,7 +129,9 @@ void Pending::wait() const {
 
 bool Pending::wait_for(std::chrono::nanoseconds limit) const {
   refuse_in_callback(*completion_);
-  return completion_->wait_until(base::Clock::now() + limit);
+  const base::Clock::time_point now = base::Clock::now();
+  const bool endless = limit > base::Clock::time_point::max() - now;
+  return completion_->wait_until(endless ? base::Clock::time_point::max() : now + limit);
 }
 
 bool Pending::done() const noexcept {

@@ -54,7 +54,7 @@ class Completion {
   static bool in_callback();
 
  private:
-  void run(const Callback& callback, const std::exception_ptr& error) const;
+  void run(const Callback& callback, const std::exception_ptr& error);
 
   const std::string what_;
   const std::weak_ptr<Driver> driver_;

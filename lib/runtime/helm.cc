@@ -40,14 +40,16 @@ void Helm::run() {
   bool goes_on = true;
   while (goes_on) {
     const std::uint32_t ticket = bell_.ticket();
+    // After the ticket: what comes due from here on rings.
+    run_callbacks();
     if (taken_) {
       const auto until = base::Clock::now() + longest_doze;
       wakes_at_ = until.time_since_epoch().count();
       bell_.doze(ticket, until);
     }
     goes_on = own_turn(ticket, waiter);
-    run_callbacks();
   }
+  run_callbacks();
 }
 
 bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
@@ -62,8 +64,9 @@ bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
     }
     rest = executor_.rest();
     if (executor_.owes_callbacks()) return true;
+    // Before anybody else can have a turn and leave an earlier deadline.
+    wakes_at_ = rest.until.time_since_epoch().count();
   }
-  wakes_at_ = rest.until.time_since_epoch().count();
   waiter.wait(ticket, rest.reason, rest.until);
   return true;
 }
@@ -73,6 +76,7 @@ void Helm::run_callbacks() {
   {
     const base::Lock lock(turn_);
     due = executor_.take_callbacks();
+    callbacks_told_ = false;
   }
   for (const auto& completion : due) completion->call_back();
 }
@@ -84,9 +88,10 @@ bool Helm::take() {
 }
 
 void Helm::let_go(const Handover& handover) {
-  bell_.set_on_duty(Listener::owner);
+  // In this order: a thread that still finds the helm taken goes off duty before it is put on duty
+  // here, and whoever is woken must find the helm free.
   taken_ = false;
-  // In this order: whoever is woken must find the helm free.
+  bell_.set_on_duty(Listener::owner);
   const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
   if (handover.busy || due_before || bell_.ticket() != handover.ticket) bell_.ring();
 }
@@ -134,10 +139,10 @@ std::optional<Executor::Rest> Helm::look(Handover& handover) {
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();
   const Executor::Rest rest = executor_.rest();
-  handover.busy = executor_.busy() || executor_.finished();
+  handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
   handover.until = rest.until;
-  if (executor_.owes_callbacks()) {
-    handover.busy = true;
+  if (executor_.owes_callbacks() && !callbacks_told_) {
+    callbacks_told_ = true;
     bell_.set_on_duty(Listener::owner);
     bell_.ring();
     bell_.set_off_duty(Listener::owner);

@@ -57,7 +57,8 @@ class Helm final : public base::Driver {
   const bool any_thread_;
   base::Mutex turn_;  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  std::atomic<bool> taken_{false};  ///< a user thread has the helm
+  bool callbacks_told_ TUTTI_GUARDED_BY(turn_) = false;  ///< the communication thread knows
+  std::atomic<bool> taken_{false};                       ///< a user thread has the helm
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;

@@ -8,7 +8,12 @@
 namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
-    : options_(options), parts_(Parts::open(std::move(world), options)), inbox_(rank()) {
+    : options_(options),
+      parts_(Parts::open(std::move(world), options)),
+      rank_(parts_->topology().rank),
+      size_(parts_->topology().size),
+      nodes_(parts_->topology().nodes.size()),
+      inbox_(rank()) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, tally_);
   helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());
@@ -45,6 +50,9 @@ void Session::close() {
   } else {
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
   }
+  const auto sent = parts_->control().counters();
+  control_messages_ = sent.sent + sent.received;
+  closed_ = true;
   parts_->close();
 }
 
@@ -57,8 +65,17 @@ Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
   return Pending(std::move(completion));
 }
 
-void Session::barrier() {
+void Session::refuse_in_callback(const char* what) const {
   fork_guard_.check();
+  if (!base::Completion::in_callback()) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(what) +
+                  " inside a callback: it runs on the communication thread, which would wait for "
+                  "itself; call it from a thread of the program");
+}
+
+void Session::barrier() {
+  refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
   auto completion = std::make_shared<base::Completion>(1, "barrier", helm_);
   inbox_.submit(BarrierCall{completion});
@@ -67,7 +84,7 @@ void Session::barrier() {
 }
 
 int Session::join() {
-  fork_guard_.check();
+  refuse_in_callback("join()");
   const base::Lock lock(meeting_);
   auto completion = std::make_shared<base::Completion>(1, "join", helm_);
   auto last = std::make_shared<int>(-1);
@@ -84,15 +101,19 @@ Tensor Session::allocate(const Shape& shape, DType dtype) {
 
 Counters Session::counters() const {
   Counters counters;
-  const auto sent = parts_->control().counters();
   counters.tensors_reduced = tally_.tensors_reduced;
   counters.bytes_reduced = tally_.bytes_reduced;
   counters.tensors_broadcast = tally_.tensors_broadcast;
   counters.bytes_broadcast = tally_.bytes_broadcast;
   counters.batches = tally_.batches;
   counters.bytes_between_nodes = tally_.bytes_between_nodes;
-  counters.control_messages = sent.sent + sent.received;
-  counters.nodes = parts_->topology().nodes.size();
+  if (closed_) {
+    counters.control_messages = control_messages_;
+  } else {
+    const auto sent = parts_->control().counters();
+    counters.control_messages = sent.sent + sent.received;
+  }
+  counters.nodes = nodes_;
   return counters;
 }
 

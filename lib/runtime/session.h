@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,12 +27,12 @@ class Session {
   /// have left).
   ~Session();
 
-  int rank() const { return parts_->topology().rank; }
-  int size() const { return parts_->topology().size; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
 
   /// Does not block. Throws `duplicate_key`, or what the store died of.
   Pending submit(std::vector<TensorCall> calls, std::string what);
-  /// Blocking and collective.
+  /// Blocking and collective. Throws `invalid_argument` inside a callback.
   void barrier();
   int join();
 
@@ -40,10 +41,19 @@ class Session {
 
  private:
   void close();
+  /// Also refuses a forked child.
+  void refuse_in_callback(const char* what) const;
 
   const Options options_;
   ForkGuard fork_guard_;
   std::unique_ptr<Parts> parts_;
+  const int rank_;
+  const int size_;
+  const std::size_t nodes_;
+  /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
+  /// end.
+  std::atomic<std::uint64_t> control_messages_{0};
+  std::atomic<bool> closed_{false};
   Inbox inbox_;
   Tally tally_;
   std::unique_ptr<Executor> executor_;

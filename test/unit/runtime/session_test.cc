@@ -147,3 +147,32 @@ TEST_CASE("a wait with a limit gives the helm back when a peer is late") {
     session.barrier();
   });
 }
+
+TEST_CASE("a barrier or a join inside a callback is refused, and leaves nothing behind") {
+  std::atomic<int> refused{0};
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<float> value{1};
+    const auto called = std::make_shared<base::Completion>(1, "the callback");
+    submit(session, sum_of("k", value)).then([&, called](const std::exception_ptr&) {
+      for (const bool joins : {false, true}) {
+        try {
+          joins ? static_cast<void>(session.join()) : session.barrier();
+        } catch (const Error& error) {
+          refused += error.code() == ErrorCode::invalid_argument ? 1 : 0;
+        }
+      }
+      called->finish();
+    });
+    Pending(called).wait();
+    session.barrier();
+  });
+  CHECK(refused == 4);
+}
+
+TEST_CASE("a wait with the longest limit there is waits") {
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<float> value{1};
+    if (session.rank() == 1) std::this_thread::sleep_for(20ms);
+    CHECK(submit(session, sum_of("k", value)).wait_for(std::chrono::nanoseconds::max()));
+  });
+}
