@@ -68,7 +68,7 @@ std::vector<Plan> random_plans(std::mt19937_64& random, int ranks) {
 
 /// Whole numbers so small that every dtype holds the sum over 8 ranks with 3 devices each.
 double contribution(const Plan& plan, int rank, int device, std::size_t i) {
-  const auto place = static_cast<std::uint64_t>(rank * 3 + device);
+  const auto place = static_cast<std::uint64_t>(rank) * 3 + static_cast<std::uint64_t>(device);
   const std::uint64_t mixed = (plan.salt + place * 7919 + i * 15485863) * 0x9e3779b97f4a7c15U;
   const auto number = static_cast<int>((mixed >> 32) % 11);
   return plan.dtype == DType::u8 ? number : number - 5;
