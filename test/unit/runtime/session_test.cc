@@ -66,7 +66,8 @@ TEST_CASE("ranks as threads sum tensors in a random order of their own") {
           pending.push_back(submit(session, sum_of(static_cast<int>(key), values[key])));
         }
         for (const Pending& each : pending) each.wait();
-        const auto expected = static_cast<float>(size * (size - 1) / 2 + round * size);
+        const int sum = size * (size - 1) / 2 + round * size;
+        const auto expected = static_cast<float>(sum);
         for (const auto& value : values) {
           for (const float element : value) wrong += element != expected ? 1 : 0;
         }
@@ -94,6 +95,7 @@ TEST_CASE("threads of one rank wait for different calls, and each returns with i
   options.replay = GENERATE(false, true);
   with_sessions(2, options, [&](Session& session) {
     std::vector<std::thread> users;
+    users.reserve(threads);
     for (int user = 0; user < threads; ++user) {
       users.emplace_back([&, user] {
         std::vector<float> value(static_cast<std::size_t>(1) << (7 * user));
