@@ -118,6 +118,8 @@ class World {
   void check_end() const;
   /// Equal for worlds with equal futures.
   Mark mark() const;
+  /// The same for one rank, whatever the others do.
+  Mark mark_of_rank(int rank) const { return parts(rank).state.mark(bytes_of_rank); }
   std::string describe() const;
 
   Time now() const { return now_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tutti/error.h"
 
@@ -43,12 +44,16 @@ std::vector<Event> choices(const World& world, const Search& search) {
 Found explore(const World& start, const Search& search) {
   Found found;
   std::unordered_map<Mark, bool, MarkHash> on_the_way;  // of every state seen
+  std::unordered_set<Mark, MarkHash> of_ranks;
   std::vector<Step> steps;
   const auto arrive = [&](World world) {
     const Mark mark = world.mark();
     const auto [known, fresh] = on_the_way.try_emplace(mark, true);
     if (!fresh && known->second) throw Violation{"it goes round and round: " + world.describe()};
     if (!fresh) return;
+    for (int r = 0; search.count_rank_states && r < world.size(); ++r) {
+      of_ranks.insert(world.mark_of_rank(r));
+    }
     std::vector<Event> events = choices(world, search);
     if (events.empty()) {
       ++found.ends;
@@ -84,6 +89,7 @@ Found explore(const World& start, const Search& search) {
     found.violation = std::string("internal error: ") + error.what();
     found.path = path_of(steps);
   }
+  found.rank_states = of_ranks.size();
   found.states = on_the_way.size();
   return found;
 }

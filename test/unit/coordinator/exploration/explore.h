@@ -10,8 +10,10 @@ namespace tutti::coordinator::test {
 
 struct Search {
   /// Among events of different ranks that cannot influence one another, try one order only: every
-  /// end is reached all the same. For worlds without deaths and early deadlines.
+  /// end and every state of each rank is reached all the same. For worlds without deaths and early
+  /// deadlines.
   bool reduce = false;
+  bool count_rank_states = false;
   std::uint64_t most_states = 50'000'000;
 };
 
@@ -19,7 +21,8 @@ struct Found {
   std::uint64_t states = 0;
   std::uint64_t transitions = 0;
   std::uint64_t ends = 0;
-  bool gave_up = false;  ///< too many states
+  std::uint64_t rank_states = 0;  ///< if asked for
+  bool gave_up = false;           ///< too many states
   std::optional<std::string> violation;
   std::vector<std::string> path;  ///< events that lead to it
 };

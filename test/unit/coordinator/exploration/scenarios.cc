@@ -101,11 +101,9 @@ void add_replays(Collector& to) {
                    {two * 3 + other_type + two, two * 3 + Program{submit(1), wait(1)} + two});
   to.add_replaying("2 ranks, 3 keys, a new key in replay",
                    {three_first + rolling * 3 + new_key, three_first + rolling * 3 + new_key});
-  const Program half_a_round = {wait(1), submit(1)};
-  to.add_replaying("3 ranks, 2 keys, two escapes at once",
-                   {two_first + rolling_two * 2 + half_a_round + meet_then_new,
-                    two_first + rolling_two * 2 + half_a_round + new_then_meet,
-                    two_first + rolling_two * 2 + half_a_round + meet_then_new});
+  const Program then_new = two_first + rolling_two * 2 + Program{wait(1), submit(1), submit(9)};
+  to.add_replaying("3 ranks, 2 keys, escapes at once", {then_new, then_new, then_new},
+                   {.remembered = true}, {.reduce = true});
   to.add_replaying("remembered gates, a new key in replay",
                    {two * 4 + new_key + two, two_back * 4 + new_key + two}, {.remembered = true});
   const Program large = {submit(1, 130), submit(2, 4), wait(2), wait(1)};
@@ -146,6 +144,18 @@ std::vector<Scenario> quick_scenarios() {
   add_negotiations(to);
   add_replays(to);
   add_deaths(to);
+  return to.all;
+}
+
+std::vector<Scenario> scenarios_to_reduce() {
+  Collector to;
+  const Program more = two + Program{submit(1)};
+  to.add("3 ranks, 2 keys", {more, two_back + Program{submit(1)}, two});
+  to.add("ranks leave", {two + leave, Program{submit(2)} + leave, Program{submit(1)} + leave});
+  for (const bool remembered : {false, true}) {
+    to.add("into replay and out", {two * 2 + new_key, two_back * 2 + new_key},
+           {.replay = true, .remembered = remembered});
+  }
   return to.all;
 }
 

@@ -15,6 +15,8 @@ struct Scenario {
 
 /// Small enough to be explored in seconds.
 std::vector<Scenario> quick_scenarios();
+/// Some that `Search::reduce` serves.
+std::vector<Scenario> scenarios_to_reduce();
 /// A world with a fault: gates open at flags of later epochs.
 Scenario with_late_flags();
 /// Three ranks and three keys: minutes.
