@@ -26,7 +26,8 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
     exchanges_.push_back(std::make_unique<Exchange>(
         *communicator, topology.kin(topology.local_index()),
-        static_cast<std::size_t>(topology.node()), most, static_cast<int>(slot)));
+        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology), most,
+        static_cast<int>(slot)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/failure.h"
@@ -19,8 +20,12 @@ constexpr std::size_t slack = 1024;
 }  // namespace
 
 Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-                   std::size_t most_bytes, int stream)
-    : requests_(communicator), kin_(std::move(kin)), me_(me), tag_(stream) {
+                   std::vector<topology::Join> joins, std::size_t most_bytes, int stream)
+    : requests_(communicator),
+      kin_(std::move(kin)),
+      me_(me),
+      joins_(std::move(joins)),
+      tag_(stream) {
   const std::size_t share = most_bytes / peers() + slack;
   inbox_stride_ = (std::max(share, std::min(most_bytes, gather_bytes)) + 63) / 64 * 64;
   inbox_.resize(inbox_stride_ * peers());
@@ -100,12 +105,28 @@ void Exchange::start_spread() {
   }
 }
 
-void Exchange::sum_into(topology::Range range, std::size_t own_offset) {
+void Exchange::sum(topology::Range range) {
+  std::byte* const own = shard_ + range.begin * width_;
+  if (!joins_.empty() && (kernel_.in == DType::f32 || kernel_.in == DType::f64)) {
+    return sum_joining(own, range.size());
+  }
   sources_.clear();
   for (std::size_t node = 0; node < peers(); ++node) {
-    sources_.push_back(node == me_ ? shard_ + own_offset * width_ : inbox(node));
+    sources_.push_back(node == me_ ? own : inbox(node));
   }
-  reduce::reduce(kernel_, sources_, shard_ + range.begin * width_, range.size());
+  reduce::reduce(kernel_, sources_, own, range.size());
+}
+
+/// In place of what arrived, but for the last sum, which divides.
+void Exchange::sum_joining(std::byte* own, std::size_t count) {
+  const auto place = [&](std::size_t node) { return node == me_ ? own : inbox(node); };
+  reduce::Kernel undivided = kernel_;
+  undivided.divisor = 1;
+  for (const topology::Join& join : joins_) {
+    const bool last = &join == &joins_.back();
+    const std::array<const void*, 2> sources{place(join.left), place(join.right)};
+    reduce::reduce(last ? kernel_ : undivided, sources, last ? own : place(join.left), count);
+  }
 }
 
 bool Exchange::all_done() {
@@ -119,11 +140,11 @@ Progress Exchange::step() {
   const std::size_t open = open_.size();
   if (!all_done()) return open_.size() < open ? Progress::moved : Progress::waiting;
   if (phase_ == Phase::scatter) {
-    sum_into(part(me_), part(me_).begin);
+    sum(part(me_));
     start_spread();
     return Progress::moved;
   }
-  if (phase_ == Phase::gather) sum_into({0, count_}, 0);
+  if (phase_ == Phase::gather) sum({0, count_});
   finish();
   return Progress::done;
 }

@@ -12,15 +12,16 @@ namespace tutti::collective {
 /// Allreduce of one shard over the ranks of one lane, one a node, in place.
 ///
 /// Pairwise and direct: the shard is cut in as many parts as there are nodes, everyone sends each
-/// part to its owner, the owner sums in the canonical tree over nodes and sends the sum to
+/// part to its owner, the owner sums in the canonical tree and sends the sum to
 /// everyone: 2(n-1)/n of the shard over each link. Small shards go to everyone whole and are summed
 /// everywhere in the same tree: one message time. The communication thread owns it; nothing blocks.
 class Exchange {
  public:
   /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. Shards are at most
-  /// `most_bytes`; `stream` keeps exchanges that are under way together apart.
+  /// `most_bytes`; `stream` keeps exchanges that are under way together apart. `joins` is the tree
+  /// for f32 and f64, whose sums depend on it; none: the canonical one over nodes.
   Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-           std::size_t most_bytes, int stream);
+           std::vector<topology::Join> joins, std::size_t most_bytes, int stream);
 
   /// Starts on a shard that stays in place until the exchange is done. With a `wire` format f32
   /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
@@ -45,12 +46,14 @@ class Exchange {
   void start_gather();
   void start_scatter();
   void start_spread();
-  void sum_into(topology::Range range, std::size_t own_offset);
+  void sum(topology::Range range);
+  void sum_joining(std::byte* own, std::size_t count);
   bool all_done();
 
   mpi::Requests requests_;
   const std::vector<int> kin_;
   const std::size_t me_;
+  const std::vector<topology::Join> joins_;
   const int tag_;
   std::size_t inbox_stride_;
   std::vector<std::byte> inbox_;   ///< what arrives, by sender

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "tutti/error.h"
 
@@ -19,6 +20,22 @@ void check_leader(int rank, std::span<const int> leader_of) {
                             "not the lowest rank of a node",
                             rank, leader_of.size(), leader));
   }
+}
+
+/// Appends the points of the canonical tree over the leaves [first, first + n). `is_node` says
+/// whether these leaves are one node's. False where a node is no branch.
+template <class IsNode>
+bool append_joins(std::size_t first, int n, const std::vector<int>& node_of, const IsNode& is_node,
+                  std::vector<Join>& joins) {
+  if (is_node(first, n)) return true;
+  if (n == 1) return false;
+  const int left = tree_split(n);
+  const std::size_t middle = first + static_cast<std::size_t>(left);
+  if (!append_joins(first, left, node_of, is_node, joins)) return false;
+  if (!append_joins(middle, n - left, node_of, is_node, joins)) return false;
+  joins.push_back(
+      {static_cast<std::size_t>(node_of[first]), static_cast<std::size_t>(node_of[middle])});
+  return true;
 }
 
 }  // namespace
@@ -76,6 +93,22 @@ Range shard(std::size_t count, int parts, int index, std::size_t granule) {
 
 int tree_split(int n) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1)));
+}
+
+std::vector<Join> joins_of_uneven_nodes(const Topology& topology) {
+  const auto is_node = [&](std::size_t first, int n) {
+    const auto& ranks = topology.nodes[static_cast<std::size_t>(topology.node_of[first])];
+    return ranks.size() == static_cast<std::size_t>(n) &&
+           ranks.front() == static_cast<int>(first) && ranks.back() - ranks.front() == n - 1;
+  };
+  std::vector<Join> over_ranks;
+  if (!append_joins(0, topology.size, topology.node_of, is_node, over_ranks)) return {};
+  std::vector<int> nodes(topology.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  std::vector<Join> over_nodes;
+  append_joins(
+      0, topology.node_count(), nodes, [](std::size_t, int n) { return n == 1; }, over_nodes);
+  return over_ranks == over_nodes ? std::vector<Join>{} : over_ranks;
 }
 
 }  // namespace tutti::topology

@@ -60,4 +60,18 @@ Range shard(std::size_t count, int parts, int index, std::size_t granule);
 /// two below n.
 int tree_split(int n);
 
+/// A point of a sum tree over nodes: what lies at `left` and what lies at `right` are summed, and
+/// the sum lies at `left`.
+struct Join {
+  std::size_t left = 0;
+  std::size_t right = 0;
+
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+/// The canonical tree over ranks as sums of what whole nodes have summed, each point after its
+/// branches. Empty where the canonical tree over nodes does: it is the same, or some node does not
+/// hold exactly one branch of the tree over ranks.
+std::vector<Join> joins_of_uneven_nodes(const Topology& topology);
+
 }  // namespace tutti::topology

@@ -69,7 +69,8 @@ class Bits(unittest.TestCase):
         self.assertNotEqual(self.one(rows, "tree"), self.one(rows, "other_tree"))
 
     def test_on_hosts_that_hold_whole_branches_sums_equal_those_on_one_host(self):
-        for layout in possible(["8", "2x4", "4x2", "3", "2+1", "3x1", "5", "4+1"]):
+        layouts = ["8", "2x4", "4x2", "3", "2+1", "3x1", "5", "4+1", "2+1+1"]
+        for layout in possible(layouts + ["8x1"] * (TIER == "all")):
             with self.subTest(layout=layout):
                 self.same_as_on_one_host(layout)
 

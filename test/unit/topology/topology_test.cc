@@ -115,3 +115,23 @@ TEST_CASE("the canonical tree splits at the largest power of two below n") {
   CHECK(tree_split(1024) == 512);
   CHECK(tree_split(1025) == 1024);
 }
+
+TEST_CASE("uneven nodes that hold branches of the tree over ranks are joined in that tree") {
+  using Joins = std::vector<Join>;
+  // (0 1) | 2 3: the tree over nodes would add rank 3's to the sum of the other three.
+  CHECK(joins_of_uneven_nodes(make_topology(0, Ranks{0, 0, 2, 3})) == Joins{{1, 2}, {0, 1}});
+  // (0 1 2 3) | (4 5) 6
+  CHECK(joins_of_uneven_nodes(make_topology(0, Ranks{0, 0, 0, 0, 4, 4, 6})) ==
+        Joins{{1, 2}, {0, 1}});
+}
+
+TEST_CASE("nodes are joined in the tree over nodes where it is the same, or a node is no branch") {
+  const std::vector<Ranks> placements = {
+      {0},          {0, 0, 0},    {0, 1, 2, 3, 4}, {0, 0, 2, 2, 4, 4}, {0, 0, 2},
+      {0, 0, 0, 3}, {0, 1, 1, 3}, {0, 1, 0, 1},    {0, 1, 0, 3},       {0, 1, 2, 2},
+  };
+  for (const Ranks& leaders : placements) {
+    CAPTURE(leaders);
+    CHECK(joins_of_uneven_nodes(make_topology(0, leaders)).empty());
+  }
+}
