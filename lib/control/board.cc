@@ -3,10 +3,20 @@
 namespace tutti::control {
 
 void LossBoard::report(int rank, std::string_view reason) noexcept {
-  own_.report(rank, reason);
+  if (own_.report(rank, reason)) tell();
   segment_.loss().report(rank, reason);
   for (int i = 0; i < segment_.local_size(); ++i) segment_.slot(i).bell.ring();
   collector_.ring();
+}
+
+void LossBoard::tell() const noexcept {
+  if (!on_loss_) return;
+  try {
+    on_loss_(*own_.get());
+  } catch (...) {
+    // Out of memory: what follows is told without.
+    return;
+  }
 }
 
 std::optional<LostRank> LossBoard::get() const {

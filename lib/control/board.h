@@ -1,6 +1,8 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "control/epoll_bell.h"
 #include "control/loss.h"
@@ -14,9 +16,10 @@ namespace tutti::control {
 class LossBoard {
  public:
   /// Both outlive the board. `collector` wakes the thread that collects the node's mail, which
-  /// relays the loss to the other nodes.
-  LossBoard(const Segment& segment, EpollBell& collector)
-      : segment_(segment), collector_(collector) {}
+  /// relays the loss to the other nodes. `on_loss` hears of what is first reported here.
+  LossBoard(const Segment& segment, EpollBell& collector,
+            std::function<void(const LostRank&)> on_loss)
+      : segment_(segment), collector_(collector), on_loss_(std::move(on_loss)) {}
 
   /// Rings every doorbell of the node. The first loss that is seen stays.
   void report(int rank, std::string_view reason) noexcept;
@@ -24,8 +27,11 @@ class LossBoard {
   std::optional<LostRank> get() const;
 
  private:
+  void tell() const noexcept;
+
   const Segment& segment_;
   EpollBell& collector_;
+  const std::function<void(const LostRank&)> on_loss_;
   mutable LossSlot own_;
 };
 

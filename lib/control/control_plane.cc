@@ -47,7 +47,7 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
       segment_(map(settings, company.segment, topology_.local_size()), topology_.local_size()),
       collector_bell_(std::move(company.collector), segment_.collector_sleeps()),
       link_bell_(EpollBell::make_descriptor(), link_sleeps_),
-      board_(segment_, collector_bell_),
+      board_(segment_, collector_bell_, settings.on_loss),
       departures_(topology_.size),
       up_(segment_.up(topology_.local_index())),
       down_(segment_.down(topology_.local_index())) {

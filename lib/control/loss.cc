@@ -4,13 +4,14 @@
 
 namespace tutti::control {
 
-void LossSlot::report(int rank, std::string_view reason) noexcept {
+bool LossSlot::report(int rank, std::string_view reason) noexcept {
   State expected = State::free;
-  if (!state_.compare_exchange_strong(expected, State::being_written)) return;
+  if (!state_.compare_exchange_strong(expected, State::being_written)) return false;
   rank_ = rank;
   length_ = static_cast<std::uint32_t>(std::min(reason.size(), reason_.size()));
   std::copy_n(reason.begin(), length_, reason_.begin());
   state_.store(State::written, std::memory_order_seq_cst);
+  return true;
 }
 
 std::optional<LostRank> LossSlot::get() const {

@@ -19,7 +19,8 @@ struct LostRank {
 /// "nothing lost". Thread-safe; never allocates, so that a thread out of memory can still report.
 class LossSlot {
  public:
-  void report(int rank, std::string_view reason) noexcept;
+  /// Whether it is the first.
+  bool report(int rank, std::string_view reason) noexcept;
   bool any() const noexcept { return state_.load(std::memory_order_seq_cst) == State::written; }
   std::optional<LostRank> get() const;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "control/loss.h"
 
 namespace tutti::control {
 
@@ -19,6 +20,10 @@ struct Settings {
   std::chrono::milliseconds heartbeat_timeout{30'000};
   /// Bounds each wait of `ControlPlane::open` and `share`.
   std::chrono::milliseconds create_timeout{300'000};
+  /// Called at most once, with the first loss that a control thread of this process notices or is
+  /// told, on that thread, before other ranks learn of it from here. It may take a moment, not
+  /// wait.
+  std::function<void(const LostRank&)> on_loss;
   /// 32 random bytes of this very session, equal on all ranks.
   std::string secret;
 

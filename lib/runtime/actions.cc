@@ -93,8 +93,7 @@ void Executor::apply(coordinator::Lost& action) {
   lost_.store(true, std::memory_order_release);
   // The job is over for everyone: nobody need notice this rank's own end as well.
   control_.announce_departed();
-  // At once and in one line: under plain mpirun this process is about to be killed, too.
-  base::log().error("{}", action.message);
+  loss_log_.write(action.message);
   fail_everything(std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message)));
 }
 

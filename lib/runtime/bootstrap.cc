@@ -45,12 +45,12 @@ std::string new_secret() {
 
 }  // namespace
 
-std::unique_ptr<Parts> Parts::open(World world, const Options& options) {
+std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
   base::set_log_rank(world.rank);
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
   parts->protocol_ = protocol_of(options);
   parts->compare_ranks(options);
-  parts->open_control(options);
+  parts->open_control(options, std::move(on_loss));
   parts->open_memory(options);
   return parts;
 }
@@ -75,12 +75,13 @@ void Parts::agree(const std::string& what, const std::function<void()>& step) {
   }
 }
 
-void Parts::open_control(const Options& options) {
+void Parts::open_control(const Options& options, OnLoss on_loss) {
   control::Settings settings;
   settings.interface = options.interface;
   settings.heartbeat_timeout = options.heartbeat_timeout;
   settings.create_timeout = options.create_timeout;
   settings.map = world_.map;
+  settings.on_loss = std::move(on_loss);
   const bool first = world_.rank == 0;
   settings.secret = world_.all_gather(first ? new_secret() : "", "rank 0's job secret").front();
   const auto gather = [this](std::string mine) {

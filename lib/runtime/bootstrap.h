@@ -21,9 +21,12 @@ namespace tutti::runtime {
 /// What a session is made of, built together by all ranks and taken apart in reverse.
 class Parts {
  public:
+  /// On a control thread, until `close`.
+  using OnLoss = std::function<void(const control::LostRank&)>;
+
   /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
   /// throw together and name the rank that failed.
-  static std::unique_ptr<Parts> open(World world, const Options& options);
+  static std::unique_ptr<Parts> open(World world, const Options& options, OnLoss on_loss);
 
   const topology::Topology& topology() const { return control_->topology(); }
   const coordinator::Settings& protocol() const { return protocol_; }
@@ -53,7 +56,7 @@ class Parts {
  private:
   explicit Parts(World world) : world_(std::move(world)) {}
   void compare_ranks(const Options& options);
-  void open_control(const Options& options);
+  void open_control(const Options& options, OnLoss on_loss);
   void open_memory(const Options& options);
   /// Runs `step` and agrees on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);

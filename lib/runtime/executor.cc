@@ -23,13 +23,14 @@ constexpr auto linger_time = std::chrono::seconds(40);
 
 Executor::Executor(int rank, int size, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
-                   const mpi::Communicator* data, Inbox& inbox, Tally& tally)
+                   const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally)
     : rank_(rank),
       participant_(rank, size, settings),
       control_(control),
       engine_(engine),
       data_(data),
       inbox_(inbox),
+      loss_log_(loss_log),
       tally_(tally),
       stall_time_(settings.stall_report_after),
       stall_interval_(settings.stall_report_after) {}

@@ -16,6 +16,7 @@
 #include "mpi/communicator.h"
 #include "observe/flight_recorder.h"
 #include "runtime/inbox.h"
+#include "runtime/loss_log.h"
 #include "runtime/waiter.h"
 #include "tutti/kvstore.h"
 
@@ -37,7 +38,7 @@ class Executor {
  public:
   Executor(int rank, int size, const coordinator::Settings& settings,
            control::ControlPlane& control, collective::Engine& engine,
-           const mpi::Communicator* data, Inbox& inbox, Tally& tally);
+           const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally);
 
   /// Looks at everything once. Whether something moved.
   bool pass();
@@ -122,6 +123,7 @@ class Executor {
   collective::Engine& engine_;
   const mpi::Communicator* data_;  ///< null on one node
   Inbox& inbox_;
+  LossLog& loss_log_;
   Tally& tally_;
   const base::Clock::time_point start_ = base::Clock::now();
 

@@ -9,7 +9,7 @@
 
 namespace tutti::runtime {
 
-void Inbox::throw_if_dead() {
+void Inbox::throw_if_dead() const {
   if (dead_) std::rethrow_exception(dead_);
 }
 
@@ -42,6 +42,16 @@ std::vector<Submission> Inbox::take() {
 void Inbox::release(const Key& key) {
   const base::Lock lock(mutex_);
   in_flight_.erase(key);
+}
+
+std::vector<Key> Inbox::in_flight() const {
+  const base::Lock lock(mutex_);
+  return {in_flight_.begin(), in_flight_.end()};
+}
+
+void Inbox::check_alive() const {
+  const base::Lock lock(mutex_);
+  throw_if_dead();
 }
 
 std::vector<Submission> Inbox::die(std::exception_ptr error) {

@@ -51,14 +51,19 @@ class Inbox {
   std::vector<Submission> take() TUTTI_EXCLUDES(mutex_);
   /// The key may be used again; before its Pending is done.
   void release(const Key& key) TUTTI_EXCLUDES(mutex_);
+  /// Any thread. In the order of keys.
+  std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
+  /// Throws the store's own error once it is dead.
+  void check_alive() const TUTTI_EXCLUDES(mutex_);
+
   /// Terminal: from now on every submission throws `error`. Returns what was not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
 
  private:
-  void throw_if_dead() TUTTI_REQUIRES(mutex_);
+  void throw_if_dead() const TUTTI_REQUIRES(mutex_);
 
   const int rank_;
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
   std::set<Key> in_flight_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);

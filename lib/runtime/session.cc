@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.h"
@@ -9,13 +10,16 @@ namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
     : options_(options),
-      parts_(Parts::open(std::move(world), options)),
-      rank_(parts_->topology().rank),
-      size_(parts_->topology().size),
-      nodes_(parts_->topology().nodes.size()),
-      inbox_(rank()) {
-  executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
-                                         parts_->engine(), parts_->data(), inbox_, tally_);
+      rank_(world.rank),
+      size_(world.size),
+      inbox_(rank_),
+      loss_log_(rank_, inbox_),
+      parts_(Parts::open(std::move(world), options,
+                         [this](const control::LostRank& lost) { loss_log_.write(lost); })),
+      nodes_(parts_->topology().nodes.size()) {
+  executor_ =
+      std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
+                                 parts_->engine(), parts_->data(), inbox_, loss_log_, tally_);
   helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());
   thread_ = base::NamedThread("tutti-exec", [this] { helm_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
@@ -29,11 +33,19 @@ Session::~Session() {
     parts_->abandon_mpi();
     return;
   }
-  parts_->on_mpi_finalise(nullptr);
+  if (base::Completion::in_callback()) {
+    base::log().critical(
+        "the last owner of this store died inside a callback, where the store cannot wait for its "
+        "own threads: keep it until the program has waited for its calls; the process ends");
+    std::abort();
+  }
+  // In this order: an MPI_Finalize that finds the store open waits until it is closed.
   close();
+  parts_->on_mpi_finalise(nullptr);
 }
 
 void Session::close() {
+  const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
   try {
     auto completion = std::make_shared<base::Completion>(1, "closing the store", helm_);
@@ -96,6 +108,7 @@ int Session::join() {
 
 Tensor Session::allocate(const Shape& shape, DType dtype) {
   fork_guard_.check();
+  inbox_.check_alive();
   return parts_->allocate(shape, dtype);
 }
 

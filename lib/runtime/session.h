@@ -11,6 +11,7 @@
 #include "runtime/fork_guard.h"
 #include "runtime/helm.h"
 #include "runtime/inbox.h"
+#include "runtime/loss_log.h"
 #include "tutti/kvstore.h"
 
 namespace tutti::runtime {
@@ -24,7 +25,7 @@ class Session {
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
   /// Started tensors finish; waits until the others know that this rank leaves (rank 0: until all
-  /// have left).
+  /// have left). Ends the process when it runs in a callback, whose thread it would wait for.
   ~Session();
 
   int rank() const { return rank_; }
@@ -40,21 +41,23 @@ class Session {
   Counters counters() const;
 
  private:
-  void close();
+  void close() TUTTI_EXCLUDES(closing_);
   /// Also refuses a forked child.
   void refuse_in_callback(const char* what) const;
 
   const Options options_;
   ForkGuard fork_guard_;
-  std::unique_ptr<Parts> parts_;
   const int rank_;
   const int size_;
+  Inbox inbox_;
+  LossLog loss_log_;
+  std::unique_ptr<Parts> parts_;
   const std::size_t nodes_;
   /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
   /// end.
   std::atomic<std::uint64_t> control_messages_{0};
   std::atomic<bool> closed_{false};
-  Inbox inbox_;
+  base::Mutex closing_;  ///< the destructor and MPI_Finalize may come together
   Tally tally_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<Helm> helm_;
