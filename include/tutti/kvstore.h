@@ -59,7 +59,9 @@ class TUTTI_EXPORT KVStore {
 
   explicit KVStore(std::unique_ptr<Backend> backend);
   /// Ends in order: started tensors finish, those that need this rank fail with `aborted`
-  /// elsewhere.
+  /// elsewhere. Blocks until that is known; `dist_sync_mpi` on rank 0, and wherever other ranks'
+  /// messages pass, until those have closed theirs. Before `main` returns, and never in a callback,
+  /// which ends the process.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
@@ -108,7 +110,8 @@ class TUTTI_EXPORT KVStore {
   int join();
 
   /// A tensor in node-shared memory: exchanged without copies. Local call. Throws `internal` when
-  /// the memory is not there. It may outlive the store.
+  /// the memory is not there, and what the store died of. It may outlive the store. Other ranks
+  /// write results into it, after a `peer_lost` perhaps for a moment longer.
   Tensor allocate(const Shape& shape, DType dtype);
 
   Counters counters() const;

@@ -20,7 +20,8 @@ class Completion;
 class TUTTI_EXPORT Pending {
  public:
   /// Called once, with null or the error. It runs on the store's communication thread (or at once
-  /// on the caller's when the call is done already): it may submit, never wait.
+  /// on the caller's when the call is done already): it may submit, never wait, and not own the
+  /// store alone: destroying it here ends the process.
   using Callback = std::function<void(std::exception_ptr)>;
 
   /// Done already, without error.
@@ -28,7 +29,8 @@ class TUTTI_EXPORT Pending {
   explicit Pending(std::shared_ptr<base::Completion> completion)
       : completion_(std::move(completion)) {}
 
-  /// Blocks until the call is done; throws `Error` when it failed. Every copy throws, every time.
+  /// Blocks until the call is done; throws `Error` when it failed, and then what the call's outputs
+  /// hold is undefined. Every copy throws, every time.
   /// Meanwhile this thread may move the store's data itself, which saves waking another.
   /// Throws `invalid_argument` when called from a callback, `unsupported` in a forked child.
   void wait() const;

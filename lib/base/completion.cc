@@ -11,6 +11,18 @@ namespace {
 
 thread_local bool running_callback = false;
 
+/// This thread runs a callback, or destroys what it owned.
+class CallbackScope {
+ public:
+  CallbackScope() : before_(std::exchange(running_callback, true)) {}
+  ~CallbackScope() { running_callback = before_; }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -49,13 +61,16 @@ bool Completion::settle(std::exception_ptr error) {
 }
 
 void Completion::call_back() {
+  const CallbackScope scope;
   Lock lock(mutex_);
-  // One after the other and in order, also those that are added meanwhile.
+  // One after the other and in order, also those that are added meanwhile: its place is taken
+  // until it has run.
   while (!callbacks_.empty()) {
-    const Callback callback = callbacks_.front();
+    Callback callback = std::move(callbacks_.front());
     const std::exception_ptr outcome = error_;
     lock.unlock();
     run(callback, outcome);
+    callback = nullptr;
     lock.lock();
     callbacks_.pop_front();
   }
@@ -87,18 +102,17 @@ void Completion::then(Callback callback) {
     }
     outcome = error_;
   }
+  const CallbackScope scope;
   run(callback, outcome);
 }
 
 void Completion::run(const Callback& callback, const std::exception_ptr& error) {
   if (error) error_seen_ = true;
-  const bool before = std::exchange(running_callback, true);
   try {
     callback(error);
   } catch (...) {
     log().error("a callback of {} threw: {}", what_, text_of(std::current_exception()));
   }
-  running_callback = before;
 }
 
 }  // namespace tutti::base

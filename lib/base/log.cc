@@ -22,8 +22,9 @@ std::shared_ptr<spdlog::logger> make_logger() {
 }  // namespace
 
 spdlog::logger& log() {
-  static const std::shared_ptr<spdlog::logger> logger = make_logger();
-  return *logger;
+  // Never destroyed: what runs at the end of the process may log.
+  static auto* const logger = new std::shared_ptr<spdlog::logger>(make_logger());
+  return **logger;
 }
 
 std::span<const std::string_view> log_levels() {

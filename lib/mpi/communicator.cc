@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -13,30 +15,28 @@
 #include "base/clock.h"
 #include "base/doorbell.h"
 #include "base/failure.h"
+#include "base/mutex.h"
 #include "mpi/checked.h"
 #include "mpi/handle.h"
+#include "mpi/library.h"
 #include "tutti/error.h"
 
 namespace tutti::mpi {
 namespace {
 
-/// Looks at a request until it is done: often at first, then ever less, at most 2 ms apart, so that
-/// ranks that wait long for a late one leave it the processor.
-void wait_for(MPI_Request& request, const char* call, std::chrono::milliseconds limit,
-              const std::string& waiting_for) {
+/// Looks at a request until it is done, and returns true: often at first, then ever less, at most
+/// 2 ms apart, so that ranks that wait long for a late one leave it the processor. False: `limit`
+/// has passed.
+bool done_within(std::chrono::milliseconds limit, MPI_Request& request, const char* call) {
   base::Doorbell never;
   const auto start = base::Clock::now();
   for (;;) {
     int done = 0;
     checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
-    if (done != 0) return;
+    if (done != 0) return true;
     const auto now = base::Clock::now();
     const auto waited = now - start;
-    if (waited > limit) {
-      throw Error(ErrorCode::timeout,
-                  fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
-                              limit.count(), waiting_for));
-    }
+    if (waited > limit) return false;
     if (waited < std::chrono::microseconds(100)) {
       std::this_thread::yield();
     } else {
@@ -46,11 +46,54 @@ void wait_for(MPI_Request& request, const char* call, std::chrono::milliseconds 
   }
 }
 
+/// MPI is one per process, and so is what calls that never ended may still read and write.
+void keep_for_ever(std::shared_ptr<void> state) {
+  struct Kept {
+    base::Mutex mutex;
+    std::list<std::shared_ptr<void>> states TUTTI_GUARDED_BY(mutex);
+  };
+  static auto* const kept = new Kept;
+  const base::Lock lock(kept->mutex);
+  kept->states.push_back(std::move(state));
+}
+
+/// Waits for a collective call that reads and writes what `state` owns. MPI cannot cancel one: when
+/// the patience ends, the state is kept for the rest of the process, and MPI, which cannot be
+/// finalised with a call open, is abandoned.
+template <class State>
+void wait_for(MPI_Request& request, const char* call, std::unique_ptr<State>& state,
+              std::chrono::milliseconds limit, const std::string& waiting_for) {
+  if (done_within(limit, request, call)) return;
+  keep_for_ever(std::shared_ptr<void>(std::move(state)));
+  abandon();
+  throw Error(ErrorCode::timeout,
+              fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
+                          limit.count(), waiting_for));
+}
+
 /// MPI takes counts as int; this is the one place where create-time sizes are narrowed.
 int narrow(std::size_t bytes) {
   base::check(bytes <= INT32_MAX, "what ranks tell each other at create fits 2 GiB");
   return static_cast<int>(bytes);
 }
+
+/// What MPI reads and writes in an all_gather.
+struct Gather {
+  Gather(const std::string& text, std::size_t ranks)
+      : mine(text), length(narrow(text.size())), lengths(ranks), offsets(ranks) {}
+
+  void lay_out() {
+    std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+    all.resize(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
+    static_cast<void>(narrow(all.size()));
+  }
+
+  std::string mine;
+  int length;
+  std::vector<int> lengths;
+  std::vector<int> offsets;
+  std::string all;
+};
 
 /// MPI is one per process, and so is the count of the communicators made on it.
 int next_creation_number() {
@@ -69,7 +112,7 @@ Communicator Communicator::world(std::chrono::milliseconds limit) {
   handle->creation_number = next_creation_number();
   MPI_Request request = MPI_REQUEST_NULL;
   checked(MPI_Comm_idup(MPI_COMM_WORLD, &handle->comm, &request), "MPI_Comm_idup");
-  wait_for(request, "MPI_Comm_idup", limit, "every rank to create its store");
+  wait_for(request, "MPI_Comm_idup", handle, limit, "every rank to create its store");
   checked(MPI_Comm_set_errhandler(handle->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   checked(MPI_Comm_rank(handle->comm, &handle->rank), "MPI_Comm_rank");
   checked(MPI_Comm_size(handle->comm, &handle->size), "MPI_Comm_size");
@@ -110,24 +153,23 @@ std::vector<std::string> Communicator::all_gather(const std::string& mine,
                                                   std::chrono::milliseconds limit,
                                                   const std::string& waiting_for) const {
   const auto ranks = static_cast<std::size_t>(handle_->size);
-  const int length = narrow(mine.size());
-  std::vector<int> lengths(ranks);
+  auto given = std::make_unique<Gather>(mine, ranks);
   MPI_Request request = MPI_REQUEST_NULL;
-  checked(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, handle_->comm, &request),
+  checked(MPI_Iallgather(&given->length, 1, MPI_INT, given->lengths.data(), 1, MPI_INT,
+                         handle_->comm, &request),
           "MPI_Iallgather");
-  wait_for(request, "MPI_Iallgather", limit, waiting_for);
-  std::vector<int> offsets(ranks);
-  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-  std::string all(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}), '\0');
-  static_cast<void>(narrow(all.size()));
-  checked(MPI_Iallgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
-                          MPI_CHAR, handle_->comm, &request),
+  wait_for(request, "MPI_Iallgather", given, limit, waiting_for);
+  given->lay_out();
+  checked(MPI_Iallgatherv(given->mine.data(), given->length, MPI_CHAR, given->all.data(),
+                          given->lengths.data(), given->offsets.data(), MPI_CHAR, handle_->comm,
+                          &request),
           "MPI_Iallgatherv");
-  wait_for(request, "MPI_Iallgatherv", limit, waiting_for);
+  wait_for(request, "MPI_Iallgatherv", given, limit, waiting_for);
   std::vector<std::string> texts;
+  texts.reserve(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    texts.push_back(all.substr(static_cast<std::size_t>(offsets[rank]),
-                               static_cast<std::size_t>(lengths[rank])));
+    texts.push_back(given->all.substr(static_cast<std::size_t>(given->offsets[rank]),
+                                      static_cast<std::size_t>(given->lengths[rank])));
   }
   return texts;
 }

@@ -7,21 +7,42 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <list>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "base/completion.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "mpi/checked.h"
 #include "tutti/error.h"
 
 namespace tutti::mpi {
+
+/// Outlives its hook in a thread that is about to run it.
+struct StopHook::Entry {
+  explicit Entry(std::function<void()> what) : stop(std::move(what)) {}
+
+  void run() {
+    const base::Lock lock(running);
+    if (stop) stop();
+  }
+  void disarm() {
+    const base::Lock lock(running);
+    stop = nullptr;
+  }
+
+  base::Mutex running;
+  std::function<void()> stop TUTTI_GUARDED_BY(running);
+};
+
 namespace {
 
 /// MPI is one per process, and so is what tutti must remember of it.
 struct Process {
   base::Mutex mutex;
-  std::list<std::function<void()>> stops TUTTI_GUARDED_BY(mutex);
+  std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
   std::atomic<bool> abandoned{false};
 };
@@ -38,36 +59,49 @@ bool is_finalised() {
   return finalised != 0;
 }
 
+/// Those of the moment, for calls without the lock: a stop takes its time.
+std::list<std::shared_ptr<StopHook::Entry>> open_stores() {
+  const base::Lock lock(process().mutex);
+  return process().hooks;
+}
+
+void stop_all() {
+  for (const auto& entry : open_stores()) entry->run();
+}
+
 void leave(int status, void* unused) {
   static_cast<void>(unused);
-  bool store_left_open = false;
-  {
-    const base::Lock lock(process().mutex);
-    store_left_open = !process().stops.empty();
+  bool in_order = !process().abandoned;
+  if (in_order && !open_stores().empty()) {
+    in_order = status == 0 && !base::Completion::in_callback();
+    base::log().error(
+        "a store was still open when the process ended with status {}: {}; destroy "
+        "it before main returns or exit is called",
+        status,
+        in_order ? "it is closed now"
+                 : "it is left as it is, and to the "
+                   "other ranks this one is lost");
+    if (in_order) stop_all();
   }
-  if (process().abandoned || store_left_open) {
+  // A rank may have been lost only now.
+  if (!in_order || process().abandoned) {
     std::fflush(nullptr);
     ::_exit(status);
   }
   if (!is_finalised()) MPI_Finalize();
 }
 
-int run_stops(MPI_Comm comm, int key, void* value, void* extra) {
+int on_finalise(MPI_Comm comm, int key, void* value, void* extra) {
   static_cast<void>(comm), static_cast<void>(key), static_cast<void>(value),
       static_cast<void>(extra);
-  std::list<std::function<void()>> stops;
-  {
-    const base::Lock lock(process().mutex);
-    stops = process().stops;
-  }
-  for (const auto& stop : stops) stop();
+  stop_all();
   return MPI_SUCCESS;
 }
 
 /// MPI_Finalize first deletes the attributes of MPI_COMM_SELF.
 void watch_finalise() {
   int key = MPI_KEYVAL_INVALID;
-  checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, run_stops, &key, nullptr),
+  checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalise, &key, nullptr),
           "MPI_Comm_create_keyval");
   checked(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
@@ -167,14 +201,17 @@ void abandon() {
   process().abandoned = true;
 }
 
-StopHook::StopHook(std::function<void()> stop) {
+StopHook::StopHook(std::function<void()> stop) : entry_(std::make_shared<Entry>(std::move(stop))) {
   const base::Lock lock(process().mutex);
-  place_ = process().stops.insert(process().stops.end(), std::move(stop));
+  process().hooks.push_back(entry_);
 }
 
 StopHook::~StopHook() {
-  const base::Lock lock(process().mutex);
-  process().stops.erase(place_);
+  {
+    const base::Lock lock(process().mutex);
+    process().hooks.remove(entry_);
+  }
+  entry_->disarm();
 }
 
 std::string compiled_library() {

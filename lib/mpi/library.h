@@ -1,6 +1,6 @@
 #pragma once
 #include <functional>
-#include <list>
+#include <memory>
 #include <string>
 
 namespace tutti::mpi {
@@ -23,12 +23,13 @@ void check_world_size();
 /// `invalid_argument` when MPI was initialised for fewer, unless the program makes no MPI call.
 void check_thread_level(int node_count, bool user_makes_no_mpi_calls);
 
-/// A peer is lost: finalising would wait for it for ever. From now on the process leaves, at its
-/// exit, by flushing its streams and `_exit` with its own status.
+/// A peer is lost, or a collective call never ended: finalising would wait for it for ever. From
+/// now on the process leaves, at its exit, by flushing its streams and `_exit` with its own status.
 void abandon();
 
-/// While it lives, `stop` is called when the program finalises MPI. A hook alive at process exit
-/// belongs to a store that was never closed, and then MPI is not finalised either.
+/// While it lives, `stop` is called when the program finalises MPI, or ends with status 0 and tutti
+/// finalises it; with another status the process leaves as if `abandon` had been called, for what
+/// is under way may never end. The destructor waits while `stop` runs in another thread.
 class StopHook {
  public:
   explicit StopHook(std::function<void()> stop);
@@ -36,8 +37,10 @@ class StopHook {
   StopHook(const StopHook&) = delete;
   StopHook& operator=(const StopHook&) = delete;
 
+  struct Entry;
+
  private:
-  std::list<std::function<void()>>::iterator place_;
+  const std::shared_ptr<Entry> entry_;
 };
 
 /// "Open MPI 4.1.4" as compiled against, and what the loaded library says of itself. Need no start.

@@ -165,6 +165,17 @@ std::thread go_wrong_beside(const Job& job) {
   });
 }
 
+/// A dead store gives no memory into which others may still write.
+void check_dead(KVStore& store) {
+  try {
+    store.allocate({4}, DType::f32);
+    fmt::print("rank {} got memory of a dead store\n", store.rank());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) return;
+    fmt::print("rank {} got another error from a dead store: {}\n", store.rank(), error.what());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -189,6 +200,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     fmt::print("rank {} caught {}: {}\n", rank, name(error.code()), error.what());
     std::fflush(stdout);
+    if (error.code() == ErrorCode::peer_lost && store) check_dead(*store);
     return survivor_status;
   }
   fmt::print("rank {} finished, and its sums were right\n", rank);

@@ -1,0 +1,114 @@
+// Ends a job in a way that a program should not; see test_ending.py for what becomes of it.
+//
+//   ending HOW
+//
+// open       main returns 0, and a global object still owns the store
+// exit       rank 1 calls exit(3) while the others wait for it
+// callback   the last owner of the store dies inside a callback
+// finalise   one thread finalises MPI while another destroys the store
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tutti/tutti.h"
+
+namespace {
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+std::unique_ptr<KVStore> global_store;
+
+void say(int rank, const std::string& what) {
+  fmt::print("rank {} {}\n", rank, what);
+  std::fflush(stdout);
+}
+
+int leave_open() {
+  global_store = KVStore::create("dist_sync_mpi");
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  global_store->pushpull("key", tensor, tensor).wait();
+  // Another rank's orderly end must not wait for what this one still computes.
+  if (global_store->rank() == 1) std::this_thread::sleep_for(500ms);
+  say(global_store->rank(), "returns");
+  return 0;
+}
+
+int exit_early() {
+  global_store = KVStore::create("dist_sync_mpi");
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  if (global_store->rank() == 1) {
+    std::this_thread::sleep_for(300ms);
+    std::exit(3);
+  }
+  global_store->pushpull("key", tensor, tensor).wait();
+  return 0;
+}
+
+int die_in_callback() {
+  std::shared_ptr<KVStore> store = KVStore::create("dist_sync_mpi");
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  std::this_thread::sleep_for(store->rank() * 300ms);
+  const Pending pending = store->pushpull("key", tensor, tensor);
+  // Not called by this thread, which does not wait.
+  pending.then([owner = std::move(store)](const std::exception_ptr&) {});
+  std::this_thread::sleep_for(10s);
+  return 0;
+}
+
+bool tutti_thread_runs() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.starts_with("tutti-")) return true;
+  }
+  return false;
+}
+
+/// Called when MPI goes on to be finalised: an attribute older than tutti's is deleted later.
+int note_finalise(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
+  // A thread that has been joined may be listed for a moment.
+  for (int i = 0; i < 100 && tutti_thread_runs(); ++i) std::this_thread::sleep_for(1ms);
+  if (tutti_thread_runs()) fmt::print("MPI is finalised while a store is open\n");
+  return MPI_SUCCESS;
+}
+
+int finalise_beside() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, note_finalise, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  auto store = KVStore::create("dist_sync_mpi");
+  const int rank = store->rank();
+  // Rank 0's destructor waits for this one's.
+  if (rank == 1) std::this_thread::sleep_for(500ms);
+  std::thread other([&] { store.reset(); });
+  std::this_thread::sleep_for(100ms);
+  MPI_Finalize();
+  other.join();
+  say(rank, "ended in order");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static const std::map<std::string, int (*)()> ways = {{"open", leave_open},
+                                                        {"exit", exit_early},
+                                                        {"callback", die_in_callback},
+                                                        {"finalise", finalise_beside}};
+  return argc == 2 ? ways.at(argv[1])() : 2;
+}

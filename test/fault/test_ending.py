@@ -1,0 +1,46 @@
+"""Programs that end as they should not: no hang, no crash without a word, and MPI is left in order where it can be.
+
+    test_ending.py ENDING [unittest options]
+"""
+import sys
+import unittest
+
+from jobs import Job, mpirun
+
+ENDING = sys.argv[1]
+RANKS = 3
+
+
+class Endings(unittest.TestCase):
+    def end(self, how):
+        return Job(mpirun(RANKS, ENDING, how))
+
+    def every_rank(self, job, pattern):
+        for rank in range(RANKS):
+            self.assertTrue(job.lines(rf"\brank {rank}\b.*{pattern}"), job)
+
+    def test_a_store_that_is_open_when_main_returns_is_closed_and_every_rank_says_so(self):
+        job = self.end("open")
+        self.assertEqual(job.code, 0, job)
+        self.every_rank(job, "a store was still open when the process ended with status 0: it is closed now")
+
+    def test_a_rank_that_exits_in_the_middle_says_that_its_store_was_open_and_the_job_ends(self):
+        job = self.end("exit")
+        self.assertEqual(job.code, 3, job)
+        self.assertTrue(job.lines("rank 1.*a store was still open when the process ended with status 3: it is left"), job)
+
+    def test_a_store_that_dies_in_a_callback_is_named_as_the_reason_of_the_end(self):
+        job = self.end("callback")
+        self.assertNotEqual(job.code, 0, job)
+        self.assertTrue(job.lines("critical: the last owner of this store died inside a callback"), job)
+        self.assertFalse(job.lines("terminate called"), job)
+
+    def test_mpi_may_be_finalised_beside_the_stores_destructor(self):
+        job = self.end("finalise")
+        self.assertEqual(job.code, 0, job)
+        self.every_rank(job, "ended in order")
+        self.assertFalse(job.lines("MPI is finalised while a store is open"), job)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
