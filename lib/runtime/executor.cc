@@ -164,6 +164,8 @@ bool Executor::take_loss() {
   if (!loss) return false;
   loss_told_ = true;
   participant_.lost(loss->rank, loss->reason);
+  // At once: a submission that is taken next must find the store dead, not fail by itself.
+  apply_actions();
   return true;
 }
 
