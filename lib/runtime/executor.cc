@@ -117,23 +117,23 @@ bool Executor::note_waits() {
 }
 
 bool Executor::take_submissions() {
-  std::vector<Submission> submissions = inbox_.take();
-  for (Submission& submission : submissions) submit(submission);
-  return !submissions.empty();
+  taken_ = inbox_.take();
+  for (Submission& submission : taken_) submit(submission);
+  return !std::exchange(taken_, {}).empty();
 }
 
 void Executor::submit(Submission& submission) {
   if (auto* const call = std::get_if<TensorCall>(&submission)) {
     submit(*call);
   } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
-    barrier_ = std::move(*barrier);
     participant_.barrier();
+    barrier_ = std::move(*barrier);
   } else if (auto* const join = std::get_if<JoinCall>(&submission)) {
-    join_ = std::move(*join);
     participant_.join();
+    join_ = std::move(*join);
   } else {
-    depart_ = std::move(std::get<DepartCall>(submission));
     participant_.depart();
+    depart_ = std::move(std::get<DepartCall>(submission));
   }
 }
 
@@ -254,9 +254,11 @@ void Executor::settle(const std::shared_ptr<base::Completion>& completion,
 }
 
 void Executor::fail_everything(const std::exception_ptr& error) {
-  for (Submission& submission : inbox_.die(error)) {
-    std::visit([&](auto& call) { settle(call.completion, error); }, submission);
-  }
+  const auto settle_rest = [&](auto& call) {
+    if (call.completion) settle(call.completion, error);
+  };
+  for (Submission& submission : inbox_.die(error)) std::visit(settle_rest, submission);
+  for (Submission& submission : std::exchange(taken_, {})) std::visit(settle_rest, submission);
   running_.clear();
   moving_ = false;
   auto calls = std::exchange(calls_, {});

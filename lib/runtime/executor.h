@@ -127,6 +127,7 @@ class Executor {
   Tally& tally_;
   const base::Clock::time_point start_ = base::Clock::now();
 
+  std::vector<Submission> taken_;  ///< out of the inbox; those submitted hold no completion
   coordinator::CallId next_call_ = 1;
   std::unordered_map<coordinator::CallId, TensorCall> calls_;
   std::optional<BarrierCall> barrier_;

@@ -128,6 +128,19 @@ TEST_CASE("a world of another size than the launcher says is an error, never a w
   check_alive(*make_store());
 }
 
+TEST_CASE("a world of one that another MPI's launcher started as many is an error") {
+  if (rank_and_size().second != 1) return;
+  for (const char* const variable : {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
+    const Variable own("OMPI_COMM_WORLD_SIZE", "");
+    const Variable others(variable, "4");
+    const Error error = error_of([] { make_store(); });
+    CHECK(error.code() == ErrorCode::mismatch);
+    CHECK_THAT(error.what(), Contains("MPI sees 1 process") && Contains("started 4") &&
+                                 Contains(fmt::format("{}=4", variable)));
+  }
+  check_alive(*make_store());
+}
+
 TEST_CASE("a rank without room for the shared memory fails create on every rank") {
   const auto [rank, ranks] = rank_and_size();
   const int poor = ranks - 1;

@@ -94,7 +94,8 @@ TEST_CASE("a stopped rank is lost when its heartbeats have been missing for the 
 
 TEST_CASE("a job that is suspended as a whole and resumed has lost nobody") {
   const Job job{{"a", "a", "b", "b"}, 1s};
-  Processes ranks(4, watcher(job, 3s));
+  // Also after it was resumed, for longer than signs of life may be missing.
+  Processes ranks(4, watcher(job, 5s));
   ranks.listen(all_ranks(4));
   for (int round = 0; round < 2; ++round) {
     for (int rank = 0; rank < 4; ++rank) ranks.signal(rank, SIGSTOP);

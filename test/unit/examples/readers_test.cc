@@ -112,6 +112,13 @@ TEST_CASE("a missing file is named, and a zipped one beside it is pointed out") 
   CHECK_THAT(refusal(read), Contains("gunzip"));
 }
 
+TEST_CASE("a folder in the place of a file is refused") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "train-images-idx3-ubyte");
+  CHECK_THAT(refusal([&] { dataset::load("mnist", folder.path()); }),
+             Contains("train-images-idx3-ubyte: is a folder; expected"));
+}
+
 TEST_CASE("MNIST's four files give a training and a test set") {
   const TemporaryFolder folder;
   for (const char* part : {"train", "t10k"}) {

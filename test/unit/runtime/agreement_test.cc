@@ -28,3 +28,13 @@ TEST_CASE("a fact that differs is named with each value and who says it") {
     CHECK_THAT(error.what(), Contains("number of the store") && !Contains("FUSION"));
   }
 }
+
+TEST_CASE("ranks whose machines would round differently are told so") {
+  Facts other = facts_to_agree_on(Options{}, 0);
+  for (auto& [name, value] : other) {
+    if (name == "element kernels") value = "another level";
+  }
+  const Facts facts = facts_to_agree_on(Options{}, 0);
+  CHECK_THROWS_WITH(check_equal(facts, {pack(facts), pack(other)}),
+                    Contains("element kernels") && Contains("another level on rank 1"));
+}

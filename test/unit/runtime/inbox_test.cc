@@ -1,6 +1,9 @@
 #include "runtime/inbox.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <set>
+#include <thread>
 
 #include "tutti/error.h"
 
@@ -32,6 +35,38 @@ TEST_CASE("a released key may be used again") {
   inbox.release("a");
   inbox.submit(calls({"a"}));
   CHECK(inbox.take().size() == 2);
+}
+
+TEST_CASE("what several threads submit at once is taken once each, while another takes") {
+  constexpr int users = 3;
+  constexpr int each = 5000;
+  Inbox inbox(3);
+  std::atomic<int> busy{users};
+  std::vector<std::thread> threads;
+  threads.reserve(users);
+  for (int user = 0; user < users; ++user) {
+    threads.emplace_back([&inbox, &busy, user] {
+      for (int i = 0; i < each; ++i) {
+        std::vector<TensorCall> call(1);
+        call[0].key = user * each + i;
+        inbox.submit(std::move(call));
+      }
+      --busy;
+    });
+  }
+  std::set<Key> taken;
+  std::size_t count = 0;
+  const auto take = [&] {
+    for (const Submission& submission : inbox.take()) {
+      ++count;
+      taken.insert(std::get<TensorCall>(submission).key);
+    }
+  };
+  while (busy > 0) take();
+  for (std::thread& thread : threads) thread.join();
+  take();
+  CHECK(count == users * each);
+  CHECK(taken.size() == users * each);
 }
 
 TEST_CASE("a dead inbox throws what it died of and gives back what was not taken") {

@@ -87,6 +87,31 @@ TEST_CASE("barriers and joins meet every rank") {
   });
 }
 
+TEST_CASE("several threads of a rank may meet the others at once: each meeting is one thread's") {
+  constexpr int threads = 3;
+  constexpr int meetings = 50;
+  std::atomic<int> wrong{0};
+  with_sessions(2, Options{}, [&](Session& session) {
+    std::vector<std::thread> users;
+    users.reserve(threads);
+    for (int user = 0; user < threads; ++user) {
+      users.emplace_back([&] {
+        try {
+          for (int i = 0; i < meetings; ++i) session.barrier();
+          for (int i = 0; i < meetings; ++i) {
+            const int last = session.join();
+            wrong += last < 0 || last > 1 ? 1 : 0;
+          }
+        } catch (const Error&) {
+          ++wrong;
+        }
+      });
+    }
+    for (std::thread& user : users) user.join();
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("threads of one rank wait for different calls, and each returns with its own") {
   constexpr int threads = 3;
   constexpr int rounds = 200;
@@ -176,7 +201,8 @@ TEST_CASE("a wait with the longest limit there is waits") {
   with_sessions(2, Options{}, [&](Session& session) {
     std::vector<float> value{1};
     if (session.rank() == 1) std::this_thread::sleep_for(20ms);
-    if (submit(session, sum_of("k", value)).wait_for(std::chrono::nanoseconds::max())) ++waited;
+    const Pending pending = submit(session, sum_of("k", value));
+    waited += pending.wait_for(std::chrono::nanoseconds::max()) && value[0] == 2 ? 1 : 0;
   });
   CHECK(waited == 2);
 }
