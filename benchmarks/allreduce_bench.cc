@@ -38,13 +38,29 @@ void say(const World& world, const std::string& text) {
   std::fflush(stdout);
 }
 
+/// Asked before minutes of measuring.
+void check_writable(const std::string& file) {
+  if (!std::ofstream(file, std::ios::app)) {
+    throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + file);
+  }
+}
+
 /// Returns the program's exit status.
 int race(const World& world, const Settings& settings) {
+  if (world.speaks() && !settings.json.empty()) check_writable(settings.json);
   const Setup setup = describe(world, settings);
   std::unique_ptr<tutti::KVStore> store;
   std::vector<std::unique_ptr<Contestant>> contestants;
   if (settings.runs("tutti")) {
     store = tutti::KVStore::create(settings.store);
+    if (store->num_workers() != world.size()) {
+      throw tutti::Error(
+          tutti::ErrorCode::invalid_argument,
+          fmt::format(
+              "a store of type '{}' is of {} process, but {} take part; measure it alone, or "
+              "ask for --kv-store dist_sync_mpi",
+              store->type(), store->num_workers(), world.size()));
+    }
     contestants.push_back(make_tutti(*store, settings, false));
     if (settings.shared) contestants.push_back(make_tutti(*store, settings, true));
   }

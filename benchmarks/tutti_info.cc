@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "tutti/info.h"
 #include "tutti/tutti.h"
@@ -51,7 +52,15 @@ int inform() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    const bool help = std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h";
+    fmt::print(help ? stdout : stderr,
+               "usage: tutti-info, or mpirun -n N tutti-info\n"
+               "Prints what this tutti is built of, its options, and whether a dist_sync_mpi store "
+               "comes up.\n");
+    return help ? 0 : 2;
+  }
   try {
     return inform();
   } catch (const std::exception& error) {

@@ -47,7 +47,7 @@ def draw(axes, run, index):
     means = [epoch["train_loss"] for epoch in epochs]
     loss.plot([end - 0.5 for end in ends], means, **style, label="mean of each epoch" if index == 0 else None)
     trained = [epoch["train_accuracy"] for epoch in epochs]
-    accuracy.plot([end - 0.5 for end in ends], trained, color=style["color"], linestyle=":", linewidth=1.3)
+    accuracy.plot([end - 0.5 for end in ends], trained, color=style["color"], linestyle=":", linewidth=1.3, marker=".")
     name = name_of(run)
     if "test_accuracy" in epochs[-1]:
         tested = [epoch["test_accuracy"] for epoch in epochs]
@@ -67,7 +67,9 @@ def main():
     loss, accuracy = axes
     loss.set(title="Training loss", ylabel="cross-entropy", yscale="log")
     loss.legend(loc="upper right", frameon=False, fontsize=8.5)
-    accuracy.set(title="Accuracy on test images (dotted: in training)", ylabel="share classified right")
+    tested = any("test_accuracy" in run["epochs"][-1] for run in runs)
+    title = "Accuracy on test images (dotted: in training)" if tested else "Accuracy in training"
+    accuracy.set(title=title, ylabel="share classified right")
     accuracy.set_ylim(top=1.01)
     if accuracy.get_legend_handles_labels()[0]:
         accuracy.legend(loc="lower right", frameon=False, fontsize=8.5)

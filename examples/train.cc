@@ -61,7 +61,7 @@ History train(const Settings& settings, const dataset::Dataset& data, Worker& wo
     };
     history.epochs.push_back(trainer.run_epoch(epoch, on_step));
     progress.clear();
-    if (speaker) print(describe(history.epochs.back(), !settings.benchmark));
+    if (speaker) print(describe(history.epochs.back()));
   }
   history.steps = trainer.steps();
   history.gradient_bytes = exchange.gradient_bytes();
@@ -100,8 +100,8 @@ void run(const Settings& settings) {
                  .image = data.train.extent,
                  .classes = data.train.classes,
                  .work_loads = settings.work_loads,
-                 .lr = settings.lr,
-                 .momentum = settings.momentum},
+                 .lr = static_cast<float>(settings.lr),
+                 .momentum = static_cast<float>(settings.momentum)},
                 settings.seed);
   if (speaker) print(introduce(settings, data, worker, *store));
 

@@ -15,19 +15,27 @@ const std::map<std::string, DType> dtypes{
 const std::map<std::string, Operation> operations{{"allreduce", Operation::allreduce},
                                                   {"broadcast", Operation::broadcast}};
 
+/// CLI11's own validator for enumerations prints their numbers as characters.
+template <typename Value>
+void add_choice(CLI::App& app, const std::string& option, const std::string& what,
+                const std::map<std::string, Value>& known, Value& value) {
+  std::vector<std::string> names;
+  for (const auto& entry : known) names.push_back(entry.first);
+  app.add_option_function<std::string>(
+         option, [&known, &value](const std::string& name) { value = known.at(name); }, what)
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name("NAME")
+      ->default_str(std::string(name(value)));
+}
+
 void declare(CLI::App& app, Settings& s) {
+  constexpr int many = std::numeric_limits<int>::max();
   app.add_option("--impl", s.impls, "what to measure, in turns: tutti, mpi")
       ->delimiter(',')
       ->check(CLI::IsMember({"tutti", "mpi"}))
       ->capture_default_str();
-  app.add_option("--op", s.op, "allreduce or broadcast")
-      ->transform(CLI::CheckedTransformer(operations).description(""))
-      ->type_name("NAME")
-      ->default_str("allreduce");
-  app.add_option("--dtype", s.dtype, "f16, bf16, f32, f64, i8, u8, i32 or i64")
-      ->transform(CLI::CheckedTransformer(dtypes).description(""))
-      ->type_name("NAME")
-      ->default_str("f32");
+  add_choice(app, "--op", "allreduce or broadcast", operations, s.op);
+  add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);
   app.add_option("--min-bytes", s.min_bytes, "smallest size; K, M, G are powers of 1024")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
@@ -42,25 +50,30 @@ void declare(CLI::App& app, Settings& s) {
   app.add_flag("--in-place", s.in_place, "the result replaces the input");
   app.add_flag("--shared", s.shared, "also measure tutti with tensors in node-shared memory");
   app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, 5 to 1000")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, many).description(""))
       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "turns a size that are not measured")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, many).description(""))
       ->capture_default_str();
   app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--check,!--no-check", s.check, "compare every result, outside the time")
       ->default_str("on");
   app.add_option("--json", s.json, "file for the rows: an array with one object a row");
   app.add_option("--kv-store,--kvstore", s.store, "tutti's store type")->capture_default_str();
   app.add_option("--root", s.root, "root of a broadcast")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, many).description(""))
       ->capture_default_str();
 }
 
 /// Empty: nothing is wrong.
 std::string what_is_wrong(const Settings& s, int ranks) {
+  constexpr std::size_t most = std::size_t{1} << 40;  // below it, no size overflows
+  if (s.max_bytes > most) return "--max-bytes is above 1T";
+  if (s.max_bytes < size_of(s.dtype)) {
+    return "--max-bytes is less than an element of " + std::string(tutti::name(s.dtype));
+  }
+  if (!(s.seconds > 0)) return "--seconds takes a time above 0";
   if (s.min_bytes > s.max_bytes) return "--min-bytes is above --max-bytes";
   if (s.max_bytes / size_of(s.dtype) > std::numeric_limits<int>::max() && s.runs("mpi")) {
     return "--max-bytes has more elements than MPI's int counts; use --impl tutti or a wider dtype";

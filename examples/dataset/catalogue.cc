@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dataset/file.h"
 #include "dataset/readers.h"
 #include "tutti/error.h"
 
@@ -38,6 +39,12 @@ Dataset load_digits(const fs::path& folder) {
   const fs::path from = folder.empty() ? digits_folder(installed) : folder;
   Images all = read_idx(from / digits_images, from / "digits-labels-idx1-ubyte");
   all.brightest = 16;
+  const auto brighter = std::ranges::find_if(
+      all.pixels, [&](std::uint8_t pixel) { return static_cast<float>(pixel) > all.brightest; });
+  if (brighter != all.pixels.end()) {
+    refuse(from / digits_images,
+           "has a pixel of " + std::to_string(*brighter) + "; the digits' pixels are 0 to 16");
+  }
   return hold_out_every_fifth(all);
 }
 

@@ -1,5 +1,7 @@
 #include "nn/zoo.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -27,7 +29,7 @@ void mlp(Network& net, std::int64_t classes) {
   net.add<Dense>("fc3", classes);
 }
 
-/// Padded so that it suits images of 4×4 pixels and more.
+/// Padded so that its two poolings, and nothing else, halve an image.
 void lenet(Network& net, std::int64_t classes) {
   net.add<Convolution>("conv1", Convolution::Geometry{.channels = 20, .kernel = 5, .padding = 2});
   net.add<Activation>("tanh1", tanh);
@@ -43,9 +45,10 @@ void lenet(Network& net, std::int64_t classes) {
 struct Entry {
   std::string_view name;
   void (*build)(Network&, std::int64_t classes);
+  std::int64_t least_side;  ///< of an image, in pixels
 };
 
-constexpr std::array entries{Entry{"mlp", mlp}, Entry{"lenet", lenet}};
+constexpr std::array entries{Entry{"mlp", mlp, 1}, Entry{"lenet", lenet, 4}};
 constexpr std::array names{entries[0].name, entries[1].name};
 
 }  // namespace
@@ -60,6 +63,12 @@ Network make_network(std::string_view name, const Extent& image, std::int64_t cl
   if (entry == entries.end()) {
     throw tutti::Error(tutti::ErrorCode::invalid_argument,
                        "there is no network '" + std::string(name) + "'");
+  }
+  if (std::min(image.height, image.width) < entry->least_side) {
+    throw tutti::Error(tutti::ErrorCode::invalid_argument,
+                       fmt::format("network '{0}' takes images of {1}×{1} pixels and more; these "
+                                   "have {2}×{3}",
+                                   name, entry->least_side, image.height, image.width));
   }
   Network net(image, device);
   entry->build(net, classes);

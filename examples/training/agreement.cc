@@ -21,8 +21,8 @@ void check_agreement(const Settings& settings, const dataset::Dataset& data, con
   const std::array facts{
       Fact{"--num-epochs", static_cast<double>(settings.epochs)},
       Fact{"--batch-size", static_cast<double>(settings.batch_size)},
-      Fact{"--lr", static_cast<double>(settings.lr)},
-      Fact{"--momentum", static_cast<double>(settings.momentum)},
+      Fact{"--lr", settings.lr},
+      Fact{"--momentum", settings.momentum},
       Fact{"--seed", static_cast<double>(settings.seed)},
       Fact{"number of weights", static_cast<double>(worker.weight_count())},
       Fact{"number of training images", static_cast<double>(data.train.count())},

@@ -28,13 +28,14 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string describe(const EpochResult& result, bool tested) {
+std::string describe(const EpochResult& result) {
   std::string by_worker;
   for (const double speed : result.samples_per_second) by_worker += fmt::format(" {:.0f}", speed);
   return fmt::format("Epoch {}: Train_loss {:.6f} Train_acc {:.6f}\n", result.epoch,
                      result.train_loss, result.train_accuracy) +
-         (tested ? fmt::format("Epoch {}: Test_acc {:.6f}\n", result.epoch, result.test_accuracy)
-                 : "") +
+         (result.test_accuracy
+              ? fmt::format("Epoch {}: Test_acc {:.6f}\n", result.epoch, *result.test_accuracy)
+              : "") +
          fmt::format("Epoch {}: {:.0f} samples/s together, by worker:{}", result.epoch,
                      result.all_samples_per_second, by_worker);
 }

@@ -12,7 +12,7 @@ namespace training {
 void print(const std::string& line);
 
 /// `Epoch N: ...`, several lines.
-std::string describe(const EpochResult& result, bool tested);
+std::string describe(const EpochResult& result);
 
 /// A line on the terminal that overwrites itself; nothing where the output is no terminal.
 class Progress {

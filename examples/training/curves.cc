@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-nlohmann::json to_json(const EpochResult& result, bool tested) {
+nlohmann::json to_json(const EpochResult& result) {
   nlohmann::json json{{"epoch", result.epoch},
                       {"train_loss", result.train_loss},
                       {"train_accuracy", result.train_accuracy},
                       {"step_loss", result.step_loss},
                       {"samples_per_second", result.samples_per_second},
                       {"all_samples_per_second", result.all_samples_per_second}};
-  if (tested) json["test_accuracy"] = result.test_accuracy;
+  if (result.test_accuracy) json["test_accuracy"] = *result.test_accuracy;
   return json;
 }
 
@@ -49,16 +49,17 @@ int run(std::vector<std::string> words) {
 }  // namespace
 
 void check_writable(const fs::path& file) {
+  const bool fresh = !fs::exists(file);
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) {
     throw tutti::Error(tutti::ErrorCode::invalid_argument,
                        "cannot write " + file.string() + ": " + std::strerror(errno));
   }
   close(fd);
+  if (fresh) fs::remove(file);
 }
 
 void write_json(const fs::path& file, const Settings& settings, const History& history) {
-  const bool tested = !settings.benchmark;
   nlohmann::json json{{"network", settings.network},
                       {"dataset", settings.dataset},
                       {"kv_store", settings.kv_store},
@@ -74,7 +75,7 @@ void write_json(const fs::path& file, const Settings& settings, const History& h
                       {"gradient_bytes_reduced", history.gradient_bytes},
                       {"weights_sha256", history.weights_sha256}};
   for (const EpochResult& result : history.epochs) {
-    json["epochs"].push_back(to_json(result, tested));
+    json["epochs"].push_back(to_json(result));
   }
   std::ofstream stream(file);
   stream << json.dump(1) << '\n';

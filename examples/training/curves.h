@@ -20,6 +20,7 @@ struct History {
 };
 
 /// Throws `invalid_argument` unless a file can be made there: asked before hours of training.
+/// Leaves none behind.
 void check_writable(const std::filesystem::path& file);
 /// Throws `internal` when the file cannot be written.
 void write_json(const std::filesystem::path& file, const Settings& settings,

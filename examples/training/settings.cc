@@ -1,5 +1,7 @@
 #include "training/settings.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +21,21 @@ constexpr const char* footer =
 
 std::vector<std::string> strings(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
+}
+
+/// CLI::Range lets NaN pass.
+CLI::Validator between(double least, double most) {
+  const std::string limits = fmt::format("{} to {}", least, most);
+  const auto wrong = [=](const std::string& text) {
+    double value = 0;
+    const bool right = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return right ? "" : fmt::format("Value {} not in range {}", text, limits);
+  };
+  return {wrong, fmt::format("in [{} - {}]", least, most), "between"};
+}
+
+std::string wrong_suffix(const std::string& file) {
+  return file.ends_with(".png") ? "" : "a PNG is drawn: give it a name that ends in .png";
 }
 
 /// What is on the command line beside the settings themselves.
@@ -62,18 +79,21 @@ void add_training(CLI::App& app, Settings& settings) {
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--lr", settings.lr, "learning rate")
-      ->check(CLI::Range(0.0F, 1000.0F))
+      ->check(between(0, 1000))
       ->capture_default_str();
   app.add_option("--momentum", settings.momentum, "of stochastic gradient descent")
-      ->check(CLI::Range(0.0F, 1.0F))
+      ->check(between(0, 1))
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "of the first weights and of the samples' order")
+      // Above it, not every whole number is a double, as which workers compare it.
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53).description(""))
       ->capture_default_str();
 }
 
 void add_output(CLI::App& app, Settings& settings) {
   app.add_option("--plot", settings.plot,
-                 "draw loss and accuracy into this PNG (needs python3 with matplotlib)");
+                 "draw loss and accuracy into this PNG (needs python3 with matplotlib)")
+      ->check(CLI::Validator(wrong_suffix, "", "PNG"));
   app.add_option("--json", settings.json, "write the run's numbers into this file");
 }
 
@@ -85,8 +105,9 @@ std::string with_suggestions(const CLI::App& app) {
   std::string text;
   for (const std::string& word : app.remaining()) {
     const std::string near = nearest(word, known);
-    text += (text.empty() ? "unknown option '" : "; unknown option '") + word + "'" +
-            (near.empty() ? " (--help lists all)" : ", did you mean '" + near + "'?");
+    text += (text.empty() ? "" : "; ") +
+            std::string(word.starts_with('-') ? "unknown option '" : "unexpected word '") + word +
+            "'" + (near.empty() ? " (--help lists all)" : ", did you mean '" + near + "'?");
   }
   return text;
 }

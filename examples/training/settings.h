@@ -13,14 +13,14 @@ struct Settings {
   std::string kv_store = "device";
   int epochs = 20;
   int batch_size = 16;  ///< of each worker
-  float lr = 0.05F;
-  float momentum = 0.9F;
+  double lr = 0.05;
+  double momentum = 0.9;
   std::string dataset = "digits";
   std::filesystem::path data_dir;
   std::vector<int> work_loads = {1};  ///< one a device
   bool benchmark = false;
-  std::uint64_t seed = 1;
-  std::filesystem::path plot;  ///< empty: none
+  std::uint64_t seed = 1;      ///< up to 2^53
+  std::filesystem::path plot;  ///< a .png; empty: none
   std::filesystem::path json;  ///< empty: none
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "dataset/images.h"
@@ -16,7 +17,7 @@ struct EpochResult {
   int epoch = 0;
   double train_loss = 0;  ///< mean over the samples, as they were trained on
   double train_accuracy = 0;
-  double test_accuracy = 0;
+  std::optional<double> test_accuracy{};     ///< none without test images
   std::vector<double> step_loss{};           ///< mean over each global batch
   std::vector<double> samples_per_second{};  ///< by worker
   double all_samples_per_second = 0;

@@ -45,7 +45,8 @@ struct Setting;
 /// The store: named tensors exchanged between devices, processes and machines.
 ///
 /// All methods are thread-safe. Calls that return a `Pending` never block for other ranks. A key
-/// is one call at a time: a second call for a key in flight throws `duplicate_key`.
+/// is one call at a time: a second call for a key in flight throws `duplicate_key`. Tensors are
+/// borrowed until the `Pending` is done.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -57,6 +58,7 @@ class TUTTI_EXPORT KVStore {
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
+  /// What `create` uses; a Backend is no part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
   /// Ends in order: started tensors finish, those that need this rank fail with `aborted`
   /// elsewhere. Blocks until that is known; `dist_sync_mpi` on rank 0, and wherever other ranks'
@@ -80,14 +82,22 @@ class TUTTI_EXPORT KVStore {
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Gives every `values` of every rank the root's first one. Collective. In the parameter-server
-  /// and local types it also initialises the key.
+  /// Gives every `values` of every rank the root's first one. Collective, and throws, as pushpull.
+  /// In the parameter-server and local types it also initialises the key, as `init` does.
   Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
   Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
                     CallOptions options = {});
 
-  /// Parameter-server and local types only; `unsupported` with `dist_sync_mpi`.
+  // Parameter-server and local types only, down to load_optimizer_states; `unsupported` with
+  // `dist_sync_mpi`. Not one of the types of today has an optimizer or row-sparse values.
+
+  /// Makes a key known, with the first of its `values`, which are copied. Throws
+  /// `invalid_argument` for a key that is known already; then none of the call's keys is.
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
+  /// push stores the sum (or `op`) of all `values` in place of what the key had; pull gives the
+  /// stored value to every `outs`. Both throw `invalid_argument` for a key that is not known and
+  /// for tensors of another dtype or shape than its own. pushpull does both, and reduces without
+  /// storing where the key is not known.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
@@ -114,6 +124,7 @@ class TUTTI_EXPORT KVStore {
   /// write results into it, after a `peer_lost` perhaps for a moment longer.
   Tensor allocate(const Shape& shape, DType dtype);
 
+  /// Does not block.
   Counters counters() const;
 
  private:

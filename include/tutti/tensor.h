@@ -66,7 +66,8 @@ class TUTTI_EXPORT Shape {
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
-  /// `data` may be null only when `shape` has no elements. Any alignment is accepted.
+  /// `data` may be null only when `shape` has no elements. Any alignment is accepted. Throws
+  /// `invalid_argument` for null data otherwise, and for a size whose bytes do not fit 63 bits.
   Tensor(void* data, Shape shape, DType dtype, Device device = {});
   Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device = {});
 

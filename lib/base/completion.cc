@@ -119,7 +119,7 @@ void Completion::run(const Callback& callback, const std::exception_ptr& error) 
 
 namespace tutti {
 
-Pending::Pending() : completion_(std::make_shared<base::Completion>(0, "nothing")) {}
+Pending::Pending() : completion_(std::make_shared<base::Completion>(0, "a finished call")) {}
 
 namespace {
 

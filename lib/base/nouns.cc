@@ -74,9 +74,19 @@ std::string Shape::describe() const {
 
 Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
     : data_(data), shape_(shape), dtype_(dtype), device_(device) {
+  if (dtype > DType::i64) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a tensor of shape {} with a dtype of {}, which there is not",
+                            shape.describe(), static_cast<int>(dtype)));
+  }
   if (data == nullptr && shape.count() > 0) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a {} tensor of shape {} without memory (null pointer)", name(dtype),
+                fmt::format("a tensor of {} {} without memory (null pointer)", name(dtype),
+                            shape.describe()));
+  }
+  if (shape.count() > std::numeric_limits<std::int64_t>::max() / size_of(dtype)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a tensor of {} {} has more bytes than 63 bits count", name(dtype),
                             shape.describe()));
   }
 }

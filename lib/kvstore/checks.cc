@@ -87,6 +87,13 @@ void check_root(const Request& request, const Traits& traits) {
                      traits.size - 1));
 }
 
+/// A number cast to the enumeration would fail as late as at the coordinator, for all ranks.
+void check_op(const Request& request) {
+  if (request.options.op <= ReduceOp::max) return;
+  refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
+                     call(request, request.keys.front()), static_cast<int>(request.options.op)));
+}
+
 void check_repeated(const Request& request, const Traits& traits) {
   if (traits.sums_repeated_keys || request.keys.size() < 2) return;
   std::vector<std::reference_wrapper<const Key>> sorted(request.keys.begin(), request.keys.end());
@@ -124,6 +131,7 @@ std::string describe(const Request& request) {
 void check(const Request& request, const Traits& traits) {
   check_lists(request);
   check_root(request, traits);
+  check_op(request);
   for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i);
   check_repeated(request, traits);
 }

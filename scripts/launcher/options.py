@@ -2,6 +2,7 @@
 import argparse
 import dataclasses
 import difflib
+import math
 import shlex
 import sys
 from typing import List, Optional
@@ -104,8 +105,11 @@ def check(given):
         raise UsageError(f"--launcher {given.launcher} is not there yet; use ssh or local")
     if given.num_workers is None or given.num_workers < 1:
         raise UsageError("say how many workers: -n N, N being at least 1")
-    if given.grace < 0:
+    if not (math.isfinite(given.grace) and given.grace >= 0):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
+    for assignment in given.env:
+        if not assignment.partition("=")[0]:
+            raise UsageError(f"--env {assignment}: names no variable; give --env NAME or --env NAME=VALUE")
     if given.launcher == "ssh" and given.hostfile is None:
         raise UsageError("--launcher ssh, the default, needs the hosts: -H FILE; "
                          "for this machine alone use --launcher local")
@@ -114,15 +118,23 @@ def check(given):
                          "everything here")
 
 
+def is_shell_line(word):
+    """Whether a command that is one word was meant to be several."""
+    try:
+        return len(shlex.split(word)) > 1
+    except ValueError:  # a quotation that does not end: the shell says it best
+        return True
+
+
 def parse(words):
     """The request that the words make. Raises UsageError; prints the help and exits for --help."""
     parser = make_parser()
     own, command = split(parser, words)
     given = parser.parse_args(own)
     check(given)
-    if not command:
+    if not command or not command[0].strip():
         raise UsageError("the command to start is missing: launch.py -n N [option ...] command ...")
-    if len(command) == 1 and len(shlex.split(command[0])) > 1:
+    if len(command) == 1 and is_shell_line(command[0]):
         command = ["/bin/sh", "-c", command[0]]
     return Request(given.num_workers, given.num_servers, given.hostfile, given.launcher,
                    given.sync_dst_dir, given.env, given.prefix and given.num_workers > 1,

@@ -32,6 +32,7 @@ class Options(unittest.TestCase):
     def test_a_quoted_command_goes_through_a_shell_and_a_lone_word_does_not(self):
         self.assertEqual(options.parse([*LOCAL, "python a.py"]).command, ["/bin/sh", "-c", "python a.py"])
         self.assertEqual(options.parse([*LOCAL, "./train"]).command, ["./train"])
+        self.assertEqual(options.parse([*LOCAL, 'echo "a']).command, ["/bin/sh", "-c", 'echo "a'])
 
     def test_values_may_be_joined_to_their_option(self):
         request = options.parse(["-n3", "--mode=mpi", "--launcher=local", "--", "-odd"])
@@ -49,8 +50,14 @@ class Options(unittest.TestCase):
     def test_what_is_missing_is_named(self):
         self.assertIn("-n N", self.refused("--mode", "mpi", "--launcher", "local", "true"))
         self.assertIn("command", self.refused(*LOCAL))
+        self.assertIn("command", self.refused(*LOCAL, " "))
         self.assertIn("-H FILE", self.refused("-n", "2", "--mode", "mpi", "true"))
         self.assertIn("--launcher ssh", self.refused(*LOCAL, "--sync-dst-dir", "/tmp/x", "true"))
+
+    def test_values_that_cannot_be_are_refused(self):
+        for grace in ("-1", "nan", "inf"):
+            self.assertIn(f"--grace {grace}", self.refused(*LOCAL, "--grace", grace, "true"))
+        self.assertIn("names no variable", self.refused(*LOCAL, "--env", "=3", "true"))
 
     def test_help_gives_every_option_a_default_and_an_example(self):
         text = io.StringIO()

@@ -74,6 +74,10 @@ TEST_CASE("what cannot be run is refused") {
   CHECK_FALSE(parse({"--root", "4", "--op", "broadcast"}));
   CHECK_FALSE(parse({"--impl", "mpi", "--shared"}));
   CHECK_FALSE(parse({"--unknown"}));
+  CHECK_FALSE(parse({"--min-bytes", "0", "--max-bytes", "3"}));
+  CHECK_FALSE(parse({"--max-bytes", "-1", "--impl", "tutti"}));
+  CHECK_FALSE(parse({"--seconds", "nan"}));
+  CHECK_FALSE(parse({"--iters", "-1"}));
   CHECK(parse({"--dtype", "f16", "--impl", "tutti"}));
   CHECK(parse({"--dtype", "f16", "--op", "broadcast"}));
 }

@@ -42,6 +42,12 @@ TEST_CASE("a network's first weights are the same on every machine") {
   CHECK(network.parameters()[1]->value.as<float>()[0] == 0.0F);
 }
 
+TEST_CASE("images that are too small for a network are refused") {
+  CHECK_NOTHROW(nn::make_network("lenet", {4, 4, 1}, 10, {}));
+  CHECK_THROWS_WITH(nn::make_network("lenet", {40, 3, 1}, 10, {}),
+                    "network 'lenet' takes images of 4×4 pixels and more; these have 40×3");
+}
+
 TEST_CASE("a network's gradients are the slope of its loss") {
   const std::string name = GENERATE("mlp", "lenet");
   nn::Network network = seeded(name, 3);

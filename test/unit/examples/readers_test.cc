@@ -189,6 +189,14 @@ TEST_CASE("the digits that come with the program are whole, and split into two p
   CHECK(labels[0] == digits.train.labels.back());
 }
 
+TEST_CASE("digits brighter than digits are refused") {
+  const TemporaryFolder folder;
+  folder.file("digits-images-idx3-ubyte", {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 16, 17});
+  folder.file("digits-labels-idx1-ubyte", {0, 0, 8, 1, 0, 0, 0, 1, 7});
+  CHECK_THAT(refusal([&] { dataset::load("digits", folder.path()); }),
+             Contains("digits-images-idx3-ubyte: has a pixel of 17"));
+}
+
 TEST_CASE("digits that are nowhere are an error that says where they were looked for") {
   const std::vector<std::filesystem::path> folders{"/nonexistent/a", "/nonexistent/b"};
   CHECK_THAT(refusal([&] { dataset::digits_folder(folders); }),

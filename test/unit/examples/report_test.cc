@@ -35,11 +35,13 @@ training::History history() {
 }  // namespace
 
 TEST_CASE("an epoch is reported in the words that scripts look for") {
-  CHECK(training::describe(epoch(3), true) ==
+  CHECK(training::describe(epoch(3)) ==
         "Epoch 3: Train_loss 0.500000 Train_acc 0.750000\n"
         "Epoch 3: Test_acc 0.958333\n"
         "Epoch 3: 290 samples/s together, by worker: 100 200");
-  CHECK_THAT(training::describe(epoch(3), false), !Contains("Test_acc"));
+  training::EpochResult untested = epoch(3);
+  untested.test_accuracy.reset();
+  CHECK_THAT(training::describe(untested), !Contains("Test_acc"));
 }
 
 TEST_CASE("a run's numbers can be read back from its file") {
@@ -64,6 +66,14 @@ TEST_CASE("a file that cannot be written is refused before the training") {
     CHECK(error.code() == tutti::ErrorCode::invalid_argument);
     CHECK_THAT(error.what(), Contains("/nonexistent/curves.png") && Contains("No such file"));
   }
+}
+
+TEST_CASE("asking whether a file can be written neither makes nor changes one") {
+  const TemporaryFolder folder;
+  training::check_writable(folder.path() / "new");
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "new"));
+  training::check_writable(folder.file("old", {1, 2}));
+  CHECK(std::filesystem::file_size(folder.path() / "old") == 2);
 }
 
 TEST_CASE("the curves are drawn into a PNG") {

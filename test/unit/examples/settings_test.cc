@@ -39,8 +39,8 @@ TEST_CASE("every option has an effect, under each of its names") {
   CHECK(settings.kv_store == "local");
   CHECK(settings.epochs == 3);
   CHECK(settings.batch_size == 5);
-  CHECK(settings.lr == 0.5F);
-  CHECK(settings.momentum == 0.0F);
+  CHECK(settings.lr == 0.5);
+  CHECK(settings.momentum == 0);
   CHECK(settings.dataset == "mnist");
   CHECK(settings.data_dir == "/data");
   CHECK(settings.work_loads == std::vector<int>{1, 1});
@@ -63,13 +63,19 @@ TEST_CASE("a misspelt option is an error that suggests the right one") {
   CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--kvstroe=local"}),
              Contains("did you mean '--kvstore'?"));
   CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--unheard-of-thing"}),
-             Contains("'--unheard-of-thing' (--help lists all)"));
+             Contains("unknown option '--unheard-of-thing' (--help lists all)"));
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"digits"}),
+             Contains("unexpected word 'digits'"));
 }
 
 TEST_CASE("values that cannot be are refused") {
   for (const auto& words : std::vector<std::vector<const char*>>{{"--num-epochs", "0"},
                                                                  {"--batch-size", "-1"},
                                                                  {"--lr", "fast"},
+                                                                 {"--lr", "nan"},
+                                                                 {"--momentum", "1.5"},
+                                                                 {"--seed", "-1"},
+                                                                 {"--plot", "curves.pdf"},
                                                                  {"--network", "lenett"},
                                                                  {"--work-load-list", "2,0"},
                                                                  {"--devices"}}) {

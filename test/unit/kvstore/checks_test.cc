@@ -119,6 +119,12 @@ TEST_CASE_METHOD(Fixture, "a root outside the ranks is refused with the range") 
   store.broadcast("w", pair, 2);
 }
 
+TEST_CASE_METHOD(Fixture, "a number that is no reduction is refused at the call") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] {
+          store.pushpull("w", pair, pair, {.op = ReduceOp{4}});
+        }) == "pushpull of key 'w': 4 is no reduction; take sum, average, min or max");
+}
+
 TEST_CASE_METHOD(Fixture, "a key twice in one call is refused by types that do not sum it") {
   const std::vector<Values> values{{pair}, {other_pair}, {pair}};
   CHECK(text_of(ErrorCode::duplicate_key,
