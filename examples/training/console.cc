@@ -7,18 +7,37 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 namespace training {
 namespace {
 
+/// What a process's descriptor is open on; empty when it cannot be told.
+std::string target_of(pid_t process, int fd) {
+  std::error_code unreadable;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, fd), unreadable)
+      .string();
+}
+
+/// 0 when it cannot be told.
+pid_t parent_of(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  pid_t parent = 0;
+  for (std::string word; status >> word;) {
+    if (word == "PPid:") status >> parent;
+  }
+  return parent;
+}
+
 /// Open MPI gives its processes a terminal of its own making for their output, and passes on what
-/// comes through it: what counts there is where the parent's output goes.
+/// comes through it: what counts there is where the output of the first process above goes that has
+/// another one. Between may be shells.
 bool leads_to_terminal(int fd) {
   if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
-  std::error_code unreadable;
-  const auto target =
-      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", getppid(), fd), unreadable);
-  return target.string().starts_with("/dev/pts/");
+  const std::string ours = target_of(getpid(), fd);
+  pid_t above = getppid();
+  while (above > 1 && target_of(above, fd) == ours) above = parent_of(above);
+  return target_of(above, fd).starts_with("/dev/pts/");
 }
 
 }  // namespace
