@@ -20,6 +20,7 @@ template <typename Value>
 void add_choice(CLI::App& app, const std::string& option, const std::string& what,
                 const std::map<std::string, Value>& known, Value& value) {
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const auto& entry : known) names.push_back(entry.first);
   app.add_option_function<std::string>(
          option, [&known, &value](const std::string& name) { value = known.at(name); }, what)
