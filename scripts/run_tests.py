@@ -62,8 +62,9 @@ class Tally:
     def conclude(self):
         if self.failed:
             print("\nFailed:\n  " + "\n  ".join(self.failed))
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        print(f"{self.passed} passed, {len(self.failed)} failed{skipped}", flush=True)
+        if self.skipped:
+            print(f"\n{self.skipped} skipped: they cannot run here, and say why above")
+        print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 
 

@@ -41,9 +41,9 @@ Bandwidth bandwidth(const Row& row, const Settings& settings, int ranks) {
 
 std::string head(const Setup& setup) {
   const Settings& s = setup.settings;
-  std::string text =
-      fmt::format("# {} with tutti {}, {} ranks on {} host{}: {}\n", name(s.op), version(),
-                  setup.ranks, setup.hosts, setup.hosts == 1 ? "" : "s", setup.mapping);
+  std::string text = fmt::format("# {} with tutti {}, {} rank{} on {} host{}: {}\n", name(s.op),
+                                 version(), setup.ranks, setup.ranks == 1 ? "" : "s", setup.hosts,
+                                 setup.hosts == 1 ? "" : "s", setup.mapping);
   for (const std::string& fact : setup.facts) text += "# " + fact + "\n";
   text += fmt::format(
       "# {}, {}; an iteration lasts as long as its slowest rank, time is the median, ratio is "

@@ -33,6 +33,16 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
+bool ends_store(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.code() == ErrorCode::peer_lost;
+  } catch (...) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Completion::Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver)
@@ -40,7 +50,10 @@ Completion::Completion(std::size_t parts, std::string what, std::weak_ptr<Driver
 
 Completion::~Completion() {
   const Lock lock(mutex_);
-  if (error_ && !error_seen_) log().warn("{} failed and nobody waited: {}", what_, text_of(error_));
+  if (!error_ || error_seen_) return;
+  // The end of a store has been logged; every call it takes along need not say so again.
+  const auto level = ends_store(error_) ? spdlog::level::debug : spdlog::level::warn;
+  log().log(level, "{} failed and nobody waited: {}", what_, text_of(error_));
 }
 
 bool Completion::in_callback() {

@@ -1,10 +1,15 @@
 #include "base/completion.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 
+#include "base/log.h"
 #include "tutti/error.h"
 #include "tutti/pending.h"
 
@@ -16,9 +21,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::exception_ptr failure(const char* text) {
-  return std::make_exception_ptr(Error(ErrorCode::timeout, text));
+std::exception_ptr failure(const char* text, ErrorCode code = ErrorCode::timeout) {
+  return std::make_exception_ptr(Error(code, text));
 }
+
+/// What is logged while it lives.
+class Logged {
+ public:
+  Logged() { tutti::base::log().sinks().push_back(sink_); }
+  ~Logged() { tutti::base::log().sinks().pop_back(); }
+  Logged(const Logged&) = delete;
+  Logged& operator=(const Logged&) = delete;
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_ =
+      std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+};
 
 }  // namespace
 
@@ -109,4 +129,13 @@ TEST_CASE("a thread that waits drives the call while there is a driver") {
 
 TEST_CASE("a default pending call is done") {
   Pending().wait();
+}
+
+TEST_CASE("an error that nobody saw is logged, but for the end of a store, which has been") {
+  const Logged logged;
+  const auto drop = [](const std::exception_ptr& error) { Completion(1, "a push").finish(error); };
+  drop(failure("the store has ended", ErrorCode::peer_lost));
+  CHECK(logged.text().empty());
+  drop(failure("it took too long"));
+  CHECK_THAT(logged.text(), Catch::Contains("a push failed and nobody waited: it took too long"));
 }

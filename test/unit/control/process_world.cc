@@ -84,7 +84,8 @@ Processes::~Processes() {
 
 const std::vector<std::vector<std::string>>& Processes::listen(const std::vector<int>& ranks,
                                                                std::size_t count) {
-  const auto deadline = base::Clock::now() + patience;
+  // A hang's end; processes may take long to come up beside other work.
+  const auto deadline = base::Clock::now() + 5 * patience;
   const auto satisfied = [&] {
     for (const int rank : ranks) {
       if (told_[static_cast<std::size_t>(rank)].size() < count) return false;
