@@ -12,7 +12,8 @@ struct StartSettings {
 };
 
 /// Initialises MPI with MPI_THREAD_MULTIPLE if nobody has; then tutti finalises it when the process
-/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI.
+/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI and in a child of
+/// the process that came here first.
 void start(const StartSettings& settings);
 
 /// Throws `mismatch` when MPI's world is smaller than the launcher that started this process says
