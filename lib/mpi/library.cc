@@ -42,6 +42,7 @@ namespace {
 /// MPI is one per process, and so is what tutti must remember of it.
 struct Process {
   base::Mutex mutex;
+  base::Mutex turn;  ///< held while a store is created
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
   const pid_t id = ::getpid();
@@ -173,6 +174,11 @@ void start(const StartSettings& settings) {
   if (!is_initialised()) initialise(settings);
   watch_finalise();
   process().started = true;
+}
+
+void in_turn(const std::function<void()>& create) {
+  const base::Lock lock(process().turn);
+  create();
 }
 
 void check_world_size() {
