@@ -53,8 +53,9 @@ class TUTTI_EXPORT KVStore {
   /// dist_device_sync, dist_async_device, dist_device_async; local, local_update_cpu,
   /// local_allreduce_cpu; device, local_allreduce_device; nccl. For `dist_sync_mpi` it is
   /// collective over MPI_COMM_WORLD, blocking (at most `create_timeout`), and initialises MPI if
-  /// nobody has. Throws `invalid_argument` for an unknown type, `unsupported` for one this build
-  /// does not have, `mismatch` when ranks disagree.
+  /// nobody has; threads of one process take turns. Throws `invalid_argument` for an unknown type
+  /// or an option out of its range, `unsupported` for a type this build does not have and in a
+  /// child of a process that created a store, `mismatch` when ranks disagree.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 

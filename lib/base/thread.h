@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,7 +29,9 @@ class NamedThread {
   }
   /// In a forked child, where the thread does not exist: forgets it without joining.
   void abandon() {
-    if (thread_.joinable()) thread_.detach();
+    // Its identity may be that of a thread of the child's by now, which detaching would hit. A
+    // std::thread owns nothing else, so a new one in its place loses nothing.
+    std::construct_at(&thread_);
   }
   std::thread::id id() const { return thread_.get_id(); }
 

@@ -65,8 +65,11 @@ class CollectiveStore : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options) {
-  return std::make_unique<CollectiveStore>(
-      type, std::make_unique<runtime::Session>(runtime::mpi_world(options), options));
+  std::unique_ptr<runtime::Session> session;
+  runtime::with_mpi_world(options, [&](runtime::World world) {
+    session = std::make_unique<runtime::Session>(std::move(world), options);
+  });
+  return std::make_unique<CollectiveStore>(type, std::move(session));
 }
 
 }  // namespace tutti

@@ -42,8 +42,10 @@ namespace {
 /// MPI is one per process, and so is what tutti must remember of it.
 struct Process {
   base::Mutex mutex;
+  base::Mutex turn;  ///< held while a store is created
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
+  const pid_t id = ::getpid();
   std::atomic<bool> abandoned{false};
 };
 
@@ -51,6 +53,11 @@ Process& process() {
   // Never destroyed: exit handlers look at it.
   static auto* const only = new Process;
   return *only;
+}
+
+/// MPI and the stores belong to the process that started them, not to its children.
+bool in_child() {
+  return ::getpid() != process().id;
 }
 
 bool is_finalised() {
@@ -71,6 +78,7 @@ void stop_all() {
 
 void leave(int status, void* unused) {
   static_cast<void>(unused);
+  if (in_child()) return;
   bool in_order = !process().abandoned;
   if (in_order && !open_stores().empty()) {
     in_order = status == 0 && !base::Completion::in_callback();
@@ -152,6 +160,11 @@ bool is_initialised() {
 }  // namespace
 
 void start(const StartSettings& settings) {
+  if (in_child()) {
+    throw Error(ErrorCode::unsupported,
+                "MPI belongs to the process that this one was forked from: create the store there, "
+                "or fork before the first store is created");
+  }
   const base::Lock lock(process().mutex);
   if (is_finalised()) {
     throw Error(ErrorCode::invalid_argument,
@@ -161,6 +174,11 @@ void start(const StartSettings& settings) {
   if (!is_initialised()) initialise(settings);
   watch_finalise();
   process().started = true;
+}
+
+void in_turn(const std::function<void()>& create) {
+  const base::Lock lock(process().turn);
+  create();
 }
 
 void check_world_size() {

@@ -12,8 +12,13 @@ struct StartSettings {
 };
 
 /// Initialises MPI with MPI_THREAD_MULTIPLE if nobody has; then tutti finalises it when the process
-/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI.
+/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI and in a child of
+/// the process that came here first.
 void start(const StartSettings& settings);
+
+/// Calls `create` while no other thread of the process is in here: what is collective over all
+/// processes must come in one order.
+void in_turn(const std::function<void()>& create);
 
 /// Throws `mismatch` when MPI's world is smaller than the launcher that started this process says
 /// (another MPI's mpirun, a program linked with another MPI): no silent worlds of one.

@@ -5,6 +5,7 @@
 #include "mpi/library.h"
 
 namespace tutti::runtime {
+namespace {
 
 World mpi_world(const Options& options) {
   const auto patience = options.create_timeout;
@@ -21,6 +22,12 @@ World mpi_world(const Options& options) {
     return comm->all_gather(std::move(mine), patience, waiting_for);
   };
   return world;
+}
+
+}  // namespace
+
+void with_mpi_world(const Options& options, const std::function<void(World)>& create) {
+  mpi::in_turn([&] { create(mpi_world(options)); });
 }
 
 }  // namespace tutti::runtime

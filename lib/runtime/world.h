@@ -28,8 +28,9 @@ struct World {
   base::Mapper map = base::map_file;
 };
 
-/// Collective over MPI_COMM_WORLD, blocking. Initialises MPI if nobody has. Throws `mismatch` when
-/// the world is smaller than the launcher says.
-World mpi_world(const Options& options);
+/// Collective over MPI_COMM_WORLD, blocking: calls `create` with the world of a new store. Threads
+/// of one process take turns. Initialises MPI if nobody has. Throws `mismatch` when the world is
+/// smaller than the launcher says.
+void with_mpi_world(const Options& options, const std::function<void(World)>& create);
 
 }  // namespace tutti::runtime

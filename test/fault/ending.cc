@@ -6,14 +6,19 @@
 // exit       rank 1 calls exit(3) while the others wait for it
 // callback   the last owner of the store dies inside a callback
 // finalise   one thread finalises MPI while another destroys the store
+// fork       children end by exit(0) while the store is open, and after; another makes a store
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -103,12 +108,61 @@ int finalise_beside() {
   return 0;
 }
 
+/// Whether a child that does `what` ends soon, and with status 0.
+bool child_ends_well(const std::function<void()>& what) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    what();
+    std::exit(0);
+  }
+  int status = -1;
+  for (int i = 0; i < 500; ++i) {
+    if (::waitpid(child, &status, WNOHANG) == child) return status == 0;
+    std::this_thread::sleep_for(10ms);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return false;
+}
+
+void refuse_new_store() {
+  try {
+    KVStore::create("dist_sync_mpi");
+    std::exit(1);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) std::exit(2);
+  }
+}
+
+int fork_children() {
+  auto store = KVStore::create("dist_sync_mpi");
+  const int rank = store->rank();
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  const auto nothing = [] {};
+  if (!child_ends_well(nothing)) say(rank, "has a child that ends badly beside the open store");
+  if (!child_ends_well(refuse_new_store)) say(rank, "has a child that may make a store");
+  store->pushpull("key", tensor, tensor).wait();
+  if (!child_ends_well([&] {
+        std::thread(nothing).join();
+        store.reset();
+      })) {
+    say(rank, "has a child that cannot drop the store");
+  }
+  store->pushpull("key", tensor, tensor).wait();
+  store.reset();
+  if (!child_ends_well(nothing)) say(rank, "has a child that ends badly after the store");
+  say(rank, "ended in order");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   static const std::map<std::string, int (*)()> ways = {{"open", leave_open},
                                                         {"exit", exit_early},
                                                         {"callback", die_in_callback},
-                                                        {"finalise", finalise_beside}};
+                                                        {"finalise", finalise_beside},
+                                                        {"fork", fork_children}};
   return argc == 2 ? ways.at(argv[1])() : 2;
 }

@@ -41,6 +41,12 @@ class Endings(unittest.TestCase):
         self.every_rank(job, "ended in order")
         self.assertFalse(job.lines("MPI is finalised while a store is open"), job)
 
+    def test_a_forked_child_may_exit_and_drop_the_store_and_the_store_goes_on(self):
+        job = self.end("fork")
+        self.assertEqual(job.code, 0, job)
+        self.every_rank(job, "ended in order")
+        self.assertFalse(job.lines("has a child|a store was still open"), job)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

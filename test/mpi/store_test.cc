@@ -204,3 +204,20 @@ TEST_CASE("several stores live side by side and one after the other") {
   second->pushpull("k", Tensor(&b, {}, DType::f32), Tensor(&b, {}, DType::f32)).wait();
   CHECK(b == static_cast<float>(second->num_workers()));
 }
+
+TEST_CASE("threads may create stores at the same time") {
+  std::vector<std::unique_ptr<KVStore>> stores(4);
+  std::vector<std::thread> threads;
+  threads.reserve(stores.size());
+  for (auto& store : stores) threads.emplace_back([&] { store = make_store(); });
+  for (std::thread& thread : threads) thread.join();
+  // Which thread's store is whose on another rank is not known: all do the same.
+  threads.clear();
+  for (auto& store : stores) {
+    threads.emplace_back([&] {
+      store->barrier();
+      store.reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
