@@ -10,6 +10,8 @@ namespace tutti {
 
 /// How a store behaves. Fields that change behaviour come first, fields that change speed after.
 /// Those marked [agreed] must be equal on all ranks: `create` compares them and throws `mismatch`.
+/// Times are from 1 ms to a century, bytes at most 8 TiB; `create` throws `invalid_argument` for
+/// others.
 struct TUTTI_EXPORT Options {
   /// Reads the environment once: each field's variable stands beside it. Flags are 0, 1, true or
   /// false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T for

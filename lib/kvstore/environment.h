@@ -30,6 +30,9 @@ struct OptionVariable {
 };
 std::span<const OptionVariable> option_variables();
 
+/// Throws `invalid_argument` when a field has a value that its variable would not take.
+void check(const Options& options);
+
 /// How the job was started, from TUTTI_MODE, which the launcher sets. Throws `invalid_argument`
 /// for a value that is no mode.
 enum class LaunchMode : std::uint8_t { none, ps, mpi };

@@ -1,7 +1,4 @@
 // KVStore::create: from a type string to a backend.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "base/log.h"
 #include "kvstore/collective_store.h"
 #include "kvstore/environment.h"
@@ -10,13 +7,6 @@
 
 namespace tutti {
 namespace {
-
-void apply_log_level(const Options& options) {
-  if (base::set_log_level(options.log_level)) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("Options.log_level is '{}'; it takes one of {}", options.log_level,
-                          fmt::join(base::log_levels(), ", ")));
-}
 
 std::unique_ptr<Backend> make_backend(const StoreType& type, const Options& options) {
   switch (type.family) {
@@ -44,7 +34,8 @@ std::unique_ptr<KVStore> KVStore::create(std::string_view type) {
 
 std::unique_ptr<KVStore> KVStore::create(std::string_view type, const Options& options) {
   const StoreType found = find_store_type(type, launch_mode(process_environment()));
-  apply_log_level(options);
+  check(options);
+  base::set_log_level(options.log_level);
   return std::make_unique<KVStore>(make_backend(found, options));
 }
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "base/log.h"
 #include "base/names.h"
@@ -42,6 +41,8 @@ bool parse_seconds(std::string_view text, milliseconds& time) {
 }
 
 bool parse_bytes(std::string_view text, std::size_t& bytes) {
+  // More than any machine has, and as many of them as a node has slices still fit 64 bits.
+  constexpr std::size_t most = std::size_t{8} << 40;
   constexpr std::string_view suffixes = "KMGT";
   const std::size_t power = text.empty() ? std::string_view::npos : suffixes.find(text.back());
   unsigned shift = 0;
@@ -51,7 +52,7 @@ bool parse_bytes(std::string_view text, std::size_t& bytes) {
   }
   std::uint64_t number = 0;
   if (!parse(text, number)) return false;
-  if (number > std::numeric_limits<std::size_t>::max() >> shift) return false;
+  if (number > most >> shift) return false;
   bytes = number << shift;
   return true;
 }
@@ -85,7 +86,7 @@ constexpr OptionVariable variable(std::string_view name) {
 
 template <std::size_t Options::*Field>
 constexpr OptionVariable variable(std::string_view name) {
-  return {name, "a number of bytes, such as 65536, 64K or 2M (K is 1024)",
+  return {name, "a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
           [](Options& o, std::string_view text) { return parse_bytes(text, o.*Field); },
           [](const Options& o) { return show_bytes(o.*Field); }};
 }
@@ -177,6 +178,17 @@ Options options_from(const Environment& environment) {
     }
   }
   return options;
+}
+
+void check(const Options& options) {
+  for (const OptionVariable& variable : variables) {
+    Options parsed;
+    const std::string value = variable.show(options);
+    if (variable.set(parsed, value)) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the field of Options that {} sets is {}; it takes {}", variable.name,
+                            value, variable.accepts));
+  }
 }
 
 Options Options::from_env() {

@@ -260,6 +260,7 @@ TEST_CASE("an unusable log level in the options is refused") {
                   options.log_level = "loud";
                   KVStore::create("local", options);
                 }) ==
-        "Options.log_level is 'loud'; it takes one of off, critical, error, warning, info, debug, "
+        "the field of Options that TUTTI_LOG sets is loud; it takes off, critical, error, warning, "
+        "info, debug or "
         "trace");
 }

@@ -92,7 +92,7 @@ TEST_CASE("an unusable value is refused with the variable, the value and what it
         "environment variable TUTTI_REPLAY='yes' is not usable; it takes 0, 1, true or false");
   CHECK_THAT(refusal("TUTTI_LOG", "loud"), Catch::Contains("it takes off, critical, error"));
   for (const char* value : {"", "-1", "1 ", " 1", "1.5", "M", "4X", "1KK", "0x10",
-                            "18446744073709551616", "16777216T"}) {
+                            "18446744073709551616", "16777216T", "9T"}) {
     CHECK_THAT(refusal("TUTTI_PART_BYTES", value),
                Catch::Contains("TUTTI_PART_BYTES='" + std::string(value) +
                                "' is not usable; it takes a number of bytes"));
@@ -102,6 +102,25 @@ TEST_CASE("an unusable value is refused with the variable, the value and what it
                Catch::Contains("TUTTI_STALL_SECONDS='" + std::string(value) +
                                "' is not usable; it takes seconds"));
   }
+}
+
+TEST_CASE("a field out of its range is refused with its variable, the value and what it takes") {
+  const auto refused = [](auto change) {
+    Options options;
+    change(options);
+    return text_of(ErrorCode::invalid_argument, [&] { check(options); });
+  };
+  check(Options());
+  CHECK(refused([](Options& o) { o.stall_report_after = 0ms; }) ==
+        "the field of Options that TUTTI_STALL_SECONDS sets is 0; it takes seconds as a decimal "
+        "number from 0.001 to a century, such as 30 or 0.5");
+  CHECK_THAT(refused([](Options& o) { o.key_timeout = std::chrono::milliseconds::max(); }),
+             Catch::Contains("TUTTI_TIMEOUT_SECONDS sets is 9223372036854776"));
+  CHECK_THAT(refused([](Options& o) { o.create_timeout = -1ms; }),
+             Catch::Contains("TUTTI_CREATE_SECONDS sets is -0.001"));
+  CHECK_THAT(refused([](Options& o) { o.slice_bytes = std::size_t{4194304} << 40; }),
+             Catch::Contains("TUTTI_SLICE_BYTES sets is 4194304T; it takes a number of bytes"));
+  CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
 }
 
 TEST_CASE("from_env reads the process's own environment") {
