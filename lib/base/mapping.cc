@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,15 @@ std::size_t available_memory() {
 }
 
 Fd create_memory_file(const std::string& label, std::size_t bytes) {
+  // Beyond this limit ftruncate ends the process by a signal.
+  rlimit largest_file{};
+  ::getrlimit(RLIMIT_FSIZE, &largest_file);
+  if (bytes > largest_file.rlim_cur) {
+    throw Error(ErrorCode::internal,
+                fmt::format("cannot size the shared memory for {} to {} bytes: files of this "
+                            "process are limited to {} bytes (`ulimit -f` shows it in KiB)",
+                            label, bytes, largest_file.rlim_cur));
+  }
   Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC));
   if (!file) throw system_failure("create shared memory for " + label);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {

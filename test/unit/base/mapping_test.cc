@@ -1,5 +1,7 @@
 #include "base/mapping.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 
 #include "tutti/error.h"
@@ -13,6 +15,17 @@ TEST_CASE("two mappings of a memory file show the same bytes") {
   const Mapping b(file, 8192);
   a.data()[5000] = std::byte{42};
   CHECK(b.data()[5000] == std::byte{42});
+}
+
+TEST_CASE("a memory file beyond the limit of files is an error, not the end of the process") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit narrow{1 << 20, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &narrow);
+  CHECK_THROWS_WITH(create_memory_file("test", (1 << 20) + 1),
+                    Catch::Contains("1048577") && Catch::Contains("ulimit -f"));
+  CHECK_NOTHROW(create_memory_file("test", 1 << 20));
+  ::setrlimit(RLIMIT_FSIZE, &before);
 }
 
 TEST_CASE("a memory file may be larger than the machine until pages are reserved") {
