@@ -13,19 +13,28 @@ void Inbox::throw_if_dead() const {
   if (dead_) std::rethrow_exception(dead_);
 }
 
+void Inbox::admit(const Key& key) {
+  if (in_flight_.insert(key).second) return;
+  throw Error(
+      ErrorCode::duplicate_key,
+      fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is used "
+                  "again",
+                  key.describe(), rank_));
+}
+
 void Inbox::submit(std::vector<TensorCall> calls) {
   const base::Lock lock(mutex_);
   throw_if_dead();
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (in_flight_.insert(calls[i].key).second) continue;
-    for (std::size_t undo = 0; undo < i; ++undo) in_flight_.erase(calls[undo].key);
-    throw Error(
-        ErrorCode::duplicate_key,
-        fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is "
-                    "used again",
-                    calls[i].key.describe(), rank_));
+  std::size_t admitted = 0;
+  try {
+    for (; admitted < calls.size(); ++admitted) admit(calls[admitted].key);
+    // Takes the room for all before it moves any.
+    waiting_.insert(waiting_.end(), std::make_move_iterator(calls.begin()),
+                    std::make_move_iterator(calls.end()));
+  } catch (...) {
+    while (admitted > 0) in_flight_.erase(calls[--admitted].key);
+    throw;
   }
-  std::move(calls.begin(), calls.end(), std::back_inserter(waiting_));
 }
 
 void Inbox::submit(Submission call) {

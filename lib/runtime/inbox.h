@@ -61,6 +61,7 @@ class Inbox {
 
  private:
   void throw_if_dead() const TUTTI_REQUIRES(mutex_);
+  void admit(const Key& key) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
   mutable base::Mutex mutex_;
