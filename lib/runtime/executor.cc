@@ -96,10 +96,10 @@ bool Executor::guarded(const std::function<bool()>& work) {
 // A rank that fails by itself tells the others, so that nobody waits for it.
 void Executor::fail(const std::exception& error) {
   const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
-  base::log().error("{} ({})", text, in_flight_text());
+  loss_log_.write(fmt::format("{} ({})", text, in_flight_text()));
   lost_.store(true, std::memory_order_release);
   try {
-    participant_.lost(rank_, text);
+    participant_.lost(rank_, error.what());
     apply_actions();
   } catch (const std::exception& again) {
     base::log().error("and could not tell the others: {}", again.what());
