@@ -110,7 +110,8 @@ class TUTTI_EXPORT KVStore {
   void load_optimizer_states(const std::string& path);
 
   /// What travels between ranks. Collective in effect: all ranks call it with the same value before
-  /// the first tensor. Parameter servers also know "2bit" and "1bit".
+  /// the first tensor. With "fp16" what a node has summed and exceeds 65504 becomes infinite.
+  /// Parameter servers also know "2bit" and "1bit".
   void set_gradient_compression(std::string_view kind);
 
   /// Blocks until every rank has called it. A meeting, not a flush: tensors in flight stay so.

@@ -51,7 +51,9 @@ void Exchange::narrow(WireFormat wire) {
   const DType dtype = wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
   narrow_.resize(std::max(narrow_.size(), count_ * size_of(dtype)));
   const void* const source = shard_;
-  reduce::reduce({DType::f32, dtype}, {&source, 1}, narrow_.data(), count_);
+  // Divided before, for a node's sum may be too large for 16 bits though the average is not.
+  const reduce::Kernel divide{DType::f32, dtype, kernel_.op, std::exchange(kernel_.divisor, 1)};
+  reduce::reduce(divide, {&source, 1}, narrow_.data(), count_);
   kernel_.in = kernel_.out = dtype;
   wide_ = std::exchange(shard_, narrow_.data());
 }

@@ -221,3 +221,42 @@ TEST_CASE("threads may create stores at the same time") {
   }
   for (std::thread& thread : threads) thread.join();
 }
+
+TEST_CASE("compressed, f32 tensors travel between nodes in half the bytes, and the rest as it is") {
+  auto store = make_store();
+  const int ranks = store->num_workers();
+  std::vector<float> value(30'000);
+  std::vector<double> exact(1000);
+  const Tensor tensor(value.data(), {30'000}, DType::f32);
+  const Tensor other(exact.data(), {1000}, DType::f64);
+  const auto bytes_for = [&](const char* kind) {
+    store->set_gradient_compression(kind);
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<float>(i % 32);
+    const std::uint64_t before = store->counters().bytes_between_nodes;
+    store->pushpull("f32", tensor, tensor).wait();
+    const std::uint64_t bytes = store->counters().bytes_between_nodes - before;
+    std::size_t wrong = 0;
+    // Whole numbers up to 8 * 31, which both formats know.
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (value[i] != static_cast<float>(i % 32) * static_cast<float>(ranks)) ++wrong;
+    }
+    CHECK(wrong == 0);
+    std::fill(exact.begin(), exact.end(), 1.0 + 1e-12);
+    store->pushpull("f64", other, other).wait();
+    CHECK(exact.back() == Approx(ranks * (1.0 + 1e-12)).epsilon(1e-15));
+    return bytes;
+  };
+  const std::uint64_t whole = bytes_for("none");
+  CHECK(bytes_for("fp16") * 2 == whole);
+  CHECK(bytes_for("bf16") * 2 == whole);
+}
+
+TEST_CASE("a compressed average is finite although the sum is too large for 16 bits") {
+  auto store = make_store();
+  store->set_gradient_compression("fp16");
+  std::vector<float> value(5000, 60'000);
+  const Tensor tensor(value.data(), {5000}, DType::f32);
+  store->pushpull("average", tensor, tensor, {.op = ReduceOp::average}).wait();
+  CHECK(value.front() == Approx(60'000).epsilon(2e-3));
+  CHECK(value.back() == Approx(60'000).epsilon(2e-3));
+}
