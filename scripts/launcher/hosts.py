@@ -85,9 +85,17 @@ def rsync_words(source, host, folder):
 
 
 def sync(hosts, folder):
-    """Copies the current folder to every host, all at once; a log line each."""
+    """Copies the current folder to every host; a log line each. To the first alone, then to the rest at once: on
+    a file system that hosts share the rest find everything there and get in nobody's way."""
     if shutil.which("rsync") is None:
         raise UsageError("--sync-dst-dir needs rsync, here and on every host: apt-get install rsync")
+    failed = copy_to(hosts[:1], folder) or copy_to(hosts[1:], folder)
+    if failed:
+        raise UsageError("\n".join(failed))
+
+
+def copy_to(hosts, folder):
+    """To all at once. What failed, in words."""
     source = os.getcwd()
     copies = []
     for host in hosts:
@@ -102,5 +110,4 @@ def sync(hosts, folder):
         if process.returncode not in (0, VANISHED):
             failed.append(f"{shlex.join(words)} failed with {process.returncode}:\n"
                           + said.decode(errors="replace").rstrip())
-    if failed:
-        raise UsageError("\n".join(failed))
+    return failed

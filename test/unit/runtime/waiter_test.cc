@@ -30,7 +30,7 @@ TEST_CASE("waiting for a bell nobody rings costs next to no processor time") {
   }
 }
 
-TEST_CASE("a late gate is looked at ever less often, at least every 10 ms") {
+TEST_CASE("a late gate is looked at ever less often, at least every 40 ms") {
   base::Doorbell bell;
   Waiter waiter(bell, true);
   const double before = cpu_seconds();
@@ -43,7 +43,7 @@ TEST_CASE("a late gate is looked at ever less often, at least every 10 ms") {
     last = now;
   }
   CHECK(cpu_seconds() - before < 0.05);
-  CHECK(longest < 100ms);
+  CHECK(longest < 150ms);
 }
 
 TEST_CASE("a ring ends the wait") {
