@@ -20,7 +20,7 @@ struct Requests::State {};
 void start(const StartSettings&) {
   refuse();
 }
-void in_turn(const std::function<void()>& create) {
+void in_turn(std::chrono::milliseconds, const std::function<void()>& create) {
   create();
 }
 void check_world_size() {}

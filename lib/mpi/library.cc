@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/completion.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -42,7 +43,8 @@ namespace {
 /// MPI is one per process, and so is what tutti must remember of it.
 struct Process {
   base::Mutex mutex;
-  base::Mutex turn;  ///< held while a store is created
+  bool creating TUTTI_GUARDED_BY(mutex) = false;  ///< a store, by some thread
+  base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
   const pid_t id = ::getpid();
@@ -54,6 +56,30 @@ Process& process() {
   static auto* const only = new Process;
   return *only;
 }
+
+/// The right of one thread to create a store.
+class Turn {
+ public:
+  explicit Turn(std::chrono::milliseconds limit) {
+    base::Lock lock(process().mutex);
+    const auto deadline = base::Clock::now() + limit;
+    while (process().creating) {
+      if (process().created.wait_until(lock, deadline) || !process().creating) continue;
+      throw Error(ErrorCode::timeout,
+                  fmt::format("waited {} ms for another thread of this process to create its store "
+                              "(create_timeout, TUTTI_CREATE_SECONDS)",
+                              limit.count()));
+    }
+    process().creating = true;
+  }
+  ~Turn() {
+    const base::Lock lock(process().mutex);
+    process().creating = false;
+    process().created.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
 
 /// MPI and the stores belong to the process that started them, not to its children.
 bool in_child() {
@@ -176,8 +202,8 @@ void start(const StartSettings& settings) {
   process().started = true;
 }
 
-void in_turn(const std::function<void()>& create) {
-  const base::Lock lock(process().turn);
+void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create) {
+  const Turn turn(limit);
   create();
 }
 

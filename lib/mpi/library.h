@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,8 +18,9 @@ struct StartSettings {
 void start(const StartSettings& settings);
 
 /// Calls `create` while no other thread of the process is in here: what is collective over all
-/// processes must come in one order.
-void in_turn(const std::function<void()>& create);
+/// processes must come in one order. Blocks until it is this thread's turn; throws `timeout` after
+/// `limit`.
+void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create);
 
 /// Throws `mismatch` when MPI's world is smaller than the launcher that started this process says
 /// (another MPI's mpirun, a program linked with another MPI): no silent worlds of one.

@@ -94,7 +94,8 @@ void Executor::apply(coordinator::Lost& action) {
   // The job is over for everyone: nobody need notice this rank's own end as well.
   control_.announce_departed();
   loss_log_.write(action.message);
-  fail_everything(std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message)));
+  const auto lost = std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message));
+  fail_everything(own_failure_ ? own_failure_ : lost);
 }
 
 void Executor::apply(coordinator::Notice& action) {

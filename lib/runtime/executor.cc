@@ -98,13 +98,14 @@ void Executor::fail(const std::exception& error) {
   const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
   loss_log_.write(fmt::format("{} ({})", text, in_flight_text()));
   lost_.store(true, std::memory_order_release);
+  own_failure_ = std::make_exception_ptr(Error(ErrorCode::internal, text));
   try {
     participant_.lost(rank_, error.what());
     apply_actions();
   } catch (const std::exception& again) {
     base::log().error("and could not tell the others: {}", again.what());
   }
-  fail_everything(std::make_exception_ptr(Error(ErrorCode::internal, text)));
+  fail_everything(own_failure_);
 }
 
 // Only while replay lacks a call does it matter who waits for which.

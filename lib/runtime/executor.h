@@ -145,6 +145,7 @@ class Executor {
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
+  std::exception_ptr own_failure_;  ///< why this rank is the lost one
   std::vector<std::byte> mail_;
 };
 

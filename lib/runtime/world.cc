@@ -27,7 +27,7 @@ World mpi_world(const Options& options) {
 }  // namespace
 
 void with_mpi_world(const Options& options, const std::function<void(World)>& create) {
-  mpi::in_turn([&] { create(mpi_world(options)); });
+  mpi::in_turn(options.create_timeout, [&] { create(mpi_world(options)); });
 }
 
 }  // namespace tutti::runtime

@@ -5,6 +5,7 @@
 // open       main returns 0, and a global object still owns the store
 // exit       rank 1 calls exit(3) while the others wait for it
 // callback   the last owner of the store dies inside a callback
+// memory     rank 1 gets no more memory while it waits
 // finalise   one thread finalises MPI while another destroys the store
 // fork       children end by exit(0) while the store is open, and after; another makes a store
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -70,6 +73,30 @@ int die_in_callback() {
   // Not called by this thread, which does not wait.
   pending.then([owner = std::move(store)](const std::exception_ptr&) {});
   std::this_thread::sleep_for(10s);
+  return 0;
+}
+
+/// The next allocation fails, on whichever thread.
+std::atomic<bool> out_of_memory{false};
+
+int run_out_of_memory() {
+  auto store = KVStore::create("dist_sync_mpi");
+  const int rank = store->rank();
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  // Rank 1 waits for the last one when its memory ends.
+  if (rank == store->num_workers() - 1) std::this_thread::sleep_for(500ms);
+  const Pending pending = store->pushpull("key", tensor, tensor);
+  if (rank == 1) {
+    std::this_thread::sleep_for(200ms);
+    out_of_memory = true;
+  }
+  try {
+    pending.wait();
+    say(rank, "got its sum");
+  } catch (const Error& error) {
+    say(rank, fmt::format("caught {}: {}", name(error.code()), error.what()));
+  }
   return 0;
 }
 
@@ -158,11 +185,23 @@ int fork_children() {
 
 }  // namespace
 
+// Inlined, they would look to the compiler like mismatched pairs.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (out_of_memory.exchange(false)) throw std::bad_alloc();
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
+  std::free(memory);
+}
+
 int main(int argc, char** argv) {
-  static const std::map<std::string, int (*)()> ways = {{"open", leave_open},
-                                                        {"exit", exit_early},
-                                                        {"callback", die_in_callback},
-                                                        {"finalise", finalise_beside},
-                                                        {"fork", fork_children}};
+  static const std::map<std::string, int (*)()> ways = {
+      {"open", leave_open},          {"exit", exit_early},          {"callback", die_in_callback},
+      {"memory", run_out_of_memory}, {"finalise", finalise_beside}, {"fork", fork_children}};
   return argc == 2 ? ways.at(argv[1])() : 2;
 }

@@ -35,6 +35,13 @@ class Endings(unittest.TestCase):
         self.assertTrue(job.lines("critical: the last owner of this store died inside a callback"), job)
         self.assertFalse(job.lines("terminate called"), job)
 
+    def test_a_rank_that_fails_by_itself_says_internal_and_to_the_others_it_is_lost(self):
+        job = self.end("memory")
+        self.assertTrue(job.lines("rank 1 caught internal: rank 1 failed: std::bad_alloc"), job)
+        for rank in (0, 2):
+            self.assertTrue(job.lines(rf"rank {rank} caught peer_lost: rank 1 is lost: std::bad_alloc.*'key'"), job)
+        self.assertEqual(len(job.lines("error: rank 1 failed")), 1, job)
+
     def test_mpi_may_be_finalised_beside_the_stores_destructor(self):
         job = self.end("finalise")
         self.assertEqual(job.code, 0, job)

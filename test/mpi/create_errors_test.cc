@@ -11,6 +11,7 @@
 
 using namespace tutti;
 using namespace store_test;
+using namespace std::chrono_literals;
 using Catch::Contains;
 
 namespace {
@@ -93,7 +94,6 @@ TEST_CASE("options that differ between ranks fail create on every rank, with ran
     std::function<void(Options&)> set;
     std::string variable, odd_value;
   };
-  using namespace std::chrono_literals;
   const std::vector<Difference> differences = {
       {[](Options& o) { o.fusion_bytes = 1000; }, "TUTTI_FUSION_BYTES", "1000"},
       {[](Options& o) { o.part_bytes = 2000; }, "TUTTI_PART_BYTES", "2000"},
@@ -113,6 +113,27 @@ TEST_CASE("options that differ between ranks fail create on every rank, with ran
                    Contains(ranks == 2 ? "on rank 0" : fmt::format("on ranks 0-{}", ranks - 2)));
   }
   check_alive(*make_store());
+}
+
+TEST_CASE("who waits too long for another thread to create its store is told what it waits for") {
+  const auto [rank, ranks] = rank_and_size();
+  if (ranks == 1) return;
+  if (rank != 0) {
+    // The first thread's store waits for this one.
+    std::this_thread::sleep_for(600ms);
+    check_alive(*make_store());
+    return;
+  }
+  std::unique_ptr<KVStore> first;
+  std::thread other([&first] { first = make_store(); });
+  std::this_thread::sleep_for(200ms);
+  Options impatient = Options::from_env();
+  impatient.create_timeout = 50ms;
+  const Error error = error_of([&] { make_store(impatient); });
+  other.join();
+  CHECK(error.code() == ErrorCode::timeout);
+  CHECK_THAT(error.what(), Contains("waited 50 ms for another thread of this process"));
+  check_alive(*first);
 }
 
 TEST_CASE("a world of another size than the launcher says is an error, never a world of one") {
