@@ -1,7 +1,5 @@
 #include "runtime/world.h"
 
-#include <utility>
-
 #include "mpi/library.h"
 
 namespace tutti::runtime {
@@ -17,9 +15,9 @@ World mpi_world(const Options& options) {
   world.rank = world.data->rank();
   world.size = world.data->size();
   world.creation_number = world.data->creation_number();
-  world.all_gather = [comm = world.data.get(), patience](std::string mine,
+  world.all_gather = [comm = world.data.get(), patience](const std::string& mine,
                                                          const std::string& waiting_for) {
-    return comm->all_gather(std::move(mine), patience, waiting_for);
+    return comm->all_gather(mine, patience, waiting_for);
   };
   return world;
 }
