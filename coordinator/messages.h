@@ -42,6 +42,9 @@ struct FreshKey {
   friend bool operator==(const FreshKey&, const FreshKey&) = default;
 };
 
+/// Of one report. More calls travel in several, so that none comes near `max_message_bytes`.
+constexpr std::size_t max_report_calls = std::size_t{1} << 15;
+
 /// What became ready since the last report, and how far the rank is.
 struct Report {
   Epoch epoch = 0;

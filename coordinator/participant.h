@@ -174,6 +174,7 @@ class Participant {
   bool may_enter() const;
   void enter(Batch batch);
   void report();
+  void report_some();
   void send_requests();
   void leave_if_done();
   void withdraw(const Batch& batch);

@@ -1,6 +1,7 @@
 // How a participant goes through gates and epochs, and what it tells the coordinator.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/failure.h"
@@ -45,9 +46,14 @@ void Participant::enter(Batch batch) {
 }
 
 void Participant::report() {
-  if (unreported_.empty() && !owes_acknowledgement_) return;
+  while (!unreported_.empty() || owes_acknowledgement_) report_some();
+}
+
+void Participant::report_some() {
   Report report{.epoch = epoch_, .entered = entered_, .ready = {}, .fresh = {}};
-  for (const Slot slot : unreported_) {
+  const std::size_t count = std::min(unreported_.size(), max_report_calls);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Slot slot = unreported_[i];
     const KeyUse& use = keys_[slot];
     const InFlight& call = *use.call;
     const Time age = now_ - call.submitted;
@@ -57,7 +63,7 @@ void Participant::report() {
       report.fresh.push_back({use.key, call.signature, call.priority, call.round, age});
     }
   }
-  unreported_.clear();
+  unreported_.erase(unreported_.begin(), unreported_.begin() + static_cast<std::ptrdiff_t>(count));
   owes_acknowledgement_ = false;
   actions_.emplace_back(Send{std::move(report)});
 }

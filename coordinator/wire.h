@@ -7,8 +7,8 @@
 
 namespace tutti::coordinator {
 
-/// No message is larger; control refuses longer frames.
-constexpr std::size_t max_message_bytes = std::size_t{64} << 20;
+/// No message is larger: the control plane, which has the same bound, refuses longer frames.
+constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
 
 std::vector<std::byte> encode(const ToCoordinator& message);
 std::vector<std::byte> encode(const ToRank& message);

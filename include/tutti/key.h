@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,9 +9,13 @@
 namespace tutti {
 
 /// Names a tensor: an integer or a string. One store takes one of the two kinds; the first call
-/// decides, and the other kind is then `invalid_argument`.
+/// decides, and the other kind is then `invalid_argument`. A store remembers every key that it has
+/// seen, on rank 0 in about a KiB: names made up anew every step take ever more memory.
 class Key {
  public:
+  /// A longer string is refused by every call that takes a key: `invalid_argument`.
+  static constexpr std::size_t max_bytes = 1024;
+
   // Implicit, so that `pushpull("w", ...)` and `pushpull(3, ...)` read as they do in MXNet.
   // NOLINTBEGIN(google-explicit-constructor)
   Key(int value) : value_(std::int64_t{value}) {}

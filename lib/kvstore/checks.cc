@@ -67,11 +67,20 @@ void check_tensors(const Request& request, std::size_t i) {
   }
 }
 
+// Before any message that names the key.
+void check_key(const Request& request, const Key& key) {
+  if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
+  refuse(fmt::format("{} of a key of {} bytes, which begins '{}'; a key has at most {}",
+                     name(request.method), key.string().size(), key.string().substr(0, 32),
+                     Key::max_bytes));
+}
+
 void check_lists(const Request& request) {
   if (request.keys.empty()) {
     refuse(
         fmt::format("{} with an empty list of keys; pass one key at least", name(request.method)));
   }
+  for (const Key& key : request.keys) check_key(request, key);
   if (takes_ins(request.method)) check_length(request, "inputs", request.ins.size());
   if (takes_outs(request.method)) check_length(request, "outputs", request.outs.size());
   if (request.method == Method::row_sparse_pull) {

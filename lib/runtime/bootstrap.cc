@@ -167,6 +167,11 @@ void Parts::abandon_in_child() {
   control_->abandon_in_child();
 }
 
+std::uint64_t Parts::control_messages() const {
+  const auto counters = control_->counters();
+  return counters.sent + counters.received;
+}
+
 void Parts::close() {
   control_.reset();
   engine_.reset();

@@ -31,7 +31,8 @@ class Parts {
   const topology::Topology& topology() const { return control_->topology(); }
   const coordinator::Settings& protocol() const { return protocol_; }
   control::ControlPlane& control() { return *control_; }
-  const control::ControlPlane& control() const { return *control_; }
+  /// Sent and received so far, heartbeats not counted.
+  std::uint64_t control_messages() const;
   collective::Engine& engine() { return *engine_; }
   /// Null on one node.
   const mpi::Communicator* data() const {

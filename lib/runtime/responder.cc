@@ -1,11 +1,13 @@
 #include "runtime/responder.h"
 
 #include "base/log.h"
+#include "control/message_stream.h"
 #include "coordinator/wire.h"
 
 namespace tutti::runtime {
 
 static_assert(control::Responder::everyone == coordinator::everyone);
+static_assert(control::max_message_bytes == coordinator::max_message_bytes);
 
 CoordinatorResponder::CoordinatorResponder(int size, const coordinator::Settings& settings)
     : coordinator_(size, settings) {}

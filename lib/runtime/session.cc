@@ -62,9 +62,10 @@ void Session::close() {
   } else {
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
   }
-  const auto sent = parts_->control().counters();
-  control_messages_ = sent.sent + sent.received;
-  closed_ = true;
+  {
+    const base::Lock counting(counting_);
+    control_messages_ = parts_->control_messages();
+  }
   parts_->close();
 }
 
@@ -120,12 +121,8 @@ Counters Session::counters() const {
   counters.bytes_broadcast = tally_.bytes_broadcast;
   counters.batches = tally_.batches;
   counters.bytes_between_nodes = tally_.bytes_between_nodes;
-  if (closed_) {
-    counters.control_messages = control_messages_;
-  } else {
-    const auto sent = parts_->control().counters();
-    counters.control_messages = sent.sent + sent.received;
-  }
+  const base::Lock counting(counting_);
+  counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
   counters.nodes = nodes_;
   return counters;
 }

@@ -1,6 +1,7 @@
 #pragma once
-#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,8 @@ class Session {
   const std::size_t nodes_;
   /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
   /// end.
-  std::atomic<std::uint64_t> control_messages_{0};
-  std::atomic<bool> closed_{false};
+  std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
+  mutable base::Mutex counting_;
   base::Mutex closing_;  ///< the destructor and MPI_Finalize may come together
   Tally tally_;
   std::unique_ptr<Executor> executor_;

@@ -1,3 +1,5 @@
+#include "coordinator/participant.h"
+#include "coordinator/wire.h"
 #include "programs.h"
 #include "run_world.h"
 
@@ -101,6 +103,23 @@ TEST_CASE("many keys that lack the same ranks share one report") {
   REQUIRE(run.observed.notices.size() == 1);
   CHECK(run.observed.notices[0] ==
         "waiting for ranks 1-2 to submit 1, 2, 3, 4, 5 and 2 more: 30 s so far");
+}
+
+TEST_CASE("more calls than a report holds travel in several, each within the bound of a message") {
+  constexpr std::size_t calls = 2 * max_report_calls + 1;
+  Participant participant(1, 2, {});
+  for (std::size_t i = 0; i < calls; ++i) {
+    std::string key = std::to_string(i);
+    key.resize(Key::max_bytes, 'k');
+    participant.submit(i + 1, {.key = key, .signature = {.shape = {1}}});
+  }
+  std::vector<std::size_t> sizes;
+  for (const Action& action : participant.take_actions()) {
+    const auto& message = std::get<Send>(action).message;
+    sizes.push_back(std::get<Report>(message).fresh.size());
+    CHECK(encode(message).size() <= max_message_bytes);
+  }
+  CHECK(sizes == std::vector<std::size_t>{max_report_calls, max_report_calls, 1});
 }
 
 TEST_CASE("a barrier is left only when all have come, and is no flush") {

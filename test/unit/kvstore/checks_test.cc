@@ -58,6 +58,14 @@ TEST_CASE_METHOD(Fixture, "an empty list of keys is refused") {
         "push with an empty list of keys; pass one key at least");
 }
 
+TEST_CASE_METHOD(Fixture, "a key longer than the bound is refused, one as long is taken") {
+  const std::string longest(Key::max_bytes, 'k');
+  CHECK_NOTHROW(store.push({longest}, {{pair}}));
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.push({longest + "k"}, {{pair}}); }) ==
+        "push of a key of 1025 bytes, which begins '" + std::string(32, 'k') +
+            "'; a key has at most 1024");
+}
+
 TEST_CASE_METHOD(Fixture, "lists of different lengths are refused with both lengths") {
   CHECK(
       text_of(ErrorCode::invalid_argument,
