@@ -170,6 +170,7 @@ std::string Participant::calls_in_flight() const {
   std::sort(uses.begin(), uses.end(),
             [](const KeyUse* a, const KeyUse* b) { return a->call->sequence < b->call->sequence; });
   std::vector<std::string> names;
+  names.reserve(uses.size());
   for (const KeyUse* use : uses) names.push_back(use->key.describe());
   return some_of(names, 5);
 }
