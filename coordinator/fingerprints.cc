@@ -34,7 +34,7 @@ void Participant::fingerprint(Fingerprint& to) const {
   for (const Slot slot : unreported_) to.add(slot);
   to.add(cycle_.size()).add(cursor_).add(lacks_next_).add(deviation_).add(impatient_at_);
   for (const PlanBatch& batch : cycle_) add_to(to, batch);
-  for (const CallId id : waits_) to.add(id);
+  for (const Wait& wait : waits_) to.add(wait.slot).add(wait.round);
   for (const Request* request : {&barrier_, &join_, &depart_}) {
     to.add(request->wanted).add(request->sent);
   }

@@ -48,7 +48,6 @@ void Participant::submit(CallId id, const Call& call) {
   flight.submitted = now_;
   flight.sequence = submissions_++;
   use.call = flight;
-  calls_.emplace(id, slot);
   if (cycle_.empty()) {
     unreported_.push_back(slot);
   } else {
@@ -71,13 +70,13 @@ void Participant::depart() {
   depart_ = {.wanted = true};
 }
 
-void Participant::user_waits(CallId call) {
-  const auto at = calls_.find(call);
-  if (at == calls_.end()) return;
+void Participant::user_waits(const Key& key) {
+  const auto at = slots_.find(key);
+  if (at == slots_.end() || !keys_[at->second].call) return;
   InFlight& waited = *keys_[at->second].call;
   if (std::exchange(waited.waited_for, true) || waited.planned_entirely || cycle_.empty()) return;
   if (waits_.size() >= most_waits_unchecked) forget_served_waits();
-  waits_.push_back(call);
+  waits_.push_back({at->second, waited.round});
 }
 
 void Participant::lost(int rank, const std::string& reason) {
@@ -152,7 +151,6 @@ void Participant::handle(const Departed& departed) {
 void Participant::finish(Slot slot, std::optional<Error> error) {
   KeyUse& use = keys_[slot];
   const CallId id = use.call->id;
-  calls_.erase(id);
   use.call.reset();
   actions_.emplace_back(Finish{id, std::move(error)});
 }

@@ -79,8 +79,8 @@ class Participant {
   void gate_closed(Epoch epoch, BatchNumber number);
   /// Its data has moved at this rank. In order.
   void batch_done(Epoch epoch, BatchNumber number);
-  /// A user thread waits for the call; may be over already.
-  void user_waits(CallId call);
+  /// A user thread waits for the key's call; may be over already.
+  void user_waits(const Key& key);
   /// Batches follow without a word to the coordinator.
   bool replays() const { return !cycle_.empty() && !halted_; }
   /// Replay lacks a call: whether `user_waits` was called for another now decides something.
@@ -198,7 +198,6 @@ class Participant {
   std::vector<KeyUse> keys_;
   std::unordered_map<Key, Slot, KeyHash> slots_;  ///< looked up, never iterated
   std::vector<std::optional<KnownId>> ids_;
-  std::unordered_map<CallId, Slot> calls_;  ///< looked up, never iterated
   std::vector<Slot> unreported_;
   std::uint64_t submissions_ = 0;
 
@@ -208,7 +207,11 @@ class Participant {
   bool lacks_next_ = false;        ///< that batch needs a call that is not here
   std::vector<bool> in_cycle_;     ///< by KeyId
   std::optional<Slot> deviation_;  ///< a call that the cycle never serves
-  std::vector<CallId> waits_;      ///< a user waits for them; may be entered or over
+  struct Wait {
+    Slot slot = 0;
+    Round round = 0;
+  };
+  std::vector<Wait> waits_;  ///< a user waits for them; may be entered or over
   std::optional<Time> impatient_at_;
 
   Request barrier_;

@@ -44,7 +44,7 @@ void Participant::await_turn(Slot slot) {
   if (!call.agreed || *call.agreed >= in_cycle_.size() || !in_cycle_[*call.agreed]) {
     if (!deviation_) deviation_ = slot;
   }
-  if (call.waited_for) waits_.push_back(call.id);
+  if (call.waited_for) waits_.push_back({slot, call.round});
   const Time due = patience_of(use);
   impatient_at_ = impatient_at_ ? std::min(*impatient_at_, due) : due;
 }
@@ -89,7 +89,7 @@ bool Participant::next_is_ready() {
 void Participant::escape_if_stuck() {
   forget_served_waits();
   if (!waits_.empty()) {
-    const KeyUse& use = keys_[calls_.at(waits_.front())];
+    const KeyUse& use = keys_[waits_.front().slot];
     escape(EscapeReason::waiting,
            fmt::format("key {} is waited for out of the recorded order", use.key.describe()));
     return;
@@ -108,9 +108,9 @@ void Participant::escape_if_stuck() {
 }
 
 void Participant::forget_served_waits() {
-  std::erase_if(waits_, [this](CallId id) {
-    const auto at = calls_.find(id);
-    return at == calls_.end() || keys_[at->second].call->planned_entirely;
+  std::erase_if(waits_, [this](const Wait& wait) {
+    const std::optional<InFlight>& call = keys_[wait.slot].call;
+    return !call || call->round != wait.round || call->planned_entirely;
   });
 }
 

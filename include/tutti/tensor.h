@@ -96,19 +96,28 @@ class Values {
  public:
   Values() = default;
   // NOLINTBEGIN(google-explicit-constructor)
-  Values(Tensor tensor) : tensors_{std::move(tensor)} {}
-  Values(std::initializer_list<Tensor> tensors) : tensors_(tensors) {}
-  Values(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
+  Values(Tensor tensor) : one_(std::move(tensor)), is_one_(true) {}
+  Values(std::initializer_list<Tensor> tensors) : is_one_(tensors.size() == 1) {
+    if (is_one_) {
+      one_ = *tensors.begin();
+    } else {
+      several_ = tensors;
+    }
+  }
+  Values(std::vector<Tensor> tensors) : several_(std::move(tensors)) {}
   // NOLINTEND(google-explicit-constructor)
 
-  std::size_t size() const { return tensors_.size(); }
-  bool empty() const { return tensors_.empty(); }
-  const Tensor& operator[](std::size_t i) const { return tensors_[i]; }
-  auto begin() const { return tensors_.begin(); }
-  auto end() const { return tensors_.end(); }
+  std::size_t size() const { return is_one_ ? 1 : several_.size(); }
+  bool empty() const { return size() == 0; }
+  const Tensor& operator[](std::size_t i) const { return begin()[i]; }
+  const Tensor* begin() const { return is_one_ ? &one_ : several_.data(); }
+  const Tensor* end() const { return begin() + size(); }
 
  private:
-  std::vector<Tensor> tensors_;
+  // A single one, the usual case, takes no memory of its own.
+  Tensor one_;
+  std::vector<Tensor> several_;
+  bool is_one_ = false;
 };
 
 }  // namespace tutti

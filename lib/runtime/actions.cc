@@ -62,9 +62,7 @@ void Executor::apply(coordinator::CloseGate& action) {
 }
 
 void Executor::apply(coordinator::Finish& action) {
-  auto call = calls_.extract(action.call);
-  base::check(!call.empty(), "a call finishes once");
-  finish(call.mapped(), pointer_to(action.error));
+  finish(calls_.take(action.call), pointer_to(action.error));
 }
 
 void Executor::apply(coordinator::BarrierDone& action) {
@@ -103,9 +101,10 @@ void Executor::apply(coordinator::Notice& action) {
 }
 
 std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch plan) {
-  auto running = std::make_unique<Running>();
-  running->ins.resize(plan.items.size());
-  running->outs.resize(plan.items.size());
+  if (spare_.empty()) spare_.push_back(std::make_unique<Running>());
+  std::unique_ptr<Running> running = std::move(spare_.back());
+  spare_.pop_back();
+  running->gate_closed = false;
   collective::Batch& batch = running->batch;
   batch.epoch = plan.epoch;
   batch.number = plan.number;
@@ -116,22 +115,39 @@ std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch p
   batch.root = plan.root;
   batch.wire = plan.wire;
   batch.divisor = plan.op == ReduceOp::average ? plan.active_ranks : 1;
-  const std::size_t width = size_of(plan.dtype);
-  for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    const coordinator::PlannedItem& item = plan.items[i];
-    if (item.call != 0) {
-      const TensorCall& call = calls_.at(item.call);
-      batch.whole_bytes += call.signature.shape.count() * width;
-      const auto at = [&](const Tensor& tensor) {
-        return tensor.as<std::byte>() + item.begin * width;
-      };
-      for (const Tensor& tensor : call.ins) running->ins[i].push_back(at(tensor));
-      for (const Tensor& tensor : call.outs) running->outs[i].push_back(at(tensor));
-    }
-    batch.pieces.push_back({running->ins[i], running->outs[i], item.count});
-  }
   running->plan = std::move(plan);
+  point_to_tensors(*running);
   return running;
+}
+
+void Executor::point_to_tensors(Running& running) {
+  const std::size_t width = size_of(running.plan.dtype);
+  std::vector<collective::Piece>& pieces = running.batch.pieces;
+  running.ins.clear();
+  running.outs.clear();
+  running.batch.whole_bytes = 0;
+  for (const coordinator::PlannedItem& item : running.plan.items) {
+    if (item.call == 0) continue;
+    const TensorCall& call = calls_.at(item.call);
+    running.batch.whole_bytes += call.signature.shape.count() * width;
+    const auto at = [&](const Tensor& tensor) {
+      return tensor.as<std::byte>() + item.begin * width;
+    };
+    for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
+    for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
+  }
+  // Now they stay where they are.
+  pieces.clear();
+  const void* const* in = running.ins.data();
+  void* const* out = running.outs.data();
+  for (const coordinator::PlannedItem& item : running.plan.items) {
+    const bool mine = item.call != 0;
+    const std::size_t ins = mine ? calls_.at(item.call).ins.size() : 0;
+    const std::size_t outs = mine ? calls_.at(item.call).outs.size() : 0;
+    pieces.push_back({{in, ins}, {out, outs}, item.count});
+    in += ins;
+    out += outs;
+  }
 }
 
 }  // namespace tutti::runtime

@@ -111,8 +111,8 @@ void Executor::fail(const std::exception& error) {
 // Only while replay lacks a call does it matter who waits for which.
 bool Executor::note_waits() {
   if (!participant_.asks_who_waits()) return false;
-  for (const auto& [id, call] : calls_) {
-    if (call.completion->waited_for()) participant_.user_waits(id);
+  for (const TensorCall* call : calls_.in_order()) {
+    if (call->completion->waited_for()) participant_.user_waits(call->key);
   }
   return apply_actions();
 }
@@ -124,8 +124,8 @@ bool Executor::take_submissions() {
 }
 
 void Executor::submit(Submission& submission) {
-  if (auto* const call = std::get_if<TensorCall>(&submission)) {
-    submit(*call);
+  if (auto* const list = std::get_if<std::vector<TensorCall>>(&submission)) {
+    for (TensorCall& call : *list) submit(call);
   } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
     participant_.barrier();
     barrier_ = std::move(*barrier);
@@ -139,14 +139,12 @@ void Executor::submit(Submission& submission) {
 }
 
 void Executor::submit(TensorCall& call) {
-  const coordinator::CallId id = next_call_++;
   const coordinator::Call description{call.key, call.signature, call.priority};
-  TensorCall& kept = calls_.emplace(id, std::move(call)).first->second;
+  const coordinator::CallId id = calls_.add(std::move(call));
   try {
     participant_.submit(id, description);
   } catch (const Error&) {
-    finish(kept, std::current_exception());
-    calls_.erase(id);
+    finish(calls_.take(id), std::current_exception());
   }
 }
 
@@ -208,13 +206,14 @@ bool Executor::move_data() {
   const collective::Progress progress = engine_.step();
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
   moving_ = false;
-  const std::unique_ptr<Running> done = std::move(running_.front());
+  std::unique_ptr<Running> done = std::move(running_.front());
   running_.pop_front();
   tally_.batches.fetch_add(1, std::memory_order_relaxed);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = base::Clock::now() + linger_time;
   recorder_.record("batch done", done->batch.epoch, done->batch.number);
   participant_.batch_done(done->batch.epoch, done->batch.number);
+  spare_.push_back(std::move(done));
   return true;
 }
 
@@ -238,7 +237,7 @@ Executor::Rest Executor::rest() {
   return rest;
 }
 
-void Executor::finish(TensorCall& call, const std::exception_ptr& error) {
+void Executor::finish(const TensorCall& call, const std::exception_ptr& error) {
   inbox_.release(call.key);
   const bool reduced = call.signature.kind == coordinator::Kind::allreduce;
   if (!error) {
@@ -254,16 +253,29 @@ void Executor::settle(const std::shared_ptr<base::Completion>& completion,
   if (completion->settle(error)) callbacks_.push_back(completion);
 }
 
-void Executor::fail_everything(const std::exception_ptr& error) {
-  const auto settle_rest = [&](auto& call) {
+void Executor::settle(const Submission& submission, const std::exception_ptr& error) {
+  // A call that was handed on has left its completion with its successor.
+  const auto one = [&](const auto& call) {
     if (call.completion) settle(call.completion, error);
   };
-  for (Submission& submission : inbox_.die(error)) std::visit(settle_rest, submission);
-  for (Submission& submission : std::exchange(taken_, {})) std::visit(settle_rest, submission);
+  if (const auto* const list = std::get_if<std::vector<TensorCall>>(&submission)) {
+    for (const TensorCall& call : *list) one(call);
+  } else if (const auto* const barrier = std::get_if<BarrierCall>(&submission)) {
+    one(*barrier);
+  } else if (const auto* const join = std::get_if<JoinCall>(&submission)) {
+    one(*join);
+  } else {
+    one(std::get<DepartCall>(submission));
+  }
+}
+
+void Executor::fail_everything(const std::exception_ptr& error) {
+  for (const Submission& submission : inbox_.die(error)) settle(submission, error);
+  for (const Submission& submission : std::exchange(taken_, {})) settle(submission, error);
   running_.clear();
   moving_ = false;
-  auto calls = std::exchange(calls_, {});
-  for (auto& [id, call] : calls) settle(call.completion, error);
+  const CallTable calls = std::exchange(calls_, {});
+  for (const TensorCall* call : calls.in_order()) settle(call->completion, error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);
@@ -292,12 +304,10 @@ void Executor::report_stall() {
 
 std::string Executor::in_flight_text() const {
   constexpr std::size_t most = 5;
-  std::vector<std::pair<coordinator::CallId, const TensorCall*>> calls;
-  for (const auto& [id, call] : calls_) calls.emplace_back(id, &call);
-  std::sort(calls.begin(), calls.end());
+  const std::vector<const TensorCall*> calls = calls_.in_order();
   std::string text;
   for (std::size_t i = 0; i < std::min(most, calls.size()); ++i) {
-    text += (i == 0 ? "" : ", ") + calls[i].second->key.describe();
+    text += (i == 0 ? "" : ", ") + calls[i]->key.describe();
   }
   if (calls.empty()) return "no key was in flight";
   if (calls.size() > most) text += fmt::format(" and {} more", calls.size() - most);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "coordinator/participant.h"
 #include "mpi/communicator.h"
 #include "observe/flight_recorder.h"
+#include "runtime/call_table.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
 #include "runtime/waiter.h"
@@ -72,8 +72,8 @@ class Executor {
   struct Running {
     coordinator::PlannedBatch plan;
     collective::Batch batch;
-    std::vector<std::vector<const void*>> ins;
-    std::vector<std::vector<void*>> outs;
+    std::vector<const void*> ins;  ///< one piece's after the other's
+    std::vector<void*> outs;
     bool gate_closed = false;
   };
 
@@ -105,10 +105,12 @@ class Executor {
   bool start_next();
   bool move_data();
   std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
+  void point_to_tensors(Running& running);
   bool lingers();
 
-  void finish(TensorCall& call, const std::exception_ptr& error);
+  void finish(const TensorCall& call, const std::exception_ptr& error);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
+  void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
   /// A call of the user's that has not been answered.
@@ -128,13 +130,13 @@ class Executor {
   const base::Clock::time_point start_ = base::Clock::now();
 
   std::vector<Submission> taken_;  ///< out of the inbox; those submitted hold no completion
-  coordinator::CallId next_call_ = 1;
-  std::unordered_map<coordinator::CallId, TensorCall> calls_;
+  CallTable calls_;
   std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   /// In plan order; the front may be moving data, at most one gate beyond it is open.
   std::deque<std::unique_ptr<Running>> running_;
+  std::vector<std::unique_ptr<Running>> spare_;  ///< to be used again, with the memory they have
   bool moving_ = false;
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
 #include "tutti/error.h"
@@ -14,7 +14,7 @@ void Inbox::throw_if_dead() const {
 }
 
 void Inbox::admit(const Key& key) {
-  if (in_flight_.insert(key).second) return;
+  if (!std::exchange(in_flight_[key], true)) return;
   throw Error(
       ErrorCode::duplicate_key,
       fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is used "
@@ -28,11 +28,9 @@ void Inbox::submit(std::vector<TensorCall> calls) {
   std::size_t admitted = 0;
   try {
     for (; admitted < calls.size(); ++admitted) admit(calls[admitted].key);
-    // Takes the room for all before it moves any.
-    waiting_.insert(waiting_.end(), std::make_move_iterator(calls.begin()),
-                    std::make_move_iterator(calls.end()));
+    waiting_.emplace_back(std::move(calls));
   } catch (...) {
-    while (admitted > 0) in_flight_.erase(calls[--admitted].key);
+    while (admitted > 0) in_flight_[calls[--admitted].key] = false;
     throw;
   }
 }
@@ -50,12 +48,17 @@ std::vector<Submission> Inbox::take() {
 
 void Inbox::release(const Key& key) {
   const base::Lock lock(mutex_);
-  in_flight_.erase(key);
+  in_flight_[key] = false;
 }
 
 std::vector<Key> Inbox::in_flight() const {
   const base::Lock lock(mutex_);
-  return {in_flight_.begin(), in_flight_.end()};
+  std::vector<Key> keys;
+  for (const auto& [key, busy] : in_flight_) {
+    if (busy) keys.push_back(key);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 void Inbox::check_alive() const {

@@ -1,12 +1,13 @@
 #pragma once
 #include <exception>
 #include <memory>
-#include <set>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "base/completion.h"
 #include "base/mutex.h"
+#include "coordinator/key_hash.h"
 #include "coordinator/types.h"
 #include "tutti/key.h"
 #include "tutti/tensor.h"
@@ -34,7 +35,8 @@ struct DepartCall {
   std::shared_ptr<base::Completion> completion;
 };
 
-using Submission = std::variant<TensorCall, BarrierCall, JoinCall, DepartCall>;
+/// One call's tensors stay together, so that taking them over moves one pointer.
+using Submission = std::variant<std::vector<TensorCall>, BarrierCall, JoinCall, DepartCall>;
 
 /// What user threads hand to the communication thread. Thread-safe.
 class Inbox {
@@ -66,7 +68,8 @@ class Inbox {
   const int rank_;
   mutable base::Mutex mutex_;
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
-  std::set<Key> in_flight_ TUTTI_GUARDED_BY(mutex_);
+  /// Every key so far, and whether it is in flight: keys are used again and again.
+  std::unordered_map<Key, bool, coordinator::KeyHash> in_flight_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -78,7 +78,7 @@ void World::step_program(int rank) {
     const CallId call = state.last_call.at(op.key);
     if (!state.calls[index_of(call)].finished) {
       state.waiting = true;
-      state.participant.user_waits(call);
+      state.participant.user_waits(op.key);
       return;
     }
   }
