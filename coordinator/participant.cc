@@ -39,7 +39,7 @@ void Participant::submit(CallId id, const Call& call) {
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
                             call.key.describe(), rank_));
   }
-  InFlight flight;
+  InFlight& flight = use.call.emplace();
   flight.id = id;
   flight.round = use.next_round++;
   flight.signature = call.signature;
@@ -47,7 +47,6 @@ void Participant::submit(CallId id, const Call& call) {
   flight.priority = call.priority;
   flight.submitted = now_;
   flight.sequence = submissions_++;
-  use.call = flight;
   if (cycle_.empty()) {
     unreported_.push_back(slot);
   } else {

@@ -37,7 +37,7 @@ struct Signature {
 };
 
 struct Call {
-  Key key;
+  Key key = 0;
   Signature signature;
   int priority = 0;
 };

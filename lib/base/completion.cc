@@ -65,6 +65,10 @@ void Completion::finish(std::exception_ptr error) {
 }
 
 bool Completion::settle(std::exception_ptr error) {
+  std::size_t open = open_parts_.load();
+  while (!error && open > 1) {
+    if (open_parts_.compare_exchange_weak(open, open - 1)) return false;
+  }
   const Lock lock(mutex_);
   if (error && !error_) error_ = std::move(error);
   if (--open_parts_ > 0) return false;

@@ -60,7 +60,7 @@ class Completion {
   const std::weak_ptr<Driver> driver_;
   Mutex mutex_;
   CondVar changed_;
-  std::size_t open_parts_ TUTTI_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> open_parts_;  ///< the last one goes under the mutex
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
   std::deque<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> done_;

@@ -25,7 +25,7 @@ class CollectiveStore : public Backend {
   Pending submit(Request&& request) override {
     const std::string what = describe(request);
     std::vector<runtime::TensorCall> calls(request.keys.size());
-    for (std::size_t i = 0; i < calls.size(); ++i) calls[i] = call_of(request, i);
+    for (std::size_t i = 0; i < calls.size(); ++i) describe_call(request, i, calls[i]);
     return session_->submit(std::move(calls), what);
   }
 
@@ -40,10 +40,9 @@ class CollectiveStore : public Backend {
   Counters counters() const override { return session_->counters(); }
 
  private:
-  runtime::TensorCall call_of(Request& request, std::size_t i) const {
+  void describe_call(Request& request, std::size_t i, runtime::TensorCall& call) const {
     const bool reduces = request.method == Method::pushpull;
     const Tensor& like = request.outs[i][0];
-    runtime::TensorCall call;
     call.key = std::move(request.keys[i]);
     call.signature.kind = reduces ? coordinator::Kind::allreduce : coordinator::Kind::broadcast;
     call.signature.dtype = like.dtype();
@@ -55,7 +54,6 @@ class CollectiveStore : public Backend {
     call.priority = request.options.priority;
     call.ins = std::move(request.ins[i]);
     call.outs = std::move(request.outs[i]);
-    return call;
   }
 
   std::unique_ptr<runtime::Session> session_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -48,6 +49,24 @@ bool in_the_way(const Range& in, const std::vector<Range>& outs) {
   return false;
 }
 
+/// What lies between the first byte and the last of all tensors.
+Range bounds_of(const std::vector<Values>& lists) {
+  Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0, 0};
+  for (const Values& values : lists) {
+    for (const Tensor& tensor : values) {
+      if (tensor.bytes() == 0) continue;
+      const Range range = range_of(tensor, 0);
+      bounds.begin = std::min(bounds.begin, range.begin);
+      bounds.end = std::max(bounds.end, range.end);
+    }
+  }
+  return bounds;
+}
+
+bool apart(const Range& a, const Range& b) {
+  return a.end <= b.begin || b.end <= a.begin;
+}
+
 Tensor copy_of(const Tensor& tensor) {
   // Default-initialised: every byte is written below.
   std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
@@ -59,6 +78,8 @@ Tensor copy_of(const Tensor& tensor) {
 }  // namespace
 
 void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs) {
+  // Gradients and weights often lie in blocks of their own.
+  if (apart(bounds_of(ins), bounds_of(outs))) return;
   const std::vector<Range> ranges = sorted_ranges(outs);
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const auto must_move = [&](const Tensor& in) {

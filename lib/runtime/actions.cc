@@ -25,11 +25,23 @@ bool Executor::apply_actions() {
   for (auto actions = participant_.take_actions(); !actions.empty();
        actions = participant_.take_actions()) {
     any = true;
+    release_finished(actions);
     for (coordinator::Action& action : actions) {
       std::visit([&](auto& concrete) { apply(concrete); }, action);
     }
   }
   return any;
+}
+
+// All at once, for the inbox is locked each time.
+void Executor::release_finished(const std::vector<coordinator::Action>& actions) {
+  released_.clear();
+  for (const coordinator::Action& action : actions) {
+    if (const auto* const finish = std::get_if<coordinator::Finish>(&action)) {
+      released_.push_back(&calls_.at(finish->call));
+    }
+  }
+  if (!released_.empty()) inbox_.release(released_);
 }
 
 void Executor::apply(coordinator::Send& action) {

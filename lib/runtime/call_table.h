@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
+#include <iterator>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,55 +13,52 @@
 
 namespace tutti::runtime {
 
-/// The tensor calls in flight, by id. An id is used again once its call is over, and so is its
-/// memory: steps that repeat allocate nothing here. Calls stay where they are.
+/// The tensor calls in flight, by id. An id is used again once its call is over, so that steps
+/// that repeat allocate nothing here.
 class CallTable {
  public:
-  coordinator::CallId add(TensorCall call) {
+  struct Entry {
+    std::shared_ptr<CallList> list;  ///< keeps the call
+    TensorCall* call = nullptr;      ///< null: none has this id
+    std::uint64_t sequence = 0;
+  };
+
+  coordinator::CallId add(const std::shared_ptr<CallList>& list, TensorCall& call) {
     if (free_.empty()) {
-      calls_.emplace_back();
-      free_.push_back(calls_.size());  // 0 is no call
+      entries_.emplace_back();
+      free_.push_back(entries_.size());  // 0 is no call
     }
     const coordinator::CallId id = free_.back();
     free_.pop_back();
-    calls_[id - 1] = Entry{std::move(call), submissions_++};
+    entries_[id - 1] = {list, &call, submissions_++};
     return id;
   }
-  TensorCall& at(coordinator::CallId id) {
-    base::check(id > 0 && id <= calls_.size() && calls_[id - 1], "a call is known by its id");
-    return calls_[id - 1]->call;
+  const TensorCall& at(coordinator::CallId id) const {
+    base::check(id > 0 && id <= entries_.size() && entries_[id - 1].call != nullptr,
+                "a call is known by its id");
+    return *entries_[id - 1].call;
   }
-  TensorCall take(coordinator::CallId id) {
-    TensorCall call = std::move(at(id));
-    calls_[id - 1].reset();
+  Entry take(coordinator::CallId id) {
+    at(id);
     free_.push_back(id);
-    return call;
+    return std::exchange(entries_[id - 1], {});
   }
-  bool empty() const { return free_.size() == calls_.size(); }
-  std::size_t size() const { return calls_.size() - free_.size(); }
+  bool empty() const { return free_.size() == entries_.size(); }
 
   /// In the order of submission.
-  std::vector<const TensorCall*> in_order() const {
-    std::vector<const Entry*> entries;
-    for (const std::optional<Entry>& entry : calls_) {
-      if (entry) entries.push_back(&*entry);
-    }
+  std::vector<Entry> in_order() const {
+    std::vector<Entry> entries;
+    std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(entries),
+                 [](const Entry& entry) { return entry.call != nullptr; });
     std::sort(entries.begin(), entries.end(),
-              [](const Entry* a, const Entry* b) { return a->sequence < b->sequence; });
-    std::vector<const TensorCall*> calls;
-    calls.reserve(entries.size());
-    for (const Entry* entry : entries) calls.push_back(&entry->call);
-    return calls;
+              [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
+    return entries;
   }
 
  private:
-  struct Entry {
-    TensorCall call;
-    std::uint64_t sequence = 0;
-  };
-  std::uint64_t submissions_ = 0;
-  std::deque<std::optional<Entry>> calls_;
+  std::vector<Entry> entries_;
   std::vector<coordinator::CallId> free_;
+  std::uint64_t submissions_ = 0;
 };
 
 }  // namespace tutti::runtime

@@ -19,6 +19,11 @@ namespace {
 /// before it is lost.
 constexpr auto linger_time = std::chrono::seconds(40);
 
+/// One thread at a time writes.
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Executor::Executor(int rank, int size, const coordinator::Settings& settings,
@@ -111,8 +116,8 @@ void Executor::fail(const std::exception& error) {
 // Only while replay lacks a call does it matter who waits for which.
 bool Executor::note_waits() {
   if (!participant_.asks_who_waits()) return false;
-  for (const TensorCall* call : calls_.in_order()) {
-    if (call->completion->waited_for()) participant_.user_waits(call->key);
+  for (const CallTable::Entry& entry : calls_.in_order()) {
+    if (entry.list->completion->waited_for()) participant_.user_waits(entry.call->key);
   }
   return apply_actions();
 }
@@ -124,8 +129,8 @@ bool Executor::take_submissions() {
 }
 
 void Executor::submit(Submission& submission) {
-  if (auto* const list = std::get_if<std::vector<TensorCall>>(&submission)) {
-    for (TensorCall& call : *list) submit(call);
+  if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
+    submit(*list);
   } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
     participant_.barrier();
     barrier_ = std::move(*barrier);
@@ -138,13 +143,17 @@ void Executor::submit(Submission& submission) {
   }
 }
 
-void Executor::submit(TensorCall& call) {
-  const coordinator::Call description{call.key, call.signature, call.priority};
-  const coordinator::CallId id = calls_.add(std::move(call));
-  try {
-    participant_.submit(id, description);
-  } catch (const Error&) {
-    finish(calls_.take(id), std::current_exception());
+void Executor::submit(const std::shared_ptr<CallList>& list) {
+  for (TensorCall& call : list->calls) {
+    const coordinator::CallId id = calls_.add(list, call);
+    ++list->begun;
+    try {
+      participant_.submit(id, call);
+    } catch (const Error&) {
+      const CallTable::Entry refused = calls_.take(id);
+      inbox_.release({&refused.call, 1});
+      finish(refused, std::current_exception());
+    }
   }
 }
 
@@ -208,7 +217,7 @@ bool Executor::move_data() {
   moving_ = false;
   std::unique_ptr<Running> done = std::move(running_.front());
   running_.pop_front();
-  tally_.batches.fetch_add(1, std::memory_order_relaxed);
+  count(tally_.batches, 1);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = base::Clock::now() + linger_time;
   recorder_.record("batch done", done->batch.epoch, done->batch.number);
@@ -237,15 +246,15 @@ Executor::Rest Executor::rest() {
   return rest;
 }
 
-void Executor::finish(const TensorCall& call, const std::exception_ptr& error) {
-  inbox_.release(call.key);
+void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
+  const TensorCall& call = *entry.call;
   const bool reduced = call.signature.kind == coordinator::Kind::allreduce;
   if (!error) {
     const std::size_t bytes = call.signature.shape.count() * size_of(call.signature.dtype);
-    (reduced ? tally_.tensors_reduced : tally_.tensors_broadcast).fetch_add(1);
-    (reduced ? tally_.bytes_reduced : tally_.bytes_broadcast).fetch_add(bytes);
+    count(reduced ? tally_.tensors_reduced : tally_.tensors_broadcast, 1);
+    count(reduced ? tally_.bytes_reduced : tally_.bytes_broadcast, bytes);
   }
-  settle(call.completion, error);
+  settle(entry.list->completion, error);
 }
 
 void Executor::settle(const std::shared_ptr<base::Completion>& completion,
@@ -254,19 +263,19 @@ void Executor::settle(const std::shared_ptr<base::Completion>& completion,
 }
 
 void Executor::settle(const Submission& submission, const std::exception_ptr& error) {
-  // A call that was handed on has left its completion with its successor.
-  const auto one = [&](const auto& call) {
-    if (call.completion) settle(call.completion, error);
-  };
-  if (const auto* const list = std::get_if<std::vector<TensorCall>>(&submission)) {
-    for (const TensorCall& call : *list) one(call);
-  } else if (const auto* const barrier = std::get_if<BarrierCall>(&submission)) {
-    one(*barrier);
-  } else if (const auto* const join = std::get_if<JoinCall>(&submission)) {
-    one(*join);
-  } else {
-    one(std::get<DepartCall>(submission));
+  if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
+    for (std::size_t i = (*list)->begun; i < (*list)->calls.size(); ++i) {
+      settle((*list)->completion, error);
+    }
+    return;
   }
+  // A meeting that has begun has left its completion with the executor.
+  const auto settle_meeting = [&](const auto& meeting) {
+    if (meeting.completion) settle(meeting.completion, error);
+  };
+  if (const auto* const barrier = std::get_if<BarrierCall>(&submission)) settle_meeting(*barrier);
+  if (const auto* const join = std::get_if<JoinCall>(&submission)) settle_meeting(*join);
+  if (const auto* const depart = std::get_if<DepartCall>(&submission)) settle_meeting(*depart);
 }
 
 void Executor::fail_everything(const std::exception_ptr& error) {
@@ -275,7 +284,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   running_.clear();
   moving_ = false;
   const CallTable calls = std::exchange(calls_, {});
-  for (const TensorCall* call : calls.in_order()) settle(call->completion, error);
+  for (const auto& entry : calls.in_order()) settle(entry.list->completion, error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);
@@ -304,10 +313,10 @@ void Executor::report_stall() {
 
 std::string Executor::in_flight_text() const {
   constexpr std::size_t most = 5;
-  const std::vector<const TensorCall*> calls = calls_.in_order();
+  const std::vector<CallTable::Entry> calls = calls_.in_order();
   std::string text;
   for (std::size_t i = 0; i < std::min(most, calls.size()); ++i) {
-    text += (i == 0 ? "" : ", ") + calls[i]->key.describe();
+    text += (i == 0 ? "" : ", ") + calls[i].call->key.describe();
   }
   if (calls.empty()) return "no key was in flight";
   if (calls.size() > most) text += fmt::format(" and {} more", calls.size() - most);

@@ -86,7 +86,7 @@ class Executor {
   bool tick();
   bool note_waits();
   void submit(Submission& submission);
-  void submit(TensorCall& call);
+  void submit(const std::shared_ptr<CallList>& list);
 
   bool apply_actions();
   void apply(coordinator::Send& action);
@@ -108,7 +108,8 @@ class Executor {
   void point_to_tensors(Running& running);
   bool lingers();
 
-  void finish(const TensorCall& call, const std::exception_ptr& error);
+  void finish(const CallTable::Entry& call, const std::exception_ptr& error);
+  void release_finished(const std::vector<coordinator::Action>& actions);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
@@ -129,8 +130,9 @@ class Executor {
   Tally& tally_;
   const base::Clock::time_point start_ = base::Clock::now();
 
-  std::vector<Submission> taken_;  ///< out of the inbox; those submitted hold no completion
+  std::vector<Submission> taken_;  ///< out of the inbox
   CallTable calls_;
+  std::vector<const TensorCall*> released_;
   std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;

@@ -22,13 +22,14 @@ void Inbox::admit(const Key& key) {
                   key.describe(), rank_));
 }
 
-void Inbox::submit(std::vector<TensorCall> calls) {
+void Inbox::submit(std::shared_ptr<CallList> list) {
   const base::Lock lock(mutex_);
+  const std::vector<TensorCall>& calls = list->calls;
   throw_if_dead();
   std::size_t admitted = 0;
   try {
     for (; admitted < calls.size(); ++admitted) admit(calls[admitted].key);
-    waiting_.emplace_back(std::move(calls));
+    waiting_.emplace_back(std::move(list));
   } catch (...) {
     while (admitted > 0) in_flight_[calls[--admitted].key] = false;
     throw;
@@ -46,9 +47,9 @@ std::vector<Submission> Inbox::take() {
   return std::exchange(waiting_, {});
 }
 
-void Inbox::release(const Key& key) {
+void Inbox::release(std::span<const TensorCall* const> calls) {
   const base::Lock lock(mutex_);
-  in_flight_[key] = false;
+  for (const TensorCall* call : calls) in_flight_[call->key] = false;
 }
 
 std::vector<Key> Inbox::in_flight() const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -15,13 +16,16 @@
 namespace tutti::runtime {
 
 /// One key of a pushpull or broadcast.
-struct TensorCall {
-  Key key = 0;
-  coordinator::Signature signature;
-  int priority = 0;
+struct TensorCall : coordinator::Call {
   Values ins;  ///< one a device; for a broadcast the root's value, elsewhere none
   Values outs;
-  std::shared_ptr<base::Completion> completion;
+};
+
+/// One call of the user's. Its tensors stay where they are until all of them are done.
+struct CallList {
+  std::vector<TensorCall> calls;
+  std::shared_ptr<base::Completion> completion;  ///< of as many parts
+  std::size_t begun = 0;                         ///< calls that the executor has made its own
 };
 
 struct BarrierCall {
@@ -35,8 +39,7 @@ struct DepartCall {
   std::shared_ptr<base::Completion> completion;
 };
 
-/// One call's tensors stay together, so that taking them over moves one pointer.
-using Submission = std::variant<std::vector<TensorCall>, BarrierCall, JoinCall, DepartCall>;
+using Submission = std::variant<std::shared_ptr<CallList>, BarrierCall, JoinCall, DepartCall>;
 
 /// What user threads hand to the communication thread. Thread-safe.
 class Inbox {
@@ -44,15 +47,15 @@ class Inbox {
   /// The rank is for messages.
   explicit Inbox(int rank) : rank_(rank) {}
 
-  /// All or nothing. Throws `duplicate_key` when a key is in flight (or stands twice in `calls`),
+  /// All or nothing. Throws `duplicate_key` when a key is in flight (or stands twice in `list`),
   /// and the store's own error once it is dead.
-  void submit(std::vector<TensorCall> calls) TUTTI_EXCLUDES(mutex_);
+  void submit(std::shared_ptr<CallList> list) TUTTI_EXCLUDES(mutex_);
   void submit(Submission call) TUTTI_EXCLUDES(mutex_);
 
   /// Communication thread: everything submitted since the last time.
   std::vector<Submission> take() TUTTI_EXCLUDES(mutex_);
-  /// The key may be used again; before its Pending is done.
-  void release(const Key& key) TUTTI_EXCLUDES(mutex_);
+  /// The calls' keys may be used again; before their Pendings are done.
+  void release(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
   /// Any thread. In the order of keys.
   std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
   /// Throws the store's own error once it is dead.

@@ -72,8 +72,7 @@ void Session::close() {
 Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
   fork_guard_.check();
   auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what), helm_);
-  for (TensorCall& call : calls) call.completion = completion;
-  inbox_.submit(std::move(calls));
+  inbox_.submit(std::make_shared<CallList>(CallList{std::move(calls), completion}));
   helm_->submitted();
   return Pending(std::move(completion));
 }
