@@ -153,9 +153,8 @@ void refuse_in_callback(const base::Completion& completion) {
 
 void Pending::wait() const {
   refuse_in_callback(*completion_);
-  // The store ends every call by itself (timeout, peer_lost); an hour merely bounds one sleep.
-  while (!completion_->wait_until(base::Clock::now() + std::chrono::hours(1))) {
-  }
+  // The store ends every call by itself (timeout, peer_lost).
+  completion_->wait_until(base::Clock::time_point::max());
 }
 
 bool Pending::wait_for(std::chrono::nanoseconds limit) const {

@@ -1,9 +1,9 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -62,7 +62,7 @@ class Completion {
   CondVar changed_;
   std::atomic<std::size_t> open_parts_;  ///< the last one goes under the mutex
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
-  std::deque<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
+  std::list<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> done_;
   std::atomic<bool> waited_for_{false};
   std::atomic<bool> error_seen_{false};

@@ -9,14 +9,15 @@
 namespace tutti::observe {
 
 /// The last events of one thread, for the dump that is written when something hangs. Recording
-/// costs a clock reading and a few stores; no allocation. Not thread-safe: one thread owns it.
+/// costs a few stores; no allocation. Not thread-safe: one thread owns it.
 class FlightRecorder {
  public:
   static constexpr std::size_t capacity = 64;
 
   /// `event` must be a literal; `a` and `b` are whatever helps, such as epoch and batch.
-  void record(const char* event, std::uint64_t a = 0, std::uint64_t b = 0) {
-    events_[next_++ % capacity] = {base::Clock::now(), event, a, b};
+  void record(base::Clock::time_point when, const char* event, std::uint64_t a = 0,
+              std::uint64_t b = 0) {
+    events_[next_++ % capacity] = {when, event, a, b};
   }
   /// The last events, at most `most`, oldest first, with the time that has passed since:
   /// "12.3 ms ago: gate closed 1 5".

@@ -50,7 +50,8 @@ void Executor::apply(coordinator::Send& action) {
 
 void Executor::apply(coordinator::Enter& action) {
   running_.push_back(prepare(std::move(action.batch)));
-  recorder_.record("entered", running_.back()->batch.epoch, running_.back()->batch.number);
+  recorder_.record(looked_at_, "entered", running_.back()->batch.epoch,
+                   running_.back()->batch.number);
   engine_.enter(running_.back()->batch);
 }
 
@@ -59,7 +60,7 @@ void Executor::apply(coordinator::Withdraw& action) {
     return running->batch.epoch == action.epoch && running->batch.number == action.number;
   });
   base::check(open != running_.end() && !(*open)->gate_closed, "only an open gate is withdrawn");
-  recorder_.record("withdrawn", action.epoch, action.number);
+  recorder_.record(looked_at_, "withdrawn", action.epoch, action.number);
   engine_.withdraw(action.epoch, action.number);
   running_.erase(open);
 }
@@ -67,7 +68,7 @@ void Executor::apply(coordinator::Withdraw& action) {
 void Executor::apply(coordinator::CloseGate& action) {
   for (const auto& running : running_) {
     if (running->batch.epoch == action.epoch && running->batch.number == action.number) {
-      recorder_.record("gate closed by resume", action.epoch, action.number);
+      recorder_.record(looked_at_, "gate closed by resume", action.epoch, action.number);
       running->gate_closed = true;
     }
   }

@@ -54,6 +54,8 @@ class Executor {
     base::Clock::time_point until;
   };
   Rest rest();
+  /// When it last looked.
+  base::Clock::time_point looked_at() const { return looked_at_; }
   /// Completions whose callbacks are due; on the communication thread.
   bool owes_callbacks() const { return !callbacks_.empty(); }
   std::vector<std::shared_ptr<base::Completion>> take_callbacks() {
@@ -118,6 +120,7 @@ class Executor {
   bool somebody_waits() const;
   /// Nothing has moved for the stall time though somebody waits: says who waits for what.
   void report_stall();
+  /// When it last looked, since the start.
   coordinator::Time now() const;
 
   const int rank_;
@@ -129,6 +132,7 @@ class Executor {
   LossLog& loss_log_;
   Tally& tally_;
   const base::Clock::time_point start_ = base::Clock::now();
+  base::Clock::time_point looked_at_ = start_;
 
   std::vector<Submission> taken_;  ///< out of the inbox
   CallTable calls_;

@@ -105,7 +105,7 @@ void Helm::submitted() {
 }
 
 Helm::Handover Helm::accept() {
-  Handover handover{.ticket = bell_.ticket(), .until = {}};
+  Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
   if (!turn_.try_lock()) return handover;
   handover.busy =
       !executor_.accept() || executor_.busy() || executor_.owes_callbacks() || executor_.finished();
@@ -123,7 +123,7 @@ void Helm::drive(const base::Completion& call, base::Clock::time_point deadline)
   if (!take()) return;
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
-  while (!call.done() && base::Clock::now() < deadline) {
+  while (!call.done() && handover.looked_at < deadline) {
     const std::optional<Executor::Rest> rest = look(handover);
     if (!rest) {
       waiter.reset();
@@ -139,6 +139,7 @@ std::optional<Executor::Rest> Helm::look(Handover& handover) {
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();
   const Executor::Rest rest = executor_.rest();
+  handover.looked_at = executor_.looked_at();
   handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
   handover.until = rest.until;
   if (executor_.owes_callbacks() && !callbacks_told_) {

@@ -38,6 +38,7 @@ class Helm final : public base::Driver {
     std::uint32_t ticket = 0;  ///< of the bell, before the last look
     bool busy = true;          ///< the communication thread must go on at once
     base::Clock::time_point until;
+    base::Clock::time_point looked_at;
   };
   /// A user thread that may touch the bell and the executor.
   class Visitor;

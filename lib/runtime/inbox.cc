@@ -42,9 +42,9 @@ void Inbox::submit(Submission call) {
   waiting_.push_back(std::move(call));
 }
 
-std::vector<Submission> Inbox::take() {
+void Inbox::take(std::vector<Submission>& into) {
   const base::Lock lock(mutex_);
-  return std::exchange(waiting_, {});
+  std::swap(waiting_, into);
 }
 
 void Inbox::release(std::span<const TensorCall* const> calls) {

@@ -52,8 +52,9 @@ class Inbox {
   void submit(std::shared_ptr<CallList> list) TUTTI_EXCLUDES(mutex_);
   void submit(Submission call) TUTTI_EXCLUDES(mutex_);
 
-  /// Communication thread: everything submitted since the last time.
-  std::vector<Submission> take() TUTTI_EXCLUDES(mutex_);
+  /// Communication thread: everything submitted since the last time. `into` comes empty, and gives
+  /// its memory in exchange.
+  void take(std::vector<Submission>& into) TUTTI_EXCLUDES(mutex_);
   /// The calls' keys may be used again; before their Pendings are done.
   void release(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
   /// Any thread. In the order of keys.

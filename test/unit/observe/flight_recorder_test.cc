@@ -6,8 +6,8 @@ using tutti::observe::FlightRecorder;
 
 TEST_CASE("a dump lists the events in order with their numbers") {
   FlightRecorder recorder;
-  recorder.record("entered", 1, 5);
-  recorder.record("gate closed", 1, 5);
+  recorder.record(tutti::base::Clock::now(), "entered", 1, 5);
+  recorder.record(tutti::base::Clock::now(), "gate closed", 1, 5);
   const std::string dump = recorder.dump();
   CHECK(dump.find("entered 1 5") < dump.find("gate closed 1 5"));
   CHECK(dump.find("gate closed 1 5") != std::string::npos);
@@ -15,7 +15,8 @@ TEST_CASE("a dump lists the events in order with their numbers") {
 
 TEST_CASE("a full recorder forgets the oldest events only") {
   FlightRecorder recorder;
-  for (std::uint64_t i = 0; i < FlightRecorder::capacity + 1; ++i) recorder.record("step", i, 7);
+  for (std::uint64_t i = 0; i < FlightRecorder::capacity + 1; ++i)
+    recorder.record(tutti::base::Clock::now(), "step", i, 7);
   const std::string dump = recorder.dump();
   CHECK(dump.find("step 0 7") == std::string::npos);
   CHECK(dump.find("step 1 7") != std::string::npos);
@@ -24,7 +25,7 @@ TEST_CASE("a full recorder forgets the oldest events only") {
 
 TEST_CASE("a dump of a few events has the last ones") {
   FlightRecorder recorder;
-  for (std::uint64_t i = 0; i < 3; ++i) recorder.record("step", i, 7);
+  for (std::uint64_t i = 0; i < 3; ++i) recorder.record(tutti::base::Clock::now(), "step", i, 7);
   const std::string dump = recorder.dump(2);
   CHECK(dump.find("step 0 7") == std::string::npos);
   CHECK(dump.find("step 1 7") < dump.find("step 2 7"));
