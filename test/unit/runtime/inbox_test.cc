@@ -82,8 +82,9 @@ TEST_CASE("what several threads submit at once is taken once each, while another
   while (busy > 0) take();
   for (std::thread& thread : threads) thread.join();
   take();
-  CHECK(count == users * each);
-  CHECK(keys.size() == users * each);
+  constexpr std::size_t all = std::size_t{users} * each;
+  CHECK(count == all);
+  CHECK(keys.size() == all);
 }
 
 TEST_CASE("a dead inbox throws what it died of and gives back what was not taken") {
