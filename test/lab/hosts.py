@@ -121,8 +121,9 @@ class Lab:
         if self.rate:
             self._shape(name, "eth0")
             self._shape(self.switch, f"port{i}")
-            # The machine's own choice may be one that probes, or paces, and does not fill the link.
-            run(f"ip netns exec {name} sh -c 'echo cubic > /proc/sys/net/ipv4/tcp_congestion_control'")
+            # The machine's own may be one that probes or paces, and does not fill the link. The kernel lets
+            # a namespace choose this one wherever it is.
+            run(f"ip netns exec {name} sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'")
         run(f"ip -n {name} link set eth0 up")
         run(f"ip -n {self.switch} link set port{i} master bridge up")
 
