@@ -10,6 +10,7 @@ on them go away with it.
 """
 import argparse
 import os
+import re
 import signal
 import sys
 
@@ -29,6 +30,8 @@ def parse(arguments):
 
 
 def ranks_of(layout):
+    if not re.fullmatch(r"\d+(x\d+|(\+\d+)*)", layout):
+        raise Refused(f"a layout is HOSTSxRANKS, as in 2x4, or the ranks of each host, as in 2+1+1; not '{layout}'")
     if "x" in layout:
         count, each = map(int, layout.split("x"))
         return [each] * count

@@ -1,34 +1,32 @@
 #!/usr/bin/env python3
 """One plain TCP stream.
 
-    stream.py receive            says on which port it waits; then bytes, and bytes per second, of one stream
+    stream.py receive                    says its port; then how many bytes came, from when till when
     stream.py send HOST PORT SECONDS
 """
+import json
 import socket
 import sys
 import time
 
-PORT = 5201
-
 
 def receive():
-    with socket.create_server(("", PORT)) as server:
+    with socket.create_server(("", 0)) as server:
         server.settimeout(30)
-        print("ready", flush=True)
+        print(server.getsockname()[1], flush=True)
         connection, _ = server.accept()
         with connection:
             connection.settimeout(30)
             room = bytearray(1 << 20)
-            total = connection.recv_into(room)
-            first, start = total, time.monotonic()
+            total, start = connection.recv_into(room), time.monotonic()
             while count := connection.recv_into(room):
                 total += count
-            print(total, (total - first) / (time.monotonic() - start), flush=True)
+            print(json.dumps({"bytes": total, "start": start, "end": time.monotonic()}), flush=True)
 
 
-def send(host, seconds):
+def send(host, port, seconds):
     data = bytes(1 << 18)
-    with socket.create_connection((host, PORT), timeout=30) as connection:
+    with socket.create_connection((host, port), timeout=30) as connection:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             connection.sendall(data)
@@ -38,4 +36,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "receive":
         receive()
     else:
-        send(sys.argv[2], float(sys.argv[3]))
+        send(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
