@@ -19,7 +19,7 @@ LAB = FOLDER.parents[1] / "scripts/lab"
 STREAM = [sys.executable, str(FOLDER / "stream.py")]
 ON_HOSTS = str(FOLDER / "on_hosts.py")
 RATE, BYTES_PER_SECOND = "200mbit", 200e6 / 8
-LIMIT = 30
+LIMIT = 60
 
 
 def lab(command, *words, name=None):
