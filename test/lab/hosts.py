@@ -144,7 +144,8 @@ class Lab:
 
     def processes(self):
         """Ids of those that run on the hosts."""
-        spaces = {path.stat().st_ino for path in map(pathlib.Path("/run/netns").joinpath, self.names) if path.exists()}
+        paths = map(pathlib.Path("/run/netns").joinpath, self.names)
+        spaces = {path.stat().st_ino for path in paths if path.exists()}
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:

@@ -54,6 +54,8 @@ def main():
     except Refused as error:
         print(f"on_hosts.py: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -98,22 +98,18 @@ def made(lab, kept=False):
     ends before that, the lab is removed by a child that waits for it."""
     sweep()
     file = claim(lab)
+    watcher = subprocess.Popen([sys.executable, __file__, path_of(lab.name)], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        with subprocess.Popen([sys.executable, __file__, path_of(lab.name)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, start_new_session=True):
-            try:
-                lab.create()
-                hostfile_of(lab).write_text("".join(f"{host} slots={count}\n" for host, count in
-                                                    zip(lab.names, lab.ranks)))
-                yield lab
-                if kept:
-                    write(file, lab, kept=True)
-            finally:
-                os.close(file)
-                file = None
+        lab.create()
+        slots = (f"{host} slots={count}\n" for host, count in zip(lab.names, lab.ranks))
+        hostfile_of(lab).write_text("".join(slots))
+        yield lab
+        if kept:
+            write(file, lab, kept=True)
     finally:
-        if file is not None:
-            os.close(file)
+        os.close(file)
+        watcher.wait()
 
 
 def take_down(name):
