@@ -10,10 +10,10 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
-import on_hosts
+from hosts import why_not
 
 # Why there can be no emulated hosts, or nothing.
-NO_HOSTS = on_hosts.why_not()
+NO_HOSTS = why_not()
 WRONG = re.compile(r"rank (\d+) \(process (\d+)\) goes wrong: (\w+)")
 # Jobs spend most of their time waiting: for a phase, and for mpirun to notice.
 AT_ONCE = 3

@@ -11,7 +11,8 @@ import unittest
 from launching import LAUNCH, ROOT, LaunchCase
 
 sys.path.insert(0, str(ROOT / "test/lab"))
-import on_hosts
+import hosts
+from registry import made
 
 # As a real one it takes along no variable, and joins its words with blanks for a shell.
 SSH = """#!/bin/sh
@@ -27,9 +28,7 @@ RANK = "$OMPI_COMM_WORLD_RANK"
 class TwoHosts(LaunchCase):
     def setUp(self):
         super().setUp()
-        hosts = on_hosts.Hosts(2)
-        self.hosts = hosts.__enter__()
-        self.addCleanup(hosts.__exit__)
+        self.hosts = self.enterContext(made(hosts.Lab(f"launch{os.getpid()}", (1, 1))))
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -41,7 +40,7 @@ class TwoHosts(LaunchCase):
     def start(self, *words, **env):
         line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--mode", "mpi", "-H", "hosts",
                 "--env", "LAUNCH_TEST_MARK", *map(str, words)]
-        return super().start(command=on_hosts.enter(self.hosts.names[0], shlex.join(line)),
+        return super().start(command=hosts.enter(self.hosts.names[0], shlex.join(line)),
                              PATH=f"{self.folder}/bin:{os.environ['PATH']}", DMLC_INTERFACE="eth0", **env)
 
     def test_workers_run_on_their_hosts_in_the_copied_folder_with_their_environment(self):
@@ -82,8 +81,8 @@ class TwoHosts(LaunchCase):
 
 
 if __name__ == "__main__":
-    reason = on_hosts.why_not() or ("" if shutil.which("rsync") else "copying files to hosts needs rsync")
+    reason = hosts.why_not() or ("" if shutil.which("rsync") else "copying files to hosts needs rsync")
     if reason:
         print(f"skipped: {reason}")
-        sys.exit(on_hosts.SKIPPED)
+        sys.exit(hosts.SKIPPED)
     unittest.main()
