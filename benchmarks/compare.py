@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Measures tutti beside every peer that is installed, turn by turn. See --help."""
 import sys
 

@@ -107,7 +107,9 @@ def execute(line, env, rows, limit=LIMIT):
 
 
 def last_words(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip(" -\t")]
+    """The program's own, before those that mpirun puts between lines of dashes, where there are any."""
+    own, _, framed = re.sub(r"^-{20,}$", "\0", text, flags=re.MULTILINE).partition("\0")
+    lines = [line.strip() for line in (own.strip() or framed.replace("\0", "")).splitlines() if line.strip()]
     return " / ".join(lines[-4:]) or "it said nothing"
 
 

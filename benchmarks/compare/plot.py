@@ -32,7 +32,7 @@ def write(stem, outcome):
     try:
         import matplotlib
     except ImportError:
-        print("no plot: python3-matplotlib is not installed")
+        print("no plot: this Python has no matplotlib; /usr/bin/python3 with python3-matplotlib has")
         return []
     matplotlib.use("Agg")
     from matplotlib import pyplot

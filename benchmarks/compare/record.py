@@ -33,5 +33,5 @@ def write(request, written):
     path = request.out / f"{free_stem(request.out, f'{day}-{request.suite}')}.json"
     head = json.dumps({name: value for name, value in written.items() if name != "rows"}, indent=1)
     rows = ",\n".join(json.dumps(row) for row in written["rows"])
-    path.write_text(head.rstrip("}\n") + ',\n "rows": [\n' + rows + "\n]\n}\n")
+    path.write_text(head[:-len("\n}")] + ',\n "rows": [\n' + rows + "\n]\n}\n")
     return [path]
