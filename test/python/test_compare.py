@@ -165,7 +165,8 @@ class Shown(unittest.TestCase):
         self.assertEqual([targets.size_text(size) for size in (4, 16 * KIB, 64 * MIB)], ["4 B", "16 KiB", "64 MiB"])
 
     def test_a_second_run_of_a_day_keeps_the_firsts_record(self):
-        kept = outcome.Outcome("t", [row("a", "tutti", 1)], [], {"Horovod": "why"}, [], [], [], ("x", "y"))
+        kept = outcome.Outcome("t", [row("a", "tutti", 1)], [], {"Horovod": "why"}, [], [], [], ("x", "y"),
+                               extra={"floor_us": {"a": {"b": 1}}})
         with tempfile.TemporaryDirectory() as folder:
             request = dataclasses.replace(cli.parse(["--suite", "node"]), out=pathlib.Path(folder))
             files = [record.write(request, record.document(request, {"machine": {"a": {}}}, kept))[0] for _ in range(2)]
