@@ -50,34 +50,58 @@ class Pages {
   std::unique_ptr<std::byte[]> to_;
 };
 
-/// GB/s of all threads together, the best of as many passes as the time allows: the bound is what
-/// the memory can do, not what it did while something else ran.
+/// Passes of all threads together. The best counts: the bound is what the memory can do, not what
+/// it did while something else ran.
+class Passes {
+ public:
+  Passes(int threads, double seconds)
+      : end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        meeting_(threads, Between{this}) {}
+
+  /// Every thread calls it before each pass; false when the time is over.
+  bool next() {
+    meeting_.arrive_and_wait();
+    return going_;
+  }
+  double best_seconds() const { return best_; }
+
+ private:
+  struct Between {
+    Passes* passes;
+    void operator()() const noexcept { passes->between(); }
+  };
+  /// One thread runs it, while all others stand at the meeting.
+  void between() noexcept {
+    const Clock::time_point now = Clock::now();
+    if (passes_ > 0) best_ = std::min(best_, std::chrono::duration<double>(now - start_).count());
+    going_ = passes_++ < 3 || now < end_;
+    start_ = Clock::now();
+  }
+
+  const Clock::time_point end_;
+  Clock::time_point start_;
+  double best_ = 1e300;
+  bool going_ = true;
+  int passes_ = 0;
+  std::barrier<Between> meeting_;
+};
+
+/// GB/s of all threads together.
 double copy_rate(int threads, std::size_t footprint, double seconds, bool streaming) {
   const std::size_t each =
       std::max<std::size_t>(footprint / 2 / static_cast<std::size_t>(threads) / 64 * 64, 64);
-  double best = 1e300;
-  Clock::time_point pass = Clock::now();
-  const Clock::time_point end =
-      pass + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  bool going = true;
-  int passes = 0;
-  std::barrier meeting(threads, [&]() noexcept {
-    const Clock::time_point now = Clock::now();
-    // The first pass is from before the threads met.
-    if (passes++ > 0) best = std::min(best, std::chrono::duration<double>(now - pass).count());
-    going = passes < 4 || now < end;
-    pass = Clock::now();
-  });
+  Passes passes(threads, seconds);
   {
     std::vector<std::jthread> team;
     for (int i = 0; i < threads; ++i) {
       team.emplace_back([&] {
         Pages pages(each);
-        for (meeting.arrive_and_wait(); going; meeting.arrive_and_wait()) pages.copy(streaming);
+        while (passes.next()) pages.copy(streaming);
       });
     }
   }
-  return 2.0 * static_cast<double>(each) * threads / best / 1e9;
+  return 2.0 * static_cast<double>(each) * threads / passes.best_seconds() / 1e9;
 }
 
 }  // namespace

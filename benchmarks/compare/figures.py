@@ -25,7 +25,7 @@ class Figures:
         for row in rows:
             key = (row["contest"], row["who"], row["ranks"], row["bytes"])
             self.rounds.setdefault(key, []).append(row["time_us"]["p50"])
-            self.settings[row["contest"]] = row["setting"]
+            self.settings[row["contest"], row["ranks"]] = row["setting"]
 
     def keys(self):
         """(contest, who, ranks, bytes), in the order in which they were first measured."""
@@ -56,7 +56,7 @@ class Figures:
                 continue
             own_us = self.own(contest, own, ranks, size)
             if own_us is not None:
-                yield Ratio(who, self.settings[contest], self.time(contest, who, ranks, size), own_us)
+                yield Ratio(who, self.settings[contest, ranks], self.time(contest, who, ranks, size), own_us)
 
     def best(self, own, family, ranks, size):
         """Against the peer's setting that was the quickest here; None where nothing was measured."""

@@ -67,7 +67,7 @@ def table_lines(figures, floor):
         own = figures.own(contest, "tutti", ranks, size)
         bound = floor.get((ranks, size))
         share = f"{100 * bound / us:.0f} %" if bound and who == "tutti" else "-"
-        lines.append([ranks, size_text(size), who, figures.settings[contest], times(us), f"{times(low)}-{times(high)}",
+        lines.append([ranks, size_text(size), who, figures.settings[contest, ranks], times(us), f"{times(low)}-{times(high)}",
                       f"{size / us / 1e3:.3f}", f"{us / own:.2f}", share])
     return lines
 

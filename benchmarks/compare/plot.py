@@ -6,7 +6,7 @@ COLOURS = {"tutti": "#c0392b", "tutti, shared": "#e67e22", "Open MPI": "#2c3e50"
 
 def style(curve):
     if curve.bound:
-        return {"color": "#888888", "linestyle": "--", "linewidth": 1.2}
+        return {"color": "#888888", "linestyle": "--", "linewidth": 1.2, "marker": "x", "markersize": 4}
     chosen = {"marker": "o", "markersize": 3.5, "linewidth": 1.6}
     family = max((name for name in COLOURS if curve.label.startswith(name)), key=len, default=None)
     if family:

@@ -47,6 +47,12 @@ class Medians(unittest.TestCase):
         ratio = figures.best("tutti", "Open MPI", 2, 4)
         self.assertEqual((ratio.peer_us, ratio.own_us, ratio.setting), (30, 20, "setting of picked"))
 
+    def test_a_peers_setting_is_told_for_the_ranks_that_it_had(self):
+        rows = [{**row("picked", who, 1, ranks), "setting": f"the one for {ranks}"}
+                for ranks in (2, 8) for who in ("tutti", "Open MPI, picked")]
+        figures = Figures(rows)
+        self.assertEqual([figures.best("tutti", "Open MPI", n, 4).setting for n in (2, 8)], ["the one for 2", "the one for 8"])
+
     def test_a_peer_without_tutti_in_its_process_is_held_against_the_first_that_has(self):
         figures = Figures([row("default", "tutti", 10), row("picked", "tutti", 20), row("Gloo", "Gloo", 50)])
         self.assertEqual(figures.best("tutti", "Gloo", 2, 4).value, 5)
