@@ -1,101 +1,33 @@
 // Times tutti's allreduce or broadcast beside MPI's. See --help.
 #include <fmt/format.h>
-#include <sched.h>
 
-#include <cstdio>
-#include <fstream>
-#include <iterator>
-
-#include "benchmarks/allreduce/contestant.h"
-#include "benchmarks/allreduce/measure.h"
-#include "benchmarks/allreduce/report.h"
-#include "benchmarks/allreduce/settings.h"
-#include "benchmarks/allreduce/world.h"
+#include "benchmarks/allreduce/program.h"
 #include "tutti/tutti.h"
 
 namespace {
 
 using namespace tutti::bench;
 
-/// Of this rank's affinity mask.
-int usable_cpus() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  ::sched_getaffinity(0, sizeof mask, &mask);
-  return CPU_COUNT(&mask);
-}
-
-Setup describe(const World& world, const Settings& settings) {
-  const std::vector<std::string> hosts = world.gather(host_name());
-  Setup setup{settings, world.size(), count_hosts(hosts), describe_mapping(hosts), describe_mpi()};
-  setup.facts.push_back(fmt::format("processors that rank 0 may use: {}", usable_cpus()));
-  return setup;
-}
-
-void say(const World& world, const std::string& text) {
-  if (!world.speaks()) return;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-/// Asked before minutes of measuring.
-void check_writable(const std::string& file) {
-  if (!std::ofstream(file, std::ios::app)) {
-    throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + file);
+std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& settings) {
+  std::shared_ptr<tutti::KVStore> store = tutti::KVStore::create(settings.store);
+  if (store->num_workers() != world.size()) {
+    throw tutti::Error(
+        tutti::ErrorCode::invalid_argument,
+        fmt::format("a store of type '{}' is of {} process, but {} take part; measure it alone, or "
+                    "ask for --kv-store dist_sync_mpi",
+                    store->type(), store->num_workers(), world.size()));
   }
-}
-
-/// Returns the program's exit status.
-int race(const World& world, const Settings& settings) {
-  if (world.speaks() && !settings.json.empty()) check_writable(settings.json);
-  const Setup setup = describe(world, settings);
-  std::unique_ptr<tutti::KVStore> store;
-  std::vector<std::unique_ptr<Contestant>> contestants;
-  if (settings.runs("tutti")) {
-    store = tutti::KVStore::create(settings.store);
-    if (store->num_workers() != world.size()) {
-      throw tutti::Error(
-          tutti::ErrorCode::invalid_argument,
-          fmt::format(
-              "a store of type '{}' is of {} process, but {} take part; measure it alone, or "
-              "ask for --kv-store dist_sync_mpi",
-              store->type(), store->num_workers(), world.size()));
-    }
-    contestants.push_back(make_tutti(*store, settings, false));
-    if (settings.shared) contestants.push_back(make_tutti(*store, settings, true));
-  }
-  if (settings.runs("mpi")) contestants.push_back(make_mpi(settings));
-  Race run(world, settings, std::move(contestants));
-  say(world, head(setup));
-  std::vector<Row> all;
-  std::uint64_t wrong = 0;
-  for (const std::size_t count : settings.counts()) {
-    const std::vector<Row> rows = run.run(count);
-    say(world, lines(rows, setup));
-    for (const Row& row : rows) wrong += row.wrong;
-    all.insert(all.end(), rows.begin(), rows.end());
-  }
-  if (world.speaks() && !settings.json.empty()) {
-    std::ofstream file(settings.json);
-    if (!(file << json(all, setup) << std::flush)) {
-      throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + settings.json);
-    }
-  }
-  if (wrong == 0) return 0;
-  say(world, fmt::format("# {} elements are wrong\n", wrong));
-  return 1;
+  return store;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const World world(argc, argv);
-  Settings settings;
-  if (const auto status = parse(argc, argv, world.size(), world.speaks(), settings)) return *status;
-  try {
-    return race(world, settings);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "allreduce_bench, rank {}: {}\n", world.rank(), error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
+  return run_program(argc, argv, {}, [](const World& world, const Settings& settings) {
+    const auto store = open_store(world, settings);
+    Contestants contestants;
+    contestants.push_back(make_tutti(store, settings, false));
+    if (settings.shared) contestants.push_back(make_tutti(store, settings, true));
+    return contestants;
+  });
 }

@@ -31,8 +31,8 @@ class Contestant {
   virtual void run() = 0;
 };
 
-/// Both stay usable while the store lives.
-std::unique_ptr<Contestant> make_tutti(KVStore& store, const Settings& settings, bool shared);
+std::unique_ptr<Contestant> make_tutti(std::shared_ptr<KVStore> store, const Settings& settings,
+                                       bool shared);
 std::unique_ptr<Contestant> make_mpi(const Settings& settings);
 
 }  // namespace tutti::bench

@@ -63,7 +63,7 @@ void Race::turns(std::vector<Lane>& lanes, int number) {
 
 /// Ranks see different times, so after every few turns they agree whether to go on.
 int Race::adaptive_turns(std::vector<Lane>& lanes) {
-  constexpr int step = 5;
+  const int step = settings_.least;
   constexpr int most = 1000;
   const Clock::time_point start = Clock::now();
   int done = 0;

@@ -48,10 +48,17 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option("--factor", s.factor, "from one size to the next, 2 at least")
       ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20).description(""))
       ->capture_default_str();
+  app.add_option("--bytes", s.sizes, "these sizes instead")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE,...");
   app.add_flag("--in-place", s.in_place, "the result replaces the input");
   app.add_flag("--shared", s.shared, "also measure tutti with tensors in node-shared memory");
-  app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, 5 to 1000")
+  app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, up to 1000")
       ->check(CLI::Range(0, many).description(""))
+      ->capture_default_str();
+  app.add_option("--least", s.least, "turns a size at least, however long they take")
+      ->check(CLI::Range(1, 1000).description(""))
       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "turns a size that are not measured")
       ->check(CLI::Range(1, many).description(""))
@@ -68,17 +75,29 @@ void declare(CLI::App& app, Settings& s) {
 }
 
 /// Empty: nothing is wrong.
-std::string what_is_wrong(const Settings& s, int ranks) {
+std::string what_is_wrong_with_sizes(const Settings& s) {
   constexpr std::size_t most = std::size_t{1} << 40;  // below it, no size overflows
-  if (s.max_bytes > most) return "--max-bytes is above 1T";
-  if (s.max_bytes < size_of(s.dtype)) {
-    return "--max-bytes is less than an element of " + std::string(tutti::name(s.dtype));
+  const auto [least, largest] = s.sizes.empty()
+                                    ? std::pair(s.max_bytes, s.max_bytes)
+                                    : std::pair(*std::min_element(s.sizes.begin(), s.sizes.end()),
+                                                *std::max_element(s.sizes.begin(), s.sizes.end()));
+  const std::string option = s.sizes.empty() ? "--max-bytes" : "--bytes";
+  if (largest > most) return option + " is above 1T";
+  if (least < size_of(s.dtype)) {
+    return option + " is less than an element of " + std::string(tutti::name(s.dtype));
   }
+  if (s.sizes.empty() && s.min_bytes > s.max_bytes) return "--min-bytes is above --max-bytes";
+  if (largest / size_of(s.dtype) > std::numeric_limits<int>::max() && s.runs("mpi")) {
+    return option + " has more elements than MPI's int counts; use --impl tutti or a wider dtype";
+  }
+  return {};
+}
+
+/// Empty: nothing is wrong.
+std::string what_is_wrong(const Settings& s, int ranks) {
+  std::string wrong = what_is_wrong_with_sizes(s);
+  if (!wrong.empty()) return wrong;
   if (!(s.seconds > 0)) return "--seconds takes a time above 0";
-  if (s.min_bytes > s.max_bytes) return "--min-bytes is above --max-bytes";
-  if (s.max_bytes / size_of(s.dtype) > std::numeric_limits<int>::max() && s.runs("mpi")) {
-    return "--max-bytes has more elements than MPI's int counts; use --impl tutti or a wider dtype";
-  }
   const bool half = s.dtype == DType::f16 || s.dtype == DType::bf16;
   if (half && s.op == Operation::allreduce && s.runs("mpi")) {
     return "MPI cannot reduce " + std::string(tutti::name(s.dtype)) + "; use --impl tutti";
@@ -101,6 +120,8 @@ bool Settings::runs(std::string_view impl) const {
 std::vector<std::size_t> Settings::counts() const {
   std::vector<std::size_t> result;
   const std::size_t width = size_of(dtype);
+  for (const std::size_t bytes : sizes) result.push_back(bytes / width);
+  if (!result.empty()) return result;
   for (std::size_t bytes = std::max(min_bytes, width); bytes <= max_bytes; bytes *= factor) {
     if (result.empty() || result.back() != bytes / width) result.push_back(bytes / width);
     if (bytes > max_bytes / factor) break;

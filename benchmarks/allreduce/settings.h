@@ -21,9 +21,11 @@ struct Settings {
   std::size_t min_bytes = 4;
   std::size_t max_bytes = std::size_t{64} << 20;
   std::size_t factor = 4;
+  std::vector<std::size_t> sizes;  ///< in bytes; when there are any, the three above do not count
   bool in_place = false;
   bool shared = false;   ///< rows of their own for tensors from KVStore::allocate
-  int iterations = 0;    ///< 0: as many as `seconds` allow
+  int iterations = 0;    ///< 0: as many as `seconds` allow, `least` or more
+  int least = 5;         ///< turns between two looks at the clock
   int warmup = 5;        ///< turns before the measured ones
   double seconds = 2.0;  ///< time for one size, all implementations and checks together
   bool check = true;
@@ -32,7 +34,7 @@ struct Settings {
   int root = 0;  ///< of a broadcast
 
   bool runs(std::string_view impl) const;
-  /// From min_bytes to max_bytes, whole elements, growing by `factor`.
+  /// The sizes, or those from min_bytes to max_bytes, growing by `factor`; whole elements.
   std::vector<std::size_t> counts() const;
 };
 

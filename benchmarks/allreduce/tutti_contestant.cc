@@ -6,8 +6,11 @@ namespace {
 
 class TuttiContestant : public Contestant {
  public:
-  TuttiContestant(KVStore& store, const Settings& settings, bool shared)
-      : store_(store), settings_(settings), shared_(shared), key_(shared ? 1'000'000 : 0) {}
+  TuttiContestant(std::shared_ptr<KVStore> store, const Settings& settings, bool shared)
+      : store_(std::move(store)),
+        settings_(settings),
+        shared_(shared),
+        key_(shared ? 1'000'000 : 0) {}
 
   std::string impl() const override { return "tutti"; }
   std::string version() const override { return tutti::version(); }
@@ -21,9 +24,9 @@ class TuttiContestant : public Contestant {
     if (shared_) {
       // The last size's memory goes before the next one's comes.
       in_ = out_ = Values();
-      const Tensor in = store_.allocate(shape, settings_.dtype);
+      const Tensor in = store_->allocate(shape, settings_.dtype);
       in_ = in;
-      out_ = one_buffer ? in : store_.allocate(shape, settings_.dtype);
+      out_ = one_buffer ? in : store_->allocate(shape, settings_.dtype);
     } else {
       in_ = Tensor(own.in, shape, settings_.dtype);
       out_ = Tensor(own.out, shape, settings_.dtype);
@@ -33,14 +36,14 @@ class TuttiContestant : public Contestant {
 
   void run() override {
     if (settings_.op == Operation::allreduce) {
-      store_.pushpull(key_, in_, out_).wait();
+      store_->pushpull(key_, in_, out_).wait();
     } else {
-      store_.broadcast(key_, out_, settings_.root).wait();
+      store_->broadcast(key_, out_, settings_.root).wait();
     }
   }
 
  private:
-  KVStore& store_;
+  const std::shared_ptr<KVStore> store_;
   const Settings& settings_;
   const bool shared_;
   Key key_;
@@ -50,8 +53,9 @@ class TuttiContestant : public Contestant {
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_tutti(KVStore& store, const Settings& settings, bool shared) {
-  return std::make_unique<TuttiContestant>(store, settings, shared);
+std::unique_ptr<Contestant> make_tutti(std::shared_ptr<KVStore> store, const Settings& settings,
+                                       bool shared) {
+  return std::make_unique<TuttiContestant>(std::move(store), settings, shared);
 }
 
 }  // namespace tutti::bench

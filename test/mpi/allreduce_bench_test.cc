@@ -88,6 +88,8 @@ TEST_CASE_METHOD(Fixture, "a result that was not written is wrong, in each turn 
 TEST_CASE_METHOD(Fixture, "all ranks agree on as many iterations as the time allows") {
   settings.seconds = 1e-9;
   CHECK(race(10)[0].iterations == 5);
+  settings.least = 1;
+  CHECK(race(10)[0].iterations == 1);
   settings.seconds = 1000;
   CHECK(race(10)[0].iterations == 1000);
   settings.seconds = 0.05;

@@ -33,16 +33,13 @@ TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
 }
 
 TEST_CASE("every option reaches its setting") {
-  const Settings s = parse({"--impl",      "tutti",     "--op",
-                            "broadcast",   "--dtype",   "bf16",
-                            "--min-bytes", "64K",       "--max-bytes",
-                            "1M",          "--factor",  "2",
-                            "--in-place",  "--shared",  "--iters",
-                            "7",           "--warmup",  "3",
-                            "--seconds",   "0.5",       "--no-check",
-                            "--json",      "rows.json", "--kv-store",
-                            "local",       "--root",    "3"})
-                         .value();
+  const Settings s =
+      parse({"--impl",      "tutti",      "--op",        "broadcast", "--dtype",    "bf16",
+             "--min-bytes", "64K",        "--max-bytes", "1M",        "--factor",   "2",
+             "--in-place",  "--shared",   "--iters",     "7",         "--warmup",   "3",
+             "--least",     "2",          "--seconds",   "0.5",       "--no-check", "--json",
+             "rows.json",   "--kv-store", "local",       "--root",    "3"})
+          .value();
   CHECK_FALSE(s.runs("mpi"));
   CHECK(s.op == Operation::broadcast);
   CHECK(s.dtype == DType::bf16);
@@ -50,6 +47,7 @@ TEST_CASE("every option reaches its setting") {
   CHECK((s.in_place && s.shared && !s.check));
   CHECK(s.iterations == 7);
   CHECK(s.warmup == 3);
+  CHECK(s.least == 2);
   CHECK(s.seconds == 0.5);
   CHECK(s.json == "rows.json");
   CHECK(s.store == "local");
@@ -62,6 +60,12 @@ TEST_CASE("sizes are whole elements, each once, up to the largest") {
   CHECK(counts({"--min-bytes", "9", "--max-bytes", "9"}) == std::vector<std::size_t>{2});
   CHECK(counts({"--min-bytes", "8G", "--max-bytes", "8G", "--dtype", "f64"}) ==
         std::vector<std::size_t>{1u << 30});
+}
+
+TEST_CASE("sizes that are listed take the place of the range, in their order") {
+  CHECK(counts({"--bytes", "64K,4,16", "--factor", "2"}) == std::vector<std::size_t>{16384, 1, 4});
+  CHECK_FALSE(parse({"--bytes", "4,3"}));
+  CHECK_FALSE(parse({"--bytes", "16G,4"}));
 }
 
 TEST_CASE("what cannot be run is refused") {
@@ -78,6 +82,7 @@ TEST_CASE("what cannot be run is refused") {
   CHECK_FALSE(parse({"--max-bytes", "-1", "--impl", "tutti"}));
   CHECK_FALSE(parse({"--seconds", "nan"}));
   CHECK_FALSE(parse({"--iters", "-1"}));
+  CHECK_FALSE(parse({"--least", "0"}));
   CHECK(parse({"--dtype", "f16", "--impl", "tutti"}));
   CHECK(parse({"--dtype", "f16", "--op", "broadcast"}));
 }

@@ -1,0 +1,91 @@
+"""The command line, and the order of things: measure, judge, print, keep."""
+import argparse
+import dataclasses
+import pathlib
+import shutil
+import sys
+
+from compare import machine, negotiation, node, plot, record, table
+from compare.contest import BenchError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SUITES = {"node": node, "negotiation": negotiation}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the command line asks for; a suite fills in what is None."""
+    suite: str
+    quick: bool
+    rounds: int
+    ranks: tuple
+    sizes: tuple
+    out: pathlib.Path
+    build: pathlib.Path
+    peers_python: str
+
+
+def size(text):
+    """Bytes of "64K"."""
+    factor = UNITS.get(text[-1:].upper(), 1)
+    try:
+        value = int(text[:-1] if factor > 1 else text) * factor
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: a size is a whole number, with K, M or G") from None
+    if value < 4 or value % 4:
+        raise argparse.ArgumentTypeError(f"{text}: a size is a multiple of 4 bytes, those of an f32")
+    return value
+
+
+def positive(text):
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is meant")
+    return int(text)
+
+
+def listed(one):
+    return lambda text: tuple(one(word) for word in text.split(","))
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(
+        prog="compare.py", description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
+        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo: pip install torch; "
+               "both into the environment of --peers-python. The exit status is 0 when everything was measured, "
+               "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
+    parser.add_argument("--suite", choices=sorted(SUITES), required=True)
+    parser.add_argument("--quick", action="store_true", help="about a minute: 3 rounds, fewer sizes, short turns")
+    parser.add_argument("--rounds", type=positive, help="interleaved rounds that medians are taken over (5; 3 with --quick)")
+    parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, such as 2,4,8 (the suite's own)")
+    parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder (build)")
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
+                        help="Python whose environment has the peers (the one that runs this)")
+    given = parser.parse_args(words)
+    build = given.build.resolve()
+    return Request(given.suite, given.quick, given.rounds or (3 if given.quick else 5), given.ranks, given.bytes,
+                   given.out or (build / "compare" if given.quick else ROOT / "benchmarks/results"),
+                   build, shutil.which(given.peers_python) or given.peers_python)
+
+
+def main(words):
+    request = parse(words)
+    before = machine.describe()
+    print(machine.text(before), flush=True)
+    try:
+        outcome = SUITES[request.suite].measure(request)
+    except BenchError as error:
+        print(f"compare.py: {error}", file=sys.stderr)
+        return 2
+    document = record.document(request, before, outcome)
+    print(table.of_outcome(outcome))
+    files = record.write(request, document)
+    files += plot.write(files[0].with_suffix(""), outcome)
+    print("\nKept: " + ", ".join(str(file) for file in files))
+    wrong = sum(row["wrong"] for row in outcome.rows)
+    if wrong:
+        print(f"{wrong:.0f} elements are wrong", file=sys.stderr)
+    return 1 if wrong else 0

@@ -1,0 +1,63 @@
+"""Medians over rounds, and ratios of them."""
+import dataclasses
+import statistics
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How many times as long the peer took; medians in µs."""
+    peer: str
+    setting: str
+    peer_us: float
+    own_us: float
+
+    @property
+    def value(self):
+        return self.peer_us / self.own_us
+
+
+class Figures:
+    """The rows of a run. A time is the median over rounds of each round's median."""
+
+    def __init__(self, rows):
+        self.rounds = {}
+        self.settings = {}
+        for row in rows:
+            key = (row["contest"], row["who"], row["ranks"], row["bytes"])
+            self.rounds.setdefault(key, []).append(row["time_us"]["p50"])
+            self.settings[row["contest"], row["ranks"]] = row["setting"]
+
+    def keys(self):
+        """(contest, who, ranks, bytes), in the order in which they were first measured."""
+        return list(self.rounds)
+
+    def time(self, contest, who, ranks, size):
+        """µs, or None where that was not measured."""
+        times = self.rounds.get((contest, who, ranks, size))
+        return statistics.median(times) if times else None
+
+    def spread(self, contest, who, ranks, size):
+        """(smallest, largest) median of a round."""
+        times = self.rounds[contest, who, ranks, size]
+        return min(times), max(times)
+
+    def own(self, contest, who, ranks, size):
+        """The time that a contest's other lanes are held against: from the same process where it is there."""
+        own = self.time(contest, who, ranks, size)
+        if own is not None:
+            return own
+        others = [key for key in self.rounds if key[1:] == (who, ranks, size)]
+        return self.time(*others[0]) if others else None
+
+    def ratios(self, own, family, ranks, size):
+        """One for each setting of the peers of a family that was measured."""
+        for contest, who, its_ranks, its_size in self.rounds:
+            if (its_ranks, its_size) != (ranks, size) or not who.startswith(family):
+                continue
+            own_us = self.own(contest, own, ranks, size)
+            if own_us is not None:
+                yield Ratio(who, self.settings[contest, ranks], self.time(contest, who, ranks, size), own_us)
+
+    def best(self, own, family, ranks, size):
+        """Against the peer's setting that was the quickest here; None where nothing was measured."""
+        return min(self.ratios(own, family, ranks, size), key=lambda ratio: ratio.peer_us, default=None)

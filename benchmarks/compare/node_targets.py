@@ -1,0 +1,70 @@
+"""P1, P1s, P2 and P9, as far as the sizes and ranks that were measured go."""
+from compare.targets import Verdict, against, at_most, judge, missing, size_text
+
+KIB, MIB = 1 << 10, 1 << 20
+LARGE = 64 * MIB
+# By number of ranks: times Open MPI at 16 MiB and from 64 MiB on.
+PRIVATE = {2: (1.6, 1.8), 4: (1.7, 2.5), 8: (2.1, 3.5)}
+SHARED = {2: (3, 4), 4: (3.3, 5), 8: (4, 6)}
+INTEL = 1.05
+OF_FLOOR = 0.6
+SMALL_US = 3
+# What two measurements of one thing differ by here.
+SAME = 0.97
+
+
+def large(figures, ranks, sizes):
+    for name, own, table in (("P1", "tutti", PRIVATE), ("P1s", "tutti, shared", SHARED)):
+        if ranks not in table:
+            continue
+        for size in sizes:
+            if size == 16 * MIB or size >= LARGE:
+                yield against(name, figures, own, "Open MPI", ranks, size, table[ranks][size >= LARGE])
+            if size >= LARGE and own == "tutti":
+                yield against(name, figures, own, "Intel MPI", ranks, size, INTEL)
+
+
+def of_floor(figures, ranks, sizes, floor):
+    for size in sizes:
+        if size < LARGE or (ranks, size) not in floor:
+            continue
+        us = figures.own("Open MPI", "tutti", ranks, size)
+        share = floor[ranks, size] / us
+        yield Verdict("P1", f"{ranks} ranks, {size_text(size)}, part of the memory floor", f">= {100 * OF_FLOOR:.0f} %",
+                      f"{100 * share:.0f} %", f"floor {floor[ranks, size] / 1e3:.3g} ms", judge(share, OF_FLOOR))
+
+
+def small(figures, ranks, sizes):
+    if ranks == 2:
+        if 4 in sizes:
+            yield at_most("P2", "2 ranks, 4 B", figures.own("Open MPI", "tutti", 2, 4), SMALL_US, "µs")
+        for size in sizes:
+            if 16 * KIB <= size < 16 * MIB:
+                yield against("P2", figures, "tutti", "Open MPI", 2, size, 1)
+    if ranks == 8:
+        if 4 in sizes:
+            yield against("P2", figures, "tutti", "Open MPI", 8, 4, 1.2)
+        for size in sizes:
+            if 16 * KIB <= size <= 64 * KIB:
+                yield against("P2", figures, "tutti", "Open MPI", 8, size, 2.5)
+                yield against("P2", figures, "tutti, shared", "Open MPI", 8, size, 4)
+
+
+def reproducible(figures, ranks, sizes):
+    what = f"{ranks} ranks, {size_text(max(sizes))}, reproducible : not"
+    wanted = f"1.00 x (>= {SAME})"
+    ratio = figures.best("tutti", "tutti, reproducible off", ranks, max(sizes))
+    if ratio is None:
+        return missing("P9", what, wanted, "")
+    detail = f"{ratio.own_us:.1f} : {ratio.peer_us:.1f} µs"
+    return Verdict("P9", what, wanted, f"{ratio.value:.2f} x", detail, judge(ratio.value, SAME))
+
+
+def verdicts(figures, ranks, sizes, floor):
+    found = []
+    for n in ranks:
+        found += [*large(figures, n, sizes), *of_floor(figures, n, sizes, floor), *small(figures, n, sizes),
+                  reproducible(figures, n, sizes)]
+    if any(size <= 64 * KIB for size in sizes):
+        found.append(missing("P2", "small sizes, tutti : Horovod", ">= 20 x its default", "Horovod is not measured here"))
+    return sorted(found, key=lambda verdict: verdict.target)

@@ -1,0 +1,37 @@
+"""The JSON that a run leaves."""
+import dataclasses
+import datetime
+import json
+import os
+
+
+def document(request, machine, outcome):
+    return {
+        "suite": request.suite,
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "quick": request.quick,
+        "rounds": request.rounds,
+        "machine": {**machine, "load_after": [round(load, 2) for load in os.getloadavg()]},
+        "notes": outcome.notes,
+        "skipped": outcome.skipped,
+        "targets": [dataclasses.asdict(verdict) for verdict in outcome.verdicts],
+        **outcome.extra,
+        "rows": outcome.rows,
+    }
+
+
+def free_stem(folder, stem):
+    """A second run on one day takes nothing away from the first."""
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+    return next(name for name in names if not (folder / f"{name}.json").exists())
+
+
+def write(request, written):
+    """[the file]; each row on a line of its own."""
+    request.out.mkdir(parents=True, exist_ok=True)
+    day = datetime.date.today().isoformat()
+    path = request.out / f"{free_stem(request.out, f'{day}-{request.suite}')}.json"
+    head = json.dumps({name: value for name, value in written.items() if name != "rows"}, indent=1)
+    rows = ",\n".join(json.dumps(row) for row in written["rows"])
+    path.write_text(head[:-len("\n}")] + ',\n "rows": [\n' + rows + "\n]\n}\n")
+    return [path]

@@ -1,0 +1,131 @@
+// What the memory gives when all cores copy at once: bytes read plus written a second. See --help.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "reduce/reduce.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int usable_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  ::sched_getaffinity(0, sizeof mask, &mask);
+  return CPU_COUNT(&mask);
+}
+
+/// One thread's pages, first touched by itself.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes)
+      : bytes_(bytes), from_(new std::byte[bytes]), to_(new std::byte[bytes]) {
+    std::memset(from_.get(), 1, bytes);
+    std::memset(to_.get(), 2, bytes);
+  }
+
+  void copy(bool streaming) {
+    using tutti::DType;
+    const void* const from = from_.get();
+    if (streaming) {
+      tutti::reduce::reduce({DType::f32, DType::f32}, {&from, 1}, to_.get(), bytes_ / 4, true);
+    } else {
+      std::memcpy(to_.get(), from, bytes_);
+    }
+  }
+
+ private:
+  std::size_t bytes_;
+  std::unique_ptr<std::byte[]> from_;
+  std::unique_ptr<std::byte[]> to_;
+};
+
+/// Passes of all threads together. The best counts: the bound is what the memory can do, not what
+/// it did while something else ran.
+class Passes {
+ public:
+  Passes(int threads, double seconds)
+      : end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        meeting_(threads, Between{this}) {}
+
+  /// Every thread calls it before each pass; false when the time is over.
+  bool next() {
+    meeting_.arrive_and_wait();
+    return going_;
+  }
+  double best_seconds() const { return best_; }
+
+ private:
+  struct Between {
+    Passes* passes;
+    void operator()() const noexcept { passes->between(); }
+  };
+  /// One thread runs it, while all others stand at the meeting.
+  void between() noexcept {
+    const Clock::time_point now = Clock::now();
+    if (passes_ > 0) best_ = std::min(best_, std::chrono::duration<double>(now - start_).count());
+    going_ = passes_++ < 3 || now < end_;
+    start_ = Clock::now();
+  }
+
+  const Clock::time_point end_;
+  Clock::time_point start_;
+  double best_ = 1e300;
+  bool going_ = true;
+  int passes_ = 0;
+  std::barrier<Between> meeting_;
+};
+
+/// GB/s of all threads together.
+double copy_rate(int threads, std::size_t footprint, double seconds, bool streaming) {
+  const std::size_t each =
+      std::max<std::size_t>(footprint / 2 / static_cast<std::size_t>(threads) / 64 * 64, 64);
+  Passes passes(threads, seconds);
+  {
+    std::vector<std::jthread> team;
+    for (int i = 0; i < threads; ++i) {
+      team.emplace_back([&] {
+        Pages pages(each);
+        while (passes.next()) pages.copy(streaming);
+      });
+    }
+  }
+  return 2.0 * static_cast<double>(each) * threads / passes.best_seconds() / 1e9;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Copies with all processors at once and prints, as JSON, bytes read plus written.");
+  std::vector<std::size_t> footprints = {std::size_t{256} << 20};
+  int threads = usable_cpus();
+  double seconds = 0.5;
+  app.add_option("--bytes", footprints, "memory that one pass touches, all threads together")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false).description(""));
+  app.add_option("--threads", threads, "one a processor by default")->check(CLI::Range(1, 4096));
+  app.add_option("--seconds", seconds, "for each size and each way to copy");
+  CLI11_PARSE(app, argc, argv);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const std::size_t bytes : footprints) {
+    const double cached = copy_rate(threads, bytes, seconds, false);
+    const double streaming = copy_rate(threads, bytes, seconds, true);
+    rows.push_back({{"bytes", bytes},
+                    {"threads", threads},
+                    {"memcpy_GBps", cached},
+                    {"streaming_GBps", streaming},
+                    {"best_GBps", std::max(cached, streaming)}});
+  }
+  fmt::print("{}\n", rows.dump(1));
+}

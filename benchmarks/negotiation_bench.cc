@@ -1,0 +1,185 @@
+// What it costs to agree on many small tensors: µs a step, control messages, an idle store. See
+// --help.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tutti/tutti.h"
+
+namespace {
+
+using tutti::KVStore;
+using tutti::ReduceOp;
+using tutti::Tensor;
+
+struct Settings {
+  int tensors = 160;
+  int elements = 1;
+  int steps = 1000;
+  int warmup = 100;
+  double idle = 3;
+  bool replay = true;
+  std::string json;
+};
+
+/// The tensors of a step, in one list call.
+class Step {
+ public:
+  Step(KVStore& store, const Settings& settings) : store_(store) {
+    values_.resize(static_cast<std::size_t>(settings.tensors * settings.elements));
+    for (int i = 0; i < settings.tensors; ++i) {
+      keys_.emplace_back(i);
+      lists_.emplace_back(
+          Tensor(values_.data() + i * settings.elements, {settings.elements}, tutti::DType::f32));
+    }
+  }
+
+  /// Returns microseconds; the values are written and checked outside that time.
+  double take(int turn) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i] = static_cast<float>(store_.rank() + turn % 100) + static_cast<float>(i % 7);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    store_.pushpull(keys_, lists_, lists_).wait();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    const int n = store_.num_workers();
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const float right = static_cast<float>(n * (n - 1) / 2 + n * (turn % 100)) +
+                          static_cast<float>(n) * static_cast<float>(i % 7);
+      wrong_ += values_[i] == right ? 0 : 1;
+    }
+    return took.count();
+  }
+
+  double wrong() const { return wrong_; }
+
+ private:
+  KVStore& store_;
+  std::vector<float> values_;
+  std::vector<tutti::Key> keys_;
+  std::vector<tutti::Values> lists_;
+  double wrong_ = 0;
+};
+
+/// Over all ranks, element by element.
+std::vector<double> over_ranks(KVStore& store, int key, std::vector<double> mine, ReduceOp op) {
+  const Tensor tensor(mine.data(), {static_cast<std::int64_t>(mine.size())}, tutti::DType::f64);
+  store.pushpull(key, tensor, tensor, {.op = op}).wait();
+  return mine;
+}
+
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// The part of a core that this process uses while its store has nothing to do.
+double idle_use(KVStore& store, double seconds) {
+  store.barrier();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // what the barrier left to do
+  const double before = processor_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  return (processor_seconds() - before) / seconds;
+}
+
+nlohmann::ordered_json measure(KVStore& store, const Settings& settings) {
+  Step step(store, settings);
+  for (int turn = 0; turn < settings.warmup; ++turn) step.take(turn);
+  const std::uint64_t before = store.counters().control_messages;
+  std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(settings.steps));
+  for (int turn = 0; turn < settings.steps; ++turn) times.push_back(step.take(turn));
+  const auto messages = static_cast<double>(store.counters().control_messages - before);
+
+  // A rank that is ahead asks for a new key below, which messages tell the others. It is ahead by
+  // one step at the most, so that they have read their counter by then.
+  for (int turn = 0; turn < 3; ++turn) step.take(turn);
+
+  const int own_key = settings.tensors;
+  times = over_ranks(store, own_key, std::move(times), ReduceOp::max);
+  std::sort(times.begin(), times.end());
+  const auto totals = over_ranks(store, own_key + 1, {messages, step.wrong()}, ReduceOp::sum);
+  const double idle = idle_use(store, settings.idle);
+  const auto most = over_ranks(store, own_key + 2, {idle}, ReduceOp::max);
+  const auto at = [&](double share) {
+    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  return {{"impl", "tutti"},
+          {"version", tutti::version()},
+          {"op", "negotiation"},
+          {"dtype", "f32"},
+          {"ranks", store.num_workers()},
+          {"hosts", store.counters().nodes},
+          {"bytes", settings.elements * 4},
+          {"tensors", settings.tensors},
+          {"replay", settings.replay},
+          {"iters", settings.steps},
+          {"time_us", {{"min", at(0)}, {"p50", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}}},
+          {"control_messages", totals[0]},
+          {"idle_cores", most[0]},
+          {"wrong", totals[1]}};
+}
+
+void declare(CLI::App& app, Settings& s) {
+  const CLI::Range positive(1, 1'000'000);
+  app.add_option("--tensors", s.tensors, "in one list call")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--elements", s.elements, "f32, of each tensor")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--steps", s.steps, "that are measured")->check(positive)->capture_default_str();
+  app.add_option("--warmup", s.warmup, "steps before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--idle", s.idle, "seconds for which the store is then left alone")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--replay,!--no-replay", s.replay, "repeat the plan without asking the coordinator")
+      ->default_str("on");
+  app.add_option("--json", s.json, "file for the row: an array with one object");
+}
+
+/// Returns the program's exit status.
+int run(const Settings& settings) {
+  tutti::Options options = tutti::Options::from_env();
+  options.replay = settings.replay;
+  const auto store = KVStore::create("dist_sync_mpi", options);
+  const nlohmann::ordered_json row = measure(*store, settings);
+  if (store->rank() == 0) {
+    fmt::print("{}\n", row.dump());
+    if (!settings.json.empty() && !(std::ofstream(settings.json) << "[\n"
+                                                                 << row.dump() << "\n]\n"
+                                                                 << std::flush)) {
+      throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + settings.json);
+    }
+  }
+  return row["wrong"] == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Times steps of many small tensors, counts the messages to the coordinator, and the cost of "
+      "an idle store.\nStart it with mpirun: mpirun -n 2 negotiation_bench");
+  Settings settings;
+  declare(app, settings);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(settings);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "negotiation_bench: {}\n", error.what());
+    return 1;
+  }
+}

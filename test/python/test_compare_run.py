@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""compare.py as a command, on tiny sizes, and what it says when a program misbehaves.
+
+    test_compare_run.py BUILD [unittest options]
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMPARE = pathlib.Path(__file__).resolve().parents[2] / "benchmarks/compare.py"
+BUILD = sys.argv[1]
+# A build folder's allreduce_bench that finds so many wrong elements, or does not work.
+BENCH = """#!/usr/bin/env python3
+import json, sys
+words = sys.argv
+of = lambda option: words[words.index(option) + 1]
+if {wrong} < 0:
+    sys.exit("it does not work")
+rows = [{{"impl": impl, "version": "1", "ranks": 2, "bytes": int(size), "wrong": {wrong}, "time_us": {{"p50": 1.0}}}}
+        for impl in of("--impl").split(",") for size in of("--bytes").split(",")]
+open(of("--json"), "w").write(json.dumps(rows))
+sys.exit(1 if {wrong} else 0)
+"""
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def compare(self, suite, *words, build=BUILD):
+        line = [str(COMPARE), "--suite", suite, "--quick", "--rounds", "1", "--ranks", "2", "--out", self.folder / "out",
+                "--build", build, *words]
+        return subprocess.run([str(word) for word in line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=170, check=False)
+
+    def record(self, suite):
+        return json.loads(next((self.folder / "out").glob(f"*-{suite}.json")).read_text())
+
+    def assert_plotted(self, done, suite):
+        if "has no matplotlib" not in done.stdout:
+            self.assertEqual({file.suffix for file in (self.folder / "out").glob(f"*-{suite}.*")}, {".json", ".png", ".svg"})
+
+    def test_the_node_suite_measures_judges_and_keeps(self):
+        done = self.compare("node", "--bytes", "4,64K")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"P2 +2 ranks, 64 KiB, tutti : Open MPI +>= 1 x +[\d.]+ x +(pass|short)")
+        self.assertIn("skipped: Horovod", done.stdout)
+        self.assertIn("yields when idle: false", done.stdout)
+        kept = self.record("node")
+        self.assertGreaterEqual({row["who"] for row in kept["rows"]},
+                                {"tutti", "tutti, shared", "Open MPI", "Open MPI, picked", "tutti, reproducible off"})
+        self.assertEqual(kept["machine"]["cores"] > 0, True)
+        self.assert_plotted(done, "node")
+
+    def test_the_negotiation_suite_counts_messages_with_replay_and_without(self):
+        done = self.compare("negotiation")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sent = {row["replay"]: row["control_messages"] for row in self.record("negotiation")["rows"]}
+        self.assertLess(sent[True], sent[False] / 10)
+        self.assertGreater(sent[False], 200)
+        self.assert_plotted(done, "negotiation")
+
+    def with_bench(self, wrong):
+        (self.folder / "benchmarks").mkdir()
+        bench = self.folder / "benchmarks/allreduce_bench"
+        bench.write_text(BENCH.format(wrong=wrong))
+        bench.chmod(0o755)
+        return self.compare("node", "--bytes", "4", build=self.folder)
+
+    def test_a_wrong_sum_is_kept_and_fails_the_run(self):
+        done = self.with_bench(7)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("elements are wrong", done.stderr)
+        self.assertEqual(self.record("node")["rows"][0]["wrong"], 7)
+
+    def test_short_of_every_target_is_no_failure(self):
+        done = self.with_bench(0)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_build_that_does_not_run_ends_it_with_the_reason(self):
+        done = self.with_bench(-1)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("it does not work", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
