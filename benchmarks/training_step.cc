@@ -30,8 +30,8 @@ StepReport measure(const StepSettings& settings, tutti::KVStore& store) {
       .hosts = settings.hosts > 0 ? settings.hosts : static_cast<int>(store.counters().nodes)};
   Rehearsal rehearsal(store, model, settings);
   report.compute = in_milliseconds(rehearsal.compute_alone());
-  report.communication = in_milliseconds(rehearsal.communication_alone());
   report.step = in_milliseconds(rehearsal.steps());
+  report.communication = in_milliseconds(rehearsal.communication_alone());
   // The step waits for the rank whose compute takes longest.
   report.bound =
       1e3 * rehearsal.largest(step_bound(rehearsal.costs(), link_seconds_per_byte(report)));
