@@ -3,12 +3,14 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "dataset/catalogue.h"
 #include "training/agreement.h"
 #include "training/console.h"
 #include "training/curves.h"
 #include "training/exchange.h"
+#include "training/memory.h"
 #include "training/settings.h"
 #include "training/threads.h"
 #include "training/trainer.h"
@@ -29,12 +31,19 @@ void warn_of_strangers(const tutti::KVStore& store) {
              size, store.type());
 }
 
+/// The data, once it is clear that a batch fits the memory beside it.
 dataset::Dataset load_data(const Settings& settings, const tutti::KVStore& store) {
-  if (!settings.benchmark) return dataset::load(settings.dataset, settings.data_dir);
-  constexpr int steps = 50;
-  return dataset::synthetic(settings.dataset, static_cast<std::size_t>(steps) *
-                                                  static_cast<std::size_t>(settings.batch_size) *
-                                                  static_cast<std::size_t>(store.num_workers()));
+  const std::size_t share = memory_share(store);
+  if (!settings.benchmark) {
+    dataset::Dataset data = dataset::load(settings.dataset, settings.data_dir);
+    check_memory(settings, data.train.extent, 0, share);
+    return data;
+  }
+  constexpr std::size_t steps = 50;
+  const std::size_t images = steps * static_cast<std::size_t>(store.num_workers());
+  check_memory(settings, dataset::extent(settings.dataset), images, share);
+  return dataset::synthetic(settings.dataset,
+                            images * static_cast<std::size_t>(settings.batch_size));
 }
 
 std::string introduce(const Settings& settings, const dataset::Dataset& data, const Worker& worker,
@@ -122,6 +131,8 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const tutti::Error& error) {
     fmt::print(stderr, "train: {}: {}\n", tutti::name(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "train: out of memory; a smaller --batch-size takes less\n");
   } catch (const std::exception& error) {
     fmt::print(stderr, "train: {}\n", error.what());
   }

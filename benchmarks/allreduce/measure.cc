@@ -1,9 +1,6 @@
 #include "benchmarks/allreduce/measure.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace tutti::bench {
@@ -16,16 +13,6 @@ double seconds_since(Clock::time_point start) {
 }
 
 }  // namespace
-
-Times summarise(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double share) {
-    return times[static_cast<std::size_t>(
-        std::lround(share * static_cast<double>(times.size() - 1)))];
-  };
-  const double sum = std::accumulate(times.begin(), times.end(), 0.0);
-  return {times.front(), at(0.5), at(0.99), times.back(), sum / static_cast<double>(times.size())};
-}
 
 Race::Race(const World& world, const Settings& settings,
            std::vector<std::unique_ptr<Contestant>> contestants)

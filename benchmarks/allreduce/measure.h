@@ -7,19 +7,10 @@
 #include "benchmarks/allreduce/contestant.h"
 #include "benchmarks/allreduce/pattern.h"
 #include "benchmarks/allreduce/settings.h"
+#include "benchmarks/allreduce/times.h"
 #include "benchmarks/allreduce/world.h"
 
 namespace tutti::bench {
-
-/// Microseconds over iterations, each iteration counting as long as its slowest rank took.
-struct Times {
-  double min = 0;
-  double p50 = 0;
-  double p99 = 0;
-  double max = 0;
-  double avg = 0;
-};
-Times summarise(std::vector<double> microseconds);
 
 /// One implementation at one size.
 struct Row {
@@ -28,7 +19,7 @@ struct Row {
   bool shared = false;
   std::size_t count = 0;
   int iterations = 0;
-  Times times;
+  Times times;              ///< microseconds, an iteration as long as on its slowest rank
   std::uint64_t wrong = 0;  ///< elements, over all ranks and all turns, warm-up included
 };
 

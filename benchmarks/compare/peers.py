@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
 MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "lib/base/nouns.cc",
                *(f"benchmarks/allreduce/{name}.cc" for name in
-                 ("measure", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
+                 ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {
     "Intel MPI": "pip install impi-rt impi-devel, and --peers-python",
     "Gloo": "pip install torch, and --peers-python",

@@ -69,16 +69,39 @@ Dataset load_cifar10(const fs::path& folder) {
   return {read_cifar10(train), read_cifar10(test)};
 }
 
+/// Ten random images, one a class; a sample is one of them under as much noise again. Easy to
+/// learn, and made afresh in each process, alike.
+Dataset load_synthetic(const fs::path& /*folder*/) {
+  constexpr std::size_t train = 1000;
+  constexpr std::size_t test = 200;
+  const nn::Extent extent{32, 32, 3};
+  const auto size = static_cast<std::size_t>(extent.count());
+  std::mt19937_64 random(1);
+  std::vector<std::uint8_t> faces(10 * size);
+  for (std::uint8_t& pixel : faces) pixel = static_cast<std::uint8_t>(random() >> 57);
+  const auto draw = [&](std::size_t count) {
+    Images images{.extent = extent};
+    for (std::size_t i = 0; i < count; ++i) {
+      images.labels.push_back(static_cast<std::uint8_t>(i % 10));
+      for (const std::uint8_t pixel : std::span(faces).subspan(i % 10 * size, size)) {
+        images.pixels.push_back(static_cast<std::uint8_t>(pixel + (random() >> 57)));
+      }
+    }
+    return images;
+  };
+  Images first = draw(train);
+  return {std::move(first), draw(test)};
+}
+
 struct Entry {
   std::string_view name;
   nn::Extent extent;
   Dataset (*load)(const fs::path& folder);
 };
 
-constexpr std::array entries{Entry{"digits", {8, 8, 1}, load_digits},
-                             Entry{"mnist", {28, 28, 1}, load_mnist},
-                             Entry{"cifar10", {32, 32, 3}, load_cifar10}};
-constexpr std::array entry_names{entries[0].name, entries[1].name, entries[2].name};
+constexpr std::array entries{
+    Entry{"digits", {8, 8, 1}, load_digits}, Entry{"mnist", {28, 28, 1}, load_mnist},
+    Entry{"cifar10", {32, 32, 3}, load_cifar10}, Entry{"synthetic", {32, 32, 3}, load_synthetic}};
 
 const Entry& find(std::string_view name) {
   const auto* entry = std::ranges::find(entries, name, &Entry::name);
@@ -89,17 +112,29 @@ const Entry& find(std::string_view name) {
 
 }  // namespace
 
-std::span<const std::string_view> names() {
-  return entry_names;
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Entry& entry : entries) all.emplace_back(entry.name);
+  return all;
+}
+
+nn::Extent extent(std::string_view name) {
+  return find(name).extent;
+}
+
+std::string usual_for(const nn::Extent& image) {
+  const auto* entry = std::ranges::find(entries, image, &Entry::extent);
+  return entry == entries.end() ? "" : std::string(entry->name);
 }
 
 Dataset load(std::string_view name, const fs::path& folder) {
   const Entry& entry = find(name);
-  if (folder.empty() && name != "digits") {
+  if (folder.empty() && name != "digits" && name != "synthetic") {
     throw tutti::Error(tutti::ErrorCode::invalid_argument,
                        "data set '" + std::string(name) +
                            "' does not come with the program: say where its files are with "
-                           "--data-dir, or measure speed without them with --benchmark 1");
+                           "--data-dir, train on random images with --dataset synthetic, or "
+                           "measure speed with --benchmark 1");
   }
   return entry.load(folder);
 }

@@ -1,17 +1,24 @@
 #pragma once
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "dataset/images.h"
 
 namespace dataset {
 
-/// "digits", "mnist", "cifar10".
-std::span<const std::string_view> names();
+/// "digits", "mnist", "cifar10", and "synthetic", which is drawn at random in CIFAR-10's shape.
+std::vector<std::string> names();
+/// Of its images. Throws `invalid_argument` for an unknown name, as the others do.
+nn::Extent extent(std::string_view name);
+/// The first data set with such images; empty when none has.
+std::string usual_for(const nn::Extent& image);
 
 /// Reads a data set from its folder. An empty folder means the one that comes with the program,
-/// which only the digits have. Throws `invalid_argument` that names the file and what is wrong.
+/// which the digits have; random images need none. Throws `invalid_argument` that names the file
+/// and what is wrong.
 Dataset load(std::string_view name, const std::filesystem::path& folder);
 
 /// Random images and labels in the shape of a data set, for measuring speed; no test images.

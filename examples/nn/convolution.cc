@@ -13,8 +13,16 @@ Convolution::Convolution(const Context& context, const std::string& name, const 
               {geometry.channels, input.channels, geometry.kernel, geometry.kernel},
               -he_limit(input.channels * geometry.kernel * geometry.kernel),
               he_limit(input.channels * geometry.kernel * geometry.kernel), context.device),
-      bias_(name + "_bias", {geometry.channels}, 0, 0, context.device),
-      product_(context.stream) {}
+      product_(context.stream) {
+  if (geometry.bias) {
+    bias_.emplace(name + "_bias", tutti::Shape{geometry.channels}, 0.0F, 0.0F, context.device);
+  }
+}
+
+std::vector<Parameter*> Convolution::parameters() {
+  if (bias_) return {&weight_, &*bias_};
+  return {&weight_};
+}
 
 Extent Convolution::output() const {
   const auto positions = [this](std::int64_t length) {
@@ -30,7 +38,8 @@ void Convolution::resize(std::int64_t batch) {
   const memory::desc weights(dims, memory::data_type::f32, memory::format_tag::any);
   const memory::desc in = activations(batch, input_);
   const memory::desc out = activations(batch, output());
-  const memory::desc bias = vector_of(geometry_.channels);
+  // oneDNN takes an empty description for none.
+  const memory::desc bias = bias_ ? vector_of(geometry_.channels) : memory::desc();
   const memory::dims strides(2, geometry_.stride);
   const memory::dims padding(2, geometry_.padding);
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -48,11 +57,11 @@ void Convolution::resize(std::int64_t batch) {
 }
 
 void Convolution::forward(const Activations& at, Mode /*mode*/) {
-  product_.forward(at, weight_, bias_);
+  product_.forward(at, weight_, bias());
 }
 
 void Convolution::backward(const Activations& at) {
-  product_.backward(at, weight_, bias_);
+  product_.backward(at, weight_, bias());
 }
 
 }  // namespace nn

@@ -34,11 +34,11 @@ void Dense::resize(std::int64_t batch) {
 }
 
 void Dense::forward(const Activations& at, Mode /*mode*/) {
-  product_.forward(at, weight_, bias_);
+  product_.forward(at, weight_, &bias_);
 }
 
 void Dense::backward(const Activations& at) {
-  product_.backward(at, weight_, bias_);
+  product_.backward(at, weight_, &bias_);
 }
 
 }  // namespace nn

@@ -34,6 +34,8 @@ struct Activations {
   float* out;
   const float* d_out;  ///< backward only
   float* d_in;         ///< backward only; null when nobody needs it: the network's first layer
+  const float* in2 = nullptr;  ///< the other input, of a layer that has two; and its gradient
+  float* d_in2 = nullptr;
 };
 
 enum class Mode { training, inference };
@@ -50,7 +52,7 @@ class Layer {
   /// Prepares for batches of this many samples, at least one.
   virtual void resize(std::int64_t batch) = 0;
   virtual void forward(const Activations& at, Mode mode) = 0;
-  /// Overwrites `d_in` and the parameters' gradients.
+  /// Overwrites `d_in`, `d_in2` and the parameters' gradients.
   virtual void backward(const Activations& at) = 0;
   /// Owned by the layer; the same ones in the same order every time.
   virtual std::vector<Parameter*> parameters() { return {}; }

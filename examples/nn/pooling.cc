@@ -8,7 +8,7 @@ void Pooling::resize(std::int64_t batch) {
   const dnnl::engine& engine = context().engine;
   const auto algorithm = kind_ == Kind::maximum ? dnnl::algorithm::pooling_max
                                                 : dnnl::algorithm::pooling_avg_exclude_padding;
-  const dnnl::memory::dims window(2, window_);
+  const dnnl::memory::dims window{height_, width_};
   const dnnl::memory::dims none(2, 0);
   in_ = activations(batch, input_);
   out_ = activations(batch, output());

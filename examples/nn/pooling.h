@@ -3,7 +3,7 @@
 
 namespace nn {
 
-/// The maximum or the average of each square window; windows touch and do not overlap, and what is
+/// The maximum or the average of each window; windows touch and do not overlap, and what is
 /// left over at the right and lower edge is dropped.
 class Pooling : public Layer {
  public:
@@ -11,23 +11,35 @@ class Pooling : public Layer {
 
   Pooling(const Context& context, const std::string& /*name*/, const Extent& input, Kind kind,
           std::int64_t window)
-      : Layer(context), input_(input), kind_(kind), window_(window) {}
+      : Pooling(context, input, kind, window, window) {}
 
   Extent output() const override {
-    return {input_.height / window_, input_.width / window_, input_.channels};
+    return {input_.height / height_, input_.width / width_, input_.channels};
   }
   void resize(std::int64_t batch) override;
   void forward(const Activations& at, Mode mode) override;
   void backward(const Activations& at) override;
 
+ protected:
+  Pooling(const Context& context, const Extent& input, Kind kind, std::int64_t height,
+          std::int64_t width)
+      : Layer(context), input_(input), kind_(kind), height_(height), width_(width) {}
+
  private:
   Extent input_;
   Kind kind_;
-  std::int64_t window_;
+  std::int64_t height_, width_;  ///< of a window
   dnnl::memory::desc in_, out_;
   dnnl::memory workspace_;  ///< which element of each window was the maximum
   dnnl::pooling_forward forward_;
   dnnl::pooling_backward backward_;
+};
+
+/// The average of each channel over the whole image, whatever its size.
+class GlobalPooling : public Pooling {
+ public:
+  GlobalPooling(const Context& context, const std::string& /*name*/, const Extent& input)
+      : Pooling(context, input, Kind::average, input.height, input.width) {}
 };
 
 }  // namespace nn

@@ -1,5 +1,7 @@
 #include "nn/weighted.h"
 
+#include <unordered_map>
+
 #include "nn/memory.h"
 
 namespace nn {
@@ -27,24 +29,30 @@ dnnl::memory Weighted::packed(const Parameter& weight, const dnnl::memory::desc&
   return copy;
 }
 
-void Weighted::forward(const Activations& at, const Parameter& weight, const Parameter& bias) {
-  forward_.execute(stream_, {{DNNL_ARG_SRC, view(in_, stream_, at.in)},
-                             {DNNL_ARG_WEIGHTS, packed(weight, forward_weights_)},
-                             {DNNL_ARG_BIAS, view(bias_, stream_, bias.value.as<float>())},
-                             {DNNL_ARG_DST, view(out_, stream_, at.out)}});
+void Weighted::forward(const Activations& at, const Parameter& weight, const Parameter* bias) {
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, view(in_, stream_, at.in)},
+      {DNNL_ARG_WEIGHTS, packed(weight, forward_weights_)},
+      {DNNL_ARG_DST, view(out_, stream_, at.out)}};
+  if (bias != nullptr) {
+    arguments.emplace(DNNL_ARG_BIAS, view(bias_, stream_, bias->value.as<float>()));
+  }
+  forward_.execute(stream_, arguments);
   stream_.wait();
 }
 
-void Weighted::backward(const Activations& at, Parameter& weight, Parameter& bias) {
+void Weighted::backward(const Activations& at, Parameter& weight, Parameter* bias) {
   const dnnl::memory d_out = view(out_, stream_, at.d_out);
   dnnl::memory plain = view(plain_, stream_, weight.gradient.as<float>());
   const bool unpack = weights_gradient_ != plain_;
   dnnl::memory gradient = unpack ? dnnl::memory(weights_gradient_, stream_.get_engine()) : plain;
-  backward_weights_.execute(
-      stream_, {{DNNL_ARG_SRC, view(in_, stream_, at.in)},
-                {DNNL_ARG_DIFF_DST, d_out},
-                {DNNL_ARG_DIFF_WEIGHTS, gradient},
-                {DNNL_ARG_DIFF_BIAS, view(bias_, stream_, bias.gradient.as<float>())}});
+  std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, view(in_, stream_, at.in)},
+                                                  {DNNL_ARG_DIFF_DST, d_out},
+                                                  {DNNL_ARG_DIFF_WEIGHTS, gradient}};
+  if (bias != nullptr) {
+    arguments.emplace(DNNL_ARG_DIFF_BIAS, view(bias_, stream_, bias->gradient.as<float>()));
+  }
+  backward_weights_.execute(stream_, arguments);
   if (unpack) dnnl::reorder(gradient, plain).execute(stream_, gradient, plain);
   if (at.d_in != nullptr) {
     backward_data_.execute(stream_, {{DNNL_ARG_DIFF_DST, d_out},

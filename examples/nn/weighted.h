@@ -5,9 +5,9 @@
 
 namespace nn {
 
-/// The arithmetic of a layer that multiplies by weights and adds a bias; which product it is, the
-/// primitives say. Weights are kept in a plain layout, since that is what ranks exchange;
-/// primitives that are faster on another one get a copy in it.
+/// The arithmetic of a layer that multiplies by weights and adds a bias, if it has one; which
+/// product it is, the primitives say. Weights are kept in a plain layout, since that is what ranks
+/// exchange; primitives that are faster on another one get a copy in it.
 class Weighted {
  public:
   explicit Weighted(dnnl::stream stream) : stream_(std::move(stream)) {}
@@ -15,8 +15,9 @@ class Weighted {
   void build(const dnnl::primitive_desc& forward, const dnnl::primitive_desc& backward_data,
              const dnnl::primitive_desc& backward_weights, const dnnl::memory::desc& plain_weights);
 
-  void forward(const Activations& at, const Parameter& weight, const Parameter& bias);
-  void backward(const Activations& at, Parameter& weight, Parameter& bias);
+  /// `bias` is null when the primitives were made without one.
+  void forward(const Activations& at, const Parameter& weight, const Parameter* bias);
+  void backward(const Activations& at, Parameter& weight, Parameter* bias);
 
  private:
   dnnl::memory packed(const Parameter& weight, const dnnl::memory::desc& wanted);

@@ -1,14 +1,17 @@
 #pragma once
 #include <cstdint>
-#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "nn/network.h"
 
 namespace nn {
 
 /// The names that `make_network` knows.
-std::span<const std::string_view> network_names();
+std::vector<std::string> network_names();
+/// The images that a network was drawn for, of which it takes others too.
+Extent usual_image(std::string_view network);
 
 /// A network for images of this extent, its parameters still zero. Throws `invalid_argument` for an
 /// unknown name and for images that are too small.

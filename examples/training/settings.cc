@@ -19,10 +19,6 @@ constexpr const char* footer =
     "  train --network mlp\n"
     "  mpirun -n 4 train --network lenet --dataset digits --kv-store dist_sync_mpi";
 
-std::vector<std::string> strings(std::span<const std::string_view> names) {
-  return {names.begin(), names.end()};
-}
-
 /// CLI::Range lets NaN pass.
 CLI::Validator between(double least, double most) {
   const std::string limits = fmt::format("{} to {}", least, most);
@@ -46,13 +42,13 @@ struct Raw {
 
 void add_work(CLI::App& app, Settings& settings) {
   app.add_option("--network,--model", settings.network, "the network to train")
-      ->check(CLI::IsMember(strings(nn::network_names())))
+      ->check(CLI::IsMember(nn::network_names()))
       ->capture_default_str();
-  app.add_option("--dataset", settings.dataset, "what to train it on")
-      ->check(CLI::IsMember(strings(dataset::names())))
-      ->capture_default_str();
+  app.add_option("--dataset", settings.dataset,
+                 "what to train it on (default: digits for mlp and lenet, else cifar10)")
+      ->check(CLI::IsMember(dataset::names()));
   app.add_option("--data-dir", settings.data_dir,
-                 "folder of the data set's files; digits come with the program");
+                 "folder of the data set's files; digits and synthetic need none");
   app.add_option("--benchmark", settings.benchmark,
                  "1: random data instead of a data set's, to measure samples/s");
 }
@@ -133,6 +129,7 @@ void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
 
 std::optional<Settings> parse(int argc, const char* const* argv) {
   Settings settings;
+  settings.dataset.clear();
   Raw raw;
   CLI::App app("Trains a network on images, alone or together with other processes.", "train");
   app.footer(footer);
@@ -149,6 +146,9 @@ std::optional<Settings> parse(int argc, const char* const* argv) {
     throw tutti::Error(tutti::ErrorCode::invalid_argument, with_suggestions(app));
   } catch (const CLI::ParseError& error) {
     throw tutti::Error(tutti::ErrorCode::invalid_argument, error.what());
+  }
+  if (settings.dataset.empty()) {
+    settings.dataset = dataset::usual_for(nn::usual_image(settings.network));
   }
   settle_devices(raw, app.count("--work-load-list") > 0, settings);
   return settings;

@@ -15,7 +15,7 @@ struct Settings {
   int batch_size = 16;  ///< of each worker
   double lr = 0.05;
   double momentum = 0.9;
-  std::string dataset = "digits";
+  std::string dataset = "digits";  ///< where parsed: the network's usual one, unless chosen
   std::filesystem::path data_dir;
   std::vector<int> work_loads = {1};  ///< one a device
   bool benchmark = false;

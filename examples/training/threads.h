@@ -3,6 +3,9 @@
 
 namespace training {
 
+/// How many workers share a node, at most.
+int processes_of_node(const tutti::KVStore& store);
+
 /// How many threads a process computes with, on a node where `processes` share that many
 /// processors: its share, less one for what else the process has to run, if that leaves any.
 /// OpenMP's threads wait for each other by spinning, so that a single one which does not get a

@@ -99,6 +99,26 @@ TEST_CASE("pooling's gradients are its finite differences") {
   CHECK(check.out[5] == Approx(expected));
 }
 
+TEST_CASE("a convolution without a bias has its weights alone, and their gradients") {
+  const nn::Extent input{4, 5, 2};
+  nn::Convolution layer(nn::Context{}, "conv", input,
+                        {.channels = 3, .kernel = 3, .padding = 1, .bias = false});
+  CHECK(layer.parameters().size() == 1);
+  CHECK(LayerCheck(layer, input, 2).worst_error() < tolerance);
+}
+
+TEST_CASE("global pooling averages each channel over the image, whatever its sides") {
+  const nn::Extent input{3, 5, 2};
+  nn::GlobalPooling layer(nn::Context{}, "pool", input);
+  REQUIRE(layer.output() == nn::Extent{1, 1, 2});
+  LayerCheck check(layer, input, 3);
+  CHECK(check.worst_error() < tolerance);
+  check.forward();
+  double sum = 0;  // of the second sample, channel 1
+  for (std::size_t i = 0; i < 15; ++i) sum += static_cast<double>(check.in[30 + 2 * i + 1]);
+  CHECK(static_cast<double>(check.out[3]) == Approx(sum / 15).epsilon(1e-4));
+}
+
 TEST_CASE("batch normalisation's gradients are its finite differences") {
   const nn::Extent input{2, 3, 4};
   nn::BatchNorm layer(nn::Context{}, "bn", input);

@@ -44,6 +44,9 @@ TEST_CASE("a network's first weights are the same on every machine") {
 
 TEST_CASE("images that are too small for a network are refused") {
   CHECK_NOTHROW(nn::make_network("lenet", {4, 4, 1}, 10, {}));
+  CHECK_NOTHROW(nn::make_network("vgg11", {32, 32, 3}, 10, {}));
+  CHECK_THROWS_WITH(nn::make_network("vgg16", {28, 28, 1}, 10, {}),
+                    Catch::Contains("32×32 pixels and more"));
   CHECK_THROWS_WITH(nn::make_network("lenet", {40, 3, 1}, 10, {}),
                     "network 'lenet' takes images of 4×4 pixels and more; these have 40×3");
 }

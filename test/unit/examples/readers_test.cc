@@ -214,3 +214,16 @@ TEST_CASE("synthetic images have the shape of the data set") {
   CHECK(random.train.count() == 5);
   CHECK(random.test.count() == 0);
 }
+
+TEST_CASE("the synthetic data set is the same in every process, has both parts and all classes") {
+  const dataset::Dataset data = dataset::load("synthetic", "");
+  CHECK(data.train.extent == nn::Extent{32, 32, 3});
+  CHECK(data.train.count() == 1000);
+  CHECK(data.test.count() == 200);
+  CHECK(std::set(data.test.labels.begin(), data.test.labels.end()).size() == 10);
+  CHECK(data.train.pixels == dataset::load("synthetic", "").train.pixels);
+  // Two images of a class share a face, but not the noise.
+  const auto first = std::span(data.train.pixels).first(3072);
+  const auto again = std::span(data.train.pixels).subspan(std::size_t{10} * 3072, 3072);
+  CHECK_FALSE(std::ranges::equal(first, again));
+}

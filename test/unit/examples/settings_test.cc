@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "training/memory.h"
 #include "training/spelling.h"
 #include "training/threads.h"
 #include "tutti/error.h"
@@ -55,6 +56,35 @@ TEST_CASE("every option has an effect, under each of its names") {
   CHECK(other.kv_store == "local");
   CHECK(other.epochs == 3);
   CHECK(other.work_loads == std::vector<int>{2, 1});
+}
+
+TEST_CASE("a network gets the data set that it was drawn for, unless another is named") {
+  CHECK(parse({}).dataset == "digits");
+  CHECK(parse({"--network", "mlp"}).dataset == "digits");
+  for (const char* network : {"resnet18", "vgg11", "vgg16"}) {
+    CHECK(parse({"--network", network}).dataset == "cifar10");
+    CHECK(parse({"--network", network, "--dataset", "synthetic"}).dataset == "synthetic");
+  }
+}
+
+TEST_CASE("a batch that does not fit the memory is refused, with the one that does") {
+  training::Settings settings = parse({"--network", "mlp", "--batch-size", "1000000"});
+  // A sample has 64 numbers, and each of mlp's layers its output and the output's gradient.
+  constexpr std::size_t sample = sizeof(float) * (64 + 2 * (128 + 128 + 64 + 64 + 10));
+  constexpr std::size_t weights = 3 * sizeof(float) * (65 * 128 + 129 * 64 + 65 * 10);
+  const auto check = [&](std::size_t images, std::size_t share) {
+    training::check_memory(settings, {8, 8, 1}, images, share);
+  };
+  CHECK_THROWS_WITH(
+      check(0, weights + 1000 * sample),
+      Contains("--batch-size 1000000: mlp would take 3.2 GiB") && Contains("at most 1000 fit"));
+  CHECK_THROWS_WITH(check(10, weights + 1000 * (sample + 640)), Contains("at most 1000 fit"));
+  CHECK_THROWS_WITH(check(0, weights), Contains("not even a batch of 1 fits"));
+  settings.batch_size = 1000;
+  CHECK_NOTHROW(check(0, weights + 1000 * sample));
+  CHECK_THROWS_AS(check(0, weights + 1000 * sample - 1), tutti::Error);
+  settings.work_loads = {1, 1};
+  CHECK_THROWS_AS(check(0, weights + 1000 * sample), tutti::Error);
 }
 
 TEST_CASE("a misspelt option is an error that suggests the right one") {

@@ -1,0 +1,76 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "benchmarks/allreduce/pattern.h"
+#include "benchmarks/training_step/bound.h"
+#include "benchmarks/training_step/compute.h"
+#include "benchmarks/training_step/model.h"
+#include "benchmarks/training_step/settings.h"
+#include "tutti/kvstore.h"
+
+namespace tutti::bench {
+
+/// Runs made-up training steps on one rank, in step with the others. All methods but the
+/// constructor are collective and block.
+class Rehearsal {
+ public:
+  /// Keeps references to all three.
+  Rehearsal(KVStore& store, const Model& model, const StepSettings& settings);
+
+  /// Each gives the seconds of the measured steps, a step counting as long as on its slowest rank.
+  /// A step is from the beginning of one backward pass to that of the next.
+  std::vector<double> steps();
+  std::vector<double> compute_alone();
+  /// All gradients from the last layer's to the first's are sent off at once.
+  std::vector<double> communication_alone();
+
+  /// What each layer costs this rank, as `compute_alone` has measured it.
+  const std::vector<LayerCost>& costs() const { return costs_; }
+  /// Elements that were no sums in the first and the last one of `steps`, over all ranks.
+  std::uint64_t wrong();
+  /// Messages to and from the coordinator while `steps` was measured, over all ranks.
+  std::uint64_t control_messages();
+  /// The greatest of all ranks'.
+  double largest(double mine);
+
+ private:
+  struct Layer {
+    std::vector<Key> keys;
+    std::vector<std::vector<float>> gradients;
+    std::vector<Values> values;
+    Pending pending;
+  };
+
+  using Clock = std::chrono::steady_clock;
+  /// When a layer's gradients were ready and when its forward began, in seconds from the step's
+  /// start; a number for each step. Single layers' times would not do: one that woke late makes
+  /// the next one short.
+  struct Samples {
+    std::vector<double> ready, begun;
+  };
+
+  std::vector<double> run(bool exchanging);
+  void backward(bool exchanging, Clock::time_point start);
+  void forward(bool exchanging, Clock::time_point start);
+  void push(std::size_t layer);
+  void await(std::size_t layer);
+  void fill(Layer& layer);
+  void check();
+  std::vector<double> across_ranks(std::vector<double> mine, ReduceOp op);
+
+  KVStore& store_;
+  const StepSettings& settings_;
+  std::vector<Layer> layers_;
+  std::vector<LayerCost> planned_, costs_;
+  std::vector<Samples> samples_;
+  Pattern pattern_;
+  Compute compute_;
+  std::uint64_t turn_ = 0;
+  std::uint64_t wrong_ = 0;     ///< on this rank
+  std::uint64_t messages_ = 0;  ///< of this rank
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,97 @@
+#include "benchmarks/training_step/report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/training_step/bound.h"
+#include "tutti/version.h"
+
+namespace tutti::bench {
+namespace {
+
+/// Of the speed that the bound allows.
+constexpr double target = 0.98;
+
+std::string row(const char* name, const Times& times) {
+  return fmt::format("{:<20} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, times.p50, times.p99,
+                     times.min);
+}
+
+nlohmann::ordered_json object(const Times& times) {
+  return {{"min", times.min},
+          {"p50", times.p50},
+          {"p99", times.p99},
+          {"max", times.max},
+          {"avg", times.avg}};
+}
+
+std::string on_off(bool on) {
+  return on ? "on" : "off";
+}
+
+}  // namespace
+
+double link_seconds_per_byte(const StepReport& report) {
+  if (report.settings.link_gbps) return seconds_per_byte(*report.settings.link_gbps, report.hosts);
+  return report.communication.p50 / 1e3 / report.bytes();
+}
+
+std::string table(const StepReport& report) {
+  const StepSettings& s = report.settings;
+  const std::string link =
+      s.link_gbps ? fmt::format("with {} Gbit/s to each of {} hosts", *s.link_gbps, report.hosts)
+                  : std::string("at the speed of the communication alone");
+  return fmt::format(
+             "# training step of {} x {} with tutti {}: {} elements in {} tensors, {:.1f} MB on "
+             "the wire, {} ranks on {} hosts\n"
+             "# forward {} ms, backward {} ms ({}), priority {}, fusion up to {} bytes, replay {}, "
+             "wire {}; {} steps after {}, each as long as on its slowest rank\n",
+             s.model, s.scale, version(), report.elements, report.tensors, report.bytes() / 1e6,
+             report.ranks, report.hosts, s.forward_ms, s.backward_ms, s.busy ? "busy" : "asleep",
+             on_off(s.priority), report.options.fusion_bytes, on_off(report.options.replay), s.wire,
+             s.steps, s.warmup) +
+         fmt::format("{:<20} {:>10} {:>10} {:>10}\n", "ms", "median", "p99", "min") +
+         row("step", report.step) + row("compute alone", report.compute) +
+         row("communication alone", report.communication) +
+         fmt::format("{:<20} {:>10.2f}  {}\n", "bound", report.bound, link) +
+         fmt::format(
+             "reached {:.1f} % of the bound (target {:.0f} %: {}), {} messages to and from "
+             "the coordinator, #wrong {}\n",
+             100 * report.reached(), 100 * target, report.reached() >= target ? "pass" : "short",
+             report.control_messages, report.wrong);
+}
+
+std::string json(const StepReport& report) {
+  const StepSettings& s = report.settings;
+  const nlohmann::ordered_json object_of_all{
+      {"version", version()},
+      {"model", s.model},
+      {"scale", s.scale},
+      {"tensors", report.tensors},
+      {"elements", report.elements},
+      {"wire_bytes", report.bytes()},
+      {"ranks", report.ranks},
+      {"hosts", report.hosts},
+      {"forward_ms", s.forward_ms},
+      {"backward_ms", s.backward_ms},
+      {"busy", s.busy},
+      {"priority", s.priority},
+      {"fusion_bytes", report.options.fusion_bytes},
+      {"replay", report.options.replay},
+      {"wire", s.wire},
+      {"steps", s.steps},
+      {"warmup", s.warmup},
+      {"step_ms", object(report.step)},
+      {"compute_ms", object(report.compute)},
+      {"communication_ms", object(report.communication)},
+      {"link_gbps", s.link_gbps ? nlohmann::ordered_json(*s.link_gbps) : nlohmann::ordered_json()},
+      {"bound_ms", report.bound},
+      {"reached", report.reached()},
+      {"target", target},
+      {"control_messages", report.control_messages},
+      {"wrong", report.wrong}};
+  return object_of_all.dump(2) + "\n";
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "benchmarks/allreduce/times.h"
+#include "benchmarks/training_step/model.h"
+#include "benchmarks/training_step/settings.h"
+#include "tutti/options.h"
+
+namespace tutti::bench {
+
+/// What a run has found.
+struct StepReport {
+  StepSettings settings;
+  Options options;  ///< that the store had
+  std::size_t tensors = 0;
+  std::size_t elements = 0;
+  int ranks = 1;
+  int hosts = 1;
+  Times step{}, compute{}, communication{};  ///< milliseconds
+  double bound = 0;                          ///< milliseconds
+  std::uint64_t wrong = 0;
+  std::uint64_t control_messages = 0;  ///< of all measured steps
+
+  double bytes() const { return static_cast<double>(elements) * settings.wire_bytes(); }
+  /// The part of the bound's speed that steps had.
+  double reached() const { return bound / step.p50; }
+};
+
+/// The seconds of a link for each byte: of the link that the settings name, else as the
+/// communication alone has shown it.
+double link_seconds_per_byte(const StepReport& report);
+
+std::string table(const StepReport& report);
+std::string json(const StepReport& report);
+
+}  // namespace tutti::bench

@@ -1,0 +1,136 @@
+#include "benchmarks/training_step/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <vector>
+
+#include "base/names.h"
+#include "benchmarks/training_step/model.h"
+#include "tutti/error.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr const char* footer =
+    "Of a step, forward begins a layer when its weights are there, and backward sends off its\n"
+    "gradients when it ends the layer. The bound is what a link without latency that always\n"
+    "carries the most urgent gradient would allow.\n\n"
+    "example:\n"
+    "  mpirun -n 4 training_step --model resnet50 --scale 0.1 --compute-ms 200";
+
+/// CLI::Range lets NaN pass.
+CLI::Validator above_zero(double most) {
+  const auto wrong = [most](const std::string& text) {
+    double value = 0;
+    const bool right = CLI::detail::lexical_cast(text, value) && value > 0 && value <= most;
+    return right ? std::string()
+                 : "Value " + text + " is not above 0 and at most " + CLI::detail::to_string(most);
+  };
+  return {wrong, "", "above_zero"};
+}
+
+void add_switch(CLI::App& app, const std::string& option, const std::string& what,
+                const std::function<void(bool)>& set) {
+  app.add_option_function<std::string>(
+         option, [set](const std::string& word) { set(word == "on"); }, what)
+      ->check(CLI::IsMember({"on", "off"}).description(""))
+      ->type_name("on|off");
+}
+
+void declare_work(CLI::App& app, StepSettings& s) {
+  constexpr double hour = 3.6e6;
+  const auto models = model_names();
+  app.add_option("--model", s.model, "whose gradients: vgg16 or resnet50, for ImageNet")
+      ->check(CLI::IsMember(std::vector<std::string>(models.begin(), models.end())).description(""))
+      ->capture_default_str();
+  app.add_option("--scale", s.scale, "times each tensor's elements, such as 0.1")
+      ->check(above_zero(10))
+      ->capture_default_str();
+  app.add_option("--compute-ms", s.backward_ms,
+                 "time of a backward pass, spread over layers in proportion to their work")
+      ->check(above_zero(hour))
+      ->capture_default_str();
+  app.add_option("--forward-ms", s.forward_ms, "time of a forward pass (default: half of it)")
+      ->check(above_zero(hour));
+  app.add_flag("--busy", s.busy,
+               "burn processor time; without it the time is slept through, as that of an "
+               "accelerator is");
+  app.add_option("--steps", s.steps, "measured, of each kind")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->capture_default_str();
+  app.add_option("--warmup", s.warmup, "steps before them; the first one's sums are checked")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->capture_default_str();
+}
+
+void declare_store(CLI::App& app, StepSettings& s) {
+  add_switch(app, "--priority", "layers nearer to the input go first (default: on)",
+             [&s](bool on) { s.priority = on; });
+  add_switch(app, "--replay", "repeat batches without asking the coordinator",
+             [&s](bool on) { s.replay = on; });
+  app.add_option("--fusion-bytes", s.fusion_bytes, "tensors up to this together travel as one")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE");
+  app.add_option("--wire", s.wire, "what travels between ranks: none (f32), fp16 or bf16")
+      ->check(CLI::IsMember({"none", "fp16", "bf16"}).description(""))
+      ->capture_default_str();
+  app.add_option("--kv-store,--kvstore", s.store, "type of the store")->capture_default_str();
+}
+
+void declare_report(CLI::App& app, StepSettings& s) {
+  app.add_option("--link-gbps", s.link_gbps,
+                 "payload that a host's link carries, in Gbit/s, for the bound; without it the "
+                 "rate of the communication alone counts")
+      ->check(above_zero(1e6));
+  app.add_option("--hosts", s.hosts, "that the links join (default: as the store finds them)")
+      ->check(CLI::Range(1, 1'000'000).description(""));
+  app.add_option("--json", s.json, "write the numbers into this file");
+}
+
+std::string with_suggestions(const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  std::string text;
+  for (const std::string& word : app.remaining()) {
+    const std::string option = word.substr(0, word.find('='));
+    text += (text.empty() ? "" : "; ") + ("unknown option '" + option + "'") +
+            base::suggestion(option, names);
+  }
+  return text + " (--help lists all)";
+}
+
+}  // namespace
+
+Options StepSettings::options() const {
+  Options options = Options::from_env();
+  if (fusion_bytes) options.fusion_bytes = *fusion_bytes;
+  if (replay) options.replay = *replay;
+  return options;
+}
+
+std::optional<StepSettings> parse_step(int argc, const char* const* argv) {
+  StepSettings settings;
+  CLI::App app("Times training steps whose compute is made up and whose gradients are real ones'.",
+               "training_step");
+  app.footer(footer);
+  declare_work(app, settings);
+  declare_store(app, settings);
+  declare_report(app, settings);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    throw Error(ErrorCode::invalid_argument, with_suggestions(app));
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::invalid_argument, error.what());
+  }
+  if (app.count("--forward-ms") == 0) settings.forward_ms = settings.backward_ms / 2;
+  return settings;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "benchmarks/training_step/bound.h"
+#include "benchmarks/training_step/model.h"
+#include "benchmarks/training_step/report.h"
+#include "benchmarks/training_step/settings.h"
+#include "tutti/error.h"
+
+using namespace tutti::bench;
+using Catch::Matchers::Contains;
+
+namespace {
+
+StepSettings parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "training_step");
+  return parse_step(static_cast<int>(words.size()), words.data()).value();
+}
+
+double work_of(const Model& model) {
+  double work = 0;
+  for (const LayerShape& layer : model) work += layer.work;
+  return work;
+}
+
+/// What the bound's link does: of the layers whose gradients are ready, it carries the foremost,
+/// and turns to a more urgent one at once. Time passes in small steps.
+double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, double tick) {
+  std::vector<double> ready(layers.size());
+  double now = 0;
+  for (std::size_t l = layers.size(); l-- > 0;) ready[l] = now += layers[l].backward;
+  std::vector<double> left;
+  for (const LayerCost& layer : layers) left.push_back(layer.bytes * seconds_per_byte);
+  std::vector<double> arrived = ready;
+  now = 0;
+  while (std::ranges::any_of(left, [](double rest) { return rest > 0; })) {
+    now += tick;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      if (left[l] <= 0 || ready[l] > now - tick / 2) continue;
+      left[l] -= tick;
+      arrived[l] = now;
+      break;
+    }
+  }
+  double end = ready.front();
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    end = std::max(end, arrived[l]) + layers[l].forward;
+  }
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("VGG-16 has the tensors, weights and work that others count") {
+  const Model model = make_model("vgg16", 1);
+  CHECK(model.size() == 16);
+  CHECK(tensor_count(model) == 32);
+  CHECK(element_count(model) == 138'357'544);
+  CHECK(model[13].tensors == std::vector<std::size_t>{25088UL * 4096, 4096});
+  CHECK(work_of(model) == Approx(15.47e9).epsilon(0.001));
+}
+
+TEST_CASE("ResNet-50 has the tensors, weights and work that others count") {
+  const Model model = make_model("resnet50", 1);
+  CHECK(model.size() == 53 + 53 + 1);
+  CHECK(tensor_count(model) == 161);
+  CHECK(element_count(model) == 25'557'032);
+  CHECK(model.front().tensors == std::vector<std::size_t>{64 * 3 * 7 * 7});
+  CHECK(model.back().tensors == std::vector<std::size_t>{2'048'000, 1000});
+  // 4.09e9 in convolutions and the dense layer, and 2 for each of 10.6e6 normalised activations.
+  CHECK(work_of(model) == Approx(4.09e9 + 0.02e9).epsilon(0.003));
+}
+
+TEST_CASE("scaled tensors are as many, none is empty, and the work stays") {
+  const Model full = make_model("resnet50", 1);
+  const Model small = make_model("resnet50", 0.001);
+  CHECK(tensor_count(small) == 161);
+  CHECK(small.front().tensors.front() == 9);  // of 9408
+  CHECK(small[1].tensors.front() == 1);       // of 64
+  CHECK(work_of(small) == work_of(full));
+  CHECK_THROWS_AS(make_model("vgg17", 1), tutti::Error);
+}
+
+TEST_CASE("a link carries 2(n-1)/n times the tensor") {
+  CHECK(seconds_per_byte(1, 2) == Approx(8e-9));
+  CHECK(seconds_per_byte(1, 8) == Approx(1.75 * 8e-9));
+  CHECK(seconds_per_byte(10, 8) == Approx(1.75 * 8e-10));
+  CHECK(seconds_per_byte(10, 1) == 0);
+}
+
+TEST_CASE("without anything to send, a step takes its compute") {
+  CHECK(step_bound(std::vector<LayerCost>{{1, 2, 0}, {3, 4, 0}}, 1) == Approx(10));
+}
+
+TEST_CASE("the first layer's gradients travel when all compute of backward is over") {
+  CHECK(step_bound(std::vector<LayerCost>{{1, 2, 5}, {3, 4, 0}}, 1) == Approx(15));
+}
+
+TEST_CASE("a link that is the slowest is idle until the first gradient, and before the last use") {
+  // All 106 bytes after the last layer's backward, and its forward after them.
+  CHECK(step_bound(std::vector<LayerCost>{{1, 2, 6}, {3, 4, 100}}, 1) == Approx(4 + 106 + 3));
+  CHECK(step_bound(std::vector<LayerCost>{{1, 2, 6}, {3, 4, 100}}, 0.5) == Approx(4 + 53 + 3));
+}
+
+TEST_CASE("a link that always carries the most urgent gradient reaches the bound, none beats it") {
+  std::mt19937 random(11);
+  std::uniform_int_distribution<int> whole(0, 20);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<LayerCost> layers(static_cast<std::size_t>(1 + i % 7));
+    for (LayerCost& layer : layers) {
+      layer = {static_cast<double>(whole(random)), static_cast<double>(whole(random)),
+               static_cast<double>(whole(random))};
+    }
+    CHECK(simulate(layers, 1, 1) == Approx(step_bound(layers, 1)));
+  }
+}
+
+TEST_CASE("every option of a training step reaches its setting") {
+  const StepSettings s = parse({"--model",
+                                "resnet50",
+                                "--scale",
+                                "0.1",
+                                "--compute-ms",
+                                "30",
+                                "--forward-ms",
+                                "7",
+                                "--busy",
+                                "--priority",
+                                "off",
+                                "--fusion-bytes",
+                                "1M",
+                                "--replay",
+                                "off",
+                                "--wire",
+                                "bf16",
+                                "--steps",
+                                "3",
+                                "--warmup",
+                                "2",
+                                "--json",
+                                "a.json",
+                                "--link-gbps",
+                                "0.94",
+                                "--hosts",
+                                "8",
+                                "--kv-store",
+                                "local"});
+  CHECK(s.model == "resnet50");
+  CHECK(s.scale == 0.1);
+  CHECK(s.backward_ms == 30);
+  CHECK(s.forward_ms == 7);
+  CHECK((s.busy && !s.priority));
+  CHECK(s.options().fusion_bytes == 1 << 20);
+  CHECK_FALSE(s.options().replay);
+  CHECK(s.wire == "bf16");
+  CHECK(s.wire_bytes() == 2);
+  CHECK(s.steps == 3);
+  CHECK(s.warmup == 2);
+  CHECK(s.json == "a.json");
+  CHECK(s.link_gbps == 0.94);
+  CHECK(s.hosts == 8);
+  CHECK(s.store == "local");
+}
+
+TEST_CASE("what a training step is not told stays as the store has it") {
+  const StepSettings s = parse({"--compute-ms", "40"});
+  CHECK(s.forward_ms == 20);
+  CHECK(s.options().replay == tutti::Options().replay);
+  CHECK(s.options().fusion_bytes == tutti::Options().fusion_bytes);
+  CHECK((s.priority && s.wire_bytes() == 4));
+}
+
+TEST_CASE("a training step's misspelt options and unusable values are refused") {
+  CHECK_THROWS_WITH(parse({"--modle", "vgg16"}),
+                    Contains("unknown option '--modle', did you mean '--model'?"));
+  CHECK_THROWS_WITH(parse({"--comput-ms=5"}), Contains("did you mean '--compute-ms'?"));
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--scale", "0"},
+                                                                 {"--scale", "nan"},
+                                                                 {"--compute-ms", "-1"},
+                                                                 {"--steps", "0"},
+                                                                 {"--warmup", "0"},
+                                                                 {"--priority", "yes"},
+                                                                 {"--wire", "f32"},
+                                                                 {"--link-gbps", "0"},
+                                                                 {"--model", "lenet"}}) {
+    CHECK_THROWS_WITH(parse(words), Contains(words[0]));
+  }
+}
+
+TEST_CASE("a training step's report says what of the bound was reached, and against which link") {
+  StepReport report{.settings = parse({}), .options = {}};
+  report.elements = 1'000'000;
+  report.hosts = 2;
+  report.communication.p50 = 8;
+  CHECK(link_seconds_per_byte(report) == Approx(2e-9));  // 4 MB in 8 ms
+  report.settings.wire = "fp16";
+  CHECK(link_seconds_per_byte(report) == Approx(4e-9));
+  report.settings.link_gbps = 2;
+  CHECK(link_seconds_per_byte(report) == Approx(4e-9));
+  report.bound = 97;
+  report.step.p50 = 100;
+  report.wrong = 3;
+  CHECK_THAT(table(report), Contains("with 2 Gbit/s to each of 2 hosts") &&
+                                Contains("reached 97.0 % of the bound (target 98 %: short)") &&
+                                Contains("#wrong 3"));
+  const auto parsed = nlohmann::json::parse(json(report));
+  CHECK(parsed["reached"] == 0.97);
+  CHECK(parsed["bound_ms"] == 97.0);
+  CHECK(parsed["step_ms"]["p50"] == 100.0);
+  CHECK(parsed["wrong"] == 3);
+  CHECK(parsed["link_gbps"] == 2.0);
+}
