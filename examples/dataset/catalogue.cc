@@ -114,6 +114,7 @@ const Entry& find(std::string_view name) {
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
+  all.reserve(entries.size());
   for (const Entry& entry : entries) all.emplace_back(entry.name);
   return all;
 }

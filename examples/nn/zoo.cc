@@ -117,6 +117,7 @@ const Entry& find(std::string_view name) {
 
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
+  names.reserve(entries.size());
   for (const Entry& entry : entries) names.emplace_back(entry.name);
   return names;
 }

@@ -2,6 +2,7 @@
 import hmac
 import os
 import secrets
+import select
 import selectors
 import signal
 import socket
@@ -15,7 +16,7 @@ from launcher.worker import Link, Worker
 
 # Between two steps of ending a job, each harsher than the one before.
 STEP_SECONDS = 5.0
-# Once mpirun has ended, how long its shims' last words may be under way.
+# Once mpirun has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
 # Once every worker has ended, how long mpirun may take to notice.
 LEAVE_SECONDS = 10.0
@@ -82,10 +83,14 @@ class Job:
         self.events.register(connection, selectors.EVENT_READ, lambda: self.on_link(link))
 
     def on_link(self, link):
-        for message in link.read() or [None]:
-            if link.worker is None and message is not None:
-                message = self.on_hello(link, message)
-            if message is None:
+        if self.mpirun.returncode is not None:
+            self.give(LINGER_SECONDS)
+        messages = link.read()
+        if messages is None:
+            self.on_link_end(link)
+            return
+        for message in messages:
+            if link.worker is None and not self.on_hello(link, message):
                 self.on_link_end(link)
                 return
             self.on_message(link.worker, message)
@@ -93,11 +98,11 @@ class Job:
     def on_hello(self, link, message):
         """Whoever does not know the token is no worker."""
         if not hmac.compare_digest(str(message.get("token")).encode(), self.token.encode()):
-            return None
+            return False
         link.worker = self.workers[message["rank"]] = Worker(message["rank"], message["host"])
         if self.level > 0:
             link.order()
-        return message
+        return True
 
     def on_message(self, worker, message):
         if "lines" in message:
@@ -178,7 +183,11 @@ class Job:
         shim.end_all()
 
     def over(self):
-        return self.mpirun.returncode is not None and not self.links
+        return self.mpirun.returncode is not None and not self.links and not self.somebody_knocks()
+
+    def somebody_knocks(self):
+        """A shim may have said all it has to say, and be gone, before its connection is taken."""
+        return bool(select.select([self.listener], [], [], 0)[0])
 
     def first_to_fail(self):
         """A survivor's exit may be heard of before the exit that it followed; but it has said whom it

@@ -26,5 +26,8 @@ class Printer:
     def write(file, texts):
         """Bytes that are no UTF-8 arrive as they left."""
         text = "".join(text + "\n" for text in texts)
-        file.buffer.write(text.encode("utf-8", "surrogateescape"))
+        left = memoryview(text.encode("utf-8", "surrogateescape"))
+        # With PYTHONUNBUFFERED a write that a signal interrupts takes only a part.
+        while left:
+            left = left[file.buffer.write(left):]
         file.buffer.flush()

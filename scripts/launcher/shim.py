@@ -18,8 +18,10 @@ import termios
 import time
 
 CONNECT_SECONDS = 20
-# After the command has ended, how long what it started may still hold its output open.
+# After the command has ended, how long what it started may still hold its output open without
+# saying anything, and how much it may say.
 DRAIN_SECONDS = 0.5
+DRAIN_BYTES = 1 << 20
 # From SIGTERM to SIGKILL.
 TERM_SECONDS = 3.0
 LONGEST_LINE = 65536
@@ -114,6 +116,7 @@ class Shim:
         self.deadline = None       # of what comes next
         self.status = None         # of the command
         self.partial = {}          # stream -> bytes of an unfinished line
+        self.drained = 0           # bytes of output since the command has ended
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
@@ -153,6 +156,9 @@ class Shim:
             data = os.read(fd, 65536)
         except OSError:  # how a terminal says end of file
             data = b""
+        if self.status is not None:
+            self.drained += len(data)
+            self.deadline = time.monotonic() + DRAIN_SECONDS
         *lines, rest = (self.partial[stream] + data).split(b"\n")
         if rest and (not data or len(rest) > LONGEST_LINE):
             lines, rest = lines + [rest], b""
@@ -200,10 +206,13 @@ class Shim:
         self.deadline = time.monotonic() + DRAIN_SECONDS
 
     def over(self):
-        """Nothing is left to forward, or its time is up."""
+        """Nothing is left to forward, or its time is up. On a busy machine time alone says nothing: the
+        command's last lines may lie here unread."""
         if self.status is None:
             return False
-        return not self.partial or time.monotonic() >= self.deadline
+        if not self.partial or self.drained > DRAIN_BYTES:
+            return True
+        return time.monotonic() >= self.deadline and not self.events.select(0)
 
     def run(self):
         if self.status is not None:

@@ -48,14 +48,15 @@ class Link:
         self.connection, self.worker, self.pending = connection, None, b""
 
     def read(self):
-        """The messages that came; None at the end of the connection."""
+        """The messages that are complete, perhaps none yet; None at the end of the connection."""
         try:
             data = self.connection.recv(1 << 18)
         except OSError:
             data = b""
         *lines, self.pending = (self.pending + data).split(b"\n")
-        longest = max(map(len, [self.pending, *lines]))
-        if not data or (self.worker is None and longest > HELLO_BYTES):
+        # What a worker says at once after its first words may come with them.
+        first_words = lines[0] if lines else self.pending
+        if not data or (self.worker is None and len(first_words) > HELLO_BYTES):
             return None
         try:
             return [json.loads(line) for line in lines]

@@ -2,8 +2,10 @@
 """The launcher's command line, host file and mpirun line, without starting anything."""
 import contextlib
 import io
+import json
 import pathlib
 import re
+import socket
 import sys
 import tempfile
 import unittest
@@ -12,8 +14,8 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from launcher import hosts, job, mpirun, options
-from launcher.output import as_on_terminal
-from launcher.worker import Worker
+from launcher.output import Printer, as_on_terminal
+from launcher.worker import HELLO_BYTES, Link, Worker
 
 LOCAL = ["-n", "2", "--mode", "mpi", "--launcher", "local"]
 
@@ -152,7 +154,50 @@ class Deadlines(unittest.TestCase):
         self.assertIsNotNone(heard.deadline)
 
 
+class Links(unittest.TestCase):
+    HELLO = b'{"token": "t", "rank": 0, "host": "h"}\n'
+
+    def setUp(self):
+        ours, self.shim = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(self.shim.close)
+        self.link = Link(ours)
+
+    def test_much_that_is_said_at_once_after_the_first_words_is_heard(self):
+        self.shim.sendall(self.HELLO + json.dumps({"lines": ["x" * HELLO_BYTES]}).encode() + b"\n")
+        self.assertEqual([sorted(message) for message in self.link.read()], [["host", "rank", "token"], ["lines"]])
+
+    def test_half_a_message_is_no_end(self):
+        self.shim.sendall(self.HELLO[:10])
+        self.assertEqual(self.link.read(), [])
+        self.shim.sendall(self.HELLO[10:])
+        self.assertEqual(len(self.link.read()), 1)
+        self.shim.close()
+        self.assertIsNone(self.link.read())
+
+    def test_a_stranger_gets_little_room(self):
+        self.shim.sendall(b"x" * (HELLO_BYTES + 1))
+        self.assertIsNone(self.link.read())
+
+
+class Reluctant(io.RawIOBase):
+    """Takes a few bytes at a time, as an unbuffered file may."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken = b""
+
+    def write(self, data):
+        self.taken += bytes(data[:5])
+        return len(data[:5])
+
+
 class Lines(unittest.TestCase):
+    def test_a_file_that_takes_a_part_gets_the_rest_too(self):
+        file = mock.Mock(buffer=Reluctant())
+        Printer.write(file, ["a line of the first", "and one of the second worker"])
+        self.assertEqual(file.buffer.taken, b"a line of the first\nand one of the second worker\n")
+
     def test_a_progress_line_shows_its_last_state(self):
         self.assertEqual([as_on_terminal(t) for t in ("a", "a\r", "10 %\r90 %", "10 %\r90 %\r", "")],
                          ["a", "a", "90 %", "90 %", ""])

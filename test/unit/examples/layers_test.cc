@@ -41,7 +41,7 @@ TEST_CASE("a convolution is the sum over its window and the input's channels, pl
     for (std::size_t x = 0; x < 3; ++x) {
       for (std::size_t c = 0; c < 2; ++c) {
         expected += static_cast<double>(check.in[((y - 1) * 4 + x + 1) * 2 + c]) *
-                    static_cast<double>(weight(layer, 0, ((1 * 2 + c) * 3 + y) * 3 + x));
+                    static_cast<double>(weight(layer, 0, ((2 + c) * 3 + y) * 3 + x));
       }
     }
   }

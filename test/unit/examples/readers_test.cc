@@ -145,7 +145,7 @@ TEST_CASE("CIFAR-10's records give images with interleaved colours") {
   const dataset::Images images = dataset::read_cifar10(files);
   CHECK(images.extent == nn::Extent{32, 32, 3});
   CHECK(images.labels == Bytes{3, 9, 0});
-  REQUIRE(images.pixels.size() == 3 * 3072);
+  REQUIRE(images.pixels.size() == std::size_t{3} * 3072);
   CHECK(Bytes(images.pixels.begin(), images.pixels.begin() + 6) == Bytes{1, 2, 3, 1, 2, 3});
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("a data set that does not come with the program needs a folder") {
 TEST_CASE("synthetic images have the shape of the data set") {
   const dataset::Dataset random = dataset::synthetic("cifar10", 5);
   CHECK(random.train.extent == nn::Extent{32, 32, 3});
-  CHECK(random.train.pixels.size() == 5 * 3072);
+  CHECK(random.train.pixels.size() == std::size_t{5} * 3072);
   CHECK(random.train.count() == 5);
   CHECK(random.test.count() == 0);
 }
