@@ -94,6 +94,7 @@ double copy_rate(int threads, std::size_t footprint, double seconds, bool stream
   Passes passes(threads, seconds);
   {
     std::vector<std::jthread> team;
+    team.reserve(static_cast<std::size_t>(threads));
     for (int i = 0; i < threads; ++i) {
       team.emplace_back([&] {
         Pages pages(each);

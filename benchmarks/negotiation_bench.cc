@@ -32,11 +32,11 @@ struct Settings {
 class Step {
  public:
   Step(KVStore& store, const Settings& settings) : store_(store) {
-    values_.resize(static_cast<std::size_t>(settings.tensors * settings.elements));
-    for (int i = 0; i < settings.tensors; ++i) {
-      keys_.emplace_back(i);
-      lists_.emplace_back(
-          Tensor(values_.data() + i * settings.elements, {settings.elements}, tutti::DType::f32));
+    const auto elements = static_cast<std::size_t>(settings.elements);
+    values_.resize(static_cast<std::size_t>(settings.tensors) * elements);
+    for (std::size_t i = 0; i < values_.size(); i += elements) {
+      keys_.emplace_back(static_cast<std::int64_t>(keys_.size()));
+      lists_.emplace_back(Tensor(values_.data() + i, {settings.elements}, tutti::DType::f32));
     }
   }
 
@@ -50,8 +50,9 @@ class Step {
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
     const int n = store_.num_workers();
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      const float right = static_cast<float>(n * (n - 1) / 2 + n * (turn % 100)) +
-                          static_cast<float>(n) * static_cast<float>(i % 7);
+      const int of_ranks = n * (n - 1) / 2 + n * (turn % 100);
+      const float right =
+          static_cast<float>(of_ranks) + static_cast<float>(n) * static_cast<float>(i % 7);
       wrong_ += values_[i] == right ? 0 : 1;
     }
     return took.count();
