@@ -10,10 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A futex wake-up costs about as much as this; spinning longer only burns. After the first part of
-// it the processor is offered to others between looks: the peer may be one of them.
+// A futex wake-up costs about as much as this; spinning longer only burns.
 constexpr auto spin_time = 20us;
-constexpr auto selfish_spin_time = 2us;
 constexpr int yields_before_sleep = 8;
 // A gate whose peer is late is looked at ever less often: at most an eighth late up to 10 ms, then
 // a sixty-fourth up to 40 ms. A look costs 50 to 100 us, so that a hundred of them a second would
@@ -50,10 +48,7 @@ void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point dead
     since_ = now;
   }
   const auto waited = now - since_;
-  if (!crowded_ && waited < spin_time) {
-    if (waited >= selfish_spin_time) ::sched_yield();
-    return;
-  }
+  if (!crowded_ && waited < spin_time) return;
   const bool polls = reason != For::doorbell;
   const auto poll_time = reason == For::transfer ? transfer_poll_time : gate_poll_time;
   if (yields_ < yields_before_sleep || (polls && waited < poll_time)) {
