@@ -41,6 +41,13 @@ struct TUTTI_EXPORT Options {
   std::chrono::milliseconds create_timeout{300'000};
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";
+  /// [agreed] Not empty: `dist_sync_mpi` records what happens to each tensor on each rank and
+  /// writes it, when the store closes, to this file, for ui.perfetto.dev or `scripts/timeline`; a
+  /// later store of the process adds its number (trace.json, trace.2.json). Each rank writes
+  /// `<file>.<rank>.part` on its host; rank 0 merges what it sees of them and says which it does
+  /// not. Takes 24 MiB a rank, which hold the first million events. A file that cannot be written
+  /// is `invalid_argument` at `create`. `TUTTI_TIMELINE`.
+  std::string timeline;
 
   /// [agreed] While ranks use the same keys again and again, repeat the last cycle of batches
   /// without asking the coordinator; a rank that deviates asks it again. Off: the coordinator

@@ -5,6 +5,9 @@
 #include "base/failure.h"
 
 namespace tutti::collective {
+
+using observe::Stage;
+
 namespace {
 
 /// Slices begin on a cache line whatever the dtype, so that no two ranks write the same line.
@@ -98,6 +101,7 @@ bool Allreduce::copy_in_some() {
   if (in_.chunk == chunks_.size()) return false;
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
   const topology::Range chunk = chunks_.range(in_.chunk);
+  if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
   // Its own slice a rank sums from where it is.
   const topology::Range own = slice(in_.chunk);
   if (in_.element == own.begin) in_.element = own.end;
@@ -108,6 +112,7 @@ bool Allreduce::copy_in_some() {
   copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end}, staging);
   in_.element = part.end == own.begin ? own.end : part.end;
   if (in_.element == chunk.size()) {
+    recorder_.ends(Stage::copy_in, in_.chunk);
     in_.next_chunk();
     memory_.raise(&shm::RankBlock::copied_in, chunks_.number(in_.chunk));
   }
@@ -121,6 +126,7 @@ bool Allreduce::sum_some() {
     if (staging && !staging_is_free(&shm::RankBlock::copied_out, sum_.chunk)) return false;
     const std::uint64_t number = chunks_.number(sum_.chunk);
     if (!shared_ && memory_.least(&shm::RankBlock::copied_in) <= number) return false;
+    recorder_.begins(Stage::sum, sum_.chunk);
   }
   const topology::Range own = slice(sum_.chunk);
   const auto ranks = static_cast<std::size_t>(memory_.local_size());
@@ -183,7 +189,9 @@ void Allreduce::write_everywhere(const Segment& segment, const std::byte* from) 
 }
 
 void Allreduce::finish_slice() {
+  recorder_.ends(Stage::sum, sum_.chunk);
   if (several_nodes()) {
+    recorder_.begins(Stage::between_nodes, sum_.chunk);
     const topology::Range own = slice(sum_.chunk);
     exchange(sum_.chunk)
         .start(kernel(batch_->divisor), batch_->wire, result(sum_.chunk, own.begin), own.size());
@@ -199,6 +207,7 @@ bool Allreduce::exchange_some() {
     if (exchange(chunk).busy()) moved |= exchange(chunk).step() != Progress::waiting;
   }
   if (exchanged_ == sum_.chunk || exchange(exchanged_).busy()) return moved;
+  recorder_.ends(Stage::between_nodes, exchanged_);
   if (shared_) deliver(exchanged_);
   raise_reduced();
   return true;
@@ -225,12 +234,14 @@ bool Allreduce::copy_out_some() {
   if (out_.element == 0 && memory_.least(&shm::RankBlock::reduced) <= chunks_.number(out_.chunk)) {
     return false;
   }
+  if (out_.element == 0) recorder_.begins(Stage::copy_out, out_.chunk);
   const topology::Range chunk = chunks_.range(out_.chunk);
   const topology::Range part = next_part(out_.element, chunk.size(), 2 * width_);
   copy_out(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
            result(out_.chunk, part.begin), streaming_);
   out_.element = part.end;
   if (out_.element == chunk.size()) {
+    recorder_.ends(Stage::copy_out, out_.chunk);
     out_.next_chunk();
     memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.chunk));
   }

@@ -9,6 +9,7 @@
 #include "collective/chunks.h"
 #include "collective/exchange.h"
 #include "collective/tuning.h"
+#include "observe/timeline.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -29,6 +30,9 @@ class Allreduce {
   /// The references outlive it. `communicator` is null on one node.
   Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
             mpi::Communicator* communicator, const Tuning& tuning);
+
+  /// From now on stages are recorded there, which outlives it.
+  void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
   /// Starts on a batch with elements that stays until it is done. `sequence` tells its descriptors,
   /// `before` counts the chunks of all batches before.
@@ -69,6 +73,7 @@ class Allreduce {
   const std::size_t cache_bytes_;
   /// One a slot; none on one node, nor on a rank that is in no lane.
   std::vector<std::unique_ptr<Exchange>> exchanges_;
+  observe::StageRecorder recorder_;
 
   const Batch* batch_ = nullptr;
   std::uint64_t sequence_ = 0;

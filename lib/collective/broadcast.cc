@@ -4,6 +4,8 @@
 
 namespace tutti::collective {
 
+using observe::Stage;
+
 Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
                      mpi::Communicator* communicator, const Tuning& tuning)
     : topology_(topology), memory_(memory), cache_bytes_(tuning.cache_bytes) {
@@ -53,6 +55,7 @@ std::byte* Broadcast::staging(std::uint64_t chunk) const {
 }
 
 void Broadcast::start_relay(std::uint64_t chunk) {
+  recorder_.begins(Stage::between_nodes, chunk);
   std::vector<int> stops;
   std::size_t me = 0;
   const int root_node = topology_.node_of[static_cast<std::size_t>(batch_->root)];
@@ -77,11 +80,13 @@ bool Broadcast::bring_some() {
   }
   const topology::Range chunk = chunks_.range(brought_.chunk);
   if (is_root()) {
+    if (brought_.element == 0) recorder_.begins(Stage::copy_in, brought_.chunk);
     const topology::Range part = next_part(brought_.element, chunk.size(), 2 * width_);
     copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
             staging(brought_.chunk) + part.begin * width_);
     brought_.element = part.end;
     if (brought_.element < chunk.size()) return true;
+    recorder_.ends(Stage::copy_in, brought_.chunk);
   }
   if (several_nodes()) start_relay(brought_.chunk);
   brought_.next_chunk();
@@ -111,6 +116,10 @@ bool Broadcast::may_copy_out() const {
 
 bool Broadcast::copy_out_some() {
   if (out_.chunk == chunks_.size() || (out_.element == 0 && !may_copy_out())) return false;
+  if (out_.element == 0) {
+    if (several_nodes() && carries()) recorder_.ends(Stage::between_nodes, out_.chunk);
+    recorder_.begins(Stage::copy_out, out_.chunk);
+  }
   const topology::Range chunk = chunks_.range(out_.chunk);
   const topology::Range part = next_part(out_.element, chunk.size(), 2 * width_);
   for_each_segment(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
@@ -119,6 +128,7 @@ bool Broadcast::copy_out_some() {
                    });
   out_.element = part.end;
   if (out_.element < chunk.size()) return true;
+  recorder_.ends(Stage::copy_out, out_.chunk);
   out_.next_chunk();
   // Shared, only the end is waited for.
   if (!shared_ || out_.chunk == chunks_.size()) {

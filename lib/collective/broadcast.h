@@ -9,6 +9,7 @@
 #include "collective/chunks.h"
 #include "collective/relay.h"
 #include "collective/tuning.h"
+#include "observe/timeline.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -25,6 +26,9 @@ class Broadcast {
   /// The references outlive it. `communicator` is null on one node.
   Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
             mpi::Communicator* communicator, const Tuning& tuning);
+
+  /// From now on stages are recorded there, which outlives it.
+  void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
   /// Starts on a batch with elements that stays until it is done. `sequence` tells its descriptors,
   /// `before` counts the chunks of all batches before.
@@ -57,6 +61,7 @@ class Broadcast {
   const shm::NodeMemory& memory_;
   const std::size_t cache_bytes_;
   std::vector<std::unique_ptr<Relay>> relays_;  ///< one a slot; none on one node
+  observe::StageRecorder recorder_;
 
   const Batch* batch_ = nullptr;
   std::uint64_t sequence_ = 0;

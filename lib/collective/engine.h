@@ -25,6 +25,12 @@ class Engine {
   Engine(const topology::Topology& topology, const shm::NodeMemory& memory, mpi::Communicator* data,
          mpi::Communicator* gate, const Tuning& tuning);
 
+  /// From now on stages are recorded there, which outlives it.
+  void record_in(observe::Timeline& timeline) {
+    allreduce_.record_in(timeline);
+    broadcast_.record_in(timeline);
+  }
+
   /// Arrives at the batch's gate, and shows the node what it needs to know behind it. At most
   /// `shm::most_ahead` gates beyond the batches started.
   void enter(const Batch& batch);

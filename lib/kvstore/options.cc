@@ -112,6 +112,12 @@ constexpr auto variables = std::to_array<OptionVariable>({
     variable<&Options::create_timeout>("TUTTI_CREATE_SECONDS"),
     {"TUTTI_LOG", "off, critical, error, warning, info, debug or trace", set_log_level,
      [](const Options& o) { return o.log_level; }},
+    {"TUTTI_TIMELINE", "the path of a file to write, such as trace.json",
+     [](Options& o, std::string_view text) {
+       o.timeline = text;
+       return true;
+     },
+     [](const Options& o) { return o.timeline; }},
     variable<&Options::replay>("TUTTI_REPLAY"),
     variable<&Options::fusion_bytes>("TUTTI_FUSION_BYTES"),
     variable<&Options::part_bytes>("TUTTI_PART_BYTES"),

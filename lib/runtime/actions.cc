@@ -50,9 +50,10 @@ void Executor::apply(coordinator::Send& action) {
 
 void Executor::apply(coordinator::Enter& action) {
   running_.push_back(prepare(std::move(action.batch)));
-  recorder_.record(looked_at_, "entered", running_.back()->batch.epoch,
-                   running_.back()->batch.number);
-  engine_.enter(running_.back()->batch);
+  const Running& entered = *running_.back();
+  recorder_.record(looked_at_, "entered", entered.batch.epoch, entered.batch.number);
+  record_entry(entered);
+  engine_.enter(entered.batch);
 }
 
 void Executor::apply(coordinator::Withdraw& action) {
@@ -61,6 +62,7 @@ void Executor::apply(coordinator::Withdraw& action) {
   });
   base::check(open != running_.end() && !(*open)->gate_closed, "only an open gate is withdrawn");
   recorder_.record(looked_at_, "withdrawn", action.epoch, action.number);
+  timeline_.withdrawn(timeline_.now(), action.epoch, action.number);
   engine_.withdraw(action.epoch, action.number);
   running_.erase(open);
 }
@@ -69,12 +71,14 @@ void Executor::apply(coordinator::CloseGate& action) {
   for (const auto& running : running_) {
     if (running->batch.epoch == action.epoch && running->batch.number == action.number) {
       recorder_.record(looked_at_, "gate closed by resume", action.epoch, action.number);
+      timeline_.closed(timeline_.now(), action.epoch, action.number);
       running->gate_closed = true;
     }
   }
 }
 
 void Executor::apply(coordinator::Finish& action) {
+  timeline_.finished(action.call, !action.error);
   finish(calls_.take(action.call), pointer_to(action.error));
 }
 
@@ -90,7 +94,6 @@ void Executor::apply(coordinator::JoinDone& action) {
 
 void Executor::apply(coordinator::DepartDone& action) {
   static_cast<void>(action);
-  control_.announce_departed();
   finished_ = true;
   const auto closed = std::make_exception_ptr(Error(
       ErrorCode::aborted,
@@ -111,6 +114,19 @@ void Executor::apply(coordinator::Lost& action) {
 
 void Executor::apply(coordinator::Notice& action) {
   base::log().warn("{}", action.text);
+}
+
+void Executor::record_plan(const coordinator::ToRank& message) {
+  if (!timeline_.on()) return;
+  const auto* const plan = std::get_if<coordinator::Plan>(&message);
+  if (plan != nullptr) timeline_.planned(plan->epoch, plan->first, plan->batches.size());
+}
+
+void Executor::record_entry(const Running& running) {
+  if (!timeline_.on()) return;
+  const collective::Batch& batch = running.batch;
+  timeline_.entered(timeline_.now(), batch.epoch, batch.number, batch.bytes());
+  for (const coordinator::PlannedItem& item : running.plan.items) timeline_.item(item.call);
 }
 
 std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch plan) {

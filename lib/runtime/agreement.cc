@@ -46,6 +46,7 @@ Facts facts_to_agree_on(const Options& options, int creation_number) {
       {"number of the store in its process", std::to_string(creation_number)},
       {"reproducible (TUTTI_REPRODUCIBLE)", std::to_string(options.reproducible)},
       {"key_timeout (TUTTI_TIMEOUT_SECONDS)", fmt::format("{} ms", options.key_timeout.count())},
+      {"timeline (TUTTI_TIMELINE)", options.timeline},
       {"replay (TUTTI_REPLAY)", std::to_string(options.replay)},
       {"fusion_bytes (TUTTI_FUSION_BYTES)", std::to_string(options.fusion_bytes)},
       {"part_bytes (TUTTI_PART_BYTES)", std::to_string(options.part_bytes)},

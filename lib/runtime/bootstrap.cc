@@ -52,6 +52,7 @@ std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss o
   parts->compare_ranks(options);
   parts->open_control(options, std::move(on_loss));
   parts->open_memory(options);
+  parts->open_timeline(options);
   return parts;
 }
 
@@ -125,6 +126,13 @@ void Parts::open_memory(const Options& options) {
   });
 }
 
+void Parts::open_timeline(const Options& options) {
+  timeline_files_ = TimelineFiles::open(world_, topology(), options);
+  const std::size_t capacity = timeline_files_ ? observe::Timeline::usual_capacity : 0;
+  timeline_ = std::make_unique<observe::Timeline>(capacity);
+  if (timeline_->on()) engine_->record_in(*timeline_);
+}
+
 base::Doorbell& Parts::bell() {
   return *control_->doorbells()[static_cast<std::size_t>(topology().local_index())];
 }
@@ -161,6 +169,16 @@ void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
         here.size() > 1 ? "s" : "", fmt::join(here, ", "));
     if (base::Clock::now() >= start + limit) return;
   }
+}
+
+void Parts::write_timeline(bool lost) {
+  if (!timeline_files_) return;
+  timeline_files_->write_part(*timeline_);
+  if (lost) timeline_files_->leave_part();
+}
+
+void Parts::merge_timeline() {
+  if (timeline_files_ && world_.rank == 0) timeline_files_->merge();
 }
 
 void Parts::abandon_in_child() {

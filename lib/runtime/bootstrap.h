@@ -9,6 +9,8 @@
 #include "control/control_plane.h"
 #include "coordinator/types.h"
 #include "mpi/library.h"
+#include "observe/timeline.h"
+#include "runtime/timeline_files.h"
 #include "runtime/world.h"
 #include "shm/arena.h"
 #include "shm/node_memory.h"
@@ -34,6 +36,8 @@ class Parts {
   /// Sent and received so far, heartbeats not counted.
   std::uint64_t control_messages() const;
   collective::Engine& engine() { return *engine_; }
+  /// Belongs to whoever moves the executor, but for its `now`.
+  observe::Timeline& timeline() { return *timeline_; }
   /// Null on one node.
   const mpi::Communicator* data() const {
     return topology().node_count() > 1 ? world_.data.get() : nullptr;
@@ -49,6 +53,11 @@ class Parts {
   void abandon_mpi();
   /// Blocks while other ranks' messages go through this process; logs who they are.
   void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
+  /// When nothing moves any more and before this rank is announced as departed: writes the part of
+  /// the timeline that is this rank's, if there is to be one.
+  void write_timeline(bool lost);
+  /// On rank 0, when all others have departed: writes the whole timeline.
+  void merge_timeline();
   /// In a forked child, before it is destroyed: the threads are the parent's.
   void abandon_in_child();
   /// Ends the control plane's threads and frees the communicators. Idempotent.
@@ -59,6 +68,7 @@ class Parts {
   void compare_ranks(const Options& options);
   void open_control(const Options& options, OnLoss on_loss);
   void open_memory(const Options& options);
+  void open_timeline(const Options& options);
   /// Runs `step` and agrees on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);
 
@@ -70,6 +80,8 @@ class Parts {
   std::shared_ptr<base::Mapping> segment_;
   std::unique_ptr<shm::NodeMemory> memory_;
   std::unique_ptr<collective::Engine> engine_;
+  std::unique_ptr<observe::Timeline> timeline_;
+  std::unique_ptr<TimelineFiles> timeline_files_;  ///< null when it is off
   std::unique_ptr<mpi::StopHook> stop_hook_;
 };
 

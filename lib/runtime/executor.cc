@@ -28,7 +28,8 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
 
 Executor::Executor(int rank, int size, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
-                   const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally)
+                   const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
+                   observe::Timeline& timeline)
     : rank_(rank),
       participant_(rank, size, settings),
       control_(control),
@@ -37,6 +38,7 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
       inbox_(inbox),
       loss_log_(loss_log),
       tally_(tally),
+      timeline_(timeline),
       stall_time_(settings.stall_report_after),
       stall_interval_(settings.stall_report_after) {}
 
@@ -58,9 +60,10 @@ bool Executor::accept() {
   const auto quick = [this] {
     bool moved = look_around();
     if (finished_) return false;
-    moved |= look_at_gate();
+    const bool closed = look_at_gate();
+    moved |= closed;
     if (!running_.empty() && engine_.brief(running_.front()->batch)) {
-      moved |= start_next();
+      moved |= start_next(closed);
       moved |= move_data();
     }
     return moved;
@@ -149,9 +152,12 @@ void Executor::submit(const std::shared_ptr<CallList>& list) {
   for (TensorCall& call : list->calls) {
     const coordinator::CallId id = calls_.add(list, call);
     ++list->begun;
+    const bool broadcast = call.signature.kind == coordinator::Kind::broadcast;
+    timeline_.submitted(list->submitted, id, call.key, broadcast);
     try {
       participant_.submit(id, call);
     } catch (const Error&) {
+      timeline_.finished(id, false);
       const CallTable::Entry refused = calls_.take(id);
       inbox_.release({&refused.call, 1});
       finish(refused, std::current_exception());
@@ -162,7 +168,9 @@ void Executor::submit(const std::shared_ptr<CallList>& list) {
 bool Executor::take_mail() {
   bool any = false;
   while (!finished_ && control_.receive(mail_)) {
-    participant_.receive(coordinator::decode_to_rank(mail_));
+    const coordinator::ToRank message = coordinator::decode_to_rank(mail_);
+    record_plan(message);
+    participant_.receive(message);
     any = true;
   }
   return any;
@@ -190,7 +198,7 @@ bool Executor::tick() {
 
 bool Executor::advance() {
   bool moved = look_at_gate();
-  moved |= start_next();
+  moved |= start_next(moved);
   moved |= move_data();
   return moved;
 }
@@ -203,13 +211,16 @@ bool Executor::look_at_gate() {
   if (!engine_.closed(batch.epoch, batch.number)) return false;
   (*open)->gate_closed = true;
   recorder_.record(looked_at_, "gate closed", batch.epoch, batch.number);
+  timeline_.closed(timeline_.now(), batch.epoch, batch.number);
   participant_.gate_closed(batch.epoch, batch.number);
   return true;
 }
 
-bool Executor::start_next() {
+bool Executor::start_next(bool at_once) {
   if (moving_ || running_.empty() || !running_.front()->gate_closed) return false;
-  engine_.start(running_.front()->batch);
+  const collective::Batch& batch = running_.front()->batch;
+  timeline_.started(batch.epoch, batch.number, at_once);
+  engine_.start(batch);
   moving_ = true;
   return true;
 }
@@ -225,6 +236,7 @@ bool Executor::move_data() {
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = looked_at_ + linger_time;
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
+  timeline_.done(timeline_.now(), done->batch.epoch, done->batch.number);
   participant_.batch_done(done->batch.epoch, done->batch.number);
   spare_.push_back(std::move(done));
   return true;

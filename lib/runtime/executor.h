@@ -14,6 +14,7 @@
 #include "coordinator/participant.h"
 #include "mpi/communicator.h"
 #include "observe/flight_recorder.h"
+#include "observe/timeline.h"
 #include "runtime/call_table.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
@@ -38,7 +39,8 @@ class Executor {
  public:
   Executor(int rank, int size, const coordinator::Settings& settings,
            control::ControlPlane& control, collective::Engine& engine,
-           const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally);
+           const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
+           observe::Timeline& timeline);
 
   /// Looks at everything once. Whether something moved.
   bool pass();
@@ -104,10 +106,13 @@ class Executor {
 
   bool advance();
   bool look_at_gate();
-  bool start_next();
+  /// `at_once`: in the same breath as its gate's closing.
+  bool start_next(bool at_once);
   bool move_data();
   std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
   void point_to_tensors(Running& running);
+  void record_plan(const coordinator::ToRank& message);
+  void record_entry(const Running& running);
   bool lingers();
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
@@ -131,6 +136,7 @@ class Executor {
   Inbox& inbox_;
   LossLog& loss_log_;
   Tally& tally_;
+  observe::Timeline& timeline_;
   const base::Clock::time_point start_ = base::Clock::now();
   base::Clock::time_point looked_at_ = start_;
 

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/completion.h"
 #include "base/mutex.h"
 #include "coordinator/key_hash.h"
@@ -26,6 +27,7 @@ struct CallList {
   std::vector<TensorCall> calls;
   std::shared_ptr<base::Completion> completion;  ///< of as many parts
   std::size_t begun = 0;                         ///< calls that the executor has made its own
+  base::Clock::time_point submitted{};           ///< for the timeline, if there is one
 };
 
 struct BarrierCall {

@@ -17,9 +17,9 @@ Session::Session(World world, const Options& options)
       parts_(Parts::open(std::move(world), options,
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
       nodes_(parts_->topology().nodes.size()) {
-  executor_ =
-      std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
-                                 parts_->engine(), parts_->data(), inbox_, loss_log_, tally_);
+  executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
+                                         parts_->engine(), parts_->data(), inbox_, loss_log_,
+                                         tally_, parts_->timeline());
   helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());
   thread_ = base::NamedThread("tutti-exec", [this] { helm_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
@@ -57,10 +57,14 @@ void Session::close() {
   }
   thread_.join();
   helm_->close();
+  parts_->write_timeline(executor_->lost());
   if (executor_->lost()) {
     parts_->abandon_mpi();
   } else {
+    // Not before: rank 0 takes it that what this rank had to write is there.
+    parts_->control().announce_departed();
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
+    parts_->merge_timeline();
   }
   {
     const base::Lock counting(counting_);
@@ -72,7 +76,9 @@ void Session::close() {
 Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
   fork_guard_.check();
   auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what), helm_);
-  inbox_.submit(std::make_shared<CallList>(CallList{std::move(calls), completion}));
+  auto list = std::make_shared<CallList>(CallList{std::move(calls), completion});
+  list->submitted = parts_->timeline().now();
+  inbox_.submit(std::move(list));
   helm_->submitted();
   return Pending(std::move(completion));
 }

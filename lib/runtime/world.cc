@@ -14,7 +14,8 @@ World mpi_world(const Options& options) {
   world.gate = std::make_unique<mpi::Communicator>(mpi::Communicator::world(patience));
   world.rank = world.data->rank();
   world.size = world.data->size();
-  world.creation_number = world.data->creation_number();
+  // Every store makes two communicators.
+  world.creation_number = world.data->creation_number() / 2;
   world.all_gather = [comm = world.data.get(), patience](const std::string& mine,
                                                          const std::string& waiting_for) {
     return comm->all_gather(mine, patience, waiting_for);

@@ -32,6 +32,7 @@ TEST_CASE("each variable sets its field") {
                                         {"TUTTI_HEARTBEAT_SECONDS", "3"},
                                         {"TUTTI_CREATE_SECONDS", "1e2"},
                                         {"TUTTI_LOG", "debug"},
+                                        {"TUTTI_TIMELINE", "out/trace.json"},
                                         {"TUTTI_REPLAY", "false"},
                                         {"TUTTI_FUSION_BYTES", "0"},
                                         {"TUTTI_PART_BYTES", "8M"},
@@ -44,6 +45,7 @@ TEST_CASE("each variable sets its field") {
   CHECK(options.heartbeat_timeout == 3s);
   CHECK(options.create_timeout == 100s);
   CHECK(options.log_level == "debug");
+  CHECK(options.timeline == "out/trace.json");
   CHECK_FALSE(options.replay);
   CHECK(options.fusion_bytes == 0);
   CHECK(options.part_bytes == 8u << 20);

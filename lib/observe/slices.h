@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "observe/timeline.h"
+
+namespace tutti::observe {
+
+/// One stretch of time on a row.
+struct Slice {
+  std::int64_t begin = 0;  ///< ns on the rank's steady clock
+  std::int64_t end = 0;
+  std::string name;
+  std::string_view category;     ///< call, wait, gate, move, stage or batch
+  std::uint64_t gate = no_gate;  ///< of the batch, as Timeline::gate says it
+  std::int64_t chunk = -1;       ///< of the batch; -1: all
+  std::int64_t kib = -1;         ///< of the batch; -1: not said
+  bool unfinished = false;       ///< the recording ended before it did
+
+  static constexpr std::uint64_t no_gate = ~std::uint64_t{0};
+};
+
+/// Which row; sorted as they are shown: the executor's, the gates', then each key's together.
+struct RowId {
+  enum class Kind : std::uint8_t { executor, gates, call, stage };
+
+  std::int64_t key = -1;  ///< index in Timeline::rows; -1: none
+  Kind kind = Kind::executor;
+  Stage stage = Stage::copy_in;
+  /// What would overlap without lying within the other goes to another lane.
+  std::uint32_t lane = 0;
+
+  /// "tutti-exec", "gates", "'w'", "'w' sum", "'w' between nodes 2".
+  std::string name(const Timeline& timeline) const;
+  friend bool operator<(const RowId& a, const RowId& b) {
+    return std::tie(a.key, a.kind, a.stage, a.lane) < std::tie(b.key, b.kind, b.stage, b.lane);
+  }
+};
+
+using Slices = std::map<RowId, std::vector<Slice>>;
+
+/// What the recorded events amount to: on each row slices that lie one after the other or within
+/// one another, those of a call's row in the order agree, turn, gate, held, move.
+Slices slices_of(const Timeline& timeline);
+
+}  // namespace tutti::observe

@@ -1,0 +1,172 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "tutti/key.h"
+
+namespace tutti::observe {
+
+/// What a batch's data goes through. Chunks of one batch are in different stages at once.
+enum class Stage : std::uint8_t { copy_in, sum, between_nodes, copy_out };
+constexpr std::size_t stages = 4;
+std::string_view name(Stage stage);
+
+/// Records what happens to one rank's calls and batches, for a picture to be made of afterwards.
+///
+/// Memory is taken when it is made; when that is full later events are counted and left out. Off it
+/// records nothing, at the price of a branch. Not thread-safe: whichever thread moves the executor
+/// owns it.
+class Timeline {
+ public:
+  static constexpr std::size_t usual_capacity = std::size_t{1} << 20;
+
+  enum class Mark : std::uint8_t {
+    submitted,  ///< number: call; detail: row; broadcast or not
+    failed,     ///< number: call
+    finished,   ///< number: call
+    planned,    ///< number: the first gate; detail: how many
+    entered,    ///< number: gate; detail: KiB
+    item,       ///< number: call; of the batch entered last
+    closed,     ///< number: gate
+    withdrawn,  ///< number: gate
+    started,    ///< number: gate
+    done,       ///< number: gate
+    begins,     ///< a stage of the batch that moves; detail: chunk
+    ends,       ///< the same
+  };
+  struct Event {
+    std::int64_t when = 0;  ///< ns on the steady clock
+    std::uint64_t number = 0;
+    std::uint32_t detail = 0;
+    Mark mark = Mark::submitted;
+    Stage stage = Stage::copy_in;
+    bool broadcast = false;
+  };
+  /// One number for a batch's gate: the epoch, and the batch in it.
+  static constexpr int gate_bits = 40;
+  static std::uint64_t gate(std::uint32_t epoch, std::uint64_t number) {
+    return (std::uint64_t{epoch} << gate_bits) | number;
+  }
+
+  /// `capacity` in events; 0: off.
+  explicit Timeline(std::size_t capacity) : events_(capacity), on_(capacity > 0) {}
+
+  bool on() const { return on_; }
+  /// For `submitted`, by any thread; nothing when off.
+  base::Clock::time_point now() const {
+    return on_ ? base::Clock::now() : base::Clock::time_point();
+  }
+
+  void submitted(base::Clock::time_point when, std::uint64_t call, const Key& key, bool broadcast) {
+    if (on_) add({.when = ns(when), .number = call, .detail = row(key), .broadcast = broadcast});
+  }
+  /// A call ends with its last batch, at the time of the last event, unless it fails.
+  void finished(std::uint64_t call, bool well) {
+    if (!on_) return;
+    if (well) {
+      add({.when = latest_, .number = call, .mark = Mark::finished});
+    } else {
+      add({.when = ns(base::Clock::now()), .number = call, .mark = Mark::failed});
+    }
+  }
+  void planned(std::uint32_t epoch, std::uint64_t first, std::size_t count) {
+    if (!on_) return;
+    mark(base::Clock::now(), Mark::planned, gate(epoch, first), static_cast<std::uint32_t>(count));
+  }
+  void entered(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number,
+               std::size_t bytes) {
+    if (!on_) return;
+    mark(when, Mark::entered, gate(epoch, number), static_cast<std::uint32_t>(bytes >> 10));
+  }
+  void item(std::uint64_t call) {
+    if (on_) add({.when = latest_, .number = call, .mark = Mark::item});
+  }
+  void closed(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+    if (on_) mark(when, Mark::closed, gate(epoch, number));
+  }
+  void withdrawn(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+    if (on_) mark(when, Mark::withdrawn, gate(epoch, number));
+  }
+  /// `at_once`: in the same breath as what was recorded last, whose time it takes.
+  void started(std::uint32_t epoch, std::uint64_t number, bool at_once) {
+    if (!on_) return;
+    const std::int64_t when = at_once ? latest_ : ns(base::Clock::now());
+    add({.when = when, .number = gate(epoch, number), .mark = Mark::started});
+  }
+  void done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+    if (on_) mark(when, Mark::done, gate(epoch, number));
+  }
+  void begins(Stage stage, std::uint64_t chunk) { piece(Mark::begins, stage, chunk); }
+  void ends(Stage stage, std::uint64_t chunk) { piece(Mark::ends, stage, chunk); }
+
+  /// In the order of recording, which is that of time but for `submitted`.
+  std::span<const Event> events() const { return std::span(events_).first(used_); }
+  /// Events left out because the memory was full.
+  std::uint64_t dropped() const { return dropped_; }
+  /// The key that each row stands for.
+  const std::vector<Key>& rows() const { return rows_; }
+
+ private:
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+
+  static std::int64_t ns(base::Clock::time_point when) {
+    return std::chrono::nanoseconds(when.time_since_epoch()).count();
+  }
+  void add(const Event& event) {
+    if (used_ == events_.size()) {
+      ++dropped_;
+    } else {
+      events_[used_++] = event;
+    }
+  }
+  void mark(base::Clock::time_point when, Mark what, std::uint64_t number,
+            std::uint32_t detail = 0) {
+    latest_ = ns(when);
+    add({.when = latest_, .number = number, .detail = detail, .mark = what});
+  }
+  void piece(Mark what, Stage stage, std::uint64_t chunk) {
+    if (!on_) return;
+    latest_ = ns(base::Clock::now());
+    add({.when = latest_,
+         .detail = static_cast<std::uint32_t>(chunk),
+         .mark = what,
+         .stage = stage});
+  }
+  std::uint32_t row(const Key& key);
+
+  std::vector<Event> events_;
+  std::size_t used_ = 0;
+  std::uint64_t dropped_ = 0;
+  const bool on_;
+  std::int64_t latest_ = 0;  ///< reading of the clock
+  std::vector<Key> rows_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> row_of_;
+};
+
+/// A timeline's stages, for code that may have no timeline.
+class StageRecorder {
+ public:
+  StageRecorder() = default;
+  /// The timeline outlives it.
+  explicit StageRecorder(Timeline& timeline) : timeline_(&timeline) {}
+
+  void begins(Stage stage, std::uint64_t chunk) {
+    if (timeline_ != nullptr) timeline_->begins(stage, chunk);
+  }
+  void ends(Stage stage, std::uint64_t chunk) {
+    if (timeline_ != nullptr) timeline_->ends(stage, chunk);
+  }
+
+ private:
+  Timeline* timeline_ = nullptr;
+};
+
+}  // namespace tutti::observe

@@ -1,0 +1,175 @@
+#include "runtime/timeline_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "observe/clock_bounds.h"
+#include "observe/trace_merge.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+namespace {
+
+std::string host_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? static_cast<const char*>(names.nodename) : "?";
+}
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(base::Clock::now().time_since_epoch()).count();
+}
+
+/// Empties it, or makes it. Returns why not, or nothing.
+std::string create(const std::string& path) {
+  errno = 0;
+  if (std::ofstream(path, std::ios::trunc)) return {};
+  return fmt::format("{}: {}", path, std::strerror(errno));
+}
+
+/// When a rank came to meetings of all ranks and left them.
+using Stamps = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+Stamps meet(const World& world) {
+  constexpr int meetings = 32;
+  Stamps stamps;
+  for (int i = 0; i < meetings; ++i) {
+    const std::int64_t came = now_ns();
+    world.all_gather("", "every rank to compare its clock");
+    stamps.emplace_back(came, now_ns());
+  }
+  return stamps;
+}
+
+/// The bounds of a node's clock beside those of rank 0's node.
+observe::ClockBounds bounds_of(const std::vector<Stamps>& everyone,
+                               const topology::Topology& topology, int node) {
+  observe::ClockBounds bounds;
+  const int reference = topology.node_of.front();
+  for (std::size_t meeting = 0; meeting < everyone.front().size(); ++meeting) {
+    observe::Passage here;
+    observe::Passage there;
+    for (std::size_t rank = 0; rank < everyone.size(); ++rank) {
+      const auto [came, left] = everyone[rank][meeting];
+      if (topology.node_of[rank] == reference) here.add(came, left);
+      if (topology.node_of[rank] == node) there.add(came, left);
+    }
+    bounds.add(here, there);
+  }
+  return bounds;
+}
+
+}  // namespace
+
+std::string timeline_path(const std::string& path, int creation_number) {
+  if (creation_number == 0) return path;
+  const std::filesystem::path whole(path);
+  std::filesystem::path name = whole.stem();
+  name += fmt::format(".{}", creation_number + 1);
+  name += whole.extension();
+  return whole.parent_path() / name;
+}
+
+TimelineFiles::TimelineFiles(const World& world, const Options& options)
+    : rank_(world.rank),
+      size_(world.size),
+      path_(timeline_path(options.timeline, world.creation_number)) {
+  info_.rank = world.rank;
+  info_.host = host_name();
+  info_.store = world.creation_number;
+}
+
+std::string TimelineFiles::part_of(int rank) const {
+  return fmt::format("{}.{}.part", path_, rank);
+}
+
+std::string TimelineFiles::create_files() {
+  std::string failure = create(part_of(rank_));
+  if (failure.empty() && rank_ == 0) failure = create(path_);
+  return failure;
+}
+
+std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,
+                                                   const topology::Topology& topology,
+                                                   const Options& options) {
+  if (options.timeline.empty()) return nullptr;
+  std::unique_ptr<TimelineFiles> files(new TimelineFiles(world, options));
+  const auto failures =
+      world.all_gather(files->create_files(), "every rank to open its timeline's file");
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("rank {} cannot write its timeline to {}; give Options.timeline "
+                            "(TUTTI_TIMELINE) a path in a folder that every host has",
+                            rank, failures[rank]));
+  }
+  files->compare_clocks(world, topology);
+  return files;
+}
+
+void TimelineFiles::compare_clocks(const World& world, const topology::Topology& topology) {
+  // On one node there is one clock.
+  const Stamps mine = topology.node_count() > 1 ? meet(world) : Stamps{{now_ns(), now_ns()}};
+  std::vector<Stamps> everyone;
+  for (const std::string& said :
+       world.all_gather(nlohmann::json(mine).dump(), "every rank to tell when it came and left")) {
+    everyone.push_back(nlohmann::json::parse(said).get<Stamps>());
+  }
+  info_.origin = everyone.front().back().second;
+  info_.node = topology.node();
+  if (info_.node == topology.node_of.front()) return;
+  const observe::ClockBounds bounds = bounds_of(everyone, topology, info_.node);
+  info_.clock_offset = bounds.offset();
+  info_.clock_error = bounds.error();
+}
+
+void TimelineFiles::write_part(const observe::Timeline& timeline) {
+  if (timeline.dropped() > 0) {
+    base::log().warn("the timeline {} has this rank's first {} events; {} later ones are left out",
+                     path_, timeline.events().size(), timeline.dropped());
+  }
+  const std::string file = part_of(rank_);
+  errno = 0;
+  std::ofstream out(file, std::ios::trunc);
+  observe::write_trace(out, timeline, info_);
+  if (!out.flush()) {
+    base::log().error("cannot write the timeline's part {}: {}", file, std::strerror(errno));
+  }
+}
+
+void TimelineFiles::merge() {
+  std::vector<std::string> parts;
+  for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
+  errno = 0;
+  std::ofstream out(path_, std::ios::trunc);
+  const std::vector<int> missing = observe::merge_traces(parts, out);
+  if (!out.flush()) {
+    base::log().error("cannot write the timeline {}: {}; its parts stay beside it", path_,
+                      std::strerror(errno));
+    return;
+  }
+  for (const int rank : missing) parts[static_cast<std::size_t>(rank)].clear();
+  for (const std::string& part : parts) ::unlink(part.c_str());
+  if (missing.empty()) return;
+  base::log().warn(
+      "the timeline {} lacks rank {}, whose parts are not to be seen here: {} and the like lie on "
+      "their own hosts, and scripts/timeline shows them together",
+      path_, fmt::join(missing, ", "), part_of(missing.front()));
+}
+
+void TimelineFiles::leave_part() {
+  base::log().warn("a rank is lost, so the timeline stays in parts; this rank's is {}",
+                   part_of(rank_));
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,49 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/fd.h"
+#include "observe/timeline.h"
+#include "observe/trace.h"
+#include "runtime/world.h"
+#include "topology/topology.h"
+#include "tutti/options.h"
+
+namespace tutti::runtime {
+
+/// Where a store's timeline goes: each rank writes a part on its own host before the others may
+/// count it as gone, and rank 0, which leaves last, puts those that it can see together. So nobody
+/// waits for anybody, and a rank that dies costs its own part alone.
+class TimelineFiles {
+ public:
+  /// Collective when the option is set; then it also compares the nodes' clocks. Opens the files.
+  /// Throws `invalid_argument`, on all ranks, naming the rank that cannot write, path and reason.
+  static std::unique_ptr<TimelineFiles> open(const World& world, const topology::Topology& topology,
+                                             const Options& options);
+
+  /// This rank's part. Blocks for as long as the disk takes; what goes wrong is logged.
+  void write_part(const observe::Timeline& timeline);
+  /// On rank 0 when all others have written theirs: one file out of the parts, which are removed.
+  /// Logs which ranks' parts it did not find, and where they lie.
+  void merge();
+  /// After a loss: says where the part is.
+  void leave_part();
+
+ private:
+  TimelineFiles(const World& world, const Options& options);
+  std::string part_of(int rank) const;
+  /// Both return why not, or nothing.
+  std::string create_files();
+  void compare_clocks(const World& world, const topology::Topology& topology);
+
+  const int rank_;
+  const int size_;
+  const std::string path_;
+  observe::TraceInfo info_;
+};
+
+/// What the store of this number in its process writes to: the first to `path` itself, the second
+/// of "a/trace.json" to "a/trace.2.json".
+std::string timeline_path(const std::string& path, int creation_number);
+
+}  // namespace tutti::runtime

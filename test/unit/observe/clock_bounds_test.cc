@@ -1,0 +1,79 @@
+#include "observe/clock_bounds.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace tutti::observe;
+
+namespace {
+
+/// A meeting at `when` of a machine and one whose clock is `behind`: both come and leave with some
+/// delay, of which the last to come and the first to leave are apart by a message at least.
+Meeting meeting(std::int64_t when, std::int64_t behind, std::mt19937& random) {
+  constexpr std::int64_t message = 20'000;
+  const auto delay = [&] { return std::uniform_int_distribution<std::int64_t>(0, 50'000)(random); };
+  const std::int64_t here = when + delay();
+  const std::int64_t there = when + delay();
+  const std::int64_t over = std::max(here, there) + message;
+  Meeting result;
+  result.reference.add(here, over + delay());
+  result.other.add(there - behind, over + delay() - behind);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a clock's offset is found within the error that is told") {
+  std::mt19937 random(7);
+  constexpr std::int64_t behind = 123'456'789'000;
+  ClockBounds bounds;
+  for (std::int64_t i = 0; i < 32; ++i) {
+    const Meeting each = meeting(i * 1'000'000, behind, random);
+    bounds.add(each.reference, each.other);
+  }
+  CHECK_FALSE(bounds.contradictory());
+  CHECK(std::abs(bounds.offset() - behind) <= bounds.error());
+  CHECK(bounds.error() < 60'000);
+}
+
+TEST_CASE("the last of a machine's ranks to come and the first to leave count") {
+  Passage passage;
+  passage.add(10, 90);
+  passage.add(30, 70);
+  CHECK(passage.came == 30);
+  CHECK(passage.left == 70);
+}
+
+TEST_CASE("meetings narrow what was known of a clock that keeps its pace") {
+  std::mt19937 random(11);
+  std::vector<Meeting> meetings;
+  for (std::int64_t i = 0; i < 400; ++i) meetings.push_back(meeting(i * 1'000'000, 30'000, random));
+  const Drift drift(meetings, 1'000'000);
+  CHECK(drift.error() < 60'000);
+  CHECK(std::abs(drift.first() - 30'000) <= drift.error());
+  CHECK(std::abs(drift.at(200'000'000) - 30'000) <= drift.error());
+}
+
+TEST_CASE("a clock that drifts is put right from the beginning to the end") {
+  std::mt19937 random(13);
+  std::vector<Meeting> meetings;
+  constexpr std::int64_t second = 1'000'000'000;
+  constexpr double pace = 20e-6;
+  for (std::int64_t i = 0; i < 4000; ++i) {
+    const std::int64_t when = i * second / 10;
+    meetings.push_back(
+        meeting(when, static_cast<std::int64_t>(pace * static_cast<double>(when)), random));
+  }
+  const Drift drift(meetings, 50'000);
+  // 100 s are a quarter of it: 2 ms of drift, of which the middle is taken.
+  for (const std::int64_t when : {100 * second, 200 * second, 300 * second}) {
+    CHECK(std::abs(static_cast<double>(drift.at(when)) - pace * static_cast<double>(when)) < 1.2e6);
+  }
+  CHECK(drift.last() > 5'000'000);
+}
+
+TEST_CASE("without meetings a clock stays as it was set") {
+  const Drift drift({}, 5);
+  CHECK(drift.at(77) == 0);
+  CHECK(drift.error() == 5);
+}

@@ -1,0 +1,137 @@
+#include "observe/slices.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+using namespace tutti;
+using observe::Slice;
+using observe::Stage;
+using observe::Timeline;
+
+namespace {
+
+/// Rows by name.
+std::map<std::string, std::vector<Slice>> rows_of(const Timeline& timeline) {
+  std::map<std::string, std::vector<Slice>> rows;
+  for (auto& [id, slices] : observe::slices_of(timeline)) rows[id.name(timeline)] = slices;
+  return rows;
+}
+
+std::vector<std::string> names(const std::vector<Slice>& slices) {
+  std::vector<std::string> result;
+  for (const Slice& slice : slices) result.push_back(slice.name);
+  return result;
+}
+
+using Names = std::vector<std::string>;
+
+void chunk(Timeline& timeline, std::uint64_t number) {
+  for (const Stage stage : {Stage::copy_in, Stage::sum, Stage::copy_out}) {
+    timeline.begins(stage, number);
+    timeline.ends(stage, number);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a call's slices follow each other within it") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.planned(0, 0, 1);
+  timeline.entered(timeline.now(), 0, 0, 4096);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 0, 0);
+  timeline.started(0, 0, false);
+  chunk(timeline, 0);
+  timeline.done(timeline.now(), 0, 0);
+  timeline.finished(1, true);
+  const auto rows = rows_of(timeline);
+  const auto& call = rows.at("'w'");
+  REQUIRE(names(call) == Names{"pushpull", "agree", "turn", "gate", "held", "move"});
+  CHECK(call[0].begin == call[1].begin);
+  for (std::size_t i = 2; i < call.size(); ++i) CHECK(call[i].begin == call[i - 1].end);
+  CHECK(call.back().end == call[0].end);
+  CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'w'"});
+  CHECK(rows.at("tutti-exec")[0].kib == 4);
+  CHECK(rows.at("gates").size() == 1);
+  for (const char* stage : {"'w' copy in", "'w' sum", "'w' copy out"}) {
+    REQUIRE(rows.at(stage).size() == 1);
+    CHECK(rows.at(stage)[0].begin >= call.back().begin);
+    CHECK(rows.at(stage)[0].end <= call.back().end);
+  }
+}
+
+TEST_CASE("a replayed call has no plan to wait for, and one that starts at once is not held") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, 7, true);
+  timeline.entered(timeline.now(), 3, 0, 0);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 3, 0);
+  timeline.started(3, 0, true);
+  timeline.done(timeline.now(), 3, 0);
+  timeline.finished(1, true);
+  CHECK(names(rows_of(timeline).at("7")) == Names{"broadcast", "turn", "gate", "move"});
+}
+
+TEST_CASE("every member of a fused batch shows it") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, "a", false);
+  timeline.submitted(timeline.now(), 2, "b", false);
+  timeline.entered(timeline.now(), 0, 0, 0);
+  timeline.item(1);
+  timeline.item(2);
+  timeline.closed(timeline.now(), 0, 0);
+  timeline.started(0, 0, true);
+  chunk(timeline, 0);
+  chunk(timeline, 1);
+  timeline.done(timeline.now(), 0, 0);
+  for (const std::uint64_t call : {1, 2}) timeline.finished(call, true);
+  const auto rows = rows_of(timeline);
+  CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'a', 'b'"});
+  for (const char* key : {"'a'", "'b'"}) {
+    CHECK(names(rows.at(key)) == Names{"pushpull", "turn", "gate", "move"});
+    // From the first chunk to the last.
+    REQUIRE(rows.at(std::string(key) + " sum").size() == 1);
+  }
+}
+
+TEST_CASE("a part whose gate is open while another part moves has a lane of its own") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.entered(timeline.now(), 0, 0, 0);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 0, 0);
+  timeline.started(0, 0, true);
+  timeline.entered(timeline.now(), 0, 1, 0);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 0, 1);
+  timeline.done(timeline.now(), 0, 0);
+  timeline.started(0, 1, false);
+  timeline.done(timeline.now(), 0, 1);
+  timeline.finished(1, true);
+  const auto rows = rows_of(timeline);
+  CHECK(names(rows.at("'w'")) == Names{"pushpull", "turn", "gate", "move"});
+  CHECK(names(rows.at("'w' (2)")) == Names{"gate", "held", "move"});
+}
+
+TEST_CASE("what was withdrawn, failed or never ended says so") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 2, "odd", false);
+  timeline.submitted(timeline.now(), 3, "late", false);
+  timeline.entered(timeline.now(), 0, 0, 0);
+  timeline.item(1);
+  timeline.withdrawn(timeline.now(), 0, 0);
+  timeline.finished(2, false);
+  timeline.entered(timeline.now(), 1, 0, 0);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 1, 0);
+  timeline.started(1, 0, true);
+  timeline.begins(Stage::sum, 0);
+  const auto rows = rows_of(timeline);
+  CHECK(names(rows.at("gates")) == Names{"batch 0.0: 'w' (withdrawn)", "batch 1.0: 'w'"});
+  CHECK(names(rows.at("'odd'")) == Names{"pushpull (failed)"});
+  CHECK(rows.at("'late'")[0].unfinished);
+  CHECK(rows.at("tutti-exec")[0].unfinished);
+  CHECK(rows.at("'w' sum").size() == 1);
+}

@@ -1,0 +1,53 @@
+#include "observe/timeline.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti;
+using observe::Stage;
+using observe::Timeline;
+
+TEST_CASE("a timeline that is off records nothing and reads no clock") {
+  Timeline timeline(0);
+  CHECK_FALSE(timeline.on());
+  CHECK(timeline.now() == base::Clock::time_point());
+  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.entered(timeline.now(), 0, 0, 4096);
+  timeline.item(1);
+  timeline.begins(Stage::sum, 0);
+  timeline.finished(1, true);
+  CHECK(timeline.events().empty());
+  CHECK(timeline.rows().empty());
+  CHECK(timeline.dropped() == 0);
+}
+
+TEST_CASE("a full timeline keeps the first events and counts the others") {
+  constexpr std::size_t room = 5;
+  Timeline timeline(room);
+  for (std::uint64_t i = 0; i < room + 3; ++i) timeline.closed(timeline.now(), 1, i);
+  REQUIRE(timeline.events().size() == room);
+  CHECK(timeline.events().back().number == Timeline::gate(1, room - 1));
+  CHECK(timeline.dropped() == 3);
+}
+
+TEST_CASE("events are recorded in the order of time") {
+  Timeline timeline(100);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    timeline.entered(timeline.now(), 0, i, 0);
+    timeline.item(i);
+    timeline.closed(timeline.now(), 0, i);
+    timeline.started(0, i, i % 2 == 0);
+    timeline.done(timeline.now(), 0, i);
+  }
+  const auto events = timeline.events();
+  REQUIRE(events.size() == 100);
+  for (std::size_t i = 1; i < events.size(); ++i) CHECK(events[i - 1].when <= events[i].when);
+}
+
+TEST_CASE("a key has one row however often it is used") {
+  Timeline timeline(10);
+  for (const Key& key : {Key("w"), Key("b"), Key("w")}) {
+    timeline.submitted(timeline.now(), 1, key, false);
+  }
+  CHECK(timeline.rows() == std::vector<Key>{"w", "b"});
+  CHECK(timeline.events()[2].detail == 0);
+}
