@@ -90,6 +90,15 @@ void Coordinator::conclude(Slot slot) {
                                                 state.key.describe(), signature.root)});
     return;
   }
+  if (signature.kind == Kind::allgather && state.ranks.count() < size_) {
+    Ranks joined;
+    for (int r = 0; r < size_; ++r) {
+      if (!state.ranks.has(r)) joined.push_back(r);
+    }
+    fail(slot, {ErrorCode::aborted, fmt::format("key {}: no shard comes from {}, having joined",
+                                                state.key.describe(), rank_list(joined))});
+    return;
+  }
   state.ranks.forget_tombstones();
   state.queued = true;
   const std::uint64_t given_away = keys_.given_away();

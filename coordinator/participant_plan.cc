@@ -76,7 +76,7 @@ Participant::Part Participant::take(const PlanItem& item, PlannedItem& into) {
   const std::uint64_t count = id.signature.shape.count();
   check(item.begin <= count && item.count <= count - item.begin, "a part lies in its tensor");
   const bool last = item.begin + item.count == count;
-  into = {.call = 0, .begin = item.begin, .count = item.count};
+  into = {.call = 0, .begin = item.begin, .count = item.count, .whole = count};
   if (use.call && use.call->round == item.round) {
     check(use.call->signature == id.signature && use.call->next == item.begin &&
               !use.call->planned_entirely,

@@ -64,6 +64,9 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   PlanBatch batch;
   batch.active_ranks = most_urgent->first.active_ranks;
   const std::uint64_t element_bytes = queue.begin()->element_bytes;
+  const Kind kind = most_urgent->first.kind;
+  // Every tensor of these has ranks' shards of its own.
+  const bool sharded = kind == Kind::reduce_scatter || kind == Kind::allgather;
   bytes = 0;
   if (is_cut(*queue.begin())) {
     batch.items.push_back(cut(queue));
@@ -74,7 +77,7 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
       queue.erase(queue.begin());
       batch.items.push_back({entry.id, entry.round, 0, entry.count});
       bytes += entry.bytes();
-    } while (fusion_bytes_ > 0 && !queue.empty() && !is_cut(*queue.begin()) &&
+    } while (fusion_bytes_ > 0 && !sharded && !queue.empty() && !is_cut(*queue.begin()) &&
              bytes + queue.begin()->bytes() <= fusion_bytes_);
   }
   if (queue.empty()) classes_.erase(most_urgent);

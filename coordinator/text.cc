@@ -23,12 +23,15 @@ std::string wire_name(WireFormat wire) {
   return std::string(names[static_cast<std::size_t>(wire)]);
 }
 
+std::string call_name(Kind kind) {
+  static constexpr std::string_view names[] = {"pushpull", "broadcast", "reduce_scatter",
+                                               "allgather"};
+  return std::string(names[static_cast<std::size_t>(kind)]);
+}
+
 // Ordered by how much a difference explains: other fields mean nothing when the kind differs.
 constexpr Field fields[] = {
-    {"calls", "calls", "call",
-     [](const Signature& s) {
-       return std::string(s.kind == Kind::allreduce ? "pushpull" : "broadcast");
-     }},
+    {"calls", "calls", "call", [](const Signature& s) { return call_name(s.kind); }},
     {"dtypes", "has", "have", [](const Signature& s) { return std::string(name(s.dtype)); }},
     {"shapes", "has", "have", [](const Signature& s) { return s.shape.describe(); }},
     {"operations", "asks for", "ask for",

@@ -22,14 +22,14 @@ using CallId = std::uint64_t;
 /// Since any start, given by the caller; only differences count.
 using Time = std::chrono::nanoseconds;
 
-enum class Kind : std::uint8_t { allreduce, broadcast };
+enum class Kind : std::uint8_t { allreduce, broadcast, reduce_scatter, allgather };
 
 /// What all ranks must say alike of a key's use.
 struct Signature {
   Kind kind = Kind::allreduce;
   DType dtype = DType::f32;
-  Shape shape;
-  ReduceOp op = ReduceOp::sum;  ///< allreduce only
+  Shape shape;                  ///< of the whole tensor, of which a rank may have a shard
+  ReduceOp op = ReduceOp::sum;  ///< where something is reduced
   int root = 0;                 ///< broadcast only
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
@@ -61,6 +61,7 @@ struct PlannedItem {
   CallId call = 0;  ///< 0: this rank has joined and contributes the identity
   std::size_t begin = 0;
   std::size_t count = 0;  ///< elements; 0 for a tensor without elements
+  std::size_t whole = 0;  ///< elements of the tensor
   friend bool operator==(const PlannedItem&, const PlannedItem&) = default;
 };
 

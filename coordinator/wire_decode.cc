@@ -27,7 +27,7 @@ Key unpack(const wire::Key& key) {
 }
 
 Signature unpack(const wire::Signature& s) {
-  Signature signature{.kind = checked(s.kind(), Kind::broadcast),
+  Signature signature{.kind = checked(s.kind(), Kind::allgather),
                       .dtype = checked(s.dtype(), DType::i64),
                       .shape = {},
                       .op = checked(s.op(), ReduceOp::max),

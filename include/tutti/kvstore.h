@@ -11,6 +11,7 @@
 #include "tutti/options.h"
 #include "tutti/pending.h"
 #include "tutti/reduce_op.h"
+#include "tutti/shard.h"
 #include "tutti/tensor.h"
 
 namespace tutti {
@@ -27,10 +28,12 @@ enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
 /// What a store has done since `create`, on this rank. Monotonic.
 struct Counters {
-  std::uint64_t tensors_reduced = 0;  ///< completed pushes and pushpulls, one a key
-  std::uint64_t bytes_reduced = 0;    ///< their sizes, one device's copy each
+  std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls, reduce_scatters, one a key
+  std::uint64_t bytes_reduced = 0;    ///< the sizes of what they reduce, one device's copy each
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;
+  std::uint64_t tensors_gathered = 0;  ///< completed allgathers, one a key
+  std::uint64_t bytes_gathered = 0;    ///< the sizes of what they give
   std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
@@ -88,6 +91,31 @@ class TUTTI_EXPORT KVStore {
   Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
   Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
                     CallOptions options = {});
+
+  // The two halves of a pushpull, for programs whose ranks keep a shard each, of the optimizer's
+  // state, say. An allgather of what reduce_scatter gives is what pushpull gives, bit by bit. Both
+  // return at once, are collective, and throw, as pushpull. In a store of one process the shard is
+  // the whole tensor, and nothing is stored under the key.
+
+  /// Reduces the `ins`, whole tensors, over this process's devices and all ranks, and gives every
+  /// `outs` this rank's shard of the result: the elements `shard(in.count(), rank(),
+  /// num_workers())` in row-major order. `outs` have the dtype of `ins`, that many elements
+  /// (perhaps none), and any shape; `ins` have the same shape on all ranks. An output may be that
+  /// very part of an input. The shard of a rank that has joined is reduced for nobody.
+  Pending reduce_scatter(const Key& key, const Values& ins, const Values& outs,
+                         CallOptions options = {});
+  Pending reduce_scatter(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                         const std::vector<Values>& outs, CallOptions options = {});
+
+  /// Gives every `outs` of every rank, whole tensors, what the ranks' shards make together: each
+  /// rank brings the first of its `ins`, of `shard(out.count(), rank(), num_workers())` elements
+  /// and any shape; `outs` have the same shape on all ranks. An input may be that very part of an
+  /// output. Travels as it is, whatever `set_gradient_compression` says. Ends in `aborted`, naming
+  /// the rank, when a rank has joined.
+  Pending allgather(const Key& key, const Values& ins, const Values& outs,
+                    CallOptions options = {});
+  Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                    const std::vector<Values>& outs, CallOptions options = {});
 
   // Parameter-server and local types only, down to load_optimizer_states; `unsupported` with
   // `dist_sync_mpi`. Not one of the types of today has an optimizer or row-sparse values.

@@ -6,5 +6,6 @@
 #include "tutti/options.h"    // IWYU pragma: export
 #include "tutti/pending.h"    // IWYU pragma: export
 #include "tutti/reduce_op.h"  // IWYU pragma: export
+#include "tutti/shard.h"      // IWYU pragma: export
 #include "tutti/tensor.h"     // IWYU pragma: export
 #include "tutti/version.h"    // IWYU pragma: export

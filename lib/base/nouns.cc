@@ -1,4 +1,5 @@
-// The public nouns that need a source file: names, shapes, tensors, version.
+// The public nouns that need a source file: names, shapes, tensors, shards,
+// version.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +9,7 @@
 
 #include "tutti/error.h"
 #include "tutti/reduce_op.h"
+#include "tutti/shard.h"
 #include "tutti/tensor.h"
 #include "tutti/version.h"
 
@@ -94,6 +96,18 @@ Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
 Tensor::Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device)
     : Tensor(owned.get(), shape, dtype, device) {
   owner_ = std::move(owned);
+}
+
+Shard shard(std::size_t count, int rank, int size) {
+  if (rank < 0 || rank >= size) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the shard of rank {}, but the ranks are 0 to {}", rank, size - 1));
+  }
+  const auto n = static_cast<std::size_t>(size);
+  // floor(count * r / n), without the product that may not fit.
+  const auto boundary = [&](std::size_t r) { return count / n * r + count % n * r / n; };
+  const auto r = static_cast<std::size_t>(rank);
+  return {boundary(r), boundary(r + 1)};
 }
 
 }  // namespace tutti

@@ -2,18 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "base/failure.h"
+#include "tutti/shard.h"
 
 namespace tutti::collective {
 
 using observe::Stage;
-
-namespace {
-
-/// Slices begin on a cache line whatever the dtype, so that no two ranks write the same line.
-constexpr std::size_t granule = 64;
-
-}  // namespace
 
 Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
                      mpi::Communicator* communicator, const Tuning& tuning)
@@ -21,16 +14,21 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       memory_(memory),
       lanes_(topology.lanes()),
       cache_bytes_(tuning.cache_bytes),
+      cut_(topology),
       block_(step_bytes) {
   if (!several_nodes() || !in_a_lane()) return;
-  const auto lane = static_cast<std::size_t>(lanes_);
-  // A granule of the widest elements more, and one for the chunk's own rounding.
-  const std::size_t most = memory.layout().slot_bytes / lane + 2 * granule * 8;
-  for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
+  // Rounded up to a granule of the widest elements, and one for the chunk's own rounding.
+  constexpr std::size_t rounding = 2 * 64 * 8;
+  const auto lanes = static_cast<std::size_t>(lanes_);
+  const auto ranks = static_cast<std::size_t>(topology.size);
+  const auto columns = (topology.local_ranks().size() + lanes - 1) / lanes;
+  const std::size_t slot = memory.layout().slot_bytes;
+  const Exchange::Limits limits{slot / lanes + rounding, slot / ranks * columns + rounding};
+  for (std::size_t stream = 0; stream < memory.layout().slots; ++stream) {
     exchanges_.push_back(std::make_unique<Exchange>(
         *communicator, topology.kin(topology.local_index()),
-        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology), most,
-        static_cast<int>(slot)));
+        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology),
+        limits, static_cast<int>(stream)));
   }
 }
 
@@ -38,33 +36,55 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   batch_ = &batch;
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
-  chunks_ = Chunks(batch.count(), memory_.layout().slot_bytes / width_, before);
+  cut_.start(batch, memory_.layout().slot_bytes, before);
   streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
   shared_ = all_in_arenas();
   in_ = sum_ = out_ = {};
   exchanged_ = 0;
-  if (shared_) {
-    in_.chunk = out_.chunk = chunks_.size();
-    memory_.raise(&shm::RankBlock::copied_in, chunks_.end());
+  leave_out_stages();
+}
+
+/// A stage that is left out has passed all chunks for whoever waits for it.
+void Allreduce::leave_out_stages() {
+  const bool read_in_place = shared_ && gathers();
+  if (shared_) leave_out_copy_in();
+  if (delivers() || direct()) {
+    out_.chunk = chunks().size();
     // Between nodes a lane's slice stays in the result's slot until the lane delivers it.
     if (!several_nodes() || !in_a_lane()) {
-      memory_.raise(&shm::RankBlock::copied_out, chunks_.end());
+      memory_.raise(&shm::RankBlock::copied_out, chunks().end());
     }
   }
-  if (!in_a_lane()) {
-    sum_.chunk = exchanged_ = chunks_.size();
-    memory_.raise(&shm::RankBlock::reduced, chunks_.end());
+  if (gathers() && !several_nodes()) {
+    // The put column is the result: nobody waits for it to be copied in.
+    memory_.raise(&shm::RankBlock::copied_in, chunks().end());
+    sum_.chunk = exchanged_ = chunks().size();
+    if (read_in_place) memory_.raise(&shm::RankBlock::reduced, chunks().end());
+  } else if (!in_a_lane()) {
+    sum_.chunk = exchanged_ = chunks().size();
+    memory_.raise(&shm::RankBlock::reduced, chunks().end());
   }
+}
+
+void Allreduce::leave_out_copy_in() {
+  in_.chunk = chunks().size();
+  memory_.raise(&shm::RankBlock::copied_in, chunks().end());
 }
 
 Progress Allreduce::step() {
   // The later stages first: they free what the earlier ones wait for.
-  const bool moved = copy_out_some() || exchange_some() || sum_some() || copy_in_some();
-  if (out_.chunk < chunks_.size()) return moved ? Progress::moved : Progress::waiting;
-  // Copied out: everything has been reduced. Shared: others may still read this rank's inputs and
-  // write its outputs.
-  if (!shared_ || memory_.least(&shm::RankBlock::reduced) >= chunks_.end()) return Progress::done;
-  return moved ? Progress::moved : Progress::waiting;
+  return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
+}
+
+Progress Allreduce::end_of_step(bool moved) const {
+  const Progress progress = moved ? Progress::moved : Progress::waiting;
+  for (const std::uint64_t passed : {in_.chunk, sum_.chunk, exchanged_, out_.chunk}) {
+    if (passed < chunks().size()) return progress;
+  }
+  if (!shared_) return Progress::done;
+  // Others may still read this rank's inputs, or write its outputs.
+  const auto last_use = gathers() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
+  return memory_.least(last_use) >= chunks().end() ? Progress::done : progress;
 }
 
 bool Allreduce::all_in_arenas() const {
@@ -75,20 +95,19 @@ bool Allreduce::all_in_arenas() const {
 }
 
 topology::Range Allreduce::slice(std::uint64_t chunk) const {
-  if (!in_a_lane()) return {};
-  return topology::shard(chunks_.range(chunk).size(), lanes_, topology_.local_index(), granule);
+  return cut_.slice(chunk, topology_.local_index());
 }
 
 Exchange& Allreduce::exchange(std::uint64_t chunk) const {
-  return *exchanges_[chunks_.number(chunk) % exchanges_.size()];
+  return *exchanges_[chunks().number(chunk) % exchanges_.size()];
 }
 
 std::byte* Allreduce::result(std::uint64_t chunk, std::size_t element) const {
-  return memory_.staging_out(chunks_.number(chunk)) + element * width_;
+  return memory_.staging_out(chunks().number(chunk)) + element * width_;
 }
 
 bool Allreduce::staging_is_free(shm::Flag shm::RankBlock::*last_use, std::uint64_t chunk) const {
-  const std::uint64_t number = chunks_.number(chunk);
+  const std::uint64_t number = chunks().number(chunk);
   const std::size_t slots = memory_.layout().slots;
   return number < slots || memory_.least(last_use) > number - slots;
 }
@@ -98,35 +117,64 @@ reduce::Kernel Allreduce::kernel(double divisor) const {
 }
 
 bool Allreduce::copy_in_some() {
-  if (in_.chunk == chunks_.size()) return false;
+  if (in_.chunk == chunks().size()) return false;
+  if (gathers()) return put_some();
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
-  const topology::Range chunk = chunks_.range(in_.chunk);
   if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
+  const std::size_t size = cut_.size(in_.chunk);
   // Its own slice a rank sums from where it is.
   const topology::Range own = slice(in_.chunk);
   if (in_.element == own.begin) in_.element = own.end;
-  const std::size_t end = in_.element < own.begin ? own.begin : chunk.size();
+  const std::size_t end = in_.element < own.begin ? own.begin : size;
   const topology::Range part = next_part(in_.element, end, 2 * width_);
-  std::byte* const staging =
-      memory_.staging_in(memory_.local_index(), chunks_.number(in_.chunk)) + part.begin * width_;
-  copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end}, staging);
+  std::byte* const staging = memory_.staging_in(memory_.local_index(), chunks().number(in_.chunk));
+  copy_in_part(in_.chunk, part, staging + part.begin * width_);
   in_.element = part.end == own.begin ? own.end : part.end;
-  if (in_.element == chunk.size()) {
+  if (in_.element == size) {
     recorder_.ends(Stage::copy_in, in_.chunk);
     in_.next_chunk();
-    memory_.raise(&shm::RankBlock::copied_in, chunks_.number(in_.chunk));
+    memory_.raise(&shm::RankBlock::copied_in, chunks().number(in_.chunk));
   }
   return true;
 }
 
+/// An allgather's copy in: this rank's column of the result.
+bool Allreduce::put_some() {
+  if (in_.element == 0 && !staging_is_free(&shm::RankBlock::copied_out, in_.chunk)) return false;
+  if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
+  const topology::Range own = cut_.column(in_.chunk, topology_.rank);
+  const topology::Range part = next_part(own.begin + in_.element, own.end, 2 * width_);
+  copy_in_part(in_.chunk, part, result(in_.chunk, part.begin));
+  in_.element += part.size();
+  if (in_.element == own.size()) {
+    recorder_.ends(Stage::copy_in, in_.chunk);
+    in_.next_chunk();
+    memory_.raise(several_nodes() ? &shm::RankBlock::copied_in : &shm::RankBlock::reduced,
+                  chunks().number(in_.chunk));
+  }
+  return true;
+}
+
+void Allreduce::copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to) const {
+  cut_.for_each_run(chunk, part, [&](const Cut::Run& run) {
+    copy_in(*batch_, run.range, to + (run.at - part.begin) * width_);
+  });
+}
+
+bool Allreduce::may_sum() const {
+  if (!direct() && !staging_is_free(&shm::RankBlock::copied_out, sum_.chunk)) return false;
+  return shared_ || memory_.least(&shm::RankBlock::copied_in) > chunks().number(sum_.chunk);
+}
+
 bool Allreduce::sum_some() {
-  if (sum_.chunk == chunks_.size()) return false;
+  if (sum_.chunk == chunks().size()) return false;
   if (sum_.element == 0) {
-    const bool staging = !shared_ || several_nodes();
-    if (staging && !staging_is_free(&shm::RankBlock::copied_out, sum_.chunk)) return false;
-    const std::uint64_t number = chunks_.number(sum_.chunk);
-    if (!shared_ && memory_.least(&shm::RankBlock::copied_in) <= number) return false;
+    if (!may_sum()) return false;
     recorder_.begins(Stage::sum, sum_.chunk);
+  }
+  if (gathers()) {
+    finish_slice();
+    return true;
   }
   const topology::Range own = slice(sum_.chunk);
   const auto ranks = static_cast<std::size_t>(memory_.local_size());
@@ -143,61 +191,85 @@ bool Allreduce::sum_some() {
 }
 
 void Allreduce::sum_staged(topology::Range part) {
-  const topology::Range chunk = chunks_.range(sum_.chunk);
-  const topology::Range range{chunk.begin + part.begin, chunk.begin + part.end};
-  sources_.clear();
-  for (int local = 0; local < memory_.local_size(); ++local) {
-    sources_.push_back(memory_.staging_in(local, chunks_.number(sum_.chunk)) + part.begin * width_);
-  }
-  const std::byte* own = in_place(*batch_, range);
-  if (own == nullptr) {
-    std::byte* const staging =
-        memory_.staging_in(memory_.local_index(), chunks_.number(sum_.chunk)) + part.begin * width_;
-    copy_in(*batch_, range, staging);
-    own = staging;
-  }
-  sources_[static_cast<std::size_t>(memory_.local_index())] = own;
-  // The last sum divides.
-  reduce::reduce(kernel(several_nodes() ? 1 : batch_->divisor), sources_,
-                 result(sum_.chunk, part.begin), part.size());
+  const auto staging = [&](int local, std::size_t at) {
+    return memory_.staging_in(local, chunks().number(sum_.chunk)) + at * width_;
+  };
+  cut_.for_each_run(sum_.chunk, part, [&](const Cut::Run& run) {
+    sources_.clear();
+    for (int local = 0; local < memory_.local_size(); ++local) {
+      sources_.push_back(staging(local, run.at));
+    }
+    const std::byte* own = in_place(*batch_, run.range);
+    if (own == nullptr) {
+      std::byte* const copy = staging(memory_.local_index(), run.at);
+      copy_in(*batch_, run.range, copy);
+      own = copy;
+    }
+    sources_[static_cast<std::size_t>(memory_.local_index())] = own;
+    sum_sources(run.at, run.range);
+  });
 }
 
 void Allreduce::sum_shared(topology::Range part) {
-  const std::size_t begin = chunks_.range(sum_.chunk).begin;
-  for_each_segment(*batch_, {begin + part.begin, begin + part.end}, [&](const Segment& segment) {
-    sources_.clear();
+  cut_.for_each_run(sum_.chunk, part, [&](const Cut::Run& run) {
+    for_each_segment(*batch_, run.range, [&](const Segment& segment) {
+      sources_.clear();
+      for (int local = 0; local < memory_.local_size(); ++local) {
+        const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
+        sources_.push_back(memory_.in_arena(local, place.in + segment.first * width_));
+      }
+      const std::size_t begin = run.range.begin + segment.before;
+      sum_sources(run.at + segment.before, {begin, begin + segment.count});
+    });
+  });
+}
+
+/// `at`: the place in the chunk of the vector's elements `range`.
+void Allreduce::sum_sources(std::size_t at, topology::Range range) {
+  // The last sum divides.
+  const reduce::Kernel sum = kernel(several_nodes() ? 1 : batch_->divisor);
+  if (!direct()) {
+    reduce::reduce(sum, sources_, result(sum_.chunk, at), range.size());
+  } else if (!scatters()) {
+    reduce::reduce(sum, sources_, block_.data(), range.size());
+    write_everywhere(range, block_.data());
+  } else {
+    reduce_out(*batch_, sum, sources_, range, streaming_);
+  }
+}
+
+void Allreduce::write_everywhere(topology::Range range, const std::byte* from) {
+  for_each_segment(*batch_, range, [&](const Segment& segment) {
     for (int local = 0; local < memory_.local_size(); ++local) {
       const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
-      sources_.push_back(memory_.in_arena(local, place.in + segment.first * width_));
-    }
-    if (several_nodes()) {
-      reduce::reduce(kernel(1), sources_, result(sum_.chunk, part.begin + segment.before),
-                     segment.count);
-    } else {
-      reduce::reduce(kernel(batch_->divisor), sources_, block_.data(), segment.count);
-      write_everywhere(segment, block_.data());
+      copy_bytes(memory_.in_arena(local, place.out + segment.first * width_),
+                 from + segment.before * width_, segment.count * width_, streaming_);
     }
   });
 }
 
-void Allreduce::write_everywhere(const Segment& segment, const std::byte* from) {
-  for (int local = 0; local < memory_.local_size(); ++local) {
-    const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
-    copy_bytes(memory_.in_arena(local, place.out + segment.first * width_), from,
-               segment.count * width_, streaming_);
-  }
-}
-
 void Allreduce::finish_slice() {
   recorder_.ends(Stage::sum, sum_.chunk);
-  if (several_nodes()) {
-    recorder_.begins(Stage::between_nodes, sum_.chunk);
-    const topology::Range own = slice(sum_.chunk);
-    exchange(sum_.chunk)
-        .start(kernel(batch_->divisor), batch_->wire, result(sum_.chunk, own.begin), own.size());
-  }
+  if (several_nodes()) start_exchange();
   sum_.next_chunk();
   if (!several_nodes()) raise_reduced();
+}
+
+void Allreduce::start_exchange() {
+  recorder_.begins(Stage::between_nodes, sum_.chunk);
+  const topology::Range own = slice(sum_.chunk);
+  std::byte* const shard = result(sum_.chunk, own.begin);
+  Exchange& exchange = this->exchange(sum_.chunk);
+  if (!batch_->sharded()) {
+    exchange.start(kernel(batch_->divisor), batch_->wire, shard, own.size());
+    return;
+  }
+  const auto& parts = cut_.parts(sum_.chunk, topology_.local_index());
+  if (scatters()) {
+    exchange.scatter(kernel(batch_->divisor), batch_->wire, shard, parts);
+  } else {
+    exchange.spread(batch_->dtype, shard, parts);
+  }
 }
 
 bool Allreduce::exchange_some() {
@@ -208,42 +280,55 @@ bool Allreduce::exchange_some() {
   }
   if (exchanged_ == sum_.chunk || exchange(exchanged_).busy()) return moved;
   recorder_.ends(Stage::between_nodes, exchanged_);
-  if (shared_) deliver(exchanged_);
+  if (delivers()) deliver(exchanged_);
   raise_reduced();
   return true;
 }
 
 void Allreduce::deliver(std::uint64_t chunk) {
   const topology::Range own = slice(chunk);
-  const std::size_t begin = chunks_.range(chunk).begin;
-  for_each_segment(*batch_, {begin + own.begin, begin + own.end}, [&](const Segment& segment) {
-    write_everywhere(segment, result(chunk, own.begin + segment.before));
-  });
-  memory_.raise(&shm::RankBlock::copied_out, chunks_.number(chunk + 1));
+  cut_.for_each_run(
+      chunk, own, [&](const Cut::Run& run) { write_everywhere(run.range, result(chunk, run.at)); });
+  memory_.raise(&shm::RankBlock::copied_out, chunks().number(chunk + 1));
 }
 
 void Allreduce::raise_reduced() {
   ++exchanged_;
-  // Shared and on one node, only the end is waited for.
-  if (shared_ && exchanged_ < chunks_.size()) return;
-  memory_.raise(&shm::RankBlock::reduced, chunks_.number(exchanged_));
+  // Shared, and copied out by nobody, only the end is waited for.
+  if (shared_ && (delivers() || direct()) && exchanged_ < chunks().size()) return;
+  memory_.raise(&shm::RankBlock::reduced, chunks().number(exchanged_));
+}
+
+/// What this rank copies out of a chunk.
+topology::Range Allreduce::wanted(std::uint64_t chunk) const {
+  if (scatters()) return cut_.column(chunk, topology_.rank);
+  return {0, cut_.size(chunk)};
+}
+
+const std::byte* Allreduce::source(const Cut::Run& run) const {
+  if (!shared_ || several_nodes()) return result(out_.chunk, run.at);
+  const int local = topology_.local_index_of[static_cast<std::size_t>(run.rank)];
+  const std::size_t begin = shard(batch_->rows.whole, run.rank, batch_->rows.ranks).begin;
+  const std::uint64_t place = memory_.descriptor(local, sequence_).places[0].in;
+  return memory_.in_arena(local, place + (run.range.begin - begin) * width_);
 }
 
 bool Allreduce::copy_out_some() {
-  if (out_.chunk == chunks_.size()) return false;
-  if (out_.element == 0 && memory_.least(&shm::RankBlock::reduced) <= chunks_.number(out_.chunk)) {
+  if (out_.chunk == chunks().size()) return false;
+  if (out_.element == 0 && memory_.least(&shm::RankBlock::reduced) <= chunks().number(out_.chunk)) {
     return false;
   }
   if (out_.element == 0) recorder_.begins(Stage::copy_out, out_.chunk);
-  const topology::Range chunk = chunks_.range(out_.chunk);
-  const topology::Range part = next_part(out_.element, chunk.size(), 2 * width_);
-  copy_out(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
-           result(out_.chunk, part.begin), streaming_);
-  out_.element = part.end;
-  if (out_.element == chunk.size()) {
+  const topology::Range wanted = this->wanted(out_.chunk);
+  const topology::Range part = next_part(wanted.begin + out_.element, wanted.end, 2 * width_);
+  cut_.for_each_run(out_.chunk, part, [&](const Cut::Run& run) {
+    copy_out(*batch_, run.range, source(run), streaming_);
+  });
+  out_.element += part.size();
+  if (out_.element == wanted.size()) {
     recorder_.ends(Stage::copy_out, out_.chunk);
     out_.next_chunk();
-    memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.chunk));
+    memory_.raise(&shm::RankBlock::copied_out, chunks().number(out_.chunk));
   }
   return true;
 }
@@ -256,13 +341,13 @@ std::uint64_t Allreduce::bytes_sent() const {
 
 std::string Allreduce::describe() const {
   const auto late = [&](shm::Flag shm::RankBlock::*flag, std::uint64_t chunk) {
-    return late_ranks(topology_, memory_, flag, chunks_.number(chunk) + 1);
+    return late_ranks(topology_, memory_, flag, chunks().number(chunk) + 1);
   };
   std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}, out {}",
-                                 chunks_.size(), in_.chunk, sum_.chunk, exchanged_, out_.chunk);
-  if (shared_ && exchanged_ == chunks_.size()) {
+                                 chunks().size(), in_.chunk, sum_.chunk, exchanged_, out_.chunk);
+  if (shared_ && exchanged_ == chunks().size()) {
     return fmt::format("{}; not done with their slices: {}", text,
-                       late(&shm::RankBlock::reduced, chunks_.size() - 1));
+                       late(&shm::RankBlock::reduced, chunks().size() - 1));
   }
   for (std::uint64_t chunk = exchanged_; chunk < sum_.chunk; ++chunk) {
     text += "; " + exchange(chunk).describe();

@@ -7,6 +7,7 @@
 
 #include "collective/batch.h"
 #include "collective/chunks.h"
+#include "collective/cut.h"
 #include "collective/exchange.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
@@ -15,16 +16,20 @@
 
 namespace tutti::collective {
 
-/// Allreduce of one batch, in chunks that are in different stages at once:
+/// Allreduce of one batch, or one of its halves, in chunks that are in different stages at once:
 ///
 /// copy in: into this rank's staging memory, what others will sum; sum: this lane's slice of the
 /// chunk over all ranks of the node, in one pass in the canonical tree; with several nodes,
 /// exchange: the slice with the lane's kin; copy out: the whole chunk from all lanes' results.
 ///
+/// A reduce_scatter exchanges half as much and copies out this rank's column alone; on one node
+/// that is the slice it sums, and goes to the output at once. An allgather sums nothing: copy in
+/// puts this rank's column into the result, where the lanes exchange it.
+///
 /// Where all tensors of the node lie in its ranks' arenas nobody copies: each lane reads its slice
-/// from all inputs and writes it to all outputs. A slice has one owner, the only one to read or
-/// write it, so that outputs may be the inputs.
-/// The communication thread owns it; nothing blocks.
+/// from all inputs and writes it to all outputs; of the halves the inputs alone matter, which on
+/// one node an allgather copies out from. A slice has one owner, the only one to read or write it,
+/// so that outputs may be the inputs. The communication thread owns it; nothing blocks.
 class Allreduce {
  public:
   /// The references outlive it. `communicator` is null on one node.
@@ -39,33 +44,52 @@ class Allreduce {
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step();
   /// Number of the chunk after the batch's last.
-  std::uint64_t end() const { return chunks_.end(); }
+  std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
-  bool polling() const { return several_nodes() && exchanged_ < chunks_.size(); }
+  bool polling() const { return several_nodes() && exchanged_ < chunks().size(); }
   std::uint64_t bytes_sent() const;
   std::string describe() const;
 
  private:
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool in_a_lane() const { return topology_.local_index() < lanes_; }
+  bool scatters() const { return batch_->kind == Batch::Kind::reduce_scatter; }
+  bool gathers() const { return batch_->kind == Batch::Kind::allgather; }
+  /// A lane writes its results to all outputs of the node.
+  bool delivers() const { return shared_ && !batch_->sharded(); }
+  /// A lane's sums go to where they are wanted, by no result slot.
+  bool direct() const { return !several_nodes() && (delivers() || scatters()); }
   bool all_in_arenas() const;
+  const Chunks& chunks() const { return cut_.chunks(); }
   /// This lane's part of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const;
   std::byte* result(std::uint64_t chunk, std::size_t element) const;
   bool staging_is_free(shm::Flag shm::RankBlock::*last_use, std::uint64_t chunk) const;
   reduce::Kernel kernel(double divisor) const;
+  Progress end_of_step(bool moved) const;
+
+  void leave_out_stages();
+  void leave_out_copy_in();
+  void leave_out_copy_out();
 
   bool copy_in_some();
+  bool put_some();
+  void copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to) const;
   bool sum_some();
+  bool may_sum() const;
   void sum_staged(topology::Range part);
   void sum_shared(topology::Range part);
+  void sum_sources(std::size_t at, topology::Range range);
   void finish_slice();
+  void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
-  void write_everywhere(const Segment& segment, const std::byte* from);
+  void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();
   bool copy_out_some();
+  topology::Range wanted(std::uint64_t chunk) const;
+  const std::byte* source(const Cut::Run& run) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -78,9 +102,9 @@ class Allreduce {
   const Batch* batch_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
-  bool shared_ = false;     ///< all in arenas
+  bool shared_ = false;     ///< all that is read or written elsewhere lies in arenas
   bool streaming_ = false;  ///< outputs larger than the caches
-  Chunks chunks_;
+  Cut cut_;
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;
   std::vector<const void*> sources_;

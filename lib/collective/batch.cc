@@ -1,6 +1,9 @@
 #include "collective/batch.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "tutti/shard.h"
 
 namespace tutti::collective {
 namespace {
@@ -11,7 +14,26 @@ const std::byte* at(const void* base, std::size_t bytes) {
 
 }  // namespace
 
+Rows Rows::of_part(std::size_t whole, int ranks, std::size_t begin, std::size_t count) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto row = [&](std::size_t element) { return element / n + (element % n != 0 ? 1 : 0); };
+  return {whole, ranks, {row(begin), row(begin + count)}};
+}
+
+topology::Range Rows::column(int rank) const {
+  const Shard own = shard(whole, rank, ranks);
+  return {own.begin + std::min(rows.begin, own.count()),
+          own.begin + std::min(rows.end, own.count())};
+}
+
+std::size_t Rows::count() const {
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto above = [&](std::size_t row) { return row <= whole / n ? row * n : whole; };
+  return above(rows.end) - above(rows.begin);
+}
+
 std::size_t Batch::count() const {
+  if (sharded()) return rows.count();
   std::size_t sum = 0;
   for (const Piece& piece : pieces) sum += piece.count;
   return sum;
@@ -24,13 +46,16 @@ void copy_in(const Batch& batch, topology::Range range, std::byte* to) {
   for_each_segment(batch, range, [&](const Segment& segment) {
     const Piece& piece = batch.pieces[segment.piece];
     std::byte* const target = to + segment.before * width;
+    const std::size_t offset = (segment.first - piece.in_first) * width;
+    const bool reduces =
+        batch.kind == Batch::Kind::allreduce || batch.kind == Batch::Kind::reduce_scatter;
     if (piece.ins.empty()) {
       reduce::fill_identity(batch.dtype, batch.op, target, segment.count);
-    } else if (piece.ins.size() == 1 || batch.kind == Batch::Kind::broadcast) {
-      std::memcpy(target, at(piece.ins[0], segment.first * width), segment.count * width);
+    } else if (piece.ins.size() == 1 || !reduces) {
+      std::memcpy(target, at(piece.ins[0], offset), segment.count * width);
     } else {
       devices.clear();
-      for (const void* const in : piece.ins) devices.push_back(at(in, segment.first * width));
+      for (const void* const in : piece.ins) devices.push_back(at(in, offset));
       reduce::reduce(over_devices, devices, target, segment.count);
     }
   });
@@ -41,7 +66,7 @@ const std::byte* in_place(const Batch& batch, topology::Range range) {
   for_each_segment(batch, range, [&](const Segment& segment) {
     const Piece& piece = batch.pieces[segment.piece];
     if (segment.count == range.size() && piece.ins.size() == 1) {
-      found = at(piece.ins[0], segment.first * size_of(batch.dtype));
+      found = at(piece.ins[0], (segment.first - piece.in_first) * size_of(batch.dtype));
     }
   });
   return found;
@@ -49,8 +74,9 @@ const std::byte* in_place(const Batch& batch, topology::Range range) {
 
 void copy_out(const Batch& batch, const Segment& segment, const void* from, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
-  for (void* const out : batch.pieces[segment.piece].outs) {
-    std::byte* const to = static_cast<std::byte*>(out) + segment.first * width;
+  const Piece& piece = batch.pieces[segment.piece];
+  for (void* const out : piece.outs) {
+    std::byte* const to = static_cast<std::byte*>(out) + (segment.first - piece.out_first) * width;
     if (to != from) copy_bytes(to, from, segment.count * width, streaming);
   }
 }
@@ -58,6 +84,18 @@ void copy_out(const Batch& batch, const Segment& segment, const void* from, bool
 void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming) {
   for_each_segment(batch, range, [&](const Segment& segment) {
     copy_out(batch, segment, from + segment.before * size_of(batch.dtype), streaming);
+  });
+}
+
+void reduce_out(const Batch& batch, const reduce::Kernel& kernel,
+                std::span<const void* const> sources, topology::Range range, bool streaming) {
+  for_each_segment(batch, range, [&](const Segment& segment) {
+    const Piece& piece = batch.pieces[segment.piece];
+    if (piece.outs.empty()) return;
+    std::byte* const out = static_cast<std::byte*>(piece.outs.front()) +
+                           (segment.first - piece.out_first) * size_of(batch.dtype);
+    reduce::reduce(kernel, sources, out, segment.count, streaming);
+    copy_out(batch, segment, out, streaming);
   });
 }
 

@@ -20,12 +20,31 @@ struct Piece {
   std::span<const void* const> ins;  ///< one a device; none: a rank without data (joined, no root)
   std::span<void* const> outs;       ///< one a device, or none; each equal to an `in`, or apart
   std::size_t count = 0;             ///< elements
+  /// The elements of the piece that `ins` and `outs` begin with: a rank's shard is all it has of a
+  /// reduce_scatter's output or an allgather's input.
+  std::size_t in_first = 0;
+  std::size_t out_first = 0;
+};
+
+/// What moves together of a tensor of which every rank has a shard: the shards lie side by side
+/// like the columns of a table, of which some rows move. The last row may lack columns.
+struct Rows {
+  std::size_t whole = 0;  ///< elements of the tensor
+  int ranks = 1;
+  topology::Range rows;
+
+  /// The rows for the elements [begin, begin + count) of a plan, which cuts the tensor in parts:
+  /// parts that follow one another have rows that do, and all ranks take part in each.
+  static Rows of_part(std::size_t whole, int ranks, std::size_t begin, std::size_t count);
+  /// A rank's elements of the rows, by their place in the tensor.
+  topology::Range column(int rank) const;
+  std::size_t count() const;
 };
 
 /// What moves together: the pieces one after the other, as one vector of elements. Equal on all
 /// ranks but for the addresses, their number and `whole_bytes`.
 struct Batch {
-  enum class Kind : std::uint8_t { allreduce, broadcast };
+  enum class Kind : std::uint8_t { allreduce, broadcast, reduce_scatter, allgather };
   std::uint32_t epoch = 0;
   std::uint64_t number = 0;
   Kind kind = Kind::allreduce;
@@ -38,8 +57,11 @@ struct Batch {
   /// Bytes of the tensors that the pieces are parts of, where that is more than the pieces
   /// themselves: results larger than the caches are written around them. Changes no bit.
   std::size_t whole_bytes = 0;
+  Rows rows;  ///< sharded only: what moves of the one piece, which is the whole tensor
 
-  std::size_t count() const;
+  /// One of the halves of an allreduce.
+  bool sharded() const { return kind == Kind::reduce_scatter || kind == Kind::allgather; }
+  std::size_t count() const;  ///< of what moves
   std::size_t bytes() const { return count() * size_of(dtype); }
   /// Whether inputs and outputs, of the whole tensors, are more than fits in so much cache.
   bool exceeds(std::size_t cache_bytes) const {
@@ -69,7 +91,7 @@ void for_each_segment(const Batch& batch, topology::Range range, const Visit& vi
 }
 
 /// Copies a range of the batch's vector from this rank's inputs to contiguous memory: reduced over
-/// the devices of this process on the way (a broadcast takes the first one's), or the identity
+/// the devices of this process on the way (what is not reduced is the first one's), or the identity
 /// where there is no input.
 void copy_in(const Batch& batch, topology::Range range, std::byte* to);
 
@@ -80,6 +102,10 @@ const std::byte* in_place(const Batch& batch, topology::Range range);
 /// `streaming`: around the caches.
 void copy_out(const Batch& batch, const Segment& segment, const void* from, bool streaming);
 void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming);
+
+/// Reduces a range, of one piece, to all outputs of this rank; no output: nothing.
+void reduce_out(const Batch& batch, const reduce::Kernel& kernel,
+                std::span<const void* const> sources, topology::Range range, bool streaming);
 
 /// memcpy, around the caches if `streaming`.
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool streaming);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/failure.h"
+#include "tutti/shard.h"
 
 namespace tutti::collective {
 
@@ -24,18 +25,25 @@ Engine::Way Engine::way_of(const Batch& batch) const {
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
   descriptor.pieces = 0;
   if (batch.pieces.size() > shm::Descriptor::most_pieces) return;
-  const bool broadcast = batch.kind == Batch::Kind::broadcast;
-  if (broadcast && batch.root != topology_.rank) return;
+  const bool gathers = batch.kind == Batch::Kind::allgather;
+  const bool copies = gathers || batch.kind == Batch::Kind::broadcast;
+  if (batch.kind == Batch::Kind::broadcast && batch.root != topology_.rank) return;
+  // The lanes send from the result's slots.
+  if (gathers && topology_.node_count() > 1) return;
   for (std::size_t i = 0; i < batch.pieces.size(); ++i) {
     const Piece& piece = batch.pieces[i];
-    if (piece.count == 0) continue;
-    const std::size_t bytes = piece.count * size_of(batch.dtype);
-    if (piece.ins.empty() || (!broadcast && (piece.ins.size() > 1 || piece.outs.size() != 1))) {
+    const std::size_t count =
+        gathers ? shard(piece.count, topology_.rank, topology_.size).count() : piece.count;
+    if (count == 0) continue;
+    const std::size_t bytes = count * size_of(batch.dtype);
+    const bool others_write = batch.kind == Batch::Kind::allreduce;
+    if (piece.ins.empty() || (!copies && piece.ins.size() > 1) ||
+        (others_write && piece.outs.size() != 1)) {
       return;
     }
     const auto in = memory_.arena_offset(piece.ins[0], bytes);
-    // Others write an allreduce's output; what a broadcast writes is its own rank's affair.
-    const auto out = broadcast ? in : memory_.arena_offset(piece.outs[0], bytes);
+    // Others write an allreduce's output; what else is written is its own rank's affair.
+    const auto out = others_write ? memory_.arena_offset(piece.outs[0], bytes) : in;
     if (!in || !out) return;
     descriptor.places[i] = {*in, *out};
   }

@@ -20,31 +20,54 @@ constexpr std::size_t slack = 1024;
 }  // namespace
 
 Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-                   std::vector<topology::Join> joins, std::size_t most_bytes, int stream)
+                   std::vector<topology::Join> joins, Limits limits, int stream)
     : requests_(communicator),
       kin_(std::move(kin)),
       me_(me),
       joins_(std::move(joins)),
       tag_(stream) {
-  const std::size_t share = most_bytes / peers() + slack;
-  inbox_stride_ = (std::max(share, std::min(most_bytes, gather_bytes)) + 63) / 64 * 64;
+  const std::size_t share = std::max(limits.shard / peers() + slack, limits.part);
+  inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + 63) / 64 * 64;
   inbox_.resize(inbox_stride_ * peers());
 }
 
-void Exchange::start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+void Exchange::begin(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
                      std::size_t count) {
   base::check(phase_ == Phase::idle, "an exchange is started when the one before is done");
   kernel_ = kernel;
   shard_ = shard;
   count_ = count;
+  halfway_ = false;
   wide_ = nullptr;
   if (wire != WireFormat::none) narrow(wire);
   width_ = size_of(kernel_.in);
+}
+
+void Exchange::start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+                     std::size_t count) {
+  begin(kernel, wire, shard, count);
+  const int owners = static_cast<int>(peers());
+  parts_.clear();
+  for (int i = 0; i < owners; ++i) parts_.push_back(topology::shard(count, owners, i, granule));
   if (count_ * width_ <= gather_bytes) {
     start_gather();
   } else {
     start_scatter();
   }
+}
+
+void Exchange::scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+                       std::span<const topology::Range> parts) {
+  begin(kernel, wire, shard, parts.back().end);
+  parts_.assign(parts.begin(), parts.end());
+  halfway_ = true;
+  start_scatter();
+}
+
+void Exchange::spread(DType dtype, std::byte* shard, std::span<const topology::Range> parts) {
+  begin({dtype, dtype}, WireFormat::none, shard, parts.back().end);
+  parts_.assign(parts.begin(), parts.end());
+  start_spread();
 }
 
 void Exchange::narrow(WireFormat wire) {
@@ -61,12 +84,10 @@ void Exchange::narrow(WireFormat wire) {
 void Exchange::finish() {
   phase_ = Phase::idle;
   if (wide_ == nullptr) return;
-  const void* const source = shard_;
-  reduce::reduce({kernel_.in, DType::f32}, {&source, 1}, wide_, count_);
-}
-
-topology::Range Exchange::part(std::size_t owner) const {
-  return topology::shard(count_, static_cast<int>(peers()), static_cast<int>(owner), granule);
+  const topology::Range range = halfway_ ? parts_[me_] : topology::Range{0, count_};
+  const void* const source = shard_ + range.begin * width_;
+  reduce::reduce({kernel_.in, DType::f32}, {&source, 1}, wide_ + range.begin * size_of(DType::f32),
+                 range.size());
 }
 
 void Exchange::send(std::size_t to, topology::Range range) {
@@ -92,8 +113,8 @@ void Exchange::start_scatter() {
   // Each round everybody sends to another one, so that no link is asked for twice at once.
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
-    receive(from, inbox(from), part(me_).size());
-    send((me_ + i) % peers(), part((me_ + i) % peers()));
+    receive(from, inbox(from), parts_[me_].size());
+    send((me_ + i) % peers(), parts_[(me_ + i) % peers()]);
   }
 }
 
@@ -101,9 +122,9 @@ void Exchange::start_spread() {
   phase_ = Phase::spread;
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
-    const topology::Range theirs = part(from);
+    const topology::Range theirs = parts_[from];
     receive(from, shard_ + theirs.begin * width_, theirs.size());
-    send((me_ + i) % peers(), part(me_));
+    send((me_ + i) % peers(), parts_[me_]);
   }
 }
 
@@ -142,7 +163,11 @@ Progress Exchange::step() {
   const std::size_t open = open_.size();
   if (!all_done()) return open_.size() < open ? Progress::moved : Progress::waiting;
   if (phase_ == Phase::scatter) {
-    sum(part(me_));
+    sum(parts_[me_]);
+    if (halfway_) {
+      finish();
+      return Progress::done;
+    }
     start_spread();
     return Progress::moved;
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,19 +15,32 @@ namespace tutti::collective {
 /// Pairwise and direct: the shard is cut in as many parts as there are nodes, everyone sends each
 /// part to its owner, the owner sums in the canonical tree and sends the sum to
 /// everyone: 2(n-1)/n of the shard over each link. Small shards go to everyone whole and are summed
-/// everywhere in the same tree: one message time. The communication thread owns it; nothing blocks.
+/// everywhere in the same tree: one message time. Either half of it can be had alone. The
+/// communication thread owns it; nothing blocks.
 class Exchange {
  public:
-  /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. Shards are at most
-  /// `most_bytes`; `stream` keeps exchanges that are under way together apart. `joins` is the tree
-  /// for f32 and f64, whose sums depend on it; none: the canonical one over nodes.
+  /// The most bytes of a shard, and of the part of one that `scatter` leaves at this rank.
+  struct Limits {
+    std::size_t shard = 0;
+    std::size_t part = 0;
+  };
+
+  /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. `stream` keeps exchanges
+  /// that are under way together apart. `joins` is the tree for f32 and f64, whose sums depend on
+  /// it; none: the canonical one over nodes.
   Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-           std::vector<topology::Join> joins, std::size_t most_bytes, int stream);
+           std::vector<topology::Join> joins, Limits limits, int stream);
 
   /// Starts on a shard that stays in place until the exchange is done. With a `wire` format f32
   /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
   /// bits.
   void start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
+  /// The first half alone: only this rank's part holds the sum when it is done, the rest of the
+  /// shard anything. `parts`: by node, one after the other.
+  void scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+               std::span<const topology::Range> parts);
+  /// The second half alone: this rank's part goes to everyone, theirs come here.
+  void spread(DType dtype, std::byte* shard, std::span<const topology::Range> parts);
   Progress step();
   bool busy() const { return phase_ != Phase::idle; }
   /// Sent by this rank since it was made.
@@ -36,7 +50,7 @@ class Exchange {
  private:
   enum class Phase : std::uint8_t { idle, gather, scatter, spread };
 
-  topology::Range part(std::size_t owner) const;
+  void begin(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
   std::size_t peers() const { return kin_.size(); }
   std::byte* inbox(std::size_t from) { return inbox_.data() + from * inbox_stride_; }
   void send(std::size_t to, topology::Range range);
@@ -65,6 +79,8 @@ class Exchange {
   std::byte* wide_ = nullptr;   ///< where the result goes when it travels narrowed
   std::byte* shard_ = nullptr;  ///< what travels
   std::size_t count_ = 0;
+  std::vector<topology::Range> parts_;  ///< of the shard, by owner
+  bool halfway_ = false;                ///< the first half alone is wanted
   std::vector<mpi::Requests::Id> open_;
   std::vector<const void*> sources_;
   std::uint64_t bytes_sent_ = 0;

@@ -26,6 +26,8 @@ class Small {
 
  private:
   void finish_allreduce(const Batch& batch, std::uint64_t sequence);
+  void finish_reduce_scatter(const Batch& batch, std::uint64_t sequence);
+  void finish_allgather(const Batch& batch, std::uint64_t sequence) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;

@@ -19,13 +19,15 @@ enum class Method : std::uint8_t {
   pull,
   pushpull,
   broadcast,
+  reduce_scatter,
+  allgather,
   row_sparse_pull,
   set_optimizer,
   save_optimizer_states,
   load_optimizer_states,
   set_gradient_compression,
 };
-inline constexpr std::size_t method_count = 10;
+inline constexpr std::size_t method_count = 12;
 
 /// "pushpull", "broadcast", ...
 std::string_view name(Method method);
@@ -58,10 +60,10 @@ struct Traits {
 struct Request {
   Method method = Method::pushpull;
   std::vector<Key> keys{};
-  /// By key: init, push, pushpull: one tensor a device. broadcast: the value at the root, empty at
-  /// the other ranks. Else: no elements.
+  /// By key: init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
+  /// root, empty at the other ranks. allgather: this rank's shard. Else: no elements.
   std::vector<Values> ins{};
-  /// By key: pull, pushpull, broadcast, row_sparse_pull: one tensor a device. Else: no elements.
+  /// By key: all but init and push: one tensor a device. Else: no elements.
   std::vector<Values> outs{};
   std::vector<Tensor> row_ids{};  ///< row_sparse_pull only; by key
   int root = 0;                   ///< broadcast only

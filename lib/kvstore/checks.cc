@@ -16,8 +16,14 @@ std::string call(const Request& request, const Key& key) {
   return fmt::format("{} of key {}", name(request.method), key.describe());
 }
 
+/// Of a pushpull.
+bool is_half(Method method) {
+  return method == Method::reduce_scatter || method == Method::allgather;
+}
+
 bool takes_ins(Method method) {
-  return method == Method::init || method == Method::push || method == Method::pushpull;
+  return method == Method::init || method == Method::push || method == Method::pushpull ||
+         is_half(method);
 }
 
 bool takes_outs(Method method) {
@@ -55,10 +61,30 @@ void check_values(const Request& request, const Key& key, std::string_view role,
   }
 }
 
-void check_tensors(const Request& request, std::size_t i) {
+/// The tensor of which the ranks have shards.
+const Tensor& whole(const Request& request, std::size_t i) {
+  return request.method == Method::reduce_scatter ? request.ins[i][0] : request.outs[i][0];
+}
+
+void check_shards(const Request& request, std::size_t i, const Traits& traits) {
+  const bool scatters = request.method == Method::reduce_scatter;
+  const Tensor& of = whole(request, i);
+  const Tensor& mine = scatters ? request.outs[i][0] : request.ins[i][0];
+  const Shard right = shard(of.count(), traits.rank, traits.size);
+  if (mine.dtype() == of.dtype() && mine.count() == right.count()) return;
+  refuse(
+      fmt::format("{}: the {} is {}, of which rank {} of {} has elements {} to {}; the {} must "
+                  "be {} of {} elements, but is {}",
+                  call(request, request.keys[i]), scatters ? "input" : "output", describe(of),
+                  traits.rank, traits.size, right.begin, right.end, scatters ? "output" : "input",
+                  name(of.dtype()), right.count(), describe(mine)));
+}
+
+void check_tensors(const Request& request, std::size_t i, const Traits& traits) {
   const Key& key = request.keys[i];
   if (takes_ins(request.method)) check_values(request, key, "input", request.ins[i]);
   if (takes_outs(request.method)) check_values(request, key, "output", request.outs[i]);
+  if (is_half(request.method)) check_shards(request, i, traits);
   if (request.method == Method::pushpull && !alike(request.ins[i][0], request.outs[i][0])) {
     refuse(
         fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
@@ -104,7 +130,8 @@ void check_op(const Request& request) {
 }
 
 void check_repeated(const Request& request, const Traits& traits) {
-  if (traits.sums_repeated_keys || request.keys.size() < 2) return;
+  const bool summed = traits.sums_repeated_keys && !is_half(request.method);
+  if (summed || request.keys.size() < 2) return;
   std::vector<std::reference_wrapper<const Key>> sorted(request.keys.begin(), request.keys.end());
   std::sort(sorted.begin(), sorted.end(), std::less<const Key&>());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end(), std::equal_to<const Key&>());
@@ -141,8 +168,20 @@ void check(const Request& request, const Traits& traits) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
-  for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i);
+  for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i, traits);
   check_repeated(request, traits);
+}
+
+std::vector<std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits) {
+  if (!is_half(request.method)) return {};
+  std::vector<std::ptrdiff_t> places(request.keys.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Tensor& of = whole(request, i);
+    const auto begin = static_cast<std::ptrdiff_t>(
+        shard(of.count(), traits.rank, traits.size).begin * size_of(of.dtype()));
+    places[i] = request.method == Method::reduce_scatter ? begin : -begin;
+  }
+  return places;
 }
 
 WireFormat wire_format(const std::string& kind, const std::string& type) {

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "base/mutex.h"
 #include "kvstore/backend.h"
@@ -10,6 +12,10 @@ namespace tutti {
 /// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
 /// values and what to do.
 void check(const Request& request, const Traits& traits);
+
+/// By key: so many bytes behind an input's beginning an output begins that may be written while the
+/// input is read, because the same elements lie there; empty: none, for every key.
+std::vector<std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits);
 
 /// Same dtype and shape.
 bool alike(const Tensor& a, const Tensor& b);

@@ -12,14 +12,27 @@
 namespace tutti {
 namespace {
 
+coordinator::Kind kind_of(Method method) {
+  switch (method) {
+    case Method::broadcast:
+      return coordinator::Kind::broadcast;
+    case Method::reduce_scatter:
+      return coordinator::Kind::reduce_scatter;
+    case Method::allgather:
+      return coordinator::Kind::allgather;
+    default:
+      return coordinator::Kind::allreduce;
+  }
+}
+
 class CollectiveStore : public Backend {
  public:
   CollectiveStore(const std::string& type, std::unique_ptr<runtime::Session> session)
-      : Backend(
-            {.type = type,
-             .rank = session->rank(),
-             .size = session->size(),
-             .methods = {Method::pushpull, Method::broadcast, Method::set_gradient_compression}}),
+      : Backend({.type = type,
+                 .rank = session->rank(),
+                 .size = session->size(),
+                 .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
+                             Method::allgather, Method::set_gradient_compression}}),
         session_(std::move(session)) {}
 
   Pending submit(Request&& request) override {
@@ -41,10 +54,12 @@ class CollectiveStore : public Backend {
 
  private:
   void describe_call(Request& request, std::size_t i, runtime::TensorCall& call) const {
-    const bool reduces = request.method == Method::pushpull;
-    const Tensor& like = request.outs[i][0];
+    const bool reduces =
+        request.method == Method::pushpull || request.method == Method::reduce_scatter;
+    // The other side of a reduce_scatter or an allgather is a shard.
+    const Tensor& like = reduces ? request.ins[i][0] : request.outs[i][0];
     call.key = std::move(request.keys[i]);
-    call.signature.kind = reduces ? coordinator::Kind::allreduce : coordinator::Kind::broadcast;
+    call.signature.kind = kind_of(request.method);
     call.signature.dtype = like.dtype();
     call.signature.shape = like.shape();
     call.signature.op = request.options.op;

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-/// The root's values: one tensor a key.
+/// What is not reduced: one tensor a key.
 std::vector<Values> firsts(const std::vector<Values>& values) {
   std::vector<Values> result;
   result.reserve(values.size());
@@ -47,8 +47,9 @@ Pending KVStore::submit(Request&& request) {
     request.ins = request.root == traits.rank ? firsts(request.outs)
                                               : std::vector<Values>(request.keys.size());
   }
+  if (request.method == Method::allgather) request.ins = firsts(request.ins);
   if (!request.ins.empty() && !request.outs.empty()) {
-    detach_overlapping_inputs(request.ins, request.outs);
+    detach_overlapping_inputs(request.ins, request.outs, places_of_outputs(request, traits));
   }
   return backend_->submit(std::move(request));
 }
@@ -81,6 +82,34 @@ Pending KVStore::broadcast(const std::vector<Key>& keys, const std::vector<Value
                  .outs = values,
                  .root = root_rank,
                  .options = options});
+}
+
+Pending KVStore::reduce_scatter(const Key& key, const Values& ins, const Values& outs,
+                                CallOptions options) {
+  return reduce_scatter(std::vector<Key>(1, key), std::vector<Values>(1, ins),
+                        std::vector<Values>(1, outs), options);
+}
+
+Pending KVStore::reduce_scatter(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                                const std::vector<Values>& outs, CallOptions options) {
+  return submit({.method = Method::reduce_scatter,
+                 .keys = keys,
+                 .ins = ins,
+                 .outs = outs,
+                 .options = options});
+}
+
+Pending KVStore::allgather(const Key& key, const Values& ins, const Values& outs,
+                           CallOptions options) {
+  return allgather(std::vector<Key>(1, key), std::vector<Values>(1, ins),
+                   std::vector<Values>(1, outs), options);
+}
+
+Pending KVStore::allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                           const std::vector<Values>& outs, CallOptions options) {
+  options.op = ReduceOp::sum;
+  return submit(
+      {.method = Method::allgather, .keys = keys, .ins = ins, .outs = outs, .options = options});
 }
 
 void KVStore::init(const std::vector<Key>& keys, const std::vector<Values>& values) {

@@ -91,7 +91,8 @@ class LocalStore : public Backend {
   explicit LocalStore(const std::string& type)
       : Backend({.type = type,
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
-                             Method::broadcast, Method::set_gradient_compression},
+                             Method::broadcast, Method::reduce_scatter, Method::allgather,
+                             Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
   Pending submit(Request&& request) override;
@@ -111,6 +112,7 @@ class LocalStore : public Backend {
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& call) TUTTI_REQUIRES(mutex_);
+  void pass_on(const Request& request) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
@@ -170,8 +172,26 @@ void LocalStore::pull(Method method, const Key& key, const KeyCall& call) {
   counters_.bytes_broadcast += stored.bytes();
 }
 
+/// The halves of a pushpull: the one process's shard is the whole, and nothing is stored.
+void LocalStore::pass_on(const Request& request) {
+  const bool reduces = request.method == Method::reduce_scatter;
+  for (std::size_t i = 0; i < request.keys.size(); ++i) {
+    const Values& ins = request.ins[i];
+    const Tensor& first = request.outs[i][0];
+    if (reduces) merge({ins.begin(), ins.end()}, first, request.options.op);
+    for (const Tensor& out : request.outs[i]) copy(reduces ? first : ins[0], out);
+    ++(reduces ? counters_.tensors_reduced : counters_.tensors_gathered);
+    (reduces ? counters_.bytes_reduced : counters_.bytes_gathered) += first.bytes();
+  }
+  ++counters_.batches;
+}
+
 Pending LocalStore::submit(Request&& request) {
   const base::Lock lock(mutex_);
+  if (request.method == Method::reduce_scatter || request.method == Method::allgather) {
+    pass_on(request);
+    return {};
+  }
   if (request.method == Method::init || request.method == Method::broadcast) initialise(request);
   const Calls calls = by_key(request);
   check_values(request.method, calls);

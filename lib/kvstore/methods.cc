@@ -22,6 +22,8 @@ constexpr std::array<Entry, method_count> methods{{
      "root's value"},
     {"pushpull", "call push, then pull"},
     {"broadcast", "call init, then pull"},
+    {"reduce_scatter", "call push, then pull, and take this rank's shard of what comes"},
+    {"allgather", "call push with zeros but for this rank's shard, then pull"},
     {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
     {"set_optimizer", "update the weights in the program, after pushpull"},
     {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},

@@ -39,11 +39,12 @@ std::vector<Range> sorted_ranges(const std::vector<Values>& outs) {
 
 /// Walks down from the last output that begins before `in` ends; `furthest_end` says when no
 /// earlier one can reach it.
-bool in_the_way(const Range& in, const std::vector<Range>& outs) {
+bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t place) {
+  const std::uintptr_t own = in.begin + static_cast<std::uintptr_t>(place);
   auto it = std::partition_point(outs.begin(), outs.end(),
                                  [&](const Range& out) { return out.begin < in.end; });
   while (it != outs.begin() && (--it)->furthest_end > in.begin) {
-    const bool in_place = it->key == in.key && it->begin == in.begin;
+    const bool in_place = it->key == in.key && it->begin == own;
     if (it->end > in.begin && !in_place) return true;
   }
   return false;
@@ -77,13 +78,15 @@ Tensor copy_of(const Tensor& tensor) {
 
 }  // namespace
 
-void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs) {
+void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs,
+                               const std::vector<std::ptrdiff_t>& places) {
   // Gradients and weights often lie in blocks of their own.
   if (apart(bounds_of(ins), bounds_of(outs))) return;
   const std::vector<Range> ranges = sorted_ranges(outs);
   for (std::size_t key = 0; key < ins.size(); ++key) {
+    const std::ptrdiff_t place = places.empty() ? 0 : places[key];
     const auto must_move = [&](const Tensor& in) {
-      return in.bytes() > 0 && in_the_way(range_of(in, key), ranges);
+      return in.bytes() > 0 && in_the_way(range_of(in, key), ranges, place);
     };
     if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;
     std::vector<Tensor> tensors;

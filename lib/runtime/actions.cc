@@ -9,9 +9,24 @@
 #include "coordinator/wire.h"
 #include "runtime/executor.h"
 #include "tutti/error.h"
+#include "tutti/shard.h"
 
 namespace tutti::runtime {
 namespace {
+
+collective::Batch::Kind kind_of(coordinator::Kind kind) {
+  switch (kind) {
+    case coordinator::Kind::allreduce:
+      return collective::Batch::Kind::allreduce;
+    case coordinator::Kind::broadcast:
+      return collective::Batch::Kind::broadcast;
+    case coordinator::Kind::reduce_scatter:
+      return collective::Batch::Kind::reduce_scatter;
+    case coordinator::Kind::allgather:
+      break;
+  }
+  return collective::Batch::Kind::allgather;
+}
 
 std::exception_ptr pointer_to(const std::optional<Error>& error) {
   return error ? std::make_exception_ptr(*error) : nullptr;
@@ -129,6 +144,14 @@ void Executor::record_entry(const Running& running) {
   for (const coordinator::PlannedItem& item : running.plan.items) timeline_.item(item.call);
 }
 
+void Executor::shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const {
+  batch.rows = collective::Rows::of_part(item.whole, size_, item.begin, item.count);
+  collective::Piece& piece = batch.pieces.back();
+  piece.count = item.whole;
+  const bool scatters = batch.kind == collective::Batch::Kind::reduce_scatter;
+  (scatters ? piece.out_first : piece.in_first) = shard(item.whole, rank_, size_).begin;
+}
+
 std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch plan) {
   if (spare_.empty()) spare_.push_back(std::make_unique<Running>());
   std::unique_ptr<Running> running = std::move(spare_.back());
@@ -137,8 +160,7 @@ std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch p
   collective::Batch& batch = running->batch;
   batch.epoch = plan.epoch;
   batch.number = plan.number;
-  batch.kind = plan.kind == coordinator::Kind::allreduce ? collective::Batch::Kind::allreduce
-                                                         : collective::Batch::Kind::broadcast;
+  batch.kind = kind_of(plan.kind);
   batch.dtype = plan.dtype;
   batch.op = plan.op;
   batch.root = plan.root;
@@ -159,9 +181,9 @@ void Executor::point_to_tensors(Running& running) {
     if (item.call == 0) continue;
     const TensorCall& call = calls_.at(item.call);
     running.batch.whole_bytes += call.signature.shape.count() * width;
-    const auto at = [&](const Tensor& tensor) {
-      return tensor.as<std::byte>() + item.begin * width;
-    };
+    // The piece of a sharded batch is its whole tensor.
+    const std::size_t begin = running.batch.sharded() ? 0 : item.begin * width;
+    const auto at = [&](const Tensor& tensor) { return tensor.as<std::byte>() + begin; };
     for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
     for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
   }
@@ -174,6 +196,7 @@ void Executor::point_to_tensors(Running& running) {
     const std::size_t ins = mine ? calls_.at(item.call).ins.size() : 0;
     const std::size_t outs = mine ? calls_.at(item.call).outs.size() : 0;
     pieces.push_back({{in, ins}, {out, outs}, item.count});
+    if (running.batch.sharded()) shard_out(running.batch, item);
     in += ins;
     out += outs;
   }

@@ -31,6 +31,7 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
                    const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
                    observe::Timeline& timeline)
     : rank_(rank),
+      size_(size),
       participant_(rank, size, settings),
       control_(control),
       engine_(engine),
@@ -41,6 +42,22 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
       timeline_(timeline),
       stall_time_(settings.stall_report_after),
       stall_interval_(settings.stall_report_after) {}
+
+void Tally::count(const coordinator::Signature& signature) {
+  const auto add = [&](auto& tensors, auto& bytes) {
+    runtime::count(tensors, 1);
+    runtime::count(bytes, signature.shape.count() * size_of(signature.dtype));
+  };
+  switch (signature.kind) {
+    case coordinator::Kind::allreduce:
+    case coordinator::Kind::reduce_scatter:
+      return add(tensors_reduced, bytes_reduced);
+    case coordinator::Kind::broadcast:
+      return add(tensors_broadcast, bytes_broadcast);
+    case coordinator::Kind::allgather:
+      return add(tensors_gathered, bytes_gathered);
+  }
+}
 
 coordinator::Time Executor::now() const {
   return looked_at_ - start_;
@@ -263,13 +280,7 @@ Executor::Rest Executor::rest() {
 }
 
 void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
-  const TensorCall& call = *entry.call;
-  const bool reduced = call.signature.kind == coordinator::Kind::allreduce;
-  if (!error) {
-    const std::size_t bytes = call.signature.shape.count() * size_of(call.signature.dtype);
-    count(reduced ? tally_.tensors_reduced : tally_.tensors_broadcast, 1);
-    count(reduced ? tally_.bytes_reduced : tally_.bytes_broadcast, bytes);
-  }
+  if (!error) tally_.count(entry.call->signature);
   settle(entry.list->completion, error);
 }
 

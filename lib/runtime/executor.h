@@ -27,7 +27,11 @@ namespace tutti::runtime {
 struct Tally {
   std::atomic<std::uint64_t> tensors_reduced{0}, bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
+  std::atomic<std::uint64_t> tensors_gathered{0}, bytes_gathered{0};
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
+
+  /// A call that has been completed.
+  void count(const coordinator::Signature& signature);
 };
 
 /// What moves a rank's calls forward: hands submissions and mail to the participant, carries out
@@ -113,6 +117,8 @@ class Executor {
   void point_to_tensors(Running& running);
   void record_plan(const coordinator::ToRank& message);
   void record_entry(const Running& running);
+  /// Completes the batch of a sharded tensor, whose only item this is.
+  void shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const;
   bool lingers();
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
@@ -129,6 +135,7 @@ class Executor {
   coordinator::Time now() const;
 
   const int rank_;
+  const int size_;
   coordinator::Participant participant_;
   control::ControlPlane& control_;
   collective::Engine& engine_;

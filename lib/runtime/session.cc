@@ -124,6 +124,8 @@ Counters Session::counters() const {
   counters.bytes_reduced = tally_.bytes_reduced;
   counters.tensors_broadcast = tally_.tensors_broadcast;
   counters.bytes_broadcast = tally_.bytes_broadcast;
+  counters.tensors_gathered = tally_.tensors_gathered;
+  counters.bytes_gathered = tally_.bytes_gathered;
   counters.batches = tally_.batches;
   counters.bytes_between_nodes = tally_.bytes_between_nodes;
   const base::Lock counting(counting_);

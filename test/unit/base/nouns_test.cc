@@ -34,3 +34,27 @@ TEST_CASE("keys compare and describe themselves by kind") {
   CHECK(Key("fc1").describe() == "'fc1'");
   CHECK(Key(3) != Key("3"));
 }
+
+TEST_CASE("shards follow one another, cover everything, and differ by one element at most") {
+  for (const std::size_t count : {0U, 1U, 2U, 6U, 7U, 100U, 1'000'003U}) {
+    for (int size = 1; size <= 9; ++size) {
+      std::size_t end = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const Shard one = shard(count, rank, size);
+        CHECK(one.begin == end);
+        const std::size_t even = count / static_cast<std::size_t>(size);
+        CHECK((one.count() == even || one.count() == even + 1));
+        end = one.end;
+      }
+      CHECK(end == count);
+    }
+  }
+  CHECK(shard(10, 1, 3) == Shard{3, 6});
+}
+
+TEST_CASE("a shard is right where count times rank has more than 64 bits, and of a rank there is") {
+  const std::size_t most = (std::size_t{1} << 63) - 1;
+  CHECK(shard(most, 6, 7) == Shard{most / 7 * 6, most});
+  CHECK_THROWS_WITH(shard(10, 3, 3), Catch::Contains("rank 3") && Catch::Contains("0 to 2"));
+  CHECK_THROWS_AS(shard(10, -1, 3), Error);
+}

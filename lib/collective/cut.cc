@@ -1,0 +1,91 @@
+#include "collective/cut.h"
+
+#include "base/failure.h"
+#include "tutti/shard.h"
+
+namespace tutti::collective {
+namespace {
+
+/// Slices begin on a cache line whatever the dtype, so that no two ranks write the same line.
+constexpr std::size_t granule = 64;
+
+}  // namespace
+
+Cut::Cut(const topology::Topology& topology)
+    : topology_(topology),
+      lanes_(topology.lanes()),
+      position_of_(static_cast<std::size_t>(topology.size)) {
+  for (int lane = 0; lane < lanes_; ++lane) {
+    for (const std::vector<int>& ranks : topology.nodes) {
+      first_.push_back(order_.size());
+      for (auto local = static_cast<std::size_t>(lane); local < ranks.size();
+           local += static_cast<std::size_t>(lanes_)) {
+        position_of_[static_cast<std::size_t>(ranks[local])] = order_.size();
+        order_.push_back(ranks[local]);
+      }
+    }
+  }
+  first_.push_back(order_.size());
+}
+
+void Cut::start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before) {
+  sharded_ = batch.sharded();
+  const std::size_t most = slot_bytes / size_of(batch.dtype);
+  if (!sharded_) {
+    chunks_ = Chunks(batch.count(), most, before);
+    return;
+  }
+  rows_ = batch.rows;
+  base::check(most >= order_.size(), "a slot holds an element for each rank");
+  chunks_ = Chunks(rows_.rows.size(), most / order_.size(), before);
+  const std::size_t even = rows_.whole / order_.size();
+  shorter_.assign(1, 0);
+  for (const int rank : order_) {
+    const bool is_short = shard(rows_.whole, rank, rows_.ranks).count() == even;
+    shorter_.push_back(shorter_.back() + (is_short ? 1 : 0));
+  }
+}
+
+Rows Cut::rows(std::uint64_t chunk) const {
+  const topology::Range range = chunks_.range(chunk);
+  Rows rows = rows_;
+  rows.rows = {rows_.rows.begin + range.begin, rows_.rows.begin + range.end};
+  return rows;
+}
+
+std::size_t Cut::offset(std::uint64_t chunk, std::size_t position) const {
+  const topology::Range range = chunks_.range(chunk);
+  const bool last_row = rows_.rows.begin + range.end > rows_.whole / order_.size();
+  return position * range.size() - (last_row ? shorter_[position] : 0);
+}
+
+std::size_t Cut::first(int lane, int node) const {
+  return first_[static_cast<std::size_t>(lane * topology_.node_count() + node)];
+}
+
+std::size_t Cut::size(std::uint64_t chunk) const {
+  return sharded_ ? offset(chunk, order_.size()) : chunks_.range(chunk).size();
+}
+
+topology::Range Cut::slice(std::uint64_t chunk, int lane) const {
+  if (lane >= lanes_) return {};
+  if (!sharded_) return topology::shard(size(chunk), lanes_, lane, granule);
+  return {offset(chunk, first(lane, 0)), offset(chunk, first(lane + 1, 0))};
+}
+
+topology::Range Cut::column(std::uint64_t chunk, int rank) const {
+  const std::size_t position = position_of_[static_cast<std::size_t>(rank)];
+  return {offset(chunk, position), offset(chunk, position + 1)};
+}
+
+const std::vector<topology::Range>& Cut::parts(std::uint64_t chunk, int lane) {
+  const std::size_t begin = slice(chunk, lane).begin;
+  parts_.clear();
+  for (int node = 0; node < topology_.node_count(); ++node) {
+    parts_.push_back(
+        {offset(chunk, first(lane, node)) - begin, offset(chunk, first(lane, node + 1)) - begin});
+  }
+  return parts_;
+}
+
+}  // namespace tutti::collective
