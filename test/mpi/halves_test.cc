@@ -80,7 +80,7 @@ TEST_CASE("the two halves of every operation on every dtype give the bits of the
   auto store = make_store();
   for (const DType dtype : dtypes) {
     for (const ReduceOp op : ops) {
-      for (const std::size_t count : {0U, 1U, 5U, 1003U, 70'001U}) {
+      for (const std::size_t count : {0U, 5U, 10'003U}) {
         INFO(name(dtype) << ' ' << name(op) << ' ' << count);
         CHECK(Comparison{dtype, op}.equal(*store, count, count));
       }
@@ -101,13 +101,13 @@ TEST_CASE("large, in place or not, in shared memory or not, the bits are those o
 }
 
 TEST_CASE("whatever parts and slices a tensor is cut in, the bits are those of the whole") {
-  for (const std::size_t part_bytes : {0U, 1000U, 65'536U}) {
+  for (const std::size_t part_bytes : {0U, 4096U}) {
     for (const std::size_t slice_bytes : {64U, 4096U}) {
       Options options = Options::from_env();
       options.part_bytes = part_bytes;
       options.slice_bytes = slice_bytes;
       auto store = make_store(options);
-      for (const std::size_t count : {3U, 1999U, 40'009U}) {
+      for (const std::size_t count : {3U, 1999U, 9001U}) {
         INFO("parts " << part_bytes << " slices " << slice_bytes << " count " << count);
         CHECK(Comparison{DType::f64}.equal(*store, count, 3));
         CHECK(Comparison{DType::f32, ReduceOp::average, true}.equal(*store, count, 3));
