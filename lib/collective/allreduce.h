@@ -71,7 +71,6 @@ class Allreduce {
 
   void leave_out_stages();
   void leave_out_copy_in();
-  void leave_out_copy_out();
 
   bool copy_in_some();
   bool put_some();

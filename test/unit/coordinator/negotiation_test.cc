@@ -162,6 +162,22 @@ TEST_CASE("a broadcast from a rank that has joined is an error, and the store li
   CHECK(run.outcome(0, 1).empty());
 }
 
+TEST_CASE("an allgather that lacks a joined rank's shard is an error, a reduce_scatter is not") {
+  Op second = submit(3);
+  second.use = 1;
+  for (const Kind kind : {Kind::allgather, Kind::reduce_scatter}) {
+    Op half = submit(3, 5);
+    half.signature.kind = kind;
+    const Run run({{half, wait(3), just(Op::join), second},
+                   {half, wait(3), just(Op::join), second},
+                   {just(Op::join), second}});
+    const bool gathers = kind == Kind::allgather;
+    CHECK(run.outcome(0, 0) == (gathers ? "key 3: no shard comes from rank 2, having joined" : ""));
+    CHECK(run.outcome(1, 0) == run.outcome(0, 0));
+    CHECK(run.outcome(0, 1).empty());
+  }
+}
+
 TEST_CASE("a join that others do not answer times out, and the rank's uses still pair up") {
   Op third = submit(1);
   third.use = 2;

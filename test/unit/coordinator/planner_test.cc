@@ -79,6 +79,18 @@ TEST_CASE("tensors that differ in dtype, op, root, device, wire or contributors 
         "1[0,1) 9[0,1) | 2[0,1) | 3[0,1) | 4[0,1) | 5[0,1) | 6[0,1) | 7[0,1) | 8[0,1)");
 }
 
+TEST_CASE("the halves of an allreduce are cut like others, but each travels alone") {
+  for (const Kind kind : {Kind::reduce_scatter, Kind::allgather}) {
+    Planner planner(1 << 20, 1024);
+    for (const KeyId id : {1, 2}) {
+      ReadyTensor half = tensor(id, id == 1 ? 4 : 600);
+      half.signature.kind = kind;
+      planner.add(half);
+    }
+    CHECK(plan(planner) == "1[0,4) | 2[0,256) | 2[256,512) | 2[512,600)");
+  }
+}
+
 TEST_CASE("a large tensor is cut into about equal parts of whole cache lines") {
   Planner planner(0, 1024);
   planner.add(tensor(1, 600));
