@@ -9,11 +9,12 @@
 namespace tutti::bench {
 
 /// Where one size's input is and where its result goes; the same place for a broadcast and with
-/// --in-place.
+/// --in-place. A reduce_scatter's result and an allgather's input is a shard.
 struct Buffers {
   void* in = nullptr;
   void* out = nullptr;
-  std::size_t count = 0;
+  std::size_t in_count = 0;
+  std::size_t out_count = 0;
 };
 
 /// One implementation in the race.

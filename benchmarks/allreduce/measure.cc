@@ -22,17 +22,32 @@ Race::Race(const World& world, const Settings& settings,
       contestants_(std::move(contestants)) {}
 
 std::uint64_t Race::wrong(const Buffers& buffers) const {
-  if (settings_.op == Operation::broadcast) {
-    return pattern_.wrong_in_copy(buffers.out, buffers.count, settings_.root, turn_);
+  const auto rank = static_cast<std::size_t>(world_.rank());
+  switch (settings_.op) {
+    case Operation::allreduce:
+      return pattern_.wrong_in_sum(buffers.out, buffers.out_count, turn_);
+    case Operation::broadcast:
+      return pattern_.wrong_in_copy(buffers.out, buffers.out_count, settings_.root, turn_);
+    case Operation::reduce_scatter:
+      return pattern_.wrong_in_sum(buffers.out, buffers.out_count, turn_, rank * buffers.out_count);
+    case Operation::allgather:
+      break;
   }
-  return pattern_.wrong_in_sum(buffers.out, buffers.count, turn_);
+  const std::byte* const out = static_cast<const std::byte*>(buffers.out);
+  const std::size_t bytes = buffers.in_count * size_of(settings_.dtype);
+  std::uint64_t wrong = 0;
+  for (int from = 0; from < world_.size(); ++from) {
+    wrong += pattern_.wrong_in_copy(out + static_cast<std::size_t>(from) * bytes, buffers.in_count,
+                                    from, turn_);
+  }
+  return wrong;
 }
 
 void Race::turn(Lane& lane) {
   const Buffers& buffers = lane.buffers;
   // Stale results would pass the check, and unwritten buffers would flatter the caches.
-  pattern_.fill(buffers.out, buffers.count, world_.rank(), turn_ + 1);
-  pattern_.fill(buffers.in, buffers.count, world_.rank(), turn_);
+  pattern_.fill(buffers.out, buffers.out_count, world_.rank(), turn_ + 1);
+  pattern_.fill(buffers.in, buffers.in_count, world_.rank(), turn_);
   world_.barrier();
   const Clock::time_point start = Clock::now();
   lane.contestant->run();
@@ -62,11 +77,14 @@ int Race::adaptive_turns(std::vector<Lane>& lanes) {
 }
 
 std::vector<Row> Race::run(std::size_t count) {
-  const std::size_t bytes = count * size_of(settings_.dtype);
+  const std::size_t width = size_of(settings_.dtype);
   const bool one_buffer = settings_.in_place || settings_.op == Operation::broadcast;
-  std::vector<std::byte> in(bytes);
-  std::vector<std::byte> out(one_buffer ? 0 : bytes);
-  const Buffers own{in.data(), one_buffer ? in.data() : out.data(), count};
+  const std::size_t shard = count / static_cast<std::size_t>(world_.size());
+  const std::size_t in_count = settings_.op == Operation::allgather ? shard : count;
+  const std::size_t out_count = settings_.op == Operation::reduce_scatter ? shard : count;
+  std::vector<std::byte> in(in_count * width);
+  std::vector<std::byte> out(one_buffer ? 0 : out_count * width);
+  const Buffers own{in.data(), one_buffer ? in.data() : out.data(), in_count, out_count};
   std::vector<Lane> lanes;
   for (const auto& contestant : contestants_) {
     lanes.push_back({contestant.get(), contestant->prepare(own), {}});

@@ -6,7 +6,7 @@
 namespace tutti::bench {
 namespace {
 
-/// For 16-bit floats MPI has no type; a broadcast of them moves 16-bit integers.
+/// For 16-bit floats MPI has no type; what only copies them moves 16-bit integers.
 MPI_Datatype type_of(DType dtype) {
   switch (dtype) {
     case DType::f16:
@@ -39,12 +39,23 @@ class MpiContestant : public Contestant {
   Buffers prepare(const Buffers& own) override { return buffers_ = own; }
 
   void run() override {
-    const int count = static_cast<int>(buffers_.count);
-    if (settings_.op == Operation::broadcast) {
-      MPI_Bcast(buffers_.out, count, type_, settings_.root, MPI_COMM_WORLD);
-    } else {
-      const void* const in = buffers_.in == buffers_.out ? MPI_IN_PLACE : buffers_.in;
-      MPI_Allreduce(in, buffers_.out, count, type_, MPI_SUM, MPI_COMM_WORLD);
+    const void* const in = buffers_.in == buffers_.out ? MPI_IN_PLACE : buffers_.in;
+    void* const out = buffers_.out;
+    const int in_count = static_cast<int>(buffers_.in_count);
+    const int out_count = static_cast<int>(buffers_.out_count);
+    switch (settings_.op) {
+      case Operation::allreduce:
+        MPI_Allreduce(in, out, out_count, type_, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Operation::broadcast:
+        MPI_Bcast(out, out_count, type_, settings_.root, MPI_COMM_WORLD);
+        break;
+      case Operation::reduce_scatter:
+        MPI_Reduce_scatter_block(in, out, out_count, type_, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Operation::allgather:
+        MPI_Allgather(in, in_count, type_, out, in_count, type_, MPI_COMM_WORLD);
+        break;
     }
   }
 

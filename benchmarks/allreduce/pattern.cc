@@ -92,8 +92,9 @@ std::size_t Pattern::wrong(const Sequence& expected, std::size_t phase, const vo
   return wrong;
 }
 
-std::size_t Pattern::wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn) const {
-  return wrong(sum_, phase_of(0, turn), data, count);
+std::size_t Pattern::wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn,
+                                  std::size_t first) const {
+  return wrong(sum_, (phase_of(0, turn) + first) % period, data, count);
 }
 
 std::size_t Pattern::wrong_in_copy(const void* data, std::size_t count, int rank,

@@ -16,8 +16,10 @@ class Pattern {
 
   /// Writes the input of `rank` in `turn`.
   void fill(void* data, std::size_t count, int rank, std::uint64_t turn) const;
-  /// Elements that are not the sum of all ranks' inputs of `turn`.
-  std::size_t wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn) const;
+  /// Elements that are not the sum of all ranks' inputs of `turn`, of which `data` has those from
+  /// the `first` on.
+  std::size_t wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn,
+                           std::size_t first = 0) const;
   /// Elements that are not the input of `rank` in `turn`.
   std::size_t wrong_in_copy(const void* data, std::size_t count, int rank,
                             std::uint64_t turn) const;

@@ -53,7 +53,7 @@ int race(const World& world, const Settings& settings, const MakeTutti& make_tut
   say(world, head(setup));
   std::vector<Row> all;
   std::uint64_t wrong = 0;
-  for (const std::size_t count : settings.counts()) {
+  for (const std::size_t count : settings.counts(world.size())) {
     const std::vector<Row> rows = run.run(count);
     say(world, lines(rows, setup));
     for (const Row& row : rows) wrong += row.wrong;

@@ -19,7 +19,7 @@ std::string label(const Row& row) {
 }
 
 std::string_view reduction(const Settings& settings) {
-  return settings.op == Operation::allreduce ? "sum" : "none";
+  return reduces(settings.op) ? "sum" : "none";
 }
 
 /// How many times as long MPI took; "-" without MPI in the race.
@@ -35,7 +35,10 @@ std::string against_mpi(const Row& row, const std::vector<Row>& rows) {
 
 Bandwidth bandwidth(const Row& row, const Settings& settings, int ranks) {
   const double algorithm = static_cast<double>(bytes_of(row, settings)) / row.times.p50 / 1e3;
-  const double factor = settings.op == Operation::allreduce ? 2.0 * (ranks - 1) / ranks : 1.0;
+  const double half = static_cast<double>(ranks - 1) / ranks;
+  const double factor = settings.op == Operation::allreduce ? 2 * half
+                        : is_half(settings.op)              ? half
+                                                            : 1;
   return {algorithm, algorithm * factor};
 }
 

@@ -7,7 +7,8 @@
 namespace tutti::bench {
 
 /// Bytes a second that the caller sees (S / t), and that a link of an ideal ring would carry
-/// (times 2(n-1)/n for an allreduce, times 1 for a broadcast). 1 GB is 10^9 bytes.
+/// (times 2(n-1)/n for an allreduce, (n-1)/n for one of its halves, 1 for a broadcast). 1 GB is
+/// 10^9 bytes.
 struct Bandwidth {
   double algorithm = 0;
   double bus = 0;

@@ -13,7 +13,9 @@ const std::map<std::string, DType> dtypes{
     {"f16", DType::f16}, {"bf16", DType::bf16}, {"f32", DType::f32}, {"f64", DType::f64},
     {"i8", DType::i8},   {"u8", DType::u8},     {"i32", DType::i32}, {"i64", DType::i64}};
 const std::map<std::string, Operation> operations{{"allreduce", Operation::allreduce},
-                                                  {"broadcast", Operation::broadcast}};
+                                                  {"broadcast", Operation::broadcast},
+                                                  {"reduce_scatter", Operation::reduce_scatter},
+                                                  {"allgather", Operation::allgather}};
 
 /// CLI11's own validator for enumerations prints their numbers as characters.
 template <typename Value>
@@ -35,7 +37,7 @@ void declare(CLI::App& app, Settings& s) {
       ->delimiter(',')
       ->check(CLI::IsMember({"tutti", "mpi"}))
       ->capture_default_str();
-  add_choice(app, "--op", "allreduce or broadcast", operations, s.op);
+  add_choice(app, "--op", "allreduce, broadcast, reduce_scatter or allgather", operations, s.op);
   add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);
   app.add_option("--min-bytes", s.min_bytes, "smallest size; K, M, G are powers of 1024")
       ->transform(CLI::AsSizeValue(false).description(""))
@@ -99,10 +101,13 @@ std::string what_is_wrong(const Settings& s, int ranks) {
   if (!wrong.empty()) return wrong;
   if (!(s.seconds > 0)) return "--seconds takes a time above 0";
   const bool half = s.dtype == DType::f16 || s.dtype == DType::bf16;
-  if (half && s.op == Operation::allreduce && s.runs("mpi")) {
+  if (half && reduces(s.op) && s.runs("mpi")) {
     return "MPI cannot reduce " + std::string(tutti::name(s.dtype)) + "; use --impl tutti";
   }
   if (s.root >= ranks) return "--root is not among the ranks 0 to " + std::to_string(ranks - 1);
+  if (s.in_place && is_half(s.op)) {
+    return "--in-place is not for " + std::string(name(s.op)) + ", whose result MPI puts elsewhere";
+  }
   if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
   return {};
 }
@@ -110,20 +115,42 @@ std::string what_is_wrong(const Settings& s, int ranks) {
 }  // namespace
 
 std::string_view name(Operation operation) {
-  return operation == Operation::allreduce ? "allreduce" : "broadcast";
+  switch (operation) {
+    case Operation::allreduce:
+      return "allreduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::allgather:
+      break;
+  }
+  return "allgather";
+}
+
+bool reduces(Operation operation) {
+  return operation == Operation::allreduce || operation == Operation::reduce_scatter;
+}
+
+bool is_half(Operation operation) {
+  return operation == Operation::reduce_scatter || operation == Operation::allgather;
 }
 
 bool Settings::runs(std::string_view impl) const {
   return std::find(impls.begin(), impls.end(), impl) != impls.end();
 }
 
-std::vector<std::size_t> Settings::counts() const {
+std::vector<std::size_t> Settings::counts(int ranks) const {
   std::vector<std::size_t> result;
   const std::size_t width = size_of(dtype);
-  for (const std::size_t bytes : sizes) result.push_back(bytes / width);
+  const std::size_t unit = is_half(op) ? static_cast<std::size_t>(ranks) : 1;
+  const auto count = [&](std::size_t bytes) {
+    return std::max<std::size_t>(bytes / width / unit, 1) * unit;
+  };
+  for (const std::size_t bytes : sizes) result.push_back(count(bytes));
   if (!result.empty()) return result;
   for (std::size_t bytes = std::max(min_bytes, width); bytes <= max_bytes; bytes *= factor) {
-    if (result.empty() || result.back() != bytes / width) result.push_back(bytes / width);
+    if (result.empty() || result.back() != count(bytes)) result.push_back(count(bytes));
     if (bytes > max_bytes / factor) break;
   }
   return result;
@@ -132,7 +159,8 @@ std::vector<std::size_t> Settings::counts() const {
 std::optional<int> parse(int argc, const char* const* argv, int ranks, bool speaks,
                          Settings& settings) {
   CLI::App app(
-      "Times tutti's allreduce or broadcast beside MPI's, turn by turn in one run.\n"
+      "Times tutti's allreduce, broadcast, reduce_scatter or allgather beside MPI's, turn by\n"
+      "turn in one run.\n"
       "Start it with mpirun: mpirun -n 4 allreduce_bench --max-bytes 16M");
   declare(app, settings);
   try {

@@ -10,8 +10,12 @@
 
 namespace tutti::bench {
 
-enum class Operation : std::uint8_t { allreduce, broadcast };
+enum class Operation : std::uint8_t { allreduce, broadcast, reduce_scatter, allgather };
 std::string_view name(Operation operation);
+/// Sums, rather than copies.
+bool reduces(Operation operation);
+/// One side is a shard, of as many elements on each rank.
+bool is_half(Operation operation);
 
 /// What the command line asks for.
 struct Settings {
@@ -34,8 +38,9 @@ struct Settings {
   int root = 0;  ///< of a broadcast
 
   bool runs(std::string_view impl) const;
-  /// The sizes, or those from min_bytes to max_bytes, growing by `factor`; whole elements.
-  std::vector<std::size_t> counts() const;
+  /// The sizes, or those from min_bytes to max_bytes, growing by `factor`; whole elements. With one
+  /// of allreduce's halves as many for each rank, one at least: MPI has no other shards.
+  std::vector<std::size_t> counts(int ranks) const;
 };
 
 /// Fills `settings` from the command line of a run with so many ranks. When the line is wrong or

@@ -19,30 +19,39 @@ class TuttiContestant : public Contestant {
   Buffers prepare(const Buffers& own) override {
     // A key for each size: a store may remember a key's shape.
     key_ = Key(key_.integer() + 1);
-    const Shape shape{static_cast<std::int64_t>(own.count)};
+    const Shape in_shape{static_cast<std::int64_t>(own.in_count)};
+    const Shape out_shape{static_cast<std::int64_t>(own.out_count)};
     const bool one_buffer = own.in == own.out;
     if (shared_) {
       // The last size's memory goes before the next one's comes.
       in_ = out_ = Values();
-      const Tensor in = store_->allocate(shape, settings_.dtype);
+      const Tensor in = store_->allocate(in_shape, settings_.dtype);
       in_ = in;
-      out_ = one_buffer ? in : store_->allocate(shape, settings_.dtype);
+      out_ = one_buffer ? in : store_->allocate(out_shape, settings_.dtype);
     } else {
-      in_ = Tensor(own.in, shape, settings_.dtype);
-      out_ = Tensor(own.out, shape, settings_.dtype);
+      in_ = Tensor(own.in, in_shape, settings_.dtype);
+      out_ = Tensor(own.out, out_shape, settings_.dtype);
     }
-    return {in_[0].data(), out_[0].data(), own.count};
+    return {in_[0].data(), out_[0].data(), own.in_count, own.out_count};
   }
 
-  void run() override {
-    if (settings_.op == Operation::allreduce) {
-      store_->pushpull(key_, in_, out_).wait();
-    } else {
-      store_->broadcast(key_, out_, settings_.root).wait();
-    }
-  }
+  void run() override { submit().wait(); }
 
  private:
+  Pending submit() {
+    switch (settings_.op) {
+      case Operation::allreduce:
+        return store_->pushpull(key_, in_, out_);
+      case Operation::broadcast:
+        return store_->broadcast(key_, out_, settings_.root);
+      case Operation::reduce_scatter:
+        return store_->reduce_scatter(key_, in_, out_);
+      case Operation::allgather:
+        break;
+    }
+    return store_->allgather(key_, in_, out_);
+  }
+
   const std::shared_ptr<KVStore> store_;
   const Settings& settings_;
   const bool shared_;

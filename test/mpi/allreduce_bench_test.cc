@@ -74,6 +74,15 @@ TEST_CASE_METHOD(Fixture, "a broadcast gives the root's values") {
   for (const Row& row : race(1000)) CHECK(row.wrong == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "the halves of an allreduce give shards of the sum, and all inputs") {
+  settings.op = GENERATE(Operation::reduce_scatter, Operation::allgather);
+  settings.iterations = 2;
+  const std::size_t count = static_cast<std::size_t>(world().size()) * 1000;
+  for (const Row& row : race(count)) CHECK(row.wrong == 0);
+  const bool lazy = true;
+  CHECK(race(count, lazy)[1].wrong > count);
+}
+
 TEST_CASE_METHOD(Fixture, "a result that was not written is wrong, in each turn and on each rank") {
   settings.warmup = 1;
   settings.iterations = 4;

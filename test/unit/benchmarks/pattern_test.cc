@@ -52,6 +52,7 @@ TEST_CASE(
   CHECK(pattern.wrong_in_sum(three.data(), 10000, 5) > 7000);
   for (const std::size_t shift : {1U, 16U, 64U, 1024U, 4096U}) {
     CHECK(pattern.wrong_in_sum(sum.data() + shift, 5000, 5) > 3500);
+    CHECK(pattern.wrong_in_sum(sum.data() + shift, 5000, 5, shift) == 0);
   }
 }
 

@@ -31,12 +31,18 @@ TEST_CASE("percentiles are times that were measured") {
   CHECK(summarise({7}).p99 == 7);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "an allreduce loads an ideal ring's links 2(n-1)/n times, a broadcast once") {
+TEST_CASE_METHOD(
+    Fixture,
+    "an allreduce loads an ideal ring's links 2(n-1)/n times, its halves half as often, a "
+    "broadcast once") {
   CHECK(bandwidth(rows[0], settings, 4).algorithm == Approx(4.0));
   CHECK(bandwidth(rows[0], settings, 4).bus == Approx(6.0));
   settings.op = Operation::broadcast;
   CHECK(bandwidth(rows[0], settings, 4).bus == Approx(4.0));
+  settings.op = Operation::reduce_scatter;
+  CHECK(bandwidth(rows[0], settings, 4).bus == Approx(3.0));
+  settings.op = Operation::allgather;
+  CHECK(bandwidth(rows[0], settings, 4).bus == Approx(3.0));
 }
 
 TEST_CASE_METHOD(Fixture,

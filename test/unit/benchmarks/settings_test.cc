@@ -17,7 +17,7 @@ std::optional<Settings> parse(std::vector<const char*> words) {
 }
 
 std::vector<std::size_t> counts(std::vector<const char*> words) {
-  return parse(std::move(words)).value().counts();
+  return parse(std::move(words)).value().counts(4);
 }
 
 }  // namespace
@@ -28,8 +28,8 @@ TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
   CHECK(settings.runs("mpi"));
   CHECK(settings.op == Operation::allreduce);
   CHECK(settings.check);
-  CHECK(settings.counts().front() == 1);
-  CHECK(settings.counts().back() == 16u << 20);
+  CHECK(settings.counts(4).front() == 1);
+  CHECK(settings.counts(4).back() == 16u << 20);
 }
 
 TEST_CASE("every option reaches its setting") {
@@ -43,7 +43,7 @@ TEST_CASE("every option reaches its setting") {
   CHECK_FALSE(s.runs("mpi"));
   CHECK(s.op == Operation::broadcast);
   CHECK(s.dtype == DType::bf16);
-  CHECK(s.counts() == std::vector<std::size_t>{32768, 65536, 131072, 262144, 524288});
+  CHECK(s.counts(4) == std::vector<std::size_t>{32768, 65536, 131072, 262144, 524288});
   CHECK((s.in_place && s.shared && !s.check));
   CHECK(s.iterations == 7);
   CHECK(s.warmup == 3);
@@ -60,6 +60,17 @@ TEST_CASE("sizes are whole elements, each once, up to the largest") {
   CHECK(counts({"--min-bytes", "9", "--max-bytes", "9"}) == std::vector<std::size_t>{2});
   CHECK(counts({"--min-bytes", "8G", "--max-bytes", "8G", "--dtype", "f64"}) ==
         std::vector<std::size_t>{1u << 30});
+}
+
+TEST_CASE("the halves of an allreduce have as many elements on each rank, one at least") {
+  for (const char* const op : {"reduce_scatter", "allgather"}) {
+    CHECK(counts({"--op", op, "--max-bytes", "100", "--factor", "3"}) ==
+          std::vector<std::size_t>{4, 8});
+    CHECK(counts({"--op", op, "--bytes", "4,100"}) == std::vector<std::size_t>{4, 24});
+    CHECK_FALSE(parse({"--op", op, "--in-place"}));
+  }
+  CHECK(parse({"--op", "allgather", "--dtype", "f16"}));
+  CHECK_FALSE(parse({"--op", "reduce_scatter", "--dtype", "f16"}));
 }
 
 TEST_CASE("sizes that are listed take the place of the range, in their order") {
