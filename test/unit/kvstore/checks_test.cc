@@ -20,7 +20,8 @@ class Recorder : public Backend {
                  .rank = 1,
                  .size = 3,
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
-                             Method::broadcast, Method::row_sparse_pull},
+                             Method::broadcast, Method::reduce_scatter, Method::allgather,
+                             Method::row_sparse_pull},
                  .sums_repeated_keys = sums_repeated_keys}) {}
   Pending submit(Request&& request) override {
     last = std::move(request);
@@ -106,6 +107,45 @@ TEST_CASE_METHOD(Fixture, "outputs must match the inputs in dtype and shape, not
         "pushpull of key 'w': the input is f32 (2), but the output is f32 (3); both must have the "
         "same dtype and shape");
   store.pushpull("w", {pair, other_pair}, {pair});
+}
+
+// Rank 1 of 3 has one of two elements, and element 1 of three.
+TEST_CASE_METHOD(Fixture, "a shard that is not this rank's is refused with the elements that are") {
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, pair); }) ==
+        "reduce_scatter of key 'w': the input is f32 (3), of which rank 1 of 3 has elements 1 to "
+        "2; the output must be f32 of 1 elements, but is f32 (2)");
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store.allgather("w", pair, triple); }) ==
+        "allgather of key 'w': the output is f32 (3), of which rank 1 of 3 has elements 1 to 2; "
+        "the input must be f32 of 1 elements, but is f32 (2)");
+  const Tensor integer(memory.data(), {1}, DType::i32);
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, integer); }),
+      Catch::Contains("the output must be f32 of 1 elements, but is i32 (1)"));
+}
+
+TEST_CASE_METHOD(Fixture, "a shard may have any shape, and no elements") {
+  const Tensor one(memory.data(), {1, 1, 1}, DType::f32);
+  CHECK_NOTHROW(store.reduce_scatter("w", triple, one));
+  CHECK_NOTHROW(store.allgather("w", one, triple));
+  const Tensor none(nullptr, {0, 7}, DType::f32);
+  const Tensor single(memory.data(), {1}, DType::f32);
+  CHECK_NOTHROW(store.reduce_scatter("w", single, none));
+  CHECK_NOTHROW(store.allgather("w", none, single));
+}
+
+TEST_CASE_METHOD(Fixture, "each half wants inputs and outputs, and no key twice") {
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, Values{}); }),
+      Catch::Contains("reduce_scatter of key 'w' without an output tensor"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.allgather("w", Values{}, triple); }),
+             Catch::Contains("allgather of key 'w' without an input tensor"));
+  const Tensor one(memory.data() + 3, {1}, DType::f32);
+  Fixture summing(true);
+  CHECK_THAT(text_of(ErrorCode::duplicate_key,
+                     [&] {
+                       summing.store.reduce_scatter({5, 5}, {{triple}, {triple}}, {{one}, {one}});
+                     }),
+             Catch::Contains("reduce_scatter of key 5: the key stands twice"));
 }
 
 TEST_CASE_METHOD(Fixture, "a tensor on a GPU is unsupported without CUDA") {
@@ -198,6 +238,19 @@ TEST_CASE_METHOD(Fixture, "an input where another key's output goes arrives as a
   REQUIRE(backend.last.ins[1][0].data() != pair.data());
   memory = {};
   CHECK(backend.last.ins[1][0].as<float>()[1] == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "an output that is the rank's part of the input needs no copy") {
+  const Tensor own(memory.data() + 1, {1}, DType::f32);
+  store.reduce_scatter("w", triple, own);
+  CHECK(backend.last.ins[0][0].data() == triple.data());
+  store.allgather("w", own, triple);
+  CHECK(backend.last.ins[0][0].data() == own.data());
+  const Tensor next(memory.data() + 2, {1}, DType::f32);
+  store.reduce_scatter("w", triple, next);
+  CHECK(backend.last.ins[0][0].data() != triple.data());
+  store.allgather("w", next, triple);
+  CHECK(backend.last.ins[0][0].data() != next.data());
 }
 
 TEST_CASE_METHOD(Fixture, "an option that means nothing to the call is dropped") {

@@ -83,6 +83,21 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(pulled("w"), Error);
 }
 
+TEST_CASE_METHOD(Fixture, "of one process the shard is the whole, and nothing is stored") {
+  store->reduce_scatter("w", {tensor(a), tensor(b)}, {tensor(c), tensor(b)}).wait();
+  CHECK(c == Pair{11, 22});
+  CHECK(b == Pair{11, 22});
+  store->allgather("w", {tensor(a), tensor(b)}, {tensor(b), tensor(c)}).wait();
+  CHECK(b == Pair{1, 2});
+  CHECK(c == Pair{1, 2});
+  CHECK_THROWS_AS(pulled("w"), Error);
+  const Counters counters = store->counters();
+  CHECK(counters.tensors_reduced == 1);
+  CHECK(counters.bytes_reduced == sizeof a);
+  CHECK(counters.tensors_gathered == 1);
+  CHECK(counters.bytes_gathered == sizeof a);
+}
+
 TEST_CASE_METHOD(Fixture, "an array may be one key's output and another key's input in one call") {
   store
       ->pushpull({1, 2}, {{tensor(a), tensor(b)}, {tensor(a), tensor(c)}},
