@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "mpi/communicator.h"
+
 namespace tutti::collective {
 namespace {
 
@@ -17,6 +19,14 @@ std::size_t largest_node(const topology::Topology& topology) {
   std::size_t most = 0;
   for (const std::vector<int>& ranks : topology.nodes) most = std::max(most, ranks.size());
   return most;
+}
+
+/// Long enough for the network, short enough that some are under way at once. Where nodes are few,
+/// what one sends to another of it is a whole number of messages.
+std::size_t slice_between(int nodes) {
+  constexpr std::size_t about = std::size_t{512} << 10;
+  const std::size_t round = mpi::message_bytes * static_cast<std::size_t>(nodes);
+  return round > about ? about : about / round * round;
 }
 
 /// Up to here being woken once more costs more than that every rank sums everything, which takes
@@ -33,8 +43,8 @@ std::size_t small_bytes_for(int local_size) {
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
   Tuning tuning;
   if (topology.node_count() > 1) {
-    // Long messages for the network, and enough of them under way to hide the node's own work.
-    tuning.slice_bytes = std::size_t{512} << 10;
+    tuning.slice_bytes = slice_between(topology.node_count());
+    // Enough of them under way to hide the node's own work.
     tuning.slots = 4;
   }
   tuning.small_bytes = small_bytes_for(topology.local_size());

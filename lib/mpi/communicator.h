@@ -43,10 +43,16 @@ class Communicator {
   std::unique_ptr<Handle> handle_;
 };
 
+/// Longer transfers travel as several messages of this size. Open MPI sends up to 64 KiB, its
+/// header included, over TCP without asking the receiver first. Question and answer would queue
+/// behind the data in both directions, so that links that are full both ways would carry little
+/// more than half.
+constexpr std::size_t message_bytes = std::size_t{60} << 10;
+
 /// A set of transfers under way on one communicator, looked at together. One thread owns it.
 ///
-/// Buffers must live until their transfer is done. Transfers of any size: above what MPI's int
-/// counts they travel as several messages.
+/// Buffers must live until their transfer is done. A transfer should be no longer than some hundred
+/// messages: each look costs time for every message under way.
 class Requests {
  public:
   using Id = std::size_t;

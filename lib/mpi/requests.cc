@@ -12,9 +12,6 @@
 namespace tutti::mpi {
 namespace {
 
-/// The largest single message; below what an int counts, and a whole number of pages.
-constexpr std::size_t largest_message = std::size_t{1} << 30;
-
 /// How long a destructor lets sends finish. A live peer takes microseconds.
 constexpr auto send_patience = std::chrono::milliseconds(500);
 
@@ -59,7 +56,7 @@ struct Requests::State {
   void split(Id id, std::size_t bytes, const Post& post) {
     std::size_t offset = 0;
     do {
-      const std::size_t count = std::min(bytes - offset, largest_message);
+      const std::size_t count = std::min(bytes - offset, message_bytes);
       post(offset, static_cast<int>(count), add_message(id));
       offset += count;
     } while (offset < bytes);

@@ -19,8 +19,9 @@ constexpr int yields_before_sleep = 8;
 constexpr auto gate_poll_time = 50us;
 constexpr auto gate_usual_sleep = 10ms;
 constexpr auto gate_longest_sleep = 40ms;
-// A transfer keeps the network busy; a long silence means a peer that does something else.
-constexpr auto transfer_poll_time = 500us;
+// A transfer keeps the network busy; a long silence means a slow one, or a peer that does something
+// else.
+constexpr auto transfer_poll_time = 100us;
 constexpr auto transfer_longest_sleep = 1ms;
 constexpr auto flush_longest_sleep = 100ms;
 
@@ -40,24 +41,46 @@ base::Clock::duration longest_sleep(Waiter::For reason, base::Clock::duration wa
 
 }  // namespace
 
+void Waiter::reset() {
+  if (!waiting_) return;
+  waiting_ = false;
+  if (reason_ != For::transfer) return;
+  const auto took = slept_ ? base::Clock::now() - since_ : waited_;
+  usual_transfer_ += (took - usual_transfer_) / 4;
+}
+
+bool Waiter::slow_transfer(For reason) const {
+  return reason == For::transfer && usual_transfer_ > transfer_poll_time;
+}
+
+base::Clock::duration Waiter::next_sleep(For reason) const {
+  auto sleep = waited_ / 8;
+  if (slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 4);
+  return std::min(sleep, longest_sleep(reason, waited_));
+}
+
 void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {
   const auto now = base::Clock::now();
   if (!waiting_) {
     waiting_ = true;
+    slept_ = false;
     yields_ = 0;
     since_ = now;
   }
-  const auto waited = now - since_;
-  if (!crowded_ && waited < spin_time) return;
+  reason_ = reason;
+  waited_ = now - since_;
   const bool polls = reason != For::doorbell;
-  const auto poll_time = reason == For::transfer ? transfer_poll_time : gate_poll_time;
-  if (yields_ < yields_before_sleep || (polls && waited < poll_time)) {
-    ++yields_;
-    ::sched_yield();
-    return;
+  if (!slow_transfer(reason)) {
+    if (!crowded_ && !polls && waited_ < spin_time) return;
+    const auto poll_time = reason == For::transfer ? transfer_poll_time : gate_poll_time;
+    if (yields_ < yields_before_sleep || (polls && waited_ < poll_time)) {
+      ++yields_;
+      ::sched_yield();
+      return;
+    }
   }
-  if (polls)
-    deadline = std::min(deadline, now + std::min(waited / 8, longest_sleep(reason, waited)));
+  if (polls) deadline = std::min(deadline, now + next_sleep(reason));
+  slept_ = true;
   bell_.wait(ticket, deadline, who_);
 }
 

@@ -8,7 +8,8 @@ namespace tutti::runtime {
 
 /// How a thread that moves data passes the time when it can do nothing: it spins for as long as a
 /// wake-up would cost, yields a few times, and sleeps on its doorbell. With more ranks than
-/// processors it does not spin, for the rank it waits for may need this very processor.
+/// processors it does not spin, for the rank it waits for may need this very processor. Nor does it
+/// where transfers usually take long: on a slow network the processor is better left to others.
 class Waiter {
  public:
   /// What could end the waiting.
@@ -24,17 +25,24 @@ class Waiter {
       : bell_(bell), who_(who), crowded_(crowded) {}
 
   /// Something moved: the next wait starts afresh.
-  void reset() { waiting_ = false; }
+  void reset();
   /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
  private:
+  bool slow_transfer(For reason) const;
+  base::Clock::duration next_sleep(For reason) const;
+
   base::Doorbell& bell_;
   const base::Doorbell::Listener who_;
   const bool crowded_;
   bool waiting_ = false;
+  bool slept_ = false;
   int yields_ = 0;
+  For reason_ = For::doorbell;
   base::Clock::time_point since_;
+  base::Clock::duration waited_{};
+  base::Clock::duration usual_transfer_{};  ///< how long waits for a transfer took of late
 };
 
 }  // namespace tutti::runtime

@@ -68,3 +68,20 @@ TEST_CASE("what MPI may not have sent yet is looked at ever more seldom, and soo
   CHECK(looks < 500);
   CHECK(cpu_seconds() - before < 0.01);
 }
+
+TEST_CASE("where transfers have been slow, the next one is slept for from the start") {
+  base::Doorbell bell;
+  Waiter waiter(bell, false);
+  const auto looks_at_transfer = [&] {
+    int looks = 0;
+    for (const auto start = Clock::now(); Clock::now() < start + 5ms; ++looks) {
+      waiter.wait(bell.ticket(), Waiter::For::transfer, Clock::now() + 1h);
+    }
+    waiter.reset();
+    return looks;
+  };
+  // The first is spun for.
+  CHECK(looks_at_transfer() > 20);
+  for (int i = 0; i < 20; ++i) looks_at_transfer();
+  CHECK(looks_at_transfer() < 10);
+}
