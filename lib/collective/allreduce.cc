@@ -5,28 +5,14 @@
 namespace tutti::collective {
 
 Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
-                     mpi::Communicator* communicator, const Tuning& tuning)
+                     const Lane& lane, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
       lanes_(topology.lanes()),
+      lane_(lane),
       cache_bytes_(tuning.cache_bytes),
       cut_(topology),
-      block_(step_bytes) {
-  if (!several_nodes() || !in_a_lane()) return;
-  // Rounded up to a granule of the widest elements, and one for the chunk's own rounding.
-  constexpr std::size_t rounding = 2 * 64 * 8;
-  const auto lanes = static_cast<std::size_t>(lanes_);
-  const auto ranks = static_cast<std::size_t>(topology.size);
-  const auto columns = (topology.local_ranks().size() + lanes - 1) / lanes;
-  const std::size_t slot = memory.layout().slot_bytes;
-  const Exchange::Limits limits{slot / lanes + rounding, slot / ranks * columns + rounding};
-  for (std::size_t stream = 0; stream < memory.layout().slots; ++stream) {
-    exchanges_.push_back(std::make_unique<Exchange>(
-        *communicator, topology.kin(topology.local_index()),
-        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology),
-        limits, static_cast<int>(stream)));
-  }
-}
+      block_(step_bytes) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
@@ -40,34 +26,48 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   leave_out_stages();
 }
 
-/// A stage that is left out has passed all chunks for whoever waits for it.
 void Allreduce::leave_out_stages() {
   const bool read_in_place = shared_ && gathers();
-  if (shared_) leave_out_copy_in();
+  left_out_.clear();
+  if (shared_) {
+    in_.chunk = chunks().size();
+    leave_out(&shm::RankBlock::copied_in);
+  }
   if (delivers() || direct()) {
     out_.chunk = chunks().size();
     // Between nodes a lane's slice stays in the result's slot until the lane delivers it.
-    if (!several_nodes() || !in_a_lane()) {
-      memory_.raise(&shm::RankBlock::copied_out, chunks().end());
-    }
+    if (!several_nodes() || !in_a_lane()) leave_out(&shm::RankBlock::copied_out);
   }
   if (gathers() && !several_nodes()) {
     // The put column is the result: nobody waits for it to be copied in.
-    memory_.raise(&shm::RankBlock::copied_in, chunks().end());
+    leave_out(&shm::RankBlock::copied_in);
     sum_.chunk = exchanged_ = chunks().size();
-    if (read_in_place) memory_.raise(&shm::RankBlock::reduced, chunks().end());
+    if (read_in_place) leave_out(&shm::RankBlock::reduced);
   } else if (!in_a_lane()) {
     sum_.chunk = exchanged_ = chunks().size();
-    memory_.raise(&shm::RankBlock::reduced, chunks().end());
+    leave_out(&shm::RankBlock::reduced);
   }
 }
 
-void Allreduce::leave_out_copy_in() {
-  in_.chunk = chunks().size();
-  memory_.raise(&shm::RankBlock::copied_in, chunks().end());
+/// A stage that is left out passes all chunks for whoever waits for it, when it is their turn.
+void Allreduce::leave_out(shm::Flag shm::RankBlock::*flag) {
+  if (is_next(flag)) {
+    memory_.raise(flag, chunks().end());
+  } else {
+    left_out_.push_back(flag);
+  }
+}
+
+bool Allreduce::pass_left_out() {
+  return std::erase_if(left_out_, [this](shm::Flag shm::RankBlock::*flag) {
+           if (!is_next(flag)) return false;
+           memory_.raise(flag, chunks().end());
+           return true;
+         }) > 0;
 }
 
 Progress Allreduce::step() {
+  if (!left_out_.empty() && pass_left_out()) return Progress::moved;
   // The later stages first: they free what the earlier ones wait for.
   return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
 }
@@ -77,6 +77,7 @@ Progress Allreduce::end_of_step(bool moved) const {
   for (const std::uint64_t passed : {in_.chunk, sum_.chunk, exchanged_, out_.chunk}) {
     if (passed < chunks().size()) return progress;
   }
+  if (!left_out_.empty()) return progress;
   if (!shared_) return Progress::done;
   // Others may still read this rank's inputs, or write its outputs.
   const auto last_use = gathers() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
@@ -88,12 +89,6 @@ bool Allreduce::all_in_arenas() const {
     if (memory_.descriptor(local, sequence_).pieces == 0) return false;
   }
   return true;
-}
-
-std::uint64_t Allreduce::bytes_sent() const {
-  std::uint64_t sum = 0;
-  for (const auto& exchange : exchanges_) sum += exchange->bytes_sent();
-  return sum;
 }
 
 std::string Allreduce::describe() const {

@@ -1,14 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "collective/batch.h"
 #include "collective/chunks.h"
 #include "collective/cut.h"
-#include "collective/exchange.h"
+#include "collective/lane.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -29,12 +28,16 @@ namespace tutti::collective {
 /// Where all tensors of the node lie in its ranks' arenas nobody copies: each lane reads its slice
 /// from all inputs and writes it to all outputs; of the halves the inputs alone matter, which on
 /// one node an allgather copies out from. A slice has one owner, the only one to read or write it,
-/// so that outputs may be the inputs. The communication thread owns it; nothing blocks.
+/// so that outputs may be the inputs.
+///
+/// While this batch's last chunks are under way the next batch may move in another Allreduce: each
+/// stage of it begins when the stage before it in time, this batch's, has passed all its chunks
+/// here. The communication thread owns it; nothing blocks.
 class Allreduce {
  public:
-  /// The references outlive it. `communicator` is null on one node.
-  Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
-            mpi::Communicator* communicator, const Tuning& tuning);
+  /// The references outlive it.
+  Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory, const Lane& lane,
+            const Tuning& tuning);
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
@@ -47,7 +50,6 @@ class Allreduce {
   std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
   bool polling() const { return several_nodes() && exchanged_ < chunks().size(); }
-  std::uint64_t bytes_sent() const;
   std::string describe() const;
 
  private:
@@ -63,14 +65,19 @@ class Allreduce {
   const Chunks& chunks() const { return cut_.chunks(); }
   /// This lane's part of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
-  Exchange& exchange(std::uint64_t chunk) const;
+  Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
   std::byte* result(std::uint64_t chunk, std::size_t element) const;
   bool staging_is_free(shm::Flag shm::RankBlock::*last_use, std::uint64_t chunk) const;
   reduce::Kernel kernel(double divisor) const;
   Progress end_of_step(bool moved) const;
 
   void leave_out_stages();
-  void leave_out_copy_in();
+  void leave_out(shm::Flag shm::RankBlock::*flag);
+  bool pass_left_out();
+  /// Whether the batches before have passed the stage here that raises this flag.
+  bool is_next(shm::Flag shm::RankBlock::*flag) const {
+    return (memory_.mine().*flag).load() >= chunks().number(0);
+  }
 
   bool copy_in_some();
   bool put_some();
@@ -93,9 +100,8 @@ class Allreduce {
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   const int lanes_;
+  const Lane& lane_;
   const std::size_t cache_bytes_;
-  /// One a slot; none on one node, nor on a rank that is in no lane.
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
   observe::StageRecorder recorder_;
 
   const Batch* batch_ = nullptr;
@@ -106,6 +112,7 @@ class Allreduce {
   Cut cut_;
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;
+  std::vector<shm::Flag shm::RankBlock::*> left_out_;  ///< to be raised when they are next
   std::vector<const void*> sources_;
   std::vector<std::byte> block_;  ///< a result on its way to several outputs
 };

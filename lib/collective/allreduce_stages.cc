@@ -10,10 +10,6 @@ topology::Range Allreduce::slice(std::uint64_t chunk) const {
   return cut_.slice(chunk, topology_.local_index());
 }
 
-Exchange& Allreduce::exchange(std::uint64_t chunk) const {
-  return *exchanges_[chunks().number(chunk) % exchanges_.size()];
-}
-
 std::byte* Allreduce::result(std::uint64_t chunk, std::size_t element) const {
   return memory_.staging_out(chunks().number(chunk)) + element * width_;
 }
@@ -29,7 +25,7 @@ reduce::Kernel Allreduce::kernel(double divisor) const {
 }
 
 bool Allreduce::copy_in_some() {
-  if (in_.chunk == chunks().size()) return false;
+  if (in_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return false;
   if (gathers()) return put_some();
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
   if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
@@ -191,6 +187,8 @@ bool Allreduce::exchange_some() {
     if (exchange(chunk).busy()) moved |= exchange(chunk).step() != Progress::waiting;
   }
   if (exchanged_ == sum_.chunk || exchange(exchanged_).busy()) return moved;
+  if (!is_next(&shm::RankBlock::reduced)) return moved;
+  if (delivers() && !is_next(&shm::RankBlock::copied_out)) return moved;
   recorder_.ends(Stage::between_nodes, exchanged_);
   if (delivers()) deliver(exchanged_);
   raise_reduced();
@@ -226,7 +224,7 @@ const std::byte* Allreduce::source(const Cut::Run& run) const {
 }
 
 bool Allreduce::copy_out_some() {
-  if (out_.chunk == chunks().size()) return false;
+  if (out_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_out)) return false;
   if (out_.element == 0 && memory_.least(&shm::RankBlock::reduced) <= chunks().number(out_.chunk)) {
     return false;
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/failure.h"
 #include "tutti/shard.h"
 
@@ -13,7 +15,9 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
       memory_(memory),
       gate_(topology, memory, gate),
       small_(topology, memory),
-      allreduce_(topology, memory, data, tuning),
+      lane_(topology, memory.layout(), data),
+      allreduces_{Allreduce(topology, memory, lane_, tuning),
+                  Allreduce(topology, memory, lane_, tuning)},
       broadcast_(topology, memory, data, tuning) {}
 
 Engine::Way Engine::way_of(const Batch& batch) const {
@@ -68,35 +72,48 @@ void Engine::withdraw(std::uint32_t epoch, std::uint64_t number) {
   gate_.forget(epoch, number);
 }
 
+bool Engine::may_start(const Batch& batch) const {
+  if (first_.batch == nullptr) return true;
+  return second_.batch == nullptr && topology_.node_count() > 1 && first_.way == Way::allreduce &&
+         way_of(batch) == Way::allreduce;
+}
+
 void Engine::start(const Batch& batch) {
-  base::check(batch_ == nullptr && ahead_ > 0, "one batch moves at a time, behind its gate");
+  base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
   gate_.forget(batch.epoch, batch.number);
   --ahead_;
-  const std::uint64_t sequence = started_++;
-  batch_ = &batch;
-  way_ = way_of(batch);
-  if (way_ == Way::allreduce) allreduce_.start(batch, sequence, chunks_);
-  if (way_ == Way::broadcast) broadcast_.start(batch, sequence, chunks_);
+  Moving& moving = first_.batch == nullptr ? first_ : second_;
+  moving = {&batch, way_of(batch), started_++};
+  if (moving.way == Way::allreduce) {
+    allreduce(moving).start(batch, moving.sequence, chunks_);
+    chunks_ = allreduce(moving).end();
+  }
+  if (moving.way == Way::broadcast) {
+    broadcast_.start(batch, moving.sequence, chunks_);
+    chunks_ = broadcast_.end();
+  }
 }
 
 Progress Engine::step() {
-  const Progress progress = move();
-  if (progress != Progress::done) return progress;
-  if (way_ == Way::allreduce) chunks_ = allreduce_.end();
-  if (way_ == Way::broadcast) chunks_ = broadcast_.end();
-  batch_ = nullptr;
+  const Progress progress = move(first_);
+  if (progress == Progress::done) {
+    first_ = std::exchange(second_, {});
+  } else if (progress == Progress::waiting && second_.batch != nullptr) {
+    // It ends behind the first, whose flags it waits for; then it says so again.
+    return move(second_) == Progress::waiting ? Progress::waiting : Progress::moved;
+  }
   return progress;
 }
 
-Progress Engine::move() {
-  switch (way_) {
+Progress Engine::move(const Moving& moving) {
+  switch (moving.way) {
     case Way::nothing:
       return Progress::done;
     case Way::small:
-      small_.finish(*batch_, started_ - 1);
+      small_.finish(*moving.batch, moving.sequence);
       return Progress::done;
     case Way::allreduce:
-      return allreduce_.step();
+      return allreduce(moving).step();
     case Way::broadcast:
       return broadcast_.step();
   }
@@ -104,20 +121,30 @@ Progress Engine::move() {
 }
 
 bool Engine::polling() const {
-  if (gate_.polling()) return true;
-  if (batch_ == nullptr) return false;
-  return (way_ == Way::allreduce && allreduce_.polling()) ||
-         (way_ == Way::broadcast && broadcast_.polling());
+  return gate_.polling() || polling(first_) || polling(second_);
+}
+
+bool Engine::polling(const Moving& moving) const {
+  if (moving.batch == nullptr) return false;
+  return (moving.way == Way::allreduce && allreduce(moving).polling()) ||
+         (moving.way == Way::broadcast && broadcast_.polling());
 }
 
 std::string Engine::describe() const {
   std::string text = gate_.describe();
-  if (batch_ == nullptr) return text.empty() ? "no gate is open and no data moves" : text;
+  if (first_.batch == nullptr) return text.empty() ? "no gate is open and no data moves" : text;
   if (!text.empty()) text += "; ";
-  text += fmt::format("batch {} of epoch {} moves: ", batch_->number, batch_->epoch);
-  if (way_ == Way::allreduce) return text + allreduce_.describe();
-  if (way_ == Way::broadcast) return text + broadcast_.describe();
-  return text + "one step is left";
+  text += describe(first_);
+  if (second_.batch != nullptr) text += "; " + describe(second_);
+  return text;
+}
+
+std::string Engine::describe(const Moving& moving) const {
+  const std::string what =
+      fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
+  if (moving.way == Way::allreduce) return what + allreduce(moving).describe();
+  if (moving.way == Way::broadcast) return what + broadcast_.describe();
+  return what + "one step is left";
 }
 
 }  // namespace tutti::collective

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,7 +28,7 @@ class Engine {
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) {
-    allreduce_.record_in(timeline);
+    for (Allreduce& allreduce : allreduces_) allreduce.record_in(timeline);
     broadcast_.record_in(timeline);
   }
 
@@ -38,10 +39,14 @@ class Engine {
   bool closed(std::uint32_t epoch, std::uint64_t number) { return gate_.closed(epoch, number); }
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
+  /// Whether this batch, the next in the order of entry, may start now: when no other moves, and
+  /// between nodes also while one other is at its last chunks, so that links do not run empty.
+  bool may_start(const Batch& batch) const;
   /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
-  /// each `step`; it stays until then. One batch at a time, in the order of entry.
+  /// each `step`; it stays until it is done.
   void start(const Batch& batch);
-  /// A bounded piece of work on the started batch, some tens of microseconds.
+  /// A bounded piece of work on the started batches, some tens of microseconds. `done`: the one
+  /// that started first is.
   Progress step();
   /// Whether the batch's data moves in one step that takes no longer than to copy it.
   bool brief(const Batch& batch) const {
@@ -51,31 +56,44 @@ class Engine {
   /// MPI transfers are under way, which ring no bell.
   bool polling() const;
   /// Sent by this rank.
-  std::uint64_t bytes_between_nodes() const {
-    return allreduce_.bytes_sent() + broadcast_.bytes_sent();
-  }
+  std::uint64_t bytes_between_nodes() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
   /// What moves, what is waited for, and which ranks keep it.
   std::string describe() const;
 
  private:
   enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 
+  struct Moving {
+    const Batch* batch = nullptr;
+    Way way = Way::nothing;
+    std::uint64_t sequence = 0;
+  };
+
   Way way_of(const Batch& batch) const;
   void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
-  Progress move();
+  Progress move(const Moving& moving);
+  bool polling(const Moving& moving) const;
+  std::string describe(const Moving& moving) const;
+  /// Batches that move at once take turns.
+  const Allreduce& allreduce(const Moving& moving) const {
+    return allreduces_[moving.sequence % allreduces_.size()];
+  }
+  Allreduce& allreduce(const Moving& moving) {
+    return allreduces_[moving.sequence % allreduces_.size()];
+  }
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   Gate gate_;
   Small small_;
-  Allreduce allreduce_;
+  const Lane lane_;
+  std::array<Allreduce, 2> allreduces_;
   Broadcast broadcast_;
 
   std::uint64_t started_ = 0;  ///< batches: equal on all ranks that stand at the same gate
   std::uint64_t ahead_ = 0;    ///< gates entered beyond them
-  std::uint64_t chunks_ = 0;   ///< of all batches done
-  const Batch* batch_ = nullptr;
-  Way way_ = Way::nothing;
+  std::uint64_t chunks_ = 0;   ///< of all batches started
+  Moving first_, second_;      ///< batches that move; no second without a first
 };
 
 }  // namespace tutti::collective

@@ -100,7 +100,7 @@ bool Executor::look_around() {
 }
 
 bool Executor::busy() const {
-  return moving_ || (!running_.empty() && running_.front()->gate_closed);
+  return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed);
 }
 
 bool Executor::guarded(const std::function<bool()>& work) {
@@ -234,19 +234,20 @@ bool Executor::look_at_gate() {
 }
 
 bool Executor::start_next(bool at_once) {
-  if (moving_ || running_.empty() || !running_.front()->gate_closed) return false;
-  const collective::Batch& batch = running_.front()->batch;
+  if (moving_ == running_.size() || !running_[moving_]->gate_closed) return false;
+  const collective::Batch& batch = running_[moving_]->batch;
+  if (!engine_.may_start(batch)) return false;
   timeline_.started(batch.epoch, batch.number, at_once);
   engine_.start(batch);
-  moving_ = true;
+  ++moving_;
   return true;
 }
 
 bool Executor::move_data() {
-  if (!moving_) return false;
+  if (moving_ == 0) return false;
   const collective::Progress progress = engine_.step();
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
-  moving_ = false;
+  --moving_;
   std::unique_ptr<Running> done = std::move(running_.front());
   running_.pop_front();
   count(tally_.batches, 1);
@@ -275,7 +276,7 @@ Executor::Rest Executor::rest() {
   }
   if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
   if (lingers()) rest.reason = Waiter::For::flush;
-  if (engine_.polling()) rest.reason = moving_ ? Waiter::For::transfer : Waiter::For::gate;
+  if (engine_.polling()) rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
   return rest;
 }
 
@@ -309,7 +310,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   for (const Submission& submission : inbox_.die(error)) settle(submission, error);
   for (const Submission& submission : std::exchange(taken_, {})) settle(submission, error);
   running_.clear();
-  moving_ = false;
+  moving_ = 0;
   const CallTable calls = std::exchange(calls_, {});
   for (const auto& entry : calls.in_order()) settle(entry.list->completion, error);
   if (barrier_) settle(barrier_->completion, error);

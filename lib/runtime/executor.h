@@ -156,7 +156,7 @@ class Executor {
   /// In plan order; the front may be moving data, at most one gate beyond it is open.
   std::deque<std::unique_ptr<Running>> running_;
   std::vector<std::unique_ptr<Running>> spare_;  ///< to be used again, with the memory they have
-  bool moving_ = false;
+  std::size_t moving_ = 0;                       ///< of `running_`, from its front
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles

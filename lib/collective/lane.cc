@@ -1,0 +1,29 @@
+#include "collective/lane.h"
+
+namespace tutti::collective {
+
+Lane::Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
+           const mpi::Communicator* communicator) {
+  if (topology.node_count() == 1 || topology.local_index() >= topology.lanes()) return;
+  // Rounded up to a granule of the widest elements, and one for the chunk's own rounding.
+  constexpr std::size_t rounding = 2 * 64 * 8;
+  const auto lanes = static_cast<std::size_t>(topology.lanes());
+  const auto ranks = static_cast<std::size_t>(topology.size);
+  const auto columns = (topology.local_ranks().size() + lanes - 1) / lanes;
+  const std::size_t slot = layout.slot_bytes;
+  const Exchange::Limits limits{slot / lanes + rounding, slot / ranks * columns + rounding};
+  for (std::size_t stream = 0; stream < layout.slots; ++stream) {
+    exchanges_.push_back(std::make_unique<Exchange>(
+        *communicator, topology.kin(topology.local_index()),
+        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology),
+        limits, static_cast<int>(stream)));
+  }
+}
+
+std::uint64_t Lane::bytes_sent() const {
+  std::uint64_t sum = 0;
+  for (const auto& exchange : exchanges_) sum += exchange->bytes_sent();
+  return sum;
+}
+
+}  // namespace tutti::collective
