@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "observe/clock_bounds.h"
-#include "observe/trace.h"
+#include "observe/slices.h"
 
 namespace tutti::observe {
 namespace {
