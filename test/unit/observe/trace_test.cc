@@ -55,7 +55,7 @@ std::int64_t now_ns() {
 std::vector<json> find(const json& trace, const std::string& name, int rank) {
   std::vector<json> result;
   for (const json& event : trace) {
-    if (event.at("name") == name && event.at("pid") == rank) result.push_back(event);
+    if (event.at("name") == name && event.at("pid") == rank + 1) result.push_back(event);
   }
   return result;
 }
