@@ -36,7 +36,7 @@ void chunk(Timeline& timeline, std::uint64_t number) {
 
 TEST_CASE("a call's slices follow each other within it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.planned(0, 0, 1);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
@@ -63,7 +63,7 @@ TEST_CASE("a call's slices follow each other within it") {
 
 TEST_CASE("a replayed call has no plan to wait for, and one that starts at once is not held") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 7, true);
+  timeline.submitted(timeline.now(), 1, 0, 7, true);
   timeline.entered(timeline.now(), 3, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 3, 0);
@@ -75,8 +75,8 @@ TEST_CASE("a replayed call has no plan to wait for, and one that starts at once 
 
 TEST_CASE("every member of a fused batch shows it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "a", false);
-  timeline.submitted(timeline.now(), 2, "b", false);
+  timeline.submitted(timeline.now(), 1, 0, "a", false);
+  timeline.submitted(timeline.now(), 2, 1, "b", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.item(2);
@@ -85,7 +85,7 @@ TEST_CASE("every member of a fused batch shows it") {
   chunk(timeline, 0);
   chunk(timeline, 1);
   timeline.done(timeline.now(), 0, 0);
-  for (const std::uint64_t call : {1, 2}) timeline.finished(call, true);
+  for (const std::uint64_t call : {1U, 2U}) timeline.finished(call, true);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'a', 'b'"});
   for (const char* key : {"'a'", "'b'"}) {
@@ -97,7 +97,7 @@ TEST_CASE("every member of a fused batch shows it") {
 
 TEST_CASE("a part whose gate is open while another part moves has a lane of its own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
@@ -116,7 +116,7 @@ TEST_CASE("a part whose gate is open while another part moves has a lane of its 
 
 TEST_CASE("chunks that are in one stage at once have lanes of their own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
@@ -143,19 +143,20 @@ TEST_CASE("chunks that are in one stage at once have lanes of their own") {
 TEST_CASE("one plan is for several batches, and a batch's title names two of its calls") {
   Timeline timeline(100);
   for (const int call : {1, 2, 3, 4}) {
-    timeline.submitted(timeline.now(), static_cast<std::uint64_t>(call), call, false);
+    timeline.submitted(timeline.now(), static_cast<std::uint64_t>(call),
+                       static_cast<std::uint32_t>(call), call, false);
   }
   timeline.planned(0, 0, 2);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.entered(timeline.now(), 0, 1, 0);
-  for (const std::uint64_t call : {2, 3, 4}) timeline.item(call);
-  for (const std::uint64_t batch : {0, 1}) {
+  for (const std::uint64_t call : {2U, 3U, 4U}) timeline.item(call);
+  for (const std::uint64_t batch : {0U, 1U}) {
     timeline.closed(timeline.now(), 0, batch);
     timeline.started(0, batch, true);
     timeline.done(timeline.now(), 0, batch);
   }
-  for (const std::uint64_t call : {1, 2, 3, 4}) timeline.finished(call, true);
+  for (const std::uint64_t call : {1U, 2U, 3U, 4U}) timeline.finished(call, true);
   const auto rows = rows_of(timeline);
   for (const char* key : {"1", "4"}) {
     CHECK(names(rows.at(key)) == Names{"pushpull", "agree", "turn", "gate", "move"});
@@ -165,9 +166,9 @@ TEST_CASE("one plan is for several batches, and a batch's title names two of its
 
 TEST_CASE("what was withdrawn, failed or never ended says so") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
-  timeline.submitted(timeline.now(), 2, "odd", false);
-  timeline.submitted(timeline.now(), 3, "late", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 2, 1, "odd", false);
+  timeline.submitted(timeline.now(), 3, 2, "late", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.withdrawn(timeline.now(), 0, 0);

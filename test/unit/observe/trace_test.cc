@@ -30,7 +30,7 @@ class Folder {
 };
 
 void one_batch(Timeline& timeline, const Key& key, std::uint64_t number) {
-  timeline.submitted(timeline.now(), number + 1, key, false);
+  timeline.submitted(timeline.now(), number + 1, 0, key, false);
   timeline.entered(timeline.now(), 0, number, 0);
   timeline.item(number + 1);
   timeline.closed(timeline.now(), 0, number);
@@ -66,11 +66,15 @@ TEST_CASE("a trace is JSON with the rank's name, a row for each key, and times f
   Timeline timeline(100);
   one_batch(timeline, "w\"eird\xff", 0);
   std::ostringstream out;
-  write_trace(out, timeline, info_of(2, timeline.events().front().when - 5'000));
+  TraceInfo info = info_of(2, timeline.events().front().when - 5'000);
+  info.clock_offset = 2'000;
+  write_trace(out, timeline, info);
   const json trace = json::parse(out.str());
   CHECK(find(trace, "process_name", 2).at(0)["args"]["name"] == "rank 2 on host \"2\"");
-  CHECK(find(trace, "thread_name", 2).size() == 3);
-  CHECK(find(trace, "pushpull", 2).at(0)["ts"] == 5.0);
+  const auto rows = find(trace, "thread_name", 2);
+  REQUIRE(rows.size() == 3);
+  for (std::size_t row = 0; row < rows.size(); ++row) CHECK(rows[row]["tid"] == 3 + row);
+  CHECK(find(trace, "pushpull", 2).at(0)["ts"] == 7.0);
   CHECK(find(trace, "tutti", 2).at(0)["args"]["events"] == 7);
 }
 
