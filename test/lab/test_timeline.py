@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -100,9 +101,10 @@ class Timeline(unittest.TestCase):
                 self.assertTrue(within, where)
                 if key in ("'small'", "'one'"):  # never cut in parts
                     self.one_call_in_order(call, within, where)
-        stages = ["sum"] + (["between nodes"] if nodes > 1 else [])
+        stages = ["copy in", "sum", "copy out"] + (["between nodes"] if nodes > 1 else [])
         for stage in stages:
             self.assertIn(f"'large' {stage}", trace.slices[rank])
+        self.assertIn("'weight' copy in" if rank == 0 else "'weight' copy out", trace.slices[rank])
 
     def check_stages(self, trace, rank):
         """A chunk goes from stage to stage, each behind its batch's gate."""
@@ -188,9 +190,13 @@ class Timeline(unittest.TestCase):
         self.assertEqual(self.files(), ["trace.json"])
 
     def test_a_lost_rank_leaves_the_others_parts(self):
-        with self.assertRaises(AssertionError):
+        with self.assertRaises(AssertionError) as failed:
             run_in("3", TIMELINE_JOB, "loss", TUTTI_TIMELINE=self.path)
-        self.assertIn("trace.json.0.part", self.files())
+        self.assertIn(f"the timeline stays in parts; this rank's is {self.path}.0.part", str(failed.exception))
+        part = os.path.join(self.folder, "trace.json.0.part")
+        calls = Trace(part).of_key(0, "'small'", "call")
+        self.assertEqual([call["name"] for call in calls], ["pushpull"] * ROUNDS)
+        self.check_picture(part)
 
     def test_the_picture_is_drawn_from_a_trace_and_from_parts(self):
         self.record("2")
@@ -198,9 +204,17 @@ class Timeline(unittest.TestCase):
         half = os.path.join(self.folder, "half.part")
         pathlib.Path(half).write_text("\n".join(lines[:len(lines) // 2]) + '\n{"ts":1')
         for trace in (self.path, half):
-            picture = f"{trace}.png"
-            subprocess.run([DRAW, trace, picture], check=True)
-            self.assertTrue(pathlib.Path(picture).read_bytes().startswith(b"\x89PNG"))
+            self.check_picture(trace)
+
+    def check_picture(self, trace):
+        picture = f"{trace}.png"
+        subprocess.run([DRAW, trace, picture], check=True)
+        self.assertTrue(pathlib.Path(picture).read_bytes().startswith(b"\x89PNG"))
+        drawing = f"{trace}.svg"
+        subprocess.run([DRAW, trace, drawing], check=True)
+        labels = set(re.findall(r"<!-- (.*?) -->", pathlib.Path(drawing).read_text()))
+        self.assertLessEqual({"executor", "gates", "copy in", "sum", "copy out", "'large'"}, labels)
+        self.assertTrue(any(label.startswith("rank 0 on ") for label in labels), labels)
 
 
 if __name__ == "__main__":
