@@ -151,6 +151,7 @@ void TimelineFiles::write_part(const observe::Timeline& timeline) {
 
 void TimelineFiles::merge() {
   std::vector<std::string> parts;
+  parts.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
   errno = 0;
   std::ofstream out(path_, std::ios::trunc);

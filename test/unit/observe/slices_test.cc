@@ -19,6 +19,7 @@ std::map<std::string, std::vector<Slice>> rows_of(const Timeline& timeline) {
 
 std::vector<std::string> names(const std::vector<Slice>& slices) {
   std::vector<std::string> result;
+  result.reserve(slices.size());
   for (const Slice& slice : slices) result.push_back(slice.name);
   return result;
 }

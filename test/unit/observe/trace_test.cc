@@ -86,8 +86,8 @@ TEST_CASE("ranks' traces are merged on one clock, with what was wrong taken out"
   // One recording, told by two machines: the second one's clock was set 3 ms wrong.
   for (const int rank : {0, 1}) {
     TraceInfo info = info_of(rank, origin);
-    info.clock_offset = rank * 3'000'000;
-    info.clock_error = rank * 4'000'000;
+    info.clock_offset = rank * std::int64_t{3'000'000};
+    info.clock_error = rank * std::int64_t{4'000'000};
     std::ofstream out(folder / std::to_string(rank));
     write_trace(out, timeline, info);
   }
