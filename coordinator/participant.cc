@@ -21,7 +21,7 @@ constexpr std::size_t most_waits_unchecked = 64;
 Participant::Participant(int rank, int size, const Settings& settings)
     : rank_(rank), size_(size), settings_(settings) {}
 
-void Participant::submit(CallId id, const Call& call) {
+std::uint32_t Participant::submit(CallId id, const Call& call) {
   if (lost_) throw Error(ErrorCode::peer_lost, lost_->message);
   if (depart_.wanted) {
     throw Error(ErrorCode::aborted,
@@ -53,6 +53,7 @@ void Participant::submit(CallId id, const Call& call) {
   } else {
     await_turn(slot);
   }
+  return slot;
 }
 
 void Participant::barrier() {

@@ -69,7 +69,8 @@ class Participant {
 
   /// Throws `duplicate_key`; `invalid_argument` between `join` and its end; `aborted` after
   /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
-  void submit(CallId id, const Call& call);
+  /// Returns the key's number: small, this rank's own, the same for all its calls.
+  std::uint32_t submit(CallId id, const Call& call);
   /// One at a time each. Answered by BarrierDone, JoinDone, DepartDone, or by Lost.
   void barrier();
   void join();

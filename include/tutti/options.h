@@ -46,7 +46,7 @@ struct TUTTI_EXPORT Options {
   /// later store of the process adds its number (trace.json, trace.2.json). Each rank writes
   /// `<file>.<rank>.part` on its host; rank 0 merges what it sees of them and says which it does
   /// not. Takes 24 MiB a rank, which hold the first million events. A file that cannot be written
-  /// is `invalid_argument` at `create`. `TUTTI_TIMELINE`.
+  /// is `invalid_argument` at `create`, where a relative path gets its folder. `TUTTI_TIMELINE`.
   std::string timeline;
 
   /// [agreed] While ranks use the same keys again and again, repeat the last cycle of batches

@@ -1,40 +1,73 @@
 #include "observe/clock_bounds.h"
 
-#include <span>
+#include <cstdlib>
 
 namespace tutti::observe {
 namespace {
 
-ClockBounds narrowed(ClockBounds bounds, std::span<const Meeting> meetings) {
-  for (const Meeting& meeting : meetings) bounds.add(meeting.reference, meeting.other);
-  return bounds;
-}
+/// Meetings at one end of a recording, and what they say of the clock in their middle.
+struct Stretch {
+  ClockBounds bounds;
+  std::int64_t from = 0;
+  std::int64_t to = 0;
 
-/// What was known before counts unless the clock has drifted away from it since.
-ClockBounds bounds_of(std::span<const Meeting> meetings, std::int64_t error) {
-  const ClockBounds all = narrowed(ClockBounds(error), meetings);
-  return all.contradictory() ? narrowed(ClockBounds(), meetings) : all;
+  std::int64_t middle() const { return from + (to - from) / 2; }
+};
+
+/// Of the meetings from this end on as many as one offset fits: over more of them clocks drift by
+/// more than is known.
+template <typename Iterator>
+Stretch stretch_from(Iterator from, Iterator end) {
+  Stretch stretch;
+  stretch.from = from->other.came;
+  for (Iterator next = from; next != end; ++next) {
+    ClockBounds narrower = stretch.bounds;
+    narrower.add(next->reference, next->other);
+    if (narrower.contradictory()) break;
+    stretch.bounds = narrower;
+    stretch.to = next->other.came;
+  }
+  return stretch;
 }
 
 }  // namespace
 
-// Over a quarter of the recording clocks drift little, and some meeting is a quick one.
 Drift::Drift(const std::vector<Meeting>& meetings, std::int64_t error) : error_(error) {
-  if (meetings.empty()) return;
-  constexpr std::size_t share = 4;
-  const std::span all(meetings);
-  const std::size_t few = (all.size() + share - 1) / share;
-  const ClockBounds at_first = bounds_of(all.first(few), error);
-  const ClockBounds at_last = bounds_of(all.last(few), error);
-  first_ = at_first.offset();
-  last_ = at_last.offset();
-  error_ = std::max(at_first.error(), at_last.error());
-  begin_ = all[few / 2].other.came;
-  end_ = all[all.size() - 1 - few / 2].other.came;
+  ClockBounds constant(error);
+  for (const Meeting& meeting : meetings) constant.add(meeting.reference, meeting.other);
+  if (!constant.contradictory()) {
+    first_ = last_ = constant.offset();
+    error_ = constant.error();
+    return;
+  }
+  const Stretch early = stretch_from(meetings.begin(), meetings.end());
+  const Stretch late = stretch_from(meetings.rbegin(), meetings.rend());
+  first_ = early.bounds.offset();
+  last_ = late.bounds.offset();
+  begin_ = early.middle();
+  end_ = late.middle();
+  error_ = 0;
+  for (const Stretch& stretch : {early, late}) {
+    // Drift within it has narrowed its bounds by as much.
+    const std::int64_t drifted = std::abs(at(stretch.to) - at(stretch.from));
+    error_ = std::max(error_, stretch.bounds.error() + drifted / 2);
+  }
+  error_ += strayed(meetings);
+}
+
+std::int64_t Drift::strayed(const std::vector<Meeting>& meetings) const {
+  std::int64_t most = 0;
+  for (const Meeting& meeting : meetings) {
+    ClockBounds bounds;
+    bounds.add(meeting.reference, meeting.other);
+    const std::int64_t off = std::abs(at(meeting.other.came) - bounds.offset());
+    most = std::max(most, off - bounds.error());
+  }
+  return most;
 }
 
 std::int64_t Drift::at(std::int64_t when) const {
-  if (when <= begin_ || end_ <= begin_) return first_;
+  if (end_ <= begin_) return first_;
   const double part = static_cast<double>(when - begin_) / static_cast<double>(end_ - begin_);
   return first_ + static_cast<std::int64_t>(static_cast<double>(last_ - first_) * part);
 }

@@ -51,7 +51,7 @@ struct Meeting {
 };
 
 /// What a clock that was set within some error still lacks: less is known at first, and it drifts.
-/// By time, on a straight line between the beginning and the end of a recording.
+/// One offset for all the time if it fits all meetings, otherwise by time on a straight line.
 class Drift {
  public:
   /// None.
@@ -60,12 +60,16 @@ class Drift {
   Drift(const std::vector<Meeting>& meetings, std::int64_t error);
 
   std::int64_t at(std::int64_t when) const;
+  /// Near the beginning of the recording, and near its end.
   std::int64_t first() const { return first_; }
   std::int64_t last() const { return last_; }
-  /// What is left of the error.
+  /// What is left of the error, as far as meetings tell.
   std::int64_t error() const { return error_; }
 
  private:
+  /// By how much the line leaves the bounds of the meeting that it fits worst.
+  std::int64_t strayed(const std::vector<Meeting>& meetings) const;
+
   std::int64_t begin_ = 0;
   std::int64_t end_ = 0;
   std::int64_t first_ = 0;

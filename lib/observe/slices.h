@@ -15,7 +15,7 @@ struct Slice {
   std::int64_t begin = 0;  ///< ns on the rank's steady clock
   std::int64_t end = 0;
   std::string name;
-  std::string_view category;     ///< call, wait, gate, move, stage or batch
+  std::string_view category;     ///< call, wait, gate, move, stage, batch, withdrawn or gates
   std::uint64_t gate = no_gate;  ///< of the batch, as Timeline::gate says it
   std::int64_t chunk = -1;       ///< of the batch; -1: all
   std::int64_t kib = -1;         ///< of the batch; -1: not said
@@ -23,6 +23,9 @@ struct Slice {
 
   static constexpr std::uint64_t no_gate = ~std::uint64_t{0};
 };
+
+/// Category of the slices in the gates' row, but for withdrawn ones.
+constexpr const char* gates_category = "gates";
 
 /// Which row; sorted as they are shown: the executor's, the gates', then each key's together.
 struct RowId {

@@ -1,8 +1,6 @@
 #include "observe/timeline.h"
 
 #include <array>
-#include <functional>
-#include <string>
 
 namespace tutti::observe {
 
@@ -12,15 +10,9 @@ std::string_view name(Stage stage) {
   return names[static_cast<std::size_t>(stage)];
 }
 
-std::size_t Timeline::KeyHash::operator()(const Key& key) const {
-  return key.is_integer() ? std::hash<std::int64_t>{}(key.integer())
-                          : std::hash<std::string>{}(key.string());
-}
-
-std::uint32_t Timeline::row(const Key& key) {
-  const auto [found, added] = row_of_.try_emplace(key, static_cast<std::uint32_t>(rows_.size()));
-  if (added) rows_.push_back(key);
-  return found->second;
+void Timeline::name(std::uint32_t row, const Key& key) {
+  if (row >= rows_.size()) rows_.resize(row + std::size_t{1});
+  rows_[row] = key;
 }
 
 }  // namespace tutti::observe

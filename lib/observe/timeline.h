@@ -2,9 +2,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -63,8 +63,12 @@ class Timeline {
     return on_ ? base::Clock::now() : base::Clock::time_point();
   }
 
-  void submitted(base::Clock::time_point when, std::uint64_t call, const Key& key, bool broadcast) {
-    if (on_) add({.when = ns(when), .number = call, .detail = row(key), .broadcast = broadcast});
+  /// `row`: small, the same for all calls of a key.
+  void submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
+                 const Key& key, bool broadcast) {
+    if (!on_) return;
+    if (row >= rows_.size() || !rows_[row]) name(row, key);
+    add({.when = ns(when), .number = call, .detail = row, .broadcast = broadcast});
   }
   /// A call ends with its last batch, at the time of the last event, unless it fails.
   void finished(std::uint64_t call, bool well) {
@@ -109,14 +113,10 @@ class Timeline {
   std::span<const Event> events() const { return std::span(events_).first(used_); }
   /// Events left out because the memory was full.
   std::uint64_t dropped() const { return dropped_; }
-  /// The key that each row stands for.
-  const std::vector<Key>& rows() const { return rows_; }
+  /// The key that each row stands for; nothing for one without calls.
+  const std::vector<std::optional<Key>>& rows() const { return rows_; }
 
  private:
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
-
   static std::int64_t ns(base::Clock::time_point when) {
     return std::chrono::nanoseconds(when.time_since_epoch()).count();
   }
@@ -140,15 +140,14 @@ class Timeline {
          .mark = what,
          .stage = stage});
   }
-  std::uint32_t row(const Key& key);
+  void name(std::uint32_t row, const Key& key);
 
   std::vector<Event> events_;
   std::size_t used_ = 0;
   std::uint64_t dropped_ = 0;
   const bool on_;
   std::int64_t latest_ = 0;  ///< reading of the clock
-  std::vector<Key> rows_;
-  std::unordered_map<Key, std::uint32_t, KeyHash> row_of_;
+  std::vector<std::optional<Key>> rows_;
 };
 
 /// A timeline's stages, for code that may have no timeline.

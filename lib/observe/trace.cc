@@ -17,8 +17,21 @@ double us(std::int64_t ns) {
   return static_cast<double>(ns) / ns_in_us;
 }
 
+/// Perfetto takes process 0 and thread 0 for the kernel's idle ones, and a thread with its
+/// process's number for its main thread, which it shows first.
+int pid_of(int rank) {
+  return rank + 1;
+}
+int tid_of(int rank, int row) {
+  return pid_of(rank) + row;
+}
+
 json metadata(int rank, int row, const char* what, json args) {
-  return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"args", std::move(args)}};
+  return {{"ph", "M"},
+          {"name", what},
+          {"pid", pid_of(rank)},
+          {"tid", tid_of(rank, row)},
+          {"args", std::move(args)}};
 }
 
 /// A key need not be UTF-8, but JSON must.
@@ -81,8 +94,8 @@ void Writer::write_slice(int row, const Slice& slice) {
   const double begin = us(slice.begin + info_.clock_offset - info_.origin);
   line(fmt::format(
       R"({{"ts":{:.3f},"dur":{:.3f},"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"args":{{{}}}}})",
-      begin, us(slice.end - slice.begin), info_.rank, row, slice.category, text_of(slice.name),
-      args_of(slice)));
+      begin, us(slice.end - slice.begin), pid_of(info_.rank), tid_of(info_.rank, row),
+      slice.category, text_of(slice.name), args_of(slice)));
 }
 
 void Writer::write() {
@@ -90,16 +103,11 @@ void Writer::write() {
   const std::string name = fmt::format("rank {} on {}", info_.rank, info_.host);
   line(text_of(metadata(info_.rank, 0, "process_name", {{"name", name}})));
   line(text_of(metadata(info_.rank, 0, "process_sort_index", {{"sort_index", info_.rank}})));
-  int next = gates_row + 1;
+  int row = 0;
   for (const auto& [id, slices] : slices_of(timeline_)) {
-    int row = next;
-    if (id.key < 0) {
-      row = id.kind == RowId::Kind::executor ? executor_row : gates_row;
-    } else {
-      ++next;
-    }
     name_row(row, id.name(timeline_));
     for (const Slice& slice : slices) write_slice(row, slice);
+    ++row;
   }
   out_ << "\n]\n";
 }

@@ -18,12 +18,6 @@ struct TraceInfo {
   std::int64_t clock_error = 0;   ///< the offset is right within this
 };
 
-/// The rows in which every trace has the executor's batches and the gates.
-constexpr int executor_row = 0;
-constexpr int gates_row = 1;
-/// Category of the slices in the gates' row.
-constexpr const char* gates_category = "gates";
-
 /// One rank's recording as a Chrome trace: a JSON array with one event a line, the first of which
 /// is the metadata event "tutti". Every slice's line begins with its time and its length.
 void write_trace(std::ostream& out, const Timeline& timeline, const TraceInfo& info);

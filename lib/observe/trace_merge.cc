@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "observe/clock_bounds.h"
-#include "observe/trace.h"
+#include "observe/slices.h"
 
 namespace tutti::observe {
 namespace {
@@ -21,15 +21,19 @@ constexpr double ns_in_us = 1000;
 constexpr std::string_view time_field = R"({"ts":)";
 constexpr std::string_view length_field = R"(,"dur":)";
 
-/// One machine's gates, in the order of batches, which is that of time.
-using Gates = std::map<std::pair<std::uint64_t, std::uint64_t>, Passage>;
+/// The epoch, and the batch in it: the order of batches, which is that of time.
+using BatchNumber = std::pair<std::uint64_t, std::uint64_t>;
+
+/// Each node's gates.
+using Gates = std::map<int, std::map<BatchNumber, Passage>>;
 
 /// What is known of a file before it is copied.
 struct Part {
   json about;  ///< the "args" of its first event
   int node = 0;
   std::int64_t clock_error = 0;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<std::int64_t, std::int64_t>> gates;
+
+  std::string job() const { return about.at("job"); }
 };
 
 std::int64_t to_ns(double us) {
@@ -53,60 +57,58 @@ bool for_each_event(const std::string& file, const Visit& visit) {
   return line == "]";
 }
 
-std::pair<std::uint64_t, std::uint64_t> batch_of(const std::string& text) {
-  std::pair<std::uint64_t, std::uint64_t> batch;
+BatchNumber batch_of(const std::string& text) {
+  BatchNumber batch;
   const char* const end = text.data() + text.size();
   const auto [dot, error] = std::from_chars(text.data(), end, batch.first);
   if (error == std::errc() && dot != end) std::from_chars(dot + 1, end, batch.second);
   return batch;
 }
 
-std::optional<Part> look_at(const std::string& file) {
+Part part_of(const std::string& line) {
   Part part;
-  const std::string gate = fmt::format(R"("cat":"{}")", gates_category);
-  try {
-    const bool whole = for_each_event(file, [&](const std::string& line) {
-      if (part.about.is_null()) {
-        part.about = json::parse(line).at("args");
-        part.node = part.about.at("node");
-        part.clock_error = to_ns(part.about.at("clock_error_us"));
-      } else if (line.find(gate) != std::string::npos) {
-        const json event = json::parse(line);
-        const double begin = event.at("ts");
-        const double lasted = event.at("dur");
-        part.gates[batch_of(event.at("args").at("batch"))] = {to_ns(begin), to_ns(begin + lasted)};
-      }
-    });
-    if (!whole || part.about.is_null()) return std::nullopt;
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
+  part.about = json::parse(line).at("args");
+  part.node = part.about.at("node");
+  part.clock_error = to_ns(part.about.at("clock_error_us"));
   return part;
 }
 
-/// By node.
-std::map<int, Gates> gates_of(const std::vector<std::optional<Part>>& parts) {
-  std::map<int, Gates> nodes;
-  for (const auto& part : parts) {
-    if (!part) continue;
-    for (const auto& [batch, times] : part->gates) {
-      nodes[part->node][batch].add(times.first, times.second);
-    }
+void add_gate(const json& event, std::map<BatchNumber, Passage>& gates) {
+  const double begin = event.at("ts");
+  const double lasted = event.at("dur");
+  gates[batch_of(event.at("args").at("batch"))].add(to_ns(begin), to_ns(begin + lasted));
+}
+
+/// Adds its gates to its node's. Nothing: it is not there, cut short or not of that job ("": of
+/// whichever).
+std::optional<Part> look_at(const std::string& file, const std::string& job, Gates& gates) {
+  std::optional<Part> part;
+  const std::string gate = fmt::format(R"("cat":"{}")", gates_category);
+  try {
+    const bool whole = for_each_event(file, [&](const std::string& line) {
+      if (!part) {
+        part = part_of(line);
+      } else if ((job.empty() || part->job() == job) && line.find(gate) != std::string::npos) {
+        add_gate(json::parse(line), gates[part->node]);
+      }
+    });
+    if (whole && part && (job.empty() || part->job() == job)) return part;
+  } catch (const json::exception&) {
+    return std::nullopt;
   }
-  return nodes;
+  return std::nullopt;
 }
 
 /// By node.
-std::map<int, Drift> drifts_of(const std::vector<std::optional<Part>>& parts, int reference) {
-  std::map<int, Gates> nodes = gates_of(parts);
-  const Gates& ours = nodes[reference];
+std::map<int, Drift> drifts_of(const std::vector<std::optional<Part>>& parts, Gates& gates,
+                               int reference) {
   std::map<int, Drift> drifts;
   for (const auto& part : parts) {
     if (!part || part->node == reference || drifts.contains(part->node)) continue;
     std::vector<Meeting> meetings;
-    for (const auto& [batch, other] : nodes[part->node]) {
-      const auto here = ours.find(batch);
-      if (here != ours.end()) meetings.push_back({here->second, other});
+    for (const auto& [batch, other] : gates[part->node]) {
+      const auto here = gates[reference].find(batch);
+      if (here != gates[reference].end()) meetings.push_back({here->second, other});
     }
     drifts[part->node] = Drift(meetings, part->clock_error);
   }
@@ -143,18 +145,16 @@ std::string with_drift(const std::string& line, const Drift& drift) {
 
 std::vector<int> merge_traces(const std::vector<std::string>& files, std::ostream& out) {
   std::vector<std::optional<Part>> parts;
-  parts.reserve(files.size());
-  for (const std::string& file : files) parts.push_back(look_at(file));
+  Gates gates;
   std::vector<int> missing;
-  const auto& first = parts.front();
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    if (!parts[rank] || !first || parts[rank]->about.value("job", "") != first->about.at("job")) {
-      missing.push_back(static_cast<int>(rank));
-      parts[rank].reset();
-    }
+  for (std::size_t rank = 0; rank < files.size(); ++rank) {
+    const bool lost = rank > 0 && !parts.front();
+    parts.push_back(lost ? std::nullopt
+                         : look_at(files[rank], rank == 0 ? "" : parts.front()->job(), gates));
+    if (!parts.back()) missing.push_back(static_cast<int>(rank));
   }
-  if (!first) return missing;
-  std::map<int, Drift> drifts = drifts_of(parts, first->node);
+  if (!parts.front()) return missing;
+  std::map<int, Drift> drifts = drifts_of(parts, gates, parts.front()->node);
   const char* between = "[\n";
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     if (!parts[rank]) continue;

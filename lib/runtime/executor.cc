@@ -170,11 +170,10 @@ void Executor::submit(const std::shared_ptr<CallList>& list) {
     const coordinator::CallId id = calls_.add(list, call);
     ++list->begun;
     const bool broadcast = call.signature.kind == coordinator::Kind::broadcast;
-    timeline_.submitted(list->submitted, id, call.key, broadcast);
     try {
-      participant_.submit(id, call);
+      const std::uint32_t row = participant_.submit(id, call);
+      timeline_.submitted(list->submitted, id, row, call.key, broadcast);
     } catch (const Error&) {
-      timeline_.finished(id, false);
       const CallTable::Entry refused = calls_.take(id);
       inbox_.release({&refused.call, 1});
       finish(refused, std::current_exception());

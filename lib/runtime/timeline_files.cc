@@ -83,7 +83,8 @@ std::string timeline_path(const std::string& path, int creation_number) {
 TimelineFiles::TimelineFiles(const World& world, const Options& options)
     : rank_(world.rank),
       size_(world.size),
-      path_(timeline_path(options.timeline, world.creation_number)) {
+      // The program may change its folder before the end.
+      path_(timeline_path(std::filesystem::absolute(options.timeline), world.creation_number)) {
   info_.rank = world.rank;
   info_.host = host_name();
   info_.store = world.creation_number;
@@ -108,6 +109,7 @@ std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,
       world.all_gather(files->create_files(), "every rank to open its timeline's file");
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
+    ::unlink(files->part_of(world.rank).c_str());
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("rank {} cannot write its timeline to {}; give Options.timeline "
                             "(TUTTI_TIMELINE) a path in a folder that every host has",
@@ -149,6 +151,7 @@ void TimelineFiles::write_part(const observe::Timeline& timeline) {
 
 void TimelineFiles::merge() {
   std::vector<std::string> parts;
+  parts.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
   errno = 0;
   std::ofstream out(path_, std::ios::trunc);

@@ -74,6 +74,8 @@ TEST_CASE("an unknown variable is refused, with the nearest known one and all of
   CHECK_THAT(refusal("TUTTI_FUSON_BYTES", "1"),
              Catch::StartsWith("environment variable TUTTI_FUSON_BYTES is not known, did you mean "
                                "'TUTTI_FUSION_BYTES'? (known: TUTTI_AUTOLOAD, "));
+  CHECK_THAT(refusal("TUTTI_TIMLINE", "trace.json"),
+             Catch::Contains("TUTTI_TIMLINE is not known, did you mean 'TUTTI_TIMELINE'?"));
   CHECK_THAT(refusal("TUTTI_", ""), Catch::Contains("TUTTI_ is not known"));
 }
 

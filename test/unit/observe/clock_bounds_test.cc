@@ -1,6 +1,7 @@
 #include "observe/clock_bounds.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
 
 using namespace tutti::observe;
@@ -65,11 +66,46 @@ TEST_CASE("a clock that drifts is put right from the beginning to the end") {
         meeting(when, static_cast<std::int64_t>(pace * static_cast<double>(when)), random));
   }
   const Drift drift(meetings, 50'000);
-  // 100 s are a quarter of it: 2 ms of drift, of which the middle is taken.
-  for (const std::int64_t when : {100 * second, 200 * second, 300 * second}) {
-    CHECK(std::abs(static_cast<double>(drift.at(when)) - pace * static_cast<double>(when)) < 1.2e6);
+  CHECK(drift.error() > 0);
+  CHECK(drift.error() < 200'000);
+  for (const std::int64_t when : {0 * second, 100 * second, 200 * second, 400 * second}) {
+    CHECK(std::abs(drift.at(when) - std::llround(pace * static_cast<double>(when))) <=
+          drift.error());
   }
-  CHECK(drift.last() > 5'000'000);
+  CHECK(drift.last() > 7'900'000);
+}
+
+TEST_CASE("a pace that changes on the way counts as error") {
+  std::mt19937 random(17);
+  std::vector<Meeting> meetings;
+  constexpr std::int64_t second = 1'000'000'000;
+  constexpr std::int64_t one_meeting = 60'000;  // knows no more than this
+  // Ahead for the first half, back in the second: up to 1 ms off a straight line.
+  const auto behind = [](std::int64_t when) {
+    return std::min(when, 100 * second - when) / 50'000;
+  };
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    meetings.push_back(meeting(i * second / 10, behind(i * second / 10), random));
+  }
+  const Drift drift(meetings, 50'000);
+  for (const std::int64_t when : {0 * second, 25 * second, 50 * second, 75 * second}) {
+    CHECK(std::abs(drift.at(when) - behind(when)) <= drift.error() + one_meeting);
+  }
+}
+
+TEST_CASE("what was known before counts where meetings say less") {
+  const Drift drift({{{.came = 0, .left = 900'000}, {.came = 0, .left = 900'000}}}, 5'000);
+  CHECK(drift.error() == 5'000);
+}
+
+TEST_CASE("few meetings make up no drift") {
+  // Two within 30 us of each other, whose middles lie 80 us apart.
+  const std::vector<Meeting> meetings = {
+      {{.came = 0, .left = 100'000}, {.came = 0, .left = 20'000}},
+      {{.came = 30'000, .left = 50'000}, {.came = 30'000, .left = 130'000}}};
+  const Drift drift(meetings, 1'000'000);
+  CHECK(drift.first() == drift.last());
+  CHECK(drift.at(1'000'000'000) == drift.first());
 }
 
 TEST_CASE("without meetings a clock stays as it was set") {

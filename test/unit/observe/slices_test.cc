@@ -19,6 +19,7 @@ std::map<std::string, std::vector<Slice>> rows_of(const Timeline& timeline) {
 
 std::vector<std::string> names(const std::vector<Slice>& slices) {
   std::vector<std::string> result;
+  result.reserve(slices.size());
   for (const Slice& slice : slices) result.push_back(slice.name);
   return result;
 }
@@ -36,7 +37,7 @@ void chunk(Timeline& timeline, std::uint64_t number) {
 
 TEST_CASE("a call's slices follow each other within it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.planned(0, 0, 1);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
@@ -63,7 +64,7 @@ TEST_CASE("a call's slices follow each other within it") {
 
 TEST_CASE("a replayed call has no plan to wait for, and one that starts at once is not held") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 7, true);
+  timeline.submitted(timeline.now(), 1, 0, 7, true);
   timeline.entered(timeline.now(), 3, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 3, 0);
@@ -75,8 +76,8 @@ TEST_CASE("a replayed call has no plan to wait for, and one that starts at once 
 
 TEST_CASE("every member of a fused batch shows it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "a", false);
-  timeline.submitted(timeline.now(), 2, "b", false);
+  timeline.submitted(timeline.now(), 1, 0, "a", false);
+  timeline.submitted(timeline.now(), 2, 1, "b", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.item(2);
@@ -85,7 +86,7 @@ TEST_CASE("every member of a fused batch shows it") {
   chunk(timeline, 0);
   chunk(timeline, 1);
   timeline.done(timeline.now(), 0, 0);
-  for (const std::uint64_t call : {1, 2}) timeline.finished(call, true);
+  for (const std::uint64_t call : {1U, 2U}) timeline.finished(call, true);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'a', 'b'"});
   for (const char* key : {"'a'", "'b'"}) {
@@ -97,7 +98,7 @@ TEST_CASE("every member of a fused batch shows it") {
 
 TEST_CASE("a part whose gate is open while another part moves has a lane of its own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
@@ -114,23 +115,82 @@ TEST_CASE("a part whose gate is open while another part moves has a lane of its 
   CHECK(names(rows.at("'w' (2)")) == Names{"gate", "held", "move"});
 }
 
+TEST_CASE("chunks that are in one stage at once have lanes of their own") {
+  Timeline timeline(100);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.entered(timeline.now(), 0, 0, 0);
+  timeline.item(1);
+  timeline.closed(timeline.now(), 0, 0);
+  timeline.started(0, 0, true);
+  timeline.begins(Stage::sum, 0);
+  timeline.begins(Stage::sum, 1);
+  timeline.ends(Stage::sum, 0);
+  timeline.ends(Stage::sum, 1);
+  timeline.begins(Stage::sum, 2);
+  timeline.done(timeline.now(), 0, 0);
+  timeline.finished(1, true);
+  const auto rows = rows_of(timeline);
+  REQUIRE(rows.at("'w' sum").size() == 2);
+  REQUIRE(rows.at("'w' sum (2)").size() == 1);
+  const Slice& first = rows.at("'w' sum")[0];
+  const Slice& second = rows.at("'w' sum (2)")[0];
+  CHECK(first.chunk == 0);
+  CHECK(second.chunk == 1);
+  CHECK(first.end <= second.end);
+  // What has not said that it ended did so with its batch.
+  CHECK(rows.at("'w' sum")[1].end == rows.at("tutti-exec")[0].end);
+}
+
+TEST_CASE("one plan is for several batches, and a batch's title names two of its calls") {
+  Timeline timeline(100);
+  for (const int call : {1, 2, 3, 4}) {
+    timeline.submitted(timeline.now(), static_cast<std::uint64_t>(call),
+                       static_cast<std::uint32_t>(call), call, false);
+  }
+  timeline.planned(0, 0, 2);
+  timeline.entered(timeline.now(), 0, 0, 0);
+  timeline.item(1);
+  timeline.entered(timeline.now(), 0, 1, 0);
+  for (const std::uint64_t call : {2U, 3U, 4U}) timeline.item(call);
+  for (const std::uint64_t batch : {0U, 1U}) {
+    timeline.closed(timeline.now(), 0, batch);
+    timeline.started(0, batch, true);
+    timeline.done(timeline.now(), 0, batch);
+  }
+  for (const std::uint64_t call : {1U, 2U, 3U, 4U}) timeline.finished(call, true);
+  const auto rows = rows_of(timeline);
+  for (const char* key : {"1", "4"}) {
+    CHECK(names(rows.at(key)) == Names{"pushpull", "agree", "turn", "gate", "move"});
+  }
+  CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 1", "batch 0.1: 2, 3 and 1 more"});
+}
+
 TEST_CASE("what was withdrawn, failed or never ended says so") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, "w", false);
-  timeline.submitted(timeline.now(), 2, "odd", false);
-  timeline.submitted(timeline.now(), 3, "late", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 2, 1, "odd", false);
+  timeline.submitted(timeline.now(), 3, 2, "late", false);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.withdrawn(timeline.now(), 0, 0);
-  timeline.finished(2, false);
   timeline.entered(timeline.now(), 1, 0, 0);
   timeline.item(1);
+  timeline.item(2);
+  timeline.finished(2, false);
   timeline.closed(timeline.now(), 1, 0);
   timeline.started(1, 0, true);
   timeline.begins(Stage::sum, 0);
   const auto rows = rows_of(timeline);
-  CHECK(names(rows.at("gates")) == Names{"batch 0.0: 'w' (withdrawn)", "batch 1.0: 'w'"});
-  CHECK(names(rows.at("'odd'")) == Names{"pushpull (failed)"});
+  CHECK(names(rows.at("gates")) == Names{"batch 0.0: 'w' (withdrawn)", "batch 1.0: 'w', 'odd'"});
+  // It was waiting for the gate that was not withdrawn.
+  const auto& call = rows.at("'w'");
+  REQUIRE(names(call) == Names{"pushpull", "turn", "gate", "move"});
+  CHECK(call[1].end == call[2].begin);
+  CHECK(call[2].end == call[3].begin);
+  CHECK(call[3].unfinished);
+  CHECK_FALSE(call[2].unfinished);
+  CHECK(names(rows.at("'odd'")) == Names{"pushpull (failed)", "turn"});
+  CHECK(names(rows.at("'late'")) == Names{"pushpull", "agree"});
   CHECK(rows.at("'late'")[0].unfinished);
   CHECK(rows.at("tutti-exec")[0].unfinished);
   CHECK(rows.at("'w' sum").size() == 1);

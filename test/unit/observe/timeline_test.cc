@@ -10,7 +10,7 @@ TEST_CASE("a timeline that is off records nothing and reads no clock") {
   Timeline timeline(0);
   CHECK_FALSE(timeline.on());
   CHECK(timeline.now() == base::Clock::time_point());
-  timeline.submitted(timeline.now(), 1, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
   timeline.begins(Stage::sum, 0);
@@ -43,11 +43,11 @@ TEST_CASE("events are recorded in the order of time") {
   for (std::size_t i = 1; i < events.size(); ++i) CHECK(events[i - 1].when <= events[i].when);
 }
 
-TEST_CASE("a key has one row however often it is used") {
+TEST_CASE("a row has the key of its calls, and without calls none") {
   Timeline timeline(10);
-  for (const Key& key : {Key("w"), Key("b"), Key("w")}) {
-    timeline.submitted(timeline.now(), 1, key, false);
-  }
-  CHECK(timeline.rows() == std::vector<Key>{"w", "b"});
-  CHECK(timeline.events()[2].detail == 0);
+  timeline.submitted(timeline.now(), 1, 2, "w", false);
+  timeline.submitted(timeline.now(), 2, 0, "b", false);
+  timeline.submitted(timeline.now(), 1, 2, "w", false);
+  CHECK(timeline.rows() == std::vector<std::optional<Key>>{"b", std::nullopt, "w"});
+  CHECK(timeline.events()[2].detail == 2);
 }

@@ -30,7 +30,7 @@ class Folder {
 };
 
 void one_batch(Timeline& timeline, const Key& key, std::uint64_t number) {
-  timeline.submitted(timeline.now(), number + 1, key, false);
+  timeline.submitted(timeline.now(), number + 1, 0, key, false);
   timeline.entered(timeline.now(), 0, number, 0);
   timeline.item(number + 1);
   timeline.closed(timeline.now(), 0, number);
@@ -55,7 +55,7 @@ std::int64_t now_ns() {
 std::vector<json> find(const json& trace, const std::string& name, int rank) {
   std::vector<json> result;
   for (const json& event : trace) {
-    if (event.at("name") == name && event.at("pid") == rank) result.push_back(event);
+    if (event.at("name") == name && event.at("pid") == rank + 1) result.push_back(event);
   }
   return result;
 }
@@ -66,11 +66,15 @@ TEST_CASE("a trace is JSON with the rank's name, a row for each key, and times f
   Timeline timeline(100);
   one_batch(timeline, "w\"eird\xff", 0);
   std::ostringstream out;
-  write_trace(out, timeline, info_of(2, timeline.events().front().when - 5'000));
+  TraceInfo info = info_of(2, timeline.events().front().when - 5'000);
+  info.clock_offset = 2'000;
+  write_trace(out, timeline, info);
   const json trace = json::parse(out.str());
   CHECK(find(trace, "process_name", 2).at(0)["args"]["name"] == "rank 2 on host \"2\"");
-  CHECK(find(trace, "thread_name", 2).size() == 3);
-  CHECK(find(trace, "pushpull", 2).at(0)["ts"] == 5.0);
+  const auto rows = find(trace, "thread_name", 2);
+  REQUIRE(rows.size() == 3);
+  for (std::size_t row = 0; row < rows.size(); ++row) CHECK(rows[row]["tid"] == 3 + row);
+  CHECK(find(trace, "pushpull", 2).at(0)["ts"] == 7.0);
   CHECK(find(trace, "tutti", 2).at(0)["args"]["events"] == 7);
 }
 
@@ -82,8 +86,8 @@ TEST_CASE("ranks' traces are merged on one clock, with what was wrong taken out"
   // One recording, told by two machines: the second one's clock was set 3 ms wrong.
   for (const int rank : {0, 1}) {
     TraceInfo info = info_of(rank, origin);
-    info.clock_offset = rank * 3'000'000;
-    info.clock_error = rank * 4'000'000;
+    info.clock_offset = rank * std::int64_t{3'000'000};
+    info.clock_error = rank * std::int64_t{4'000'000};
     std::ofstream out(folder / std::to_string(rank));
     write_trace(out, timeline, info);
   }

@@ -1,0 +1,173 @@
+#include "observe/history.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+namespace tutti::observe {
+namespace {
+
+using Mark = Timeline::Mark;
+using Event = Timeline::Event;
+using Call = History::Call;
+using Piece = History::Piece;
+using Batch = History::Batch;
+using Outcome = History::Outcome;
+
+/// Goes through the events once; what has ended moves from the open ones into the history.
+class Reader {
+ public:
+  History read(const Timeline& timeline);
+
+ private:
+  void take(const Event& event);
+  void submit(const Event& event);
+  void finish(const Event& event, Outcome outcome);
+  void plan(const Event& event);
+  void enter(const Event& event);
+  void add_item(const Event& event);
+  void start(const Event& event);
+  void begin_piece(const Event& event);
+  void end_piece(const Event& event);
+  void end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome);
+  void end_open();
+  Batch* moving() { return moving_ ? &batches_.at(*moving_) : nullptr; }
+
+  History history_;
+  std::unordered_map<std::uint64_t, std::size_t> calls_;     ///< open ones, by what the events say
+  std::map<std::uint64_t, Batch> batches_;                   ///< open ones, by gate
+  std::unordered_map<std::uint64_t, std::int64_t> planned_;  ///< by gate
+  std::uint64_t entered_last_ = 0;
+  std::optional<std::uint64_t> moving_;
+  std::int64_t last_ = 0;
+};
+
+History Reader::read(const Timeline& timeline) {
+  for (const Event& event : timeline.events()) {
+    last_ = std::max(last_, event.when);
+    take(event);
+  }
+  end_open();
+  return std::move(history_);
+}
+
+void Reader::take(const Event& event) {
+  switch (event.mark) {
+    case Mark::submitted:
+      return submit(event);
+    case Mark::finished:
+      return finish(event, Outcome::well);
+    case Mark::failed:
+      return finish(event, Outcome::failed);
+    case Mark::planned:
+      return plan(event);
+    case Mark::entered:
+      return enter(event);
+    case Mark::item:
+      return add_item(event);
+    case Mark::closed:
+      batches_[event.number].closed = event.when;
+      return;
+    case Mark::withdrawn:
+      return end_batch(event.number, event.when, Outcome::withdrawn);
+    case Mark::started:
+      return start(event);
+    case Mark::done:
+      return end_batch(event.number, event.when, Outcome::well);
+    case Mark::begins:
+      return begin_piece(event);
+    case Mark::ends:
+      return end_piece(event);
+  }
+}
+
+void Reader::submit(const Event& event) {
+  calls_[event.number] = history_.calls.size();
+  history_.calls.push_back(
+      {.key = event.detail, .broadcast = event.broadcast, .submitted = event.when});
+}
+
+void Reader::finish(const Event& event, Outcome outcome) {
+  const auto found = calls_.find(event.number);
+  if (found == calls_.end()) return;
+  Call& call = history_.calls[found->second];
+  call.end = event.when;
+  call.outcome = outcome;
+  calls_.erase(found);
+}
+
+void Reader::plan(const Event& event) {
+  for (std::uint64_t i = 0; i < event.detail; ++i) planned_[event.number + i] = event.when;
+}
+
+void Reader::enter(const Event& event) {
+  entered_last_ = event.number;
+  Batch& batch = batches_[event.number];
+  batch = Batch();
+  batch.gate = event.number;
+  batch.kib = event.detail;
+  batch.entered = event.when;
+}
+
+void Reader::add_item(const Event& event) {
+  const auto found = calls_.find(event.number);
+  if (found != calls_.end()) batches_[entered_last_].calls.push_back(found->second);
+}
+
+void Reader::start(const Event& event) {
+  moving_ = event.number;
+  batches_[event.number].started = event.when;
+}
+
+void Reader::begin_piece(const Event& event) {
+  if (Batch* const batch = moving()) {
+    batch->pieces.push_back({event.stage, event.detail, event.when, History::never});
+  }
+}
+
+void Reader::end_piece(const Event& event) {
+  Batch* const batch = moving();
+  if (batch == nullptr) return;
+  const auto found =
+      std::find_if(batch->pieces.rbegin(), batch->pieces.rend(), [&](const Piece& piece) {
+        return piece.stage == event.stage && piece.chunk == event.detail;
+      });
+  if (found != batch->pieces.rend()) found->end = event.when;
+}
+
+void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
+  const auto found = batches_.find(gate);
+  if (found == batches_.end()) return;
+  Batch& batch = found->second;
+  batch.end = when;
+  batch.outcome = outcome;
+  for (Piece& piece : batch.pieces) {
+    if (piece.end == History::never) piece.end = when;
+  }
+  const auto planned = planned_.find(gate);
+  for (const std::size_t index : batch.calls) {
+    Call& call = history_.calls[index];
+    // A gate that is withdrawn is not what a call has been waiting for.
+    if (outcome == Outcome::withdrawn || call.entered != History::never) continue;
+    call.entered = batch.entered;
+    if (planned != planned_.end()) call.planned = planned->second;
+  }
+  if (planned != planned_.end()) planned_.erase(planned);
+  history_.batches.push_back(std::move(batch));
+  batches_.erase(found);
+  if (moving_ == gate) moving_.reset();
+}
+
+void Reader::end_open() {
+  while (!batches_.empty()) end_batch(batches_.begin()->first, last_, Outcome::unfinished);
+  for (const auto& [id, index] : calls_) history_.calls[index].end = last_;
+}
+
+}  // namespace
+
+History history_of(const Timeline& timeline) {
+  return Reader().read(timeline);
+}
+
+}  // namespace tutti::observe
