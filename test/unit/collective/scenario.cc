@@ -7,8 +7,11 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tutti/shard.h"
+
 using namespace tutti;
 using collective::Batch;
+using collective::Rows;
 
 namespace {
 
@@ -40,16 +43,34 @@ Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, bool all
   const std::size_t devices = all_in_arenas || random() % 2 == 0 ? 1 : 2 + random() % 2;
   tensors.ins = reference::random_sources(batch.dtype, devices, count, random);
   tensors.in_arena = all_in_arenas || random() % 3 == 0;
-  tensors.in_place = random() % 2 == 0;
+  tensors.in_place = random() % 2 == 0 && !batch.sharded();
   tensors.outs = tensors.in_place ? devices : all_in_arenas ? 1 : random() % 3;
   tensors.misalignment = random() % 2 == 0 ? 0 : random() % 64;
   return tensors;
+}
+
+/// What a rank's inputs have of a piece.
+std::size_t input_count(const Batch& batch, std::size_t count, int rank, int ranks) {
+  return batch.kind == Batch::Kind::allgather ? shard(count, rank, ranks).count() : count;
+}
+
+/// Whether a rank may be without data.
+bool may_have_joined(const Batch& batch, int rank) {
+  if (batch.kind == Batch::Kind::broadcast) return rank != batch.root;
+  return batch.kind != Batch::Kind::allgather;
 }
 
 reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>& by_rank,
                         std::size_t count) {
   if (batch.kind == Batch::Kind::broadcast) {
     return by_rank[static_cast<std::size_t>(batch.root)].ins.at(0);
+  }
+  if (batch.kind == Batch::Kind::allgather) {
+    reference::Bytes all;
+    for (const auto& tensors : by_rank) {
+      all.insert(all.end(), tensors.ins.at(0).begin(), tensors.ins.at(0).end());
+    }
+    return all;
   }
   const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
   std::vector<reference::Bytes> of_ranks;
@@ -62,6 +83,25 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
   return reference::reduced({batch.dtype, batch.dtype, batch.op, batch.divisor}, of_ranks, count);
 }
 
+Batch::Kind random_kind(Random& random) {
+  switch (random() % 8) {
+    case 0:
+      return Batch::Kind::reduce_scatter;
+    case 1:
+      return Batch::Kind::allgather;
+    case 2:
+    case 3:
+      return Batch::Kind::broadcast;
+    default:
+      return Batch::Kind::allreduce;
+  }
+}
+
+std::string_view kind_name(Batch::Kind kind) {
+  constexpr std::string_view names[] = {"allreduce", "broadcast", "reduce_scatter", "allgather"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 }  // namespace
 
 Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
@@ -71,7 +111,7 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
     Batch& batch = plan.batch;
     batch.epoch = 1;
     batch.number = i;
-    batch.kind = random() % 4 == 0 ? Batch::Kind::broadcast : Batch::Kind::allreduce;
+    batch.kind = random_kind(random);
     batch.dtype = dtypes[random() % std::size(dtypes)];
     batch.op = ops[random() % std::size(ops)];
     batch.root = static_cast<int>(random() % static_cast<unsigned>(ranks));
@@ -79,20 +119,31 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
     batch.whole_bytes = random() % 2 == 0 ? 0 : std::size_t{1} << 40;
     const bool all_in_arenas = happens(random, options.in_arenas);
     plan.tensors.resize(static_cast<std::size_t>(ranks));
-    const std::size_t pieces = 1 + random() % options.most_pieces;
+    const std::size_t pieces = batch.sharded() ? 1 : 1 + random() % options.most_pieces;
     for (std::size_t p = 0; p < pieces; ++p) {
       const std::size_t count = random_count(random, options.most_elements);
       batch.pieces.push_back({{}, {}, count});
+      if (batch.sharded()) batch.rows = Rows::of_part(count, ranks, 0, count);
       std::vector<Tensors> by_rank;
       for (int rank = 0; rank < ranks; ++rank) {
-        const bool joined = options.joins && !all_in_arenas && random() % 8 == 0 &&
-                            !(batch.kind == Batch::Kind::broadcast && rank == batch.root);
-        by_rank.push_back(random_tensors(batch, count, all_in_arenas, joined, random));
+        const bool joined =
+            options.joins && !all_in_arenas && random() % 8 == 0 && may_have_joined(batch, rank);
+        by_rank.push_back(random_tensors(batch, input_count(batch, count, rank, ranks),
+                                         all_in_arenas, joined, random));
         plan.tensors[static_cast<std::size_t>(rank)].push_back(by_rank.back());
       }
       plan.results.push_back(result(batch, by_rank, count));
     }
   }
+}
+
+reference::Bytes Scenario::Planned::result_at(int rank, std::size_t piece) const {
+  const reference::Bytes& all = results[piece];
+  if (batch.kind != Batch::Kind::reduce_scatter) return all;
+  const Shard own = shard(batch.rows.whole, rank, batch.rows.ranks);
+  const auto width = static_cast<std::ptrdiff_t>(size_of(batch.dtype));
+  return {all.begin() + static_cast<std::ptrdiff_t>(own.begin) * width,
+          all.begin() + static_cast<std::ptrdiff_t>(own.end) * width};
 }
 
 Part::Part(const Scenario& scenario, int rank, shm::Arena& arena)
@@ -102,13 +153,13 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena)
     const auto& pieces = plan.tensors[static_cast<std::size_t>(rank)];
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       Addresses& at = addresses.emplace_back();
-      const std::size_t bytes = plan.results[p].size();
       for (const reference::Bytes& in : pieces[p].ins) {
-        void* const memory = place(pieces[p], bytes);
-        if (bytes > 0) std::memcpy(memory, in.data(), bytes);
+        void* const memory = place(pieces[p], in.size());
+        if (!in.empty()) std::memcpy(memory, in.data(), in.size());
         at.ins.push_back(memory);
         if (pieces[p].in_place) at.outs.push_back(memory);
       }
+      const std::size_t bytes = plan.result_at(rank, p).size();
       while (at.outs.size() < pieces[p].outs) at.outs.push_back(place(pieces[p], bytes));
     }
   }
@@ -118,6 +169,10 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena)
     for (std::size_t p = 0; p < batch.pieces.size(); ++p) {
       batch.pieces[p].ins = addresses_[b][p].ins;
       batch.pieces[p].outs = addresses_[b][p].outs;
+      const std::size_t own =
+          batch.sharded() ? shard(batch.rows.whole, rank, batch.rows.ranks).begin : 0;
+      if (batch.kind == Batch::Kind::reduce_scatter) batch.pieces[p].out_first = own;
+      if (batch.kind == Batch::Kind::allgather) batch.pieces[p].in_first = own;
     }
   }
 }
@@ -140,12 +195,11 @@ void Part::check() const {
         throw std::runtime_error(
             fmt::format("rank {}, batch {} ({} of {}, {}), piece {} of {} elements: {} {} is wrong",
                         rank_, b, name(plan.batch.op), name(plan.batch.dtype),
-                        plan.batch.kind == Batch::Kind::broadcast ? "broadcast" : "allreduce", p,
-                        plan.batch.pieces[p].count, what, device));
+                        kind_name(plan.batch.kind), p, plan.batch.pieces[p].count, what, device));
       };
       const Scenario::Tensors& tensors = plan.tensors[static_cast<std::size_t>(rank_)][p];
       for (std::size_t d = 0; d < addresses_[b][p].outs.size(); ++d) {
-        if (!same(addresses_[b][p].outs[d], plan.results[p])) fail("output", d);
+        if (!same(addresses_[b][p].outs[d], plan.result_at(rank_, p))) fail("output", d);
       }
       for (std::size_t d = 0; d < tensors.ins.size() && !tensors.in_place; ++d) {
         if (!same(addresses_[b][p].ins[d], tensors.ins[d])) fail("input", d);

@@ -20,6 +20,9 @@ struct Scenario {
     tutti::collective::Batch batch;             ///< pieces without addresses
     std::vector<std::vector<Tensors>> tensors;  ///< by rank and piece
     std::vector<reference::Bytes> results;      ///< by piece
+
+    /// What an output of the rank holds of the piece's result: its shard, or everything.
+    reference::Bytes result_at(int rank, std::size_t piece) const;
   };
 
   /// What may happen in it.

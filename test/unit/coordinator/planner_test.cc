@@ -82,12 +82,12 @@ TEST_CASE("tensors that differ in dtype, op, root, device, wire or contributors 
 TEST_CASE("the halves of an allreduce are cut like others, but each travels alone") {
   for (const Kind kind : {Kind::reduce_scatter, Kind::allgather}) {
     Planner planner(1 << 20, 1024);
-    for (const KeyId id : {1, 2}) {
-      ReadyTensor half = tensor(id, id == 1 ? 4 : 600);
+    for (const KeyId id : {1, 2, 3}) {
+      ReadyTensor half = tensor(id, id == 3 ? 600 : 4);
       half.signature.kind = kind;
       planner.add(half);
     }
-    CHECK(plan(planner) == "1[0,4) | 2[0,256) | 2[256,512) | 2[512,600)");
+    CHECK(plan(planner) == "1[0,4) | 2[0,4) | 3[0,256) | 3[256,512) | 3[512,600)");
   }
 }
 
