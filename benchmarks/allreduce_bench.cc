@@ -17,6 +17,7 @@ std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& s
                     "ask for --kv-store dist_sync_mpi",
                     store->type(), store->num_workers(), world.size()));
   }
+  if (settings.wire != "none") store->set_gradient_compression(settings.wire);
   return store;
 }
 

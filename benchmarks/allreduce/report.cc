@@ -93,6 +93,7 @@ std::string json(const std::vector<Row>& rows, const Setup& setup) {
         {"hosts", setup.hosts},
         {"bytes", bytes_of(row, s)},
         {"shared", row.shared},
+        {"wire", row.impl == "tutti" ? s.wire : "none"},
         {"in_place", s.in_place || s.op == Operation::broadcast},
         {"iters", row.iterations},
         {"time_us",

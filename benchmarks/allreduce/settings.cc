@@ -71,6 +71,9 @@ void declare(CLI::App& app, Settings& s) {
       ->default_str("on");
   app.add_option("--json", s.json, "file for the rows: an array with one object a row");
   app.add_option("--kv-store,--kvstore", s.store, "tutti's store type")->capture_default_str();
+  app.add_option("--wire", s.wire, "what tutti's f32 tensors travel as: none (f32), fp16 or bf16")
+      ->check(CLI::IsMember({"none", "fp16", "bf16"}).description(""))
+      ->capture_default_str();
   app.add_option("--root", s.root, "root of a broadcast")
       ->check(CLI::Range(0, many).description(""))
       ->capture_default_str();

@@ -35,7 +35,8 @@ struct Settings {
   bool check = true;
   std::string json;  ///< file for the rows; empty: none
   std::string store = "dist_sync_mpi";
-  int root = 0;  ///< of a broadcast
+  std::string wire = "none";  ///< what tutti's f32 tensors travel as
+  int root = 0;               ///< of a broadcast
 
   bool runs(std::string_view impl) const;
   /// The sizes, or those from min_bytes to max_bytes, growing by `factor`; whole elements. With one

@@ -5,11 +5,11 @@ import pathlib
 import shutil
 import sys
 
-from compare import machine, negotiation, node, plot, record, table
+from compare import lab, machine, negotiation, node, plot, record, table, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SUITES = {"node": node, "negotiation": negotiation}
+SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -24,6 +24,9 @@ class Request:
     out: pathlib.Path
     build: pathlib.Path
     peers_python: str
+    mxnet_python: str
+    only: str = None
+    part: str = ""  # of the suite, that this measurement is
 
 
 def size(text):
@@ -52,40 +55,64 @@ def parse(words):
     parser = argparse.ArgumentParser(
         prog="compare.py", description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
         epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo: pip install torch; "
-               "both into the environment of --peers-python. The exit status is 0 when everything was measured, "
+               "both into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 "
+               "or 3.11, into that of --mxnet-python. Suites lab and training make emulated hosts, for which they need root. "
+               "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)
-    parser.add_argument("--quick", action="store_true", help="about a minute: 3 rounds, fewer sizes, short turns")
+    parser.add_argument("--only", choices=lab.PARTS, help="this part of suite lab")
+    parser.add_argument("--quick", action="store_true",
+                        help="about a minute (of suite lab, for each part): 3 rounds, fewer sizes, short turns")
     parser.add_argument("--rounds", type=positive, help="interleaved rounds that medians are taken over (5; 3 with --quick)")
-    parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, such as 2,4,8 (the suite's own)")
+    parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
     parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
     parser.add_argument("--out", type=pathlib.Path,
                         help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder (build)")
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
                         help="Python whose environment has the peers (the one that runs this)")
+    parser.add_argument("--mxnet-python", metavar="PATH", help="the same for MXNet (--peers-python's)")
     given = parser.parse_args(words)
+    if given.only and given.suite != "lab":
+        parser.error("--only chooses a part of suite lab")
     build = given.build.resolve()
     return Request(given.suite, given.quick, given.rounds or (3 if given.quick else 5), given.ranks, given.bytes,
                    given.out or (build / "compare" if given.quick else ROOT / "benchmarks/results"),
-                   build, shutil.which(given.peers_python) or given.peers_python)
+                   build, found(given.peers_python), found(given.mxnet_python or given.peers_python), given.only)
+
+
+def found(program):
+    return shutil.which(program) or program
+
+
+def parts_of(request):
+    """(request, module) for each that is to be measured."""
+    suite = SUITES[request.suite]
+    parts = getattr(suite, "PARTS", {"": suite})
+    return [(dataclasses.replace(request, part=name), part) for name, part in parts.items() if request.only in (None, name)]
+
+
+def show(request, before, outcome):
+    """Prints and keeps it. Returns how many elements were wrong."""
+    document = record.document(request, before, outcome)
+    print(table.of_outcome(outcome))
+    files = record.write(request, document)
+    files += plot.write(files[0].with_suffix(""), outcome)
+    print("\nKept: " + ", ".join(str(file) for file in files) + "\n", flush=True)
+    return sum(row["wrong"] for row in outcome.rows)
 
 
 def main(words):
     request = parse(words)
     before = machine.describe()
     print(machine.text(before), flush=True)
+    wrong = 0
     try:
-        outcome = SUITES[request.suite].measure(request)
+        for part, module in parts_of(request):
+            wrong += show(part, before, module.measure(part))
     except BenchError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 2
-    document = record.document(request, before, outcome)
-    print(table.of_outcome(outcome))
-    files = record.write(request, document)
-    files += plot.write(files[0].with_suffix(""), outcome)
-    print("\nKept: " + ", ".join(str(file) for file in files))
-    wrong = sum(row["wrong"] for row in outcome.rows)
     if wrong:
         print(f"{wrong:.0f} elements are wrong", file=sys.stderr)
     return 1 if wrong else 0

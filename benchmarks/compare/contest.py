@@ -114,10 +114,12 @@ def last_words(text):
 
 
 def rows_of(file):
+    """A program that leaves one object has one row."""
     try:
-        return json.loads(file.read_text())
+        read = json.loads(file.read_text())
     except (OSError, ValueError):
         return []
+    return [{"impl": "tutti", **read}] if isinstance(read, dict) else read
 
 
 def facts_of(said):

@@ -50,7 +50,8 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     names = {"tutti": "tutti", "mpi": "Open MPI"}
     main = Contest("Open MPI", "default", allreduce(request.build, "tutti,mpi", "--shared"), launcher, names, needed=True)
     alone = dataclasses.replace(main, name="screening", program=allreduce(request.build, "mpi"), needed=False)
-    choice = openmpi.screen(alone, ranks, sizes, QUICK_PACE if request.quick else SCREEN_PACE, request.quick, lost)
+    choice = openmpi.screen(alone, ranks, sizes, QUICK_PACE if request.quick else SCREEN_PACE,
+                            openmpi.settings(request.quick), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     free = Contest("tutti, reproducible off", "TUTTI_REPRODUCIBLE=0", allreduce(request.build, "tutti"), launcher,

@@ -35,10 +35,15 @@ def rules(ranks, choice):
     return "\n".join(lines) + "\n"
 
 
-def screen(contest, ranks, sizes, pace, quick, lost):
-    """{size: its quickest Setting}, each setting measured once and alone."""
+def flat(quick):
+    """Those that look at no host and suit large sizes."""
+    return [setting for setting in settings(quick) if setting.algorithm in (3, 4, 5, 6)]
+
+
+def screen(contest, ranks, sizes, pace, candidates, lost):
+    """{size: its quickest Setting}, each of the candidates measured once and alone."""
     best = {}
-    for setting in settings(quick):
+    for setting in candidates:
         try:
             trial = dataclasses.replace(contest, env=dict(setting.env))
             for row in trial.race(ranks, sizes, pace):

@@ -13,6 +13,14 @@ class Curve:
 
 
 @dataclasses.dataclass
+class Style:
+    """How curves are drawn: as lines, or, with ticks, as bars in groups that these stand below."""
+    xscale: str = "log"
+    yscale: str = "log"
+    ticks: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
 class Outcome:
     title: str
     rows: list
@@ -24,3 +32,4 @@ class Outcome:
     axes: tuple  # what x and y are
     notes: list = dataclasses.field(default_factory=list)
     extra: dict = dataclasses.field(default_factory=dict)  # further measurements for the record
+    style: Style = dataclasses.field(default_factory=Style)

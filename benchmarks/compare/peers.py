@@ -1,4 +1,5 @@
 """Which peers are installed beside Open MPI, and how each is started."""
+import functools
 import os
 import pathlib
 import subprocess
@@ -14,16 +15,20 @@ BROUGHT_BY = {
     "Intel MPI": "pip install impi-rt impi-devel, and --peers-python",
     "Gloo": "pip install torch, and --peers-python",
     "Horovod": "PyPI's horovod, which is built from source; no peer program of it is here",
-    "MXNet's parameter server": "PyPI's mxnet, on Python 3.8 or older; suite lab",
+    "MXNet's parameter server": "pip install numpy==1.23.5 mxnet==1.9.1 on Python 3.10 or 3.11, and --mxnet-python",
 }
 
 
+ELSEWHERE = {"Intel MPI": "suite node measures it", "Horovod": BROUGHT_BY["Horovod"]}
+
+
+@functools.lru_cache
 def has_module(python, name):
     try:
         return subprocess.run([python, "-c", f"import {name}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               timeout=120, check=False).returncode == 0
     except OSError:
-        raise BenchError(f"--peers-python {python}: there is no such program") from None
+        raise BenchError(f"{python}: there is no such program") from None
 
 
 def prefix_of(python):
@@ -66,12 +71,24 @@ def intel_mpi(request):
                                        ("Intel MPI, yielding", "I_MPI_THREAD_YIELD=2", {"I_MPI_THREAD_YIELD": "2"}))]
 
 
-def gloo(request):
+def gloo(request, launcher=None, where="on the loopback", words=()):
+    """On ranks of this machine, or where the launcher starts them, with the words that the program needs there."""
     if not has_module(request.peers_python, "torch.distributed"):
         return []
-    program = (request.peers_python, PEERS / "gloo_allreduce.py")
+    program = (request.peers_python, PEERS / "gloo_allreduce.py", *words)
     # A thread a rank: torch's own would only take the cores from each other.
-    return [Contest("Gloo", "torch.distributed over TCP on the loopback", program, open_mpi(), {"gloo": "Gloo"},
+    return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"},
+                    {"OMP_NUM_THREADS": "1"})]
+
+
+def mxnet(request, launcher, servers, words):
+    """Its parameter server with so many servers on the workers' hosts."""
+    if not has_module(request.mxnet_python, "mxnet"):
+        return []
+    program = (request.mxnet_python, PEERS / "mxnet_pushpull.py", "--servers", servers, *words)
+    count = f"{servers} server" + "s" * (servers > 1)
+    return [Contest(f"MXNet, {count}", "dist_sync, sums on the servers", program, launcher,
+                    {"mxnet": f"MXNet, {count}", "mxnet keys": f"MXNet, {count}, ResNet-50's keys"},
                     {"OMP_NUM_THREADS": "1"})]
 
 
@@ -87,6 +104,6 @@ def installed(request):
         contests += found
         if not found:
             skipped[name] = "not installed; " + BROUGHT_BY[name]
-    for name in ("Horovod", "MXNet's parameter server"):
-        skipped[name] = BROUGHT_BY[name]
+    skipped["Horovod"] = BROUGHT_BY["Horovod"]
+    skipped["MXNet's parameter server"] = "suite lab measures it"
     return contests, skipped

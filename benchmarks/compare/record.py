@@ -8,6 +8,7 @@ import os
 def document(request, machine, outcome):
     return {
         "suite": request.suite,
+        "part": request.part,
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "quick": request.quick,
         "rounds": request.rounds,
@@ -29,8 +30,8 @@ def free_stem(folder, stem):
 def write(request, written):
     """[the file]; each row on a line of its own."""
     request.out.mkdir(parents=True, exist_ok=True)
-    day = datetime.date.today().isoformat()
-    path = request.out / f"{free_stem(request.out, f'{day}-{request.suite}')}.json"
+    words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part])]
+    path = request.out / f"{free_stem(request.out, '-'.join(words))}.json"
     head = json.dumps({name: value for name, value in written.items() if name != "rows"}, indent=1)
     rows = ",\n".join(json.dumps(row) for row in written["rows"])
     path.write_text(head[:-len("\n}")] + ',\n "rows": [\n' + rows + "\n]\n}\n")

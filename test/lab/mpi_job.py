@@ -12,8 +12,9 @@ from hosts import Refused, enter
 AGENT = pathlib.Path(__file__).with_name("agent.sh")
 # --map: ranks that follow each other on one host, or one on each host in turn.
 MAPPINGS = {"block": "slot", "cyclic": "node"}
+# Ranks of one host send each other TCP as well, for MPI's shared memory would stay behind a job that is killed.
 SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl": "tcp,self"}
 
 
 def add_options(parser):
@@ -32,18 +33,21 @@ def words(lab, args):
     slots = ",".join(f"{name}:{count}" for name, count in zip(lab.names, lab.ranks))
     line = ["mpirun", "-n", str(total), "--host", slots, "--map-by", MAPPINGS[args.map],
             "--bind-to", "none", "--mca", "plm_rsh_agent", str(AGENT),
-            "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl", "tcp,self",
-            "--mca", "btl_tcp_if_include", "eth0"]
+            "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0"]
     for assignment in args.env:
         line += ["-x", assignment]
     return line + args.program
 
 
-def environment(lab):
-    """Ranks that wait give way to others where there are more of them than cores. What the caller has
-    set goes before."""
+def settings(lab):
+    """Variables for mpirun. Ranks that wait give way to others where there are more of them than cores."""
     crowded = sum(lab.ranks) > len(os.sched_getaffinity(0))
-    return {"OMPI_MCA_mpi_yield_when_idle": str(int(crowded)), **os.environ, **SETTINGS}
+    return {"OMPI_MCA_mpi_yield_when_idle": str(int(crowded)), **SETTINGS}
+
+
+def environment(lab):
+    """Yielding as the caller has set it, if he has."""
+    return {**settings(lab), **os.environ, **SETTINGS}
 
 
 def check(args):
@@ -56,11 +60,15 @@ def check(args):
             raise Refused(f"--env wants NAME=VALUE, not '{assignment}'")
 
 
+def command(lab, args):
+    """The words that start it from this machine. The job ends when the process does that runs them."""
+    return ["setpriv", "--pdeathsig", "TERM", *enter(lab.names[0], shlex.join(words(lab, args)))]
+
+
 def run(lab, args):
-    """Returns mpirun's exit status. The job ends when this process does."""
-    command = ["setpriv", "--pdeathsig", "TERM", *enter(lab.names[0], shlex.join(words(lab, args)))]
+    """Returns mpirun's exit status."""
     before, start = lab.traffic(), time.monotonic()
-    status = subprocess.run(command, env=environment(lab), check=False).returncode
+    status = subprocess.run(command(lab, args), env=environment(lab), check=False).returncode
     if args.traffic:
         difference = {"seconds": time.monotonic() - start, "links": since(before, lab.traffic())}
         args.traffic.write_text(json.dumps(difference, indent=1) + "\n")

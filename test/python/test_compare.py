@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from compare import cli, negotiation, node_targets, openmpi, outcome, record, rounds, table, targets
+from compare import cli, lab, negotiation, node_targets, openmpi, outcome, plot, record, rounds, table, targets, wire
 from compare.contest import BenchError, Contest, Launcher, execute, facts_of, last_words
 from compare.figures import Figures
 
@@ -182,6 +182,20 @@ class Shown(unittest.TestCase):
         self.assertEqual(read[0]["skipped"], {"Horovod": "why"})
 
 
+class Plots(unittest.TestCase):
+    def test_every_panel_is_drawn_as_lines_and_as_bars(self):
+        curves = [outcome.Curve(f"panel {n}", label, [0, 1], [n + 1, 2], label == "bound")
+                  for n in range(5) for label in ("tutti", "Open MPI, picked", "bound")]
+        for style in (outcome.Style(), outcome.Style("linear", "linear"), outcome.Style(ticks=["a", "b"])):
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+                drawn = outcome.Outcome("t", [], [], {}, [], [], curves, ("x", "y"), style=style)
+                files = plot.write(pathlib.Path(folder, "p"), drawn)
+                if "has no matplotlib" in said.getvalue():
+                    self.skipTest(said.getvalue())
+                self.assertEqual(pathlib.Path(folder, "p.svg").read_text().count("<!-- panel "), 5)
+                self.assertEqual([file.suffix for file in files], [".png", ".svg"])
+
+
 class CommandLine(unittest.TestCase):
     def test_quick_takes_fewer_rounds_and_keeps_its_record_out_of_the_tree(self):
         quick, full = cli.parse(["--suite", "node", "--quick", "--build", "/b"]), cli.parse(["--suite", "node"])
@@ -193,8 +207,18 @@ class CommandLine(unittest.TestCase):
         request = cli.parse(["--suite", "node", "--bytes", "4,64K,1m", "--ranks", "2,8"])
         self.assertEqual((request.sizes, request.ranks), ((4, 64 * KIB, MIB), (2, 8)))
 
+    def test_suite_lab_is_kept_part_by_part_and_one_may_be_chosen(self):
+        all_parts, one = (cli.parts_of(cli.parse(["--suite", "lab", *words])) for words in ([], ["--only", "wire"]))
+        self.assertEqual([request.part for request, _ in all_parts], list(lab.PARTS))
+        self.assertEqual([(request.part, module) for request, module in one], [("wire", wire)])
+        self.assertEqual([request.part for request, _ in cli.parts_of(cli.parse(["--suite", "node"]))], [""])
+        with tempfile.TemporaryDirectory() as folder:
+            request = dataclasses.replace(one[0][0], out=pathlib.Path(folder))
+            file, = record.write(request, {"rows": []})
+        self.assertTrue(file.name.endswith("-lab-wire.json"), file)
+
     def test_what_cannot_be_is_refused(self):
-        for words in (["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):
+        for words in (["--only", "links"], ["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 cli.parse(["--suite", "node", *words])
 

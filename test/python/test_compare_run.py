@@ -10,7 +10,10 @@ import sys
 import tempfile
 import unittest
 
-COMPARE = pathlib.Path(__file__).resolve().parents[2] / "benchmarks/compare.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPARE = ROOT / "benchmarks/compare.py"
+sys.path.insert(0, str(ROOT / "test/lab"))
+from hosts import why_not
 BUILD = sys.argv[1]
 # A build folder's allreduce_bench that finds so many wrong elements, or does not work.
 BENCH = """#!/usr/bin/env python3
@@ -64,6 +67,33 @@ class Run(unittest.TestCase):
         self.assertLess(sent[True], sent[False] / 10)
         self.assertGreater(sent[False], 200)
         self.assert_plotted(done, "negotiation")
+
+    @unittest.skipIf(why_not(), why_not())
+    def test_the_lab_suite_measures_a_part_on_emulated_hosts(self):
+        done = self.compare("lab", "--only", "wire", "--bytes", "4M")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"P6 +2 hosts, 4.1943 MB, bf16 : f32 on the wire +>= 1.9 x +[\d.]+ x +(pass|short)")
+        kept = self.record("lab-wire")
+        self.assertEqual({(row["who"], row["hosts"], row["wire"]) for row in kept["rows"]},
+                         {("tutti", 2, "none"), ("tutti, bf16 wire", 2, "bf16"), ("tutti, fp16 wire", 2, "fp16")})
+        self.assertGreater(kept["payload_Bps"]["2 hosts"], 1e7)
+        # Of two hosts each sends the whole tensor in a turn, and there is one turn that does not count.
+        sizes = {row["who"]: row["sent_bytes_of_program"] / (row["iters"] + 1) / row["bytes"] for row in kept["rows"]}
+        self.assertGreater(sizes["tutti"], 1)
+        self.assertLess(sizes["tutti, bf16 wire"], 0.75)
+        self.assertLess(sizes["tutti, fp16 wire"], 0.75)
+        self.assert_plotted(done, "lab-wire")
+
+    @unittest.skipIf(why_not(), why_not())
+    def test_the_training_suite_says_what_part_of_the_bound_each_setting_reaches(self):
+        done = self.compare("training")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"P7 +resnet50, 2 hosts, as it comes +>= 98 % +[\d.]+ % +(pass|short)")
+        rows = self.record("training")["rows"]
+        self.assertEqual({(row["who"], row["priority"], row["replay"], row["fusion_bytes"] > 0, row["wire"]) for row in rows},
+                         {("as it comes", True, True, True, "none"), ("no priority", False, True, True, "none"),
+                          ("no fusion", True, True, False, "none"), ("no replay", True, False, True, "none"),
+                          ("bf16 wire", True, True, True, "bf16")})
 
     def with_bench(self, wrong):
         (self.folder / "benchmarks").mkdir()

@@ -73,6 +73,7 @@ TEST_CASE_METHOD(Fixture, "the head says versions, ranks, hosts and mapping") {
 }
 
 TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on its own line") {
+  settings.wire = "fp16";
   const std::string text = json(rows, setup);
   CHECK(std::count(text.begin(), text.end(), '\n') == 5);
   const nlohmann::json parsed = nlohmann::json::parse(text);
@@ -86,6 +87,7 @@ TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on i
       {"hosts", 2},
       {"bytes", 8000},
       {"shared", true},
+      {"wire", "fp16"},
       {"in_place", false},
       {"iters", 9},
       {"time_us", {{"min", 1.0}, {"p50", 1.0}, {"p99", 1.0}, {"max", 1.0}, {"avg", 1.0}}},
@@ -93,6 +95,8 @@ TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on i
       {"busbw_GBps", 12.0},
       {"wrong", 7}};
   CHECK(parsed[1] == expected);
+  CHECK(parsed[2].at("impl").get<std::string>() == "mpi");
+  CHECK(parsed[2].at("wire").get<std::string>() == "none");
 }
 
 TEST_CASE("ranks are listed by host, and hosts counted once") {

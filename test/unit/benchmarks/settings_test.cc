@@ -38,7 +38,8 @@ TEST_CASE("every option reaches its setting") {
              "--min-bytes", "64K",        "--max-bytes", "1M",        "--factor",   "2",
              "--in-place",  "--shared",   "--iters",     "7",         "--warmup",   "3",
              "--least",     "2",          "--seconds",   "0.5",       "--no-check", "--json",
-             "rows.json",   "--kv-store", "local",       "--root",    "3"})
+             "rows.json",   "--kv-store", "local",       "--root",    "3",          "--wire",
+             "fp16"})
           .value();
   CHECK_FALSE(s.runs("mpi"));
   CHECK(s.op == Operation::broadcast);
@@ -52,6 +53,7 @@ TEST_CASE("every option reaches its setting") {
   CHECK(s.json == "rows.json");
   CHECK(s.store == "local");
   CHECK(s.root == 3);
+  CHECK(s.wire == "fp16");
 }
 
 TEST_CASE("sizes are whole elements, each once, up to the largest") {
@@ -88,6 +90,7 @@ TEST_CASE("what cannot be run is refused") {
   CHECK_FALSE(parse({"--max-bytes", "16G"}));
   CHECK_FALSE(parse({"--root", "4", "--op", "broadcast"}));
   CHECK_FALSE(parse({"--impl", "mpi", "--shared"}));
+  CHECK_FALSE(parse({"--wire", "int8"}));
   CHECK_FALSE(parse({"--unknown"}));
   CHECK_FALSE(parse({"--min-bytes", "0", "--max-bytes", "3"}));
   CHECK_FALSE(parse({"--max-bytes", "-1", "--impl", "tutti"}));

@@ -1,0 +1,136 @@
+"""A layout of emulated hosts, all that ran on it in turn, and what its links allow."""
+import dataclasses
+import pathlib
+import tempfile
+
+from compare import emulated, openmpi, rounds
+from compare.contest import Contest, Pace
+from compare.figures import Figures
+from compare.targets import times
+
+MB = 10**6
+PACE = Pace(seconds=1, least=2, warmup=1)
+QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
+SCREEN_PACE = Pace(seconds=0.3, least=1, warmup=1)
+COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
+
+
+def pace(request):
+    return QUICK_PACE if request.quick else PACE
+
+
+@dataclasses.dataclass
+class Case:
+    """`rate`: bytes of payload a second that a link carried in this run."""
+    layout: emulated.Layout
+    rows: list
+    rate: float
+
+    def __post_init__(self):
+        self.figures = Figures(self.rows)
+
+    def bound_us(self, size):
+        """Of an allreduce."""
+        return self.layout.share() * size / self.rate * 1e6
+
+    def own(self, size, who="tutti"):
+        return self.figures.own("Open MPI", who, self.layout.ranks, size)
+
+    def best(self, family, size):
+        return self.figures.best("tutti", family, self.layout.ranks, size)
+
+    def sizes(self):
+        return sorted({row["bytes"] for row in self.rows})
+
+    def quickest(self, size):
+        """{who: its least median}; who, for one of several contests may have it."""
+        found = {}
+        for contest, who, ranks, its_size in self.figures.keys():
+            if its_size == size:
+                us = self.figures.time(contest, who, ranks, size)
+                found[who] = min(us, found.get(who, us))
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """What contests are made for: job starts programs on the layout's hosts, and the folder lasts as long."""
+    request: object
+    layout: emulated.Layout
+    sizes: tuple
+    job: emulated.OnHosts
+    folder: pathlib.Path
+
+
+def race(stage, contest):
+    """The contest's rows, with the bytes that the busiest host sent while its program ran: all sizes and turns."""
+    before = stage.job.lab.traffic()
+    rows = contest.race(stage.layout.ranks, stage.sizes, pace(stage.request))
+    sent = max(link["sent_bytes"] for link in emulated.mpi_job.since(before, stage.job.lab.traffic()))
+    return [{**row, "sent_bytes_of_program": sent} for row in rows]
+
+
+def measure(request, layout, sizes, contests_for, lost):
+    """A Case. `contests_for(stage, lost)` gives all that take turns."""
+    missing = {}
+    with emulated.launcher(layout) as job, tempfile.TemporaryDirectory() as folder:
+        stage = Stage(request, layout, sizes, job, pathlib.Path(folder))
+        seconds = 1 if request.quick else 3
+        rates = [emulated.payload_rate(job, seconds)]
+        rows = rounds.interleave(contests_for(stage, lost), layout.ranks, request.rounds,
+                                 lambda contest: race(stage, contest), missing)
+        rates.append(emulated.payload_rate(job, seconds))
+    lost.update({f"{who} ({layout})": why for who, why in missing.items()})
+    placed = {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping}
+    # The quicker stream: nothing but the link held it up.
+    return Case(layout, [{**row, **placed} for row in rows], max(rates))
+
+
+def allreduce(stage, impls, *words):
+    """A contest of tutti, Open MPI as it comes, or both, in one process."""
+    program = (stage.request.build / "benchmarks/allreduce_bench", "--impl", impls, *words)
+    return Contest("Open MPI", "default", program, stage.job, {"tutti": "tutti", "mpi": "Open MPI"}, needed=True)
+
+
+def with_open_mpi(stage, lost):
+    """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
+    ranks, quick = stage.layout.ranks, stage.request.quick
+    alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
+    choice = openmpi.screen(alone, ranks, stage.sizes, QUICK_PACE if quick else SCREEN_PACE, openmpi.flat(quick), lost)
+    main = allreduce(stage, "tutti,mpi")
+    pair = dataclasses.replace(main, needed=False, names={"tutti": "tutti", "mpi": "Open MPI, picked"})
+    return [main, *openmpi.picked(pair, ranks, choice, stage.folder)]
+
+
+def size_text(size):
+    """In the units of links."""
+    return f"{size / MB:g} MB"
+
+
+def lines(case, share=None, bound=None):
+    """Of the table; share(row's who) and bound(who, size) where they are not an allreduce's."""
+    found = []
+    figures, layout = case.figures, case.layout
+    for contest, who, ranks, size in sorted(figures.keys(), key=lambda key: key[3]):
+        us = figures.time(contest, who, ranks, size)
+        low, high = figures.spread(contest, who, ranks, size)
+        own = figures.own(contest, "tutti", ranks, size)
+        limit = bound(who, size) if bound else case.bound_us(size)
+        moved = share(who) if share else layout.share()
+        found.append([layout.hosts, layout.each, layout.mapping if layout.each > 1 else "-", size_text(size), who,
+                      figures.settings[contest, ranks], times(us), f"{times(low)}-{times(high)}",
+                      f"{moved * size / us:.1f}", f"{100 * limit / us:.0f} %", f"{us / own:.2f}" if own else "-"])
+    return found
+
+
+def rate_notes(cases):
+    listed = ", ".join(f"{case.layout}: {case.rate / MB:.1f} MB/s" for case in cases)
+    return [f"# payload of a link, by one TCP stream before the rounds and one behind (the quicker counts; "
+            f"{emulated.PAYLOAD / MB:.1f} expected): {listed}",
+            "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts; a link that has rested lets the first "
+            f"{emulated.BURST / 1e3:.0f} kB pass at once, so that 1 MB may read above 100 %"]
+
+
+def record(found):
+    """For the record: what each layout's links carried."""
+    return {"payload_Bps": {str(case.layout): case.rate for case in found}}

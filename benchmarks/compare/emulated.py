@@ -1,0 +1,92 @@
+"""Hosts for a suite, of test/lab: made when they are needed, gone when the suite goes on or ends."""
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+from compare.contest import BenchError, Launcher
+
+LAB = pathlib.Path(__file__).resolve().parents[2] / "test/lab"
+sys.path.insert(0, str(LAB))
+import hosts  # pylint: disable=wrong-import-position
+import mpi_job  # pylint: disable=wrong-import-position
+import registry  # pylint: disable=wrong-import-position
+
+RATE = 1e9  # of a link, bits a second
+# What that leaves for TCP's payload in Ethernet frames: with time stamps, 1448 of each 1538 bytes.
+PAYLOAD = RATE / 8 * 1448 / 1538
+# As on real hosts, MPI has shared memory between ranks of one.
+ALSO_IN_A_HOST = {"OMPI_MCA_btl": "vader,tcp,self"}
+BURST = hosts.BURST_SECONDS * RATE / 8
+STREAM = (sys.executable, str(LAB / "stream.py"))
+LIMIT = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """So many hosts with so many ranks each; block or cyclic."""
+    hosts: int
+    each: int = 1
+    mapping: str = "block"
+
+    @property
+    def ranks(self):
+        return self.hosts * self.each
+
+    def __str__(self):
+        return f"{self.hosts} hosts" + (f" x {self.each} ranks, {self.mapping}" if self.each > 1 else "")
+
+    def share(self):
+        """Of a tensor's bytes, what an allreduce must move over each host's link, either way."""
+        return 2 * (self.hosts - 1) / self.hosts
+
+
+@dataclasses.dataclass(frozen=True)
+class OnHosts(Launcher):
+    """Starts a program on all ranks of a lab."""
+    lab: hosts.Lab = None
+    mapping: str = "block"
+
+    def line(self, ranks, program):
+        args = argparse.Namespace(map=self.mapping, env=[], program=[str(word) for word in program])
+        return mpi_job.command(self.lab, args)
+
+    @property
+    def first(self):
+        return self.lab.names[0]
+
+
+@contextlib.contextmanager
+def launcher(layout):
+    """For a job on hosts that are there while the block runs."""
+    reason = hosts.why_not()
+    if reason:
+        raise BenchError(reason)
+    try:
+        lab = hosts.Lab(f"bench{os.getpid()}", (layout.each,) * layout.hosts, RATE)
+        with registry.made(lab):
+            yield OnHosts(env={**mpi_job.settings(lab), **ALSO_IN_A_HOST}, lab=lab, mapping=layout.mapping)
+    except hosts.Refused as error:
+        raise BenchError(str(error)) from None
+
+
+def payload_rate(job, seconds):
+    """Bytes a second that one TCP stream carries from the first host to the second."""
+    sender, receiver = job.lab.names[:2]
+    receiving = subprocess.Popen(hosts.enter(receiver, shlex.join([*STREAM, "receive"])), text=True, stdout=subprocess.PIPE)
+    try:
+        port = receiving.stdout.readline().strip()
+        words = [*STREAM, "send", receiver, port, str(seconds)]
+        subprocess.run(hosts.enter(sender, shlex.join(words)), check=True, timeout=LIMIT)
+        said = json.loads(receiving.communicate(timeout=LIMIT)[0])
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise BenchError(f"cannot measure a link: {error}") from None
+    finally:
+        receiving.kill()
+        receiving.wait()
+    return said["bytes"] / (said["end"] - said["start"])

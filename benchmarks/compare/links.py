@@ -1,0 +1,68 @@
+"""Part of suite lab: one rank a host, held up by the links, P3."""
+from compare import cases, peers
+from compare.emulated import Layout
+from compare.outcome import Curve, Outcome, Style
+from compare.targets import SHORT, Verdict, judge, missing
+
+HOSTS, QUICK_HOSTS = (2, 3, 4, 5, 6, 8), (4,)
+SIZES, QUICK_SIZES = (cases.MB, 10 * cases.MB, 40 * cases.MB), (cases.MB, 10 * cases.MB)
+OF_BOUND = 0.95
+TIMES_OPEN_MPI = 1.1
+NO_ROOM = "no room"
+
+
+def contests(stage, lost):
+    others = peers.gloo(stage.request, stage.job, "between hosts", ("--master", stage.job.first))
+    if not others:
+        lost["Gloo"] = "not installed; " + peers.BROUGHT_BY["Gloo"]
+    return [*cases.with_open_mpi(stage, lost), *others]
+
+
+def of_bound(target, case, size, wanted):
+    """The part of the links' rate that was reached."""
+    us, bound = case.own(size), case.bound_us(size)
+    return Verdict(target, f"{case.layout}, {cases.size_text(size)}, part of the bound", f">= {100 * wanted:.0f} %",
+                   f"{100 * bound / us:.1f} %", f"{us / 1e3:.4g} ms, bound {bound / 1e3:.4g} ms", judge(bound / us, wanted))
+
+
+def against_open_mpi(case, size):
+    """Where its best is within 1.1 times the bound, nobody can be 1.1 times as fast."""
+    what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : Open MPI", f">= {TIMES_OPEN_MPI} x"
+    best = case.best("Open MPI", size)
+    if best is None:
+        return missing("P3", what, wanted, "")
+    room = best.peer_us / case.bound_us(size)
+    verdict = judge(best.value, TIMES_OPEN_MPI)
+    if verdict == SHORT and room < TIMES_OPEN_MPI:
+        verdict = NO_ROOM
+    detail = f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting}); at most {room:.2f} x"
+    return Verdict("P3", what, wanted, f"{best.value:.2f} x", detail, verdict)
+
+
+def verdicts(found):
+    return [verdict for case in found for size in case.sizes()
+            for verdict in (of_bound("P3", case, size, OF_BOUND), against_open_mpi(case, size))]
+
+
+def curves(found):
+    """MB/s over each link, by the number of hosts; a panel for each size."""
+    series = {}
+    for case in found:
+        for size in case.sizes():
+            rates = {who: case.bound_us(size) / us * case.rate for who, us in case.quickest(size).items()}
+            for who, rate in {**rates, "bound: payload of a link": case.rate}.items():
+                series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = rate / cases.MB
+    return [Curve(panel, who, list(points), list(points.values()), who.startswith("bound"))
+            for (panel, who), points in series.items()]
+
+
+def measure(request):
+    sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
+    lost, found = dict(peers.ELSEWHERE), []
+    for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
+        found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
+    return Outcome(
+        f"allreduce f32, one rank a host, links of 1 Gbit/s, median of {request.rounds} rounds",
+        [row for case in found for row in case.rows], verdicts(found), lost, cases.COLUMNS,
+        [line for case in found for line in cases.lines(case)], curves(found), ("hosts", "MB/s over a link, either way"),
+        cases.rate_notes(found), cases.record(found), Style(xscale="linear", yscale="linear"))

@@ -1,0 +1,113 @@
+"""Part of suite lab: 40 MB from every worker to every worker, by allreduce and by MXNet's parameter server, P5."""
+from compare import cases, peers
+from compare.emulated import Layout
+from compare.outcome import Curve, Outcome, Style
+from compare.targets import Verdict, judge, missing
+
+WORKERS = 8
+SIZE, QUICK_SIZE = 40 * cases.MB, 4 * cases.MB
+# Servers, and how many times as long MXNet's own takes at the least.
+SERVERS = {1: 6.5, 2: 3.6, 4: 1.9, 8: 1.25}
+QUICK_SERVERS = (1, 8)
+OVER_BOUND = 1.06
+ONE_ARRAY, KEYS = "one array", "keys of ResNet-50"
+
+
+def overlapped(workers, servers):
+    """Sizes that the busiest host's link carries either way: to its server what all other workers push, and to its
+    worker what all other servers give. A server has 1/servers of every array."""
+    return ((workers - 1) + (servers - 1)) / servers
+
+
+def one_after_the_other(workers, servers):
+    """The same where no one pulls before all have pushed: each half loads one direction of a server's link."""
+    return 2 * (workers - 1) / servers
+
+
+def servers_of(who):
+    """Of a row's who; None for an allreduce."""
+    return int(who.split()[1]) if who.startswith("MXNet") else None
+
+
+def counts(request, workers):
+    """At most a server for each worker's host."""
+    return [servers for servers in (QUICK_SERVERS if request.quick else SERVERS) if servers <= workers]
+
+
+def share(case, who):
+    servers = servers_of(who)
+    return overlapped(case.layout.hosts, servers) if servers else case.layout.share()
+
+
+def contests(stage, lost):
+    found = cases.with_open_mpi(stage, lost)
+    words = ("--master", stage.job.first, "--interface", "eth0")
+    for servers in counts(stage.request, stage.layout.hosts):
+        found += peers.mxnet(stage.request, stage.job, servers, words)
+    if not any(contest.name.startswith("MXNet") for contest in found):
+        lost["MXNet's parameter server"] = "not installed; " + peers.BROUGHT_BY["MXNet's parameter server"]
+    return found
+
+
+def of_bound(case, size):
+    us, bound = case.own(size), case.bound_us(size)
+    return Verdict("P5", f"{case.layout}, {cases.size_text(size)}, tutti : bound", f"<= {OVER_BOUND} x",
+                   f"{us / bound:.2f} x", f"{us / 1e3:.4g} : {bound / 1e3:.4g} ms", judge(us / bound, OVER_BOUND, at_most=True))
+
+
+def against(case, size, servers):
+    """Its quicker way of the two, one array or many keys."""
+    name = f"MXNet, {servers} server" + "s" * (servers > 1)
+    what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : {name}", f">= {SERVERS[servers]} x"
+    best = case.best(name, size)
+    if best is None:
+        return missing("P5", what, wanted, "")
+    kind = KEYS if best.peer.endswith("keys") else ONE_ARRAY
+    return Verdict("P5", what, wanted, f"{best.value:.2f} x", f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({kind})",
+                   judge(best.value, SERVERS[servers]))
+
+
+def place(who):
+    """(what stands below its group of bars, the bar's label)"""
+    name, _, keys = who.partition(", ResNet")
+    if servers_of(who) is None:
+        return name.replace(", ", ",\n"), name
+    return name.replace(", ", ",\n"), f"MXNet, {KEYS if keys else ONE_ARRAY}"
+
+
+def curves(case, size):
+    """One group of bars for each layout, with its bound; MXNet's have two bars."""
+    series, bounds = {}, {}
+    for who, us in case.quickest(size).items():
+        tick, label = place(who)
+        at = list(bounds).index(tick) if tick in bounds else len(bounds)
+        bounds[tick] = share(case, who) * size / case.rate * 1e3
+        series.setdefault(label, {})[at] = us / 1e3
+    panel = f"{cases.size_text(size)} a worker, {case.layout.hosts} workers, servers on the workers' hosts"
+    drawn = [Curve(panel, label, list(points), list(points.values())) for label, points in series.items()]
+    return list(bounds), [*drawn, Curve(panel, "bound of the layout", list(range(len(bounds))), list(bounds.values()), True)]
+
+
+def layout_notes(case, size, servers_counts):
+    """Each layout's bound, exactly."""
+    n, second = case.layout.hosts, size / case.rate
+    yield f"# allreduce: a link carries 2(n-1)/n = {case.layout.share():.4g} sizes either way, {case.layout.share() * second:.4g} s"
+    for servers in servers_counts:
+        both, halves = overlapped(n, servers), one_after_the_other(n, servers)
+        yield (f"# {servers} of the {n} hosts with a server beside the worker: the busiest link carries (n-1 + s-1)/s = {both:.4g} sizes "
+               f"either way, {both * second:.4g} s with push and pull at once; 2(n-1)/s = {halves:.4g} sizes, {halves * second:.4g} s, "
+               "one after the other")
+
+
+def measure(request):
+    size = request.sizes[-1] if request.sizes else QUICK_SIZE if request.quick else SIZE
+    workers = request.ranks[-1] if request.ranks else WORKERS
+    lost = dict(peers.ELSEWHERE)
+    case = cases.measure(request, Layout(workers), (size,), contests, lost)
+    ticks, drawn = curves(case, size)
+    bound = lambda who, size: share(case, who) * size / case.rate * 1e6
+    return Outcome(
+        f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
+        case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
+        cases.lines(case, share=lambda who: share(case, who), bound=bound), drawn, ("", "ms"),
+        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case]), Style(ticks=ticks))

@@ -1,0 +1,62 @@
+"""Part of suite lab: several ranks a host, in block and in cyclic mapping, P4."""
+import dataclasses
+
+from compare import cases, openmpi
+from compare.emulated import Layout
+from compare.outcome import Curve, Outcome, Style
+from compare.targets import Verdict, judge, missing
+
+LAYOUTS = tuple((hosts, each) for each in (2, 4) for hosts in (2, 3, 4))
+QUICK_LAYOUTS = ((2, 2),)
+MAPPINGS = ("block", "cyclic")
+SIZES = (10 * cases.MB,)
+TIMES_FLAT = 1.3
+HIERARCHICAL = "hierarchical Open MPI"
+
+
+def contests(stage, lost):
+    """With Open MPI's own hierarchical algorithm, on a row of its own: it is not flat."""
+    han = dataclasses.replace(cases.allreduce(stage, "tutti,mpi"), name=HIERARCHICAL, setting="coll_han", needed=False,
+                              names={"tutti": "tutti", "mpi": HIERARCHICAL}, env=dict(openmpi.HIERARCHICAL))
+    return [*cases.with_open_mpi(stage, lost), han]
+
+
+def verdict(case, size):
+    what = f"{case.layout}, {cases.size_text(size)}, tutti : flat Open MPI"
+    towards = f" (towards {case.layout.each} x)" if case.layout.mapping == "cyclic" else ""
+    wanted = f">= {TIMES_FLAT} x{towards}"
+    best = case.best("Open MPI", size)
+    if best is None:
+        return missing("P4", what, wanted, "")
+    return Verdict("P4", what, wanted, f"{best.value:.2f} x",
+                   f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting})", judge(best.value, TIMES_FLAT))
+
+
+def curves(found):
+    """A group of bars for each layout, in times of its bound; a panel for each mapping and size."""
+    groups = list(dict.fromkeys((case.layout.hosts, case.layout.each) for case in found))
+    series = {}
+    for case in found:
+        at = groups.index((case.layout.hosts, case.layout.each))
+        for size in case.sizes():
+            panel = f"{case.layout.mapping}, {cases.size_text(size)}"
+            bound = case.bound_us(size)
+            for who, us in {**case.quickest(size), "bound": bound}.items():
+                series.setdefault((panel, who), {})[at] = us / bound
+    ticks = [f"{hosts} x {each}" for hosts, each in groups]
+    return ticks, [Curve(panel, who, list(points), list(points.values()), who == "bound")
+                   for (panel, who), points in series.items()]
+
+
+def measure(request):
+    sizes = request.sizes or SIZES
+    lost, found = {}, []
+    for hosts, each in QUICK_LAYOUTS if request.quick else LAYOUTS:
+        for mapping in MAPPINGS:
+            found.append(cases.measure(request, Layout(hosts, each, mapping), sizes, contests, lost))
+    ticks, drawn = curves(found)
+    return Outcome(
+        f"allreduce f32, several ranks a host, links of 1 Gbit/s, median of {request.rounds} rounds",
+        [row for case in found for row in case.rows], [verdict(case, size) for case in found for size in case.sizes()],
+        lost, cases.COLUMNS, [line for case in found for line in cases.lines(case)], drawn, ("hosts x ranks a host", "times as long as the bound"),
+        cases.rate_notes(found), cases.record(found), Style(ticks=ticks))

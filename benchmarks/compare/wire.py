@@ -1,0 +1,60 @@
+"""Part of suite lab: 16 bits on the wire beside tutti's own f32, P6."""
+import dataclasses
+
+from compare import cases
+from compare.emulated import Layout
+from compare.outcome import Curve, Outcome, Style
+from compare.targets import Verdict, judge, missing
+
+HOSTS, QUICK_HOSTS = (2, 4, 8), (4,)
+SIZES, QUICK_SIZES = (10 * cases.MB, 40 * cases.MB), (10 * cases.MB,)
+WIRES = ("bf16", "fp16")
+TIMES_F32 = 1.9
+
+
+def label(wire):
+    return f"tutti, {wire} wire"
+
+
+def contests(stage, _):
+    own = dataclasses.replace(cases.allreduce(stage, "tutti"), name="tutti, f32", setting="f32")
+    return [own, *(dataclasses.replace(cases.allreduce(stage, "tutti", "--wire", wire), name=label(wire), needed=False,
+                                       names={"tutti": label(wire)}, setting=f"set_gradient_compression('{wire}')")
+                   for wire in WIRES)]
+
+
+def verdict(case, size, wire):
+    what, wanted = f"{case.layout}, {cases.size_text(size)}, {wire} : f32 on the wire", f">= {TIMES_F32} x"
+    narrow = case.best(label(wire), size)
+    if narrow is None:
+        return missing("P6", what, wanted, "")
+    ratio = narrow.own_us / narrow.peer_us
+    return Verdict("P6", what, wanted, f"{ratio:.2f} x", f"{narrow.peer_us / 1e3:.4g} : {narrow.own_us / 1e3:.4g} ms",
+                   judge(ratio, TIMES_F32))
+
+
+def curves(found):
+    series = {}
+    for case in found:
+        for size in case.sizes():
+            at = case.quickest(size)
+            ratios = {who: at["tutti"] / us for who, us in at.items() if who != "tutti"}
+            for who, ratio in {**ratios, "bound": 2, "target": TIMES_F32}.items():
+                series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = ratio
+    return [Curve(panel, who, list(points), list(points.values()), who in ("bound", "target"))
+            for (panel, who), points in series.items()]
+
+
+def measure(request):
+    sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
+    lost, found = {}, []
+    for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
+        found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
+    halved = lambda case: cases.lines(case, bound=lambda who, size: case.bound_us(size) / (1 if who == "tutti" else 2))
+    return Outcome(
+        f"allreduce of f32 tensors with 16 bits on the wire, links of 1 Gbit/s, median of {request.rounds} rounds",
+        [row for case in found for row in case.rows],
+        [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
+        lost, cases.COLUMNS, [line for case in found for line in halved(case)], curves(found),
+        ("hosts", "times as fast as f32 on the wire"), cases.rate_notes(found), cases.record(found),
+        Style(xscale="linear", yscale="linear"))

@@ -1,0 +1,90 @@
+"""What peers' programs share: allreduce_bench's numbers, options and rows."""
+import argparse
+import json
+import os
+import time
+
+PERIOD = 251
+MOST = 1000
+
+
+def phase_of(rank, turn):
+    return (rank * 13 + turn * 7) % PERIOD
+
+
+def numbers(ranks):
+    """What allreduce_bench sums, one period; each rank and turn begins elsewhere in it."""
+    largest = min(max(127 // ranks, 1), 8)
+    return [i * i % PERIOD % (largest + 1) for i in range(PERIOD)]
+
+
+def sums(ranks):
+    """The same of the sums, which begin at rank 0's place."""
+    one = numbers(ranks)
+    return [sum(one[(i + phase_of(rank, 0)) % PERIOD] for rank in range(ranks)) for i in range(PERIOD)]
+
+
+def place(name):
+    """Of this process among mpirun's: its RANK, the SIZE of all, or LOCAL_SIZE, those of its host."""
+    return int(os.environ[f"OMPI_COMM_WORLD_{name}"])
+
+
+def parser(about):
+    options = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--bytes", type=lambda text: [int(word) for word in text.split(",")], default=[4, 65536])
+    options.add_argument("--seconds", type=float, default=2.0, help="for a size")
+    options.add_argument("--least", type=int, default=5, help="turns a size at least")
+    options.add_argument("--warmup", type=int, default=5, help="turns before them")
+    options.add_argument("--json", help="file for the rows")
+    options.add_argument("--master", default="127.0.0.1", help="rank 0's address")
+    return options
+
+
+class Race:
+    """Turns of one size. `contestant` has fill(turn), barrier(), exchange() and wrong(turn), and largest(list),
+    each number's maximum over the ranks."""
+
+    def __init__(self, contestant):
+        self.contestant = contestant
+        self.turn, self.wrong, self.times = 0, 0, []
+
+    def take(self):
+        self.contestant.fill(self.turn)
+        self.contestant.barrier()
+        start = time.perf_counter()
+        self.contestant.exchange()
+        self.times.append((time.perf_counter() - start) * 1e6)
+        self.contestant.barrier()
+        self.wrong += self.contestant.wrong(self.turn)
+        self.turn += 1
+
+    def run(self, given):
+        """All turns, and the sorted times, each as long as on its slowest rank."""
+        for _ in range(given.warmup):
+            self.take()
+        self.times, start = [], time.perf_counter()
+        while True:
+            for _ in range(given.least):
+                self.take()
+            if len(self.times) >= MOST or self.contestant.largest([time.perf_counter() - start])[0] >= given.seconds:
+                return sorted(self.contestant.largest(self.times))
+
+
+def row(who, size, ranks, times, wrong):
+    """`who`: impl and version."""
+    at = lambda share: times[round(share * (len(times) - 1))]
+    algorithm = size / at(0.5) / 1e3
+    return {**who, "op": "allreduce", "dtype": "f32", "ranks": ranks, "hosts": ranks // place("LOCAL_SIZE"),
+            "bytes": size, "shared": False, "iters": len(times),
+            "time_us": {"min": times[0], "p50": at(0.5), "p99": at(0.99), "max": times[-1], "avg": sum(times) / len(times)},
+            "algbw_GBps": algorithm, "busbw_GBps": algorithm * 2 * (ranks - 1) / ranks, "wrong": wrong}
+
+
+def finish(rows, file):
+    """Rank 0 hands the rows out. Returns the exit status."""
+    if place("RANK") == 0:
+        print(json.dumps(rows))
+        if file:
+            with open(file, "w", encoding="utf-8") as stream:
+                json.dump(rows, stream)
+    return 1 if any(one["wrong"] for one in rows) else 0

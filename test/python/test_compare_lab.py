@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""compare.py's suites on emulated hosts: bounds, verdicts and what peers' programs sum, without measuring anything."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
+
+import racing
+from compare import cases, cli, links, parameter_server, ranks_a_host, training, wire
+from compare.contest import rows_of
+from compare.emulated import Layout
+from resnet50 import in_proportion, resnet50
+
+MB = 10**6
+
+
+def row(contest, who, us, ranks, size):
+    return {"contest": contest, "who": who, "ranks": ranks, "bytes": size, "time_us": {"p50": us},
+            "setting": f"setting of {contest}", "wrong": 0}
+
+
+def on_hosts(*times, layout=Layout(8), size=40 * MB, rate=100 * MB):
+    """A case of rows (contest, who, ms)."""
+    return cases.Case(layout, [row(name, who, ms * 1e3, layout.ranks, size) for name, who, ms in times], rate)
+
+
+class Lab(unittest.TestCase):
+    def test_an_allreduce_sends_each_link_twice_the_bytes_but_for_its_own_share(self):
+        self.assertEqual([Layout(n).share() for n in (2, 4, 8)], [1, 1.5, 1.75])
+        self.assertEqual(on_hosts().bound_us(40 * MB), 700_000)
+        self.assertEqual(Layout(2, 4).share(), 1, "ranks of one host share its link")
+
+    def test_with_one_rank_a_host_the_bound_and_open_mpis_best_are_what_counts(self):
+        case = on_hosts(("Open MPI", "tutti", 735), ("Open MPI", "Open MPI", 1400),
+                        ("Open MPI, picked", "tutti", 730), ("Open MPI, picked", "Open MPI, picked", 770))
+        of_bound, peer = links.verdicts([case])
+        self.assertEqual((of_bound.reached, of_bound.verdict), ("95.2 %", "pass"))
+        self.assertEqual((peer.reached, peer.verdict), ("1.05 x", "short"), "its bound leaves 770 / 700 = 1.1")
+        self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 800)), 40 * MB, 0.95).verdict, "short")
+
+    def test_where_open_mpi_is_near_the_bound_no_one_is_asked_to_be_faster_than_the_links(self):
+        case = on_hosts(("Open MPI", "tutti", 705), ("Open MPI", "Open MPI", 720))
+        self.assertEqual(links.against_open_mpi(case, 40 * MB).verdict, "no room")
+
+    def test_several_ranks_a_host_are_held_against_flat_open_mpi_alone(self):
+        case = on_hosts(("Open MPI", "tutti", 100), ("Open MPI", "Open MPI", 130),
+                        (ranks_a_host.HIERARCHICAL, "tutti", 100), (ranks_a_host.HIERARCHICAL, ranks_a_host.HIERARCHICAL, 90),
+                        layout=Layout(2, 4, "cyclic"))
+        verdict = ranks_a_host.verdict(case, 40 * MB)
+        self.assertEqual((verdict.reached, verdict.verdict), ("1.30 x", "pass"))
+        self.assertIn("towards 4 x", verdict.wanted)
+
+    def test_bars_of_several_ranks_a_host_are_in_times_of_each_layouts_bound(self):
+        found = [on_hosts(("Open MPI", "tutti", 480), layout=Layout(2, each)) for each in (2, 4)]
+        ticks, drawn = ranks_a_host.curves(found)
+        self.assertEqual(ticks, ["2 x 2", "2 x 4"])
+        self.assertEqual({curve.label: curve.ys for curve in drawn}, {"tutti": [1.2, 1.2], "bound": [1, 1]})
+
+    def test_lines_show_the_rate_over_a_link_by_hosts(self):
+        tutti, bound = links.curves([on_hosts(("Open MPI", "tutti", 1400))])
+        self.assertEqual((tutti.xs, tutti.ys, bound.ys), ([8], [50], [100]))
+
+    def test_a_servers_link_carries_all_other_workers_and_its_own_workers_share_of_the_other_servers(self):
+        found = [(parameter_server.overlapped(8, servers), parameter_server.one_after_the_other(8, servers))
+                 for servers in (1, 2, 4, 8)]
+        self.assertEqual(found, [(7, 14), (4, 7), (2.5, 3.5), (1.75, 1.75)])
+
+    def test_mxnets_quicker_way_counts_for_each_number_of_servers(self):
+        case = on_hosts(("Open MPI", "tutti", 742), *((f"MXNet, {count}", f"MXNet, {count}{keys}", ms) for count, keys, ms in (
+            ("1 server", "", 5000), ("1 server", ", ResNet-50's keys", 4823), ("8 servers", "", 900))))
+        self.assertEqual(parameter_server.of_bound(case, 40 * MB).verdict, "pass", "742 / 700 = 1.06")
+        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 750)), 40 * MB).verdict, "short")
+        one, two, eight = (parameter_server.against(case, 40 * MB, servers) for servers in (1, 2, 8))
+        self.assertEqual((one.reached, one.verdict), ("6.50 x", "pass"))
+        self.assertIn("ResNet-50", one.detail)
+        self.assertEqual((two.verdict, eight.verdict), ("not measured", "short"))
+
+    def test_each_bar_of_a_parameter_server_has_its_layouts_bound(self):
+        case = on_hosts(("Open MPI", "tutti", 742), ("m", "MXNet, 1 server", 5000), ("m", "MXNet, 1 server, ResNet-50's keys", 4800))
+        ticks, drawn = parameter_server.curves(case, 40 * MB)
+        self.assertEqual(ticks, ["tutti", "MXNet,\n1 server"])
+        found = {curve.label: (curve.xs, curve.ys) for curve in drawn}
+        self.assertEqual(found["bound of the layout"], ([0, 1], [700, 2800]))
+        self.assertEqual(found["MXNet, keys of ResNet-50"], ([1], [4800]))
+
+    def test_there_are_no_more_servers_than_workers(self):
+        request = cli.parse(["--suite", "lab"])
+        self.assertEqual([parameter_server.counts(request, workers) for workers in (8, 3)], [[1, 2, 4, 8], [1, 2]])
+
+    def test_a_16_bit_wire_is_held_against_tuttis_own_f32(self):
+        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100), ("fp16", wire.label("fp16"), 101))
+        found = [wire.verdict(case, 40 * MB, kind) for kind in wire.WIRES]
+        self.assertEqual([(v.reached, v.verdict) for v in found], [("1.90 x", "pass"), ("1.88 x", "short")])
+        self.assertEqual(wire.verdict(on_hosts(("tutti, f32", "tutti", 1)), 40 * MB, "bf16").verdict, "not measured")
+
+    def test_a_lines_share_of_the_bound_is_that_of_its_own_layout(self):
+        line, = cases.lines(on_hosts(("Open MPI", "tutti", 1400)))
+        self.assertEqual(line[-3:], ["50.0", "50 %", "1.00"])
+
+
+class Training(unittest.TestCase):
+    def test_the_target_is_for_the_most_hosts_and_the_defaults(self):
+        rows = [{"model": "vgg16", "hosts": hosts, "who": who, "reached": reached, "step_ms": {"p50": 10}, "bound_ms": 9}
+                for hosts, who, reached in ((2, training.AS_IT_COMES, 0.5), (8, training.AS_IT_COMES, 0.97),
+                                            (8, training.AS_IT_COMES, 0.99), (8, training.AS_IT_COMES, 0.98), (8, "no replay", 0.9))]
+        found = training.verdicts(training.cells(rows), 8)
+        self.assertEqual([(v.reached, v.verdict) for v in found], [("50.0 %", "-"), ("98.0 %", "pass"), ("90.0 %", "-")])
+
+    def test_compute_takes_as_long_as_the_links_need(self):
+        words = training.words_for(cli.parse(["--suite", "training"]), Layout(8), "vgg16", 100 * MB)
+        of = lambda option: float(words[words.index(option) + 1])
+        self.assertAlmostEqual(of("--compute-ms") + of("--forward-ms"), 1.75 * 4 * 13.8357544e6 / 100e6 * 1e3, places=1)
+        self.assertEqual(of("--link-gbps"), 0.8)
+
+    def test_a_program_that_leaves_one_object_has_one_row(self):
+        with tempfile.NamedTemporaryFile("w+") as file:
+            file.write('{"wrong": 0}')
+            file.flush()
+            self.assertEqual(rows_of(pathlib.Path(file.name)), [{"impl": "tutti", "wrong": 0}])
+
+
+class PeersPrograms(unittest.TestCase):
+    def test_resnet50_has_as_many_parameters_as_it_has(self):
+        self.assertEqual((len(resnet50()), sum(resnet50())), (161, 25_557_032))
+
+    def test_keys_in_proportion_have_all_elements_together_and_one_at_least_each(self):
+        scaled = in_proportion(10**5, resnet50())
+        self.assertEqual((len(scaled), sum(scaled), min(scaled) >= 1), (161, 10**5, True))
+
+    def test_sums_are_those_of_all_ranks_numbers(self):
+        numbers, sums = racing.numbers(3), racing.sums(3)
+        turn, at = 5, 17
+        mine = [numbers[(at + racing.phase_of(rank, turn)) % racing.PERIOD] for rank in range(3)]
+        self.assertEqual(sum(mine), sums[(at + racing.phase_of(0, turn)) % racing.PERIOD])
+
+
+if __name__ == "__main__":
+    unittest.main()
