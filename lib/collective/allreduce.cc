@@ -16,6 +16,7 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
+  recorder_.moves(batch.epoch, batch.number);
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   cut_.start(batch, memory_.layout().slot_bytes, before);

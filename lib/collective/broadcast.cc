@@ -19,6 +19,7 @@ Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& 
 
 void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
+  recorder_.moves(batch.epoch, batch.number);
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   chunks_ = Chunks(batch.count(), memory_.layout().slot_bytes / width_, before);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 namespace tutti::observe {
@@ -32,14 +31,17 @@ class Reader {
   void end_piece(const Event& event);
   void end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome);
   void end_open();
-  Batch* moving() { return moving_ ? &batches_.at(*moving_) : nullptr; }
+  /// None once the batch is over.
+  Batch* open(std::uint64_t gate) {
+    const auto found = batches_.find(gate);
+    return found == batches_.end() ? nullptr : &found->second;
+  }
 
   History history_;
   std::unordered_map<std::uint64_t, std::size_t> calls_;     ///< open ones, by what the events say
   std::map<std::uint64_t, Batch> batches_;                   ///< open ones, by gate
   std::unordered_map<std::uint64_t, std::int64_t> planned_;  ///< by gate
   std::uint64_t entered_last_ = 0;
-  std::optional<std::uint64_t> moving_;
   std::int64_t last_ = 0;
 };
 
@@ -116,18 +118,17 @@ void Reader::add_item(const Event& event) {
 }
 
 void Reader::start(const Event& event) {
-  moving_ = event.number;
   batches_[event.number].started = event.when;
 }
 
 void Reader::begin_piece(const Event& event) {
-  if (Batch* const batch = moving()) {
+  if (Batch* const batch = open(event.number)) {
     batch->pieces.push_back({event.stage, event.detail, event.when, History::never});
   }
 }
 
 void Reader::end_piece(const Event& event) {
-  Batch* const batch = moving();
+  Batch* const batch = open(event.number);
   if (batch == nullptr) return;
   const auto found =
       std::find_if(batch->pieces.rbegin(), batch->pieces.rend(), [&](const Piece& piece) {
@@ -156,7 +157,6 @@ void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
   if (planned != planned_.end()) planned_.erase(planned);
   history_.batches.push_back(std::move(batch));
   batches_.erase(found);
-  if (moving_ == gate) moving_.reset();
 }
 
 void Reader::end_open() {

@@ -83,14 +83,15 @@ void Layout::show_batch(const Batch& batch) {
   show_gate(batch);
   if (batch.outcome == Outcome::withdrawn) return;
   if (batch.started != never) {
-    slices_[{.kind = RowId::Kind::executor}].push_back(
-        {.begin = batch.started,
-         .end = batch.end,
-         .name = title(batch),
-         .category = "batch",
-         .gate = batch.gate,
-         .kib = batch.kib,
-         .unfinished = batch.outcome == Outcome::unfinished});
+    RowId row{.kind = RowId::Kind::executor};
+    row.lane = lane(row, batch.started, batch.end);
+    slices_[row].push_back({.begin = batch.started,
+                            .end = batch.end,
+                            .name = title(batch),
+                            .category = "batch",
+                            .gate = batch.gate,
+                            .kib = batch.kib,
+                            .unfinished = batch.outcome == Outcome::unfinished});
   }
   for (const std::size_t index : batch.calls) {
     const Call& call = history_.calls[index];
@@ -188,9 +189,10 @@ std::string Layout::title(const Batch& batch) const {
 }  // namespace
 
 std::string RowId::name(const Timeline& timeline) const {
-  if (kind == Kind::executor) return "tutti-exec";
   if (kind == Kind::gates) return "gates";
-  std::string text = timeline.rows()[static_cast<std::size_t>(key)].value().describe();
+  std::string text = kind == Kind::executor
+                         ? "tutti-exec"
+                         : timeline.rows()[static_cast<std::size_t>(key)].value().describe();
   if (kind == Kind::stage) text += fmt::format(" {}", observe::name(stage));
   if (lane > 0) text += fmt::format(" ({})", lane + 1);
   return text;

@@ -106,8 +106,13 @@ class Timeline {
   void done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::done, gate(epoch, number));
   }
-  void begins(Stage stage, std::uint64_t chunk) { piece(Mark::begins, stage, chunk); }
-  void ends(Stage stage, std::uint64_t chunk) { piece(Mark::ends, stage, chunk); }
+  /// `gate`: of the batch.
+  void begins(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
+    piece(Mark::begins, gate, stage, chunk);
+  }
+  void ends(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
+    piece(Mark::ends, gate, stage, chunk);
+  }
 
   /// In the order of recording, which is that of time but for `submitted`.
   std::span<const Event> events() const { return std::span(events_).first(used_); }
@@ -132,10 +137,11 @@ class Timeline {
     latest_ = ns(when);
     add({.when = latest_, .number = number, .detail = detail, .mark = what});
   }
-  void piece(Mark what, Stage stage, std::uint64_t chunk) {
+  void piece(Mark what, std::uint64_t gate, Stage stage, std::uint64_t chunk) {
     if (!on_) return;
     latest_ = ns(base::Clock::now());
     add({.when = latest_,
+         .number = gate,
          .detail = static_cast<std::uint32_t>(chunk),
          .mark = what,
          .stage = stage});
@@ -150,22 +156,25 @@ class Timeline {
   std::vector<std::optional<Key>> rows_;
 };
 
-/// A timeline's stages, for code that may have no timeline.
+/// A timeline's stages of one batch at a time, for code that may have no timeline.
 class StageRecorder {
  public:
   StageRecorder() = default;
   /// The timeline outlives it.
   explicit StageRecorder(Timeline& timeline) : timeline_(&timeline) {}
 
+  /// What follows is this batch's.
+  void moves(std::uint32_t epoch, std::uint64_t number) { gate_ = Timeline::gate(epoch, number); }
   void begins(Stage stage, std::uint64_t chunk) {
-    if (timeline_ != nullptr) timeline_->begins(stage, chunk);
+    if (timeline_ != nullptr) timeline_->begins(gate_, stage, chunk);
   }
   void ends(Stage stage, std::uint64_t chunk) {
-    if (timeline_ != nullptr) timeline_->ends(stage, chunk);
+    if (timeline_ != nullptr) timeline_->ends(gate_, stage, chunk);
   }
 
  private:
   Timeline* timeline_ = nullptr;
+  std::uint64_t gate_ = 0;
 };
 
 }  // namespace tutti::observe

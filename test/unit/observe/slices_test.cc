@@ -28,8 +28,8 @@ using Names = std::vector<std::string>;
 
 void chunk(Timeline& timeline, std::uint64_t number) {
   for (const Stage stage : {Stage::copy_in, Stage::sum, Stage::copy_out}) {
-    timeline.begins(stage, number);
-    timeline.ends(stage, number);
+    timeline.begins(0, stage, number);
+    timeline.ends(0, stage, number);
   }
 }
 
@@ -122,11 +122,11 @@ TEST_CASE("chunks that are in one stage at once have lanes of their own") {
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
   timeline.started(0, 0, true);
-  timeline.begins(Stage::sum, 0);
-  timeline.begins(Stage::sum, 1);
-  timeline.ends(Stage::sum, 0);
-  timeline.ends(Stage::sum, 1);
-  timeline.begins(Stage::sum, 2);
+  timeline.begins(0, Stage::sum, 0);
+  timeline.begins(0, Stage::sum, 1);
+  timeline.ends(0, Stage::sum, 0);
+  timeline.ends(0, Stage::sum, 1);
+  timeline.begins(0, Stage::sum, 2);
   timeline.done(timeline.now(), 0, 0);
   timeline.finished(1, true);
   const auto rows = rows_of(timeline);
@@ -139,6 +139,32 @@ TEST_CASE("chunks that are in one stage at once have lanes of their own") {
   CHECK(first.end <= second.end);
   // What has not said that it ended did so with its batch.
   CHECK(rows.at("'w' sum")[1].end == rows.at("tutti-exec")[0].end);
+}
+
+TEST_CASE("what moves at once is told apart") {
+  Timeline timeline(100);
+  for (const std::uint32_t batch : {0U, 1U}) {
+    timeline.submitted(timeline.now(), batch, batch, static_cast<int>(batch), false);
+    timeline.entered(timeline.now(), 0, batch, 0);
+    timeline.item(batch);
+    timeline.closed(timeline.now(), 0, batch);
+    timeline.started(0, batch, true);
+    timeline.begins(batch, Stage::sum, 0);
+  }
+  timeline.ends(0, Stage::sum, 0);
+  timeline.done(timeline.now(), 0, 0);
+  timeline.ends(1, Stage::sum, 0);
+  timeline.begins(1, Stage::copy_out, 0);
+  timeline.ends(1, Stage::copy_out, 0);
+  timeline.done(timeline.now(), 0, 1);
+  const auto rows = rows_of(timeline);
+  CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 0"});
+  CHECK(names(rows.at("tutti-exec (2)")) == Names{"batch 0.1: 1"});
+  REQUIRE(rows.at("0 sum").size() == 1);
+  REQUIRE(rows.at("1 sum").size() == 1);
+  CHECK(rows.at("0 sum")[0].end <= rows.at("1 sum")[0].end);
+  CHECK(rows.count("0 copy out") == 0);
+  CHECK(rows.at("1 copy out").size() == 1);
 }
 
 TEST_CASE("one plan is for several batches, and a batch's title names two of its calls") {
@@ -179,7 +205,7 @@ TEST_CASE("what was withdrawn, failed or never ended says so") {
   timeline.finished(2, false);
   timeline.closed(timeline.now(), 1, 0);
   timeline.started(1, 0, true);
-  timeline.begins(Stage::sum, 0);
+  timeline.begins(Timeline::gate(1, 0), Stage::sum, 0);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("gates")) == Names{"batch 0.0: 'w' (withdrawn)", "batch 1.0: 'w', 'odd'"});
   // It was waiting for the gate that was not withdrawn.

@@ -13,7 +13,7 @@ TEST_CASE("a timeline that is off records nothing and reads no clock") {
   timeline.submitted(timeline.now(), 1, 0, "w", false);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
-  timeline.begins(Stage::sum, 0);
+  timeline.begins(0, Stage::sum, 0);
   timeline.finished(1, true);
   CHECK(timeline.events().empty());
   CHECK(timeline.rows().empty());
