@@ -14,7 +14,7 @@ namespace {
 
 /// Parts planned ahead of the slowest rank: enough to keep data moving over a report's round trip,
 /// few enough for a more urgent tensor to overtake soon.
-constexpr std::uint64_t parts_ahead = 4;
+constexpr std::uint64_t parts_ahead = 2;
 
 }  // namespace
 

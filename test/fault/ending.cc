@@ -96,6 +96,8 @@ int run_out_of_memory() {
     say(rank, "got its sum");
   } catch (const Error& error) {
     say(rank, fmt::format("caught {}: {}", name(error.code()), error.what()));
+    // mpirun ends the others when the first is gone; they have something to say, too.
+    std::this_thread::sleep_for(1s);
   }
   return 0;
 }
