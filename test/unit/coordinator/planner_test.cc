@@ -82,7 +82,7 @@ TEST_CASE("tensors that differ in dtype, op, root, device, wire or contributors 
 TEST_CASE("the halves of an allreduce are cut like others, but each travels alone") {
   for (const Kind kind : {Kind::reduce_scatter, Kind::allgather}) {
     Planner planner(1 << 20, 1024);
-    for (const KeyId id : {1, 2, 3}) {
+    for (const KeyId id : {1U, 2U, 3U}) {
       ReadyTensor half = tensor(id, id == 3 ? 600 : 4);
       half.signature.kind = kind;
       planner.add(half);
