@@ -55,8 +55,7 @@ Time Participant::patience_of(const KeyUse& use) const {
 
 void Participant::replay() {
   while (may_enter() && next_is_ready()) {
-    PlanBatch next = cycle_[cursor_];
-    for (PlanItem& item : next.items) item.round = keys_[known(item.id).slot].call->round;
+    const PlanBatch& next = cycle_[cursor_];
     cursor_ = cursor_ + 1 == cycle_.size() ? 0 : cursor_ + 1;
     ready_items_ = 0;
     enter(resolve(next, planned_++));

@@ -38,7 +38,7 @@ struct Counters {
 };
 
 class Backend;
-class KeyKind;
+class FrontDesk;
 struct Request;
 struct Setting;
 
@@ -130,11 +130,11 @@ class TUTTI_EXPORT KVStore {
   Counters counters() const;
 
  private:
-  Pending submit(Request&& request);
+  Pending submit(Request request);
   void configure(const Setting& setting);
 
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<KeyKind> key_kind_;
+  std::unique_ptr<FrontDesk> front_desk_;
 };
 
 }  // namespace tutti

@@ -2,10 +2,10 @@
 #include <bitset>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tutti/kvstore.h"
 
@@ -54,22 +54,20 @@ struct Traits {
 /// One call about tensors, checked: the lists are equally long and not empty, every key has one
 /// tensor at least where its method takes any, the tensors of one key agree in shape and dtype and
 /// are on the CPU, the keys are of the store's one kind, and no input overlaps memory that another
-/// key's output will be written to.
+/// key's output will be written to. Views into what the caller passed, or what KVStore made of it,
+/// good until `submit` returns.
 struct Request {
   Method method = Method::pushpull;
-  std::vector<Key> keys{};
+  std::span<const Key> keys{};
   /// By key: init, push, pushpull: one tensor a device. broadcast: the value at the root, empty at
   /// the other ranks. Else: no elements.
-  std::vector<Values> ins{};
+  std::span<const Values> ins{};
   /// By key: pull, pushpull, broadcast, row_sparse_pull: one tensor a device. Else: no elements.
-  std::vector<Values> outs{};
-  std::vector<Tensor> row_ids{};  ///< row_sparse_pull only; by key
-  int root = 0;                   ///< broadcast only
-  CallOptions options{};          ///< `op` is `sum` where nothing is reduced
+  std::span<const Values> outs{};
+  std::span<const Tensor> row_ids{};  ///< row_sparse_pull only; by key
+  int root = 0;                       ///< broadcast only
+  CallOptions options{};              ///< `op` is `sum` where nothing is reduced
 };
-
-/// "pushpull of 'fc1_weight'", "pushpull of 3 and 159 more keys".
-std::string describe(const Request& request);
 
 /// One call that changes how the store works.
 struct Setting {
@@ -90,7 +88,7 @@ class Backend {
 
   /// Never blocks for other ranks. Throws what is wrong locally (`duplicate_key` in flight, the
   /// store's own death, a key that was never initialised); nothing was submitted then.
-  virtual Pending submit(Request&& request) = 0;
+  virtual Pending submit(const Request& request) = 0;
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 

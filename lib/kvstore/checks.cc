@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 namespace tutti {
 namespace {
@@ -103,16 +102,18 @@ void check_op(const Request& request) {
                      call(request, request.keys.front()), static_cast<int>(request.options.op)));
 }
 
-void check_repeated(const Request& request, const Traits& traits) {
+void check_repeated(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
   if (traits.sums_repeated_keys || request.keys.size() < 2) return;
-  std::vector<std::reference_wrapper<const Key>> sorted(request.keys.begin(), request.keys.end());
-  std::sort(sorted.begin(), sorted.end(), std::less<const Key&>());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(), std::equal_to<const Key&>());
+  sorted.clear();
+  for (const Key& key : request.keys) sorted.push_back(&key);
+  std::sort(sorted.begin(), sorted.end(), [](const Key* a, const Key* b) { return *a < *b; });
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
+                                        [](const Key* a, const Key* b) { return *a == *b; });
   if (twice == sorted.end()) return;
   throw Error(ErrorCode::duplicate_key,
               fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
                           "give each a key of its own",
-                          call(request, *twice)));
+                          call(request, **twice)));
 }
 
 std::string_view kind_of(const Key& key) {
@@ -129,20 +130,12 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-std::string describe(const Request& request) {
-  std::string first =
-      fmt::format("{} of {}", name(request.method), request.keys.front().describe());
-  const std::size_t more = request.keys.size() - 1;
-  if (more == 0) return first;
-  return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
-}
-
-void check(const Request& request, const Traits& traits) {
+void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
   for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i);
-  check_repeated(request, traits);
+  check_repeated(request, traits, sorted);
 }
 
 WireFormat wire_format(const std::string& kind, const std::string& type) {
@@ -155,7 +148,7 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
                           kind, type));
 }
 
-void KeyKind::admit(const std::vector<Key>& keys) {
+void KeyKind::admit(std::span<const Key> keys) {
   const base::Lock lock(mutex_);
   const Key& reference = first_ ? *first_ : keys.front();
   for (const Key& key : keys) {

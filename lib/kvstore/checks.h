@@ -1,5 +1,7 @@
 #pragma once
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/mutex.h"
 #include "kvstore/backend.h"
@@ -8,8 +10,8 @@ namespace tutti {
 
 /// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
 /// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
-/// values and what to do.
-void check(const Request& request, const Traits& traits);
+/// values and what to do. `sorted`: memory for a list of the keys.
+void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted);
 
 /// Same dtype and shape.
 bool alike(const Tensor& a, const Tensor& b);
@@ -24,7 +26,7 @@ WireFormat wire_format(const std::string& kind, const std::string& type);
 class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
-  void admit(const std::vector<Key>& keys) TUTTI_EXCLUDES(mutex_);
+  void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
 
  private:
   base::Mutex mutex_;

@@ -22,11 +22,10 @@ class CollectiveStore : public Backend {
              .methods = {Method::pushpull, Method::broadcast, Method::set_gradient_compression}}),
         session_(std::move(session)) {}
 
-  Pending submit(Request&& request) override {
-    const std::string what = describe(request);
-    std::vector<runtime::TensorCall> calls(request.keys.size());
-    for (std::size_t i = 0; i < calls.size(); ++i) describe_call(request, i, calls[i]);
-    return session_->submit(std::move(calls), what);
+  Pending submit(const Request& request) override {
+    auto list = session_->new_calls(request.keys.size(), name(request.method));
+    for (std::size_t i = 0; i < list->calls.size(); ++i) describe_call(request, i, list->calls[i]);
+    return session_->submit(std::move(list));
   }
 
   void configure(const Setting& setting) override {
@@ -40,20 +39,21 @@ class CollectiveStore : public Backend {
   Counters counters() const override { return session_->counters(); }
 
  private:
-  void describe_call(Request& request, std::size_t i, runtime::TensorCall& call) const {
+  void describe_call(const Request& request, std::size_t i, runtime::TensorCall& call) const {
     const bool reduces = request.method == Method::pushpull;
     const Tensor& like = request.outs[i][0];
-    call.key = std::move(request.keys[i]);
+    call.key = request.keys[i];
     call.signature.kind = reduces ? coordinator::Kind::allreduce : coordinator::Kind::broadcast;
     call.signature.dtype = like.dtype();
     call.signature.shape = like.shape();
     call.signature.op = request.options.op;
     call.signature.root = request.root;
     call.signature.device = like.device().kind;
-    if (reduces && like.dtype() == DType::f32) call.signature.wire = wire_;
+    const bool may_narrow = reduces && like.dtype() == DType::f32;
+    call.signature.wire = may_narrow ? wire_.load() : WireFormat::none;
     call.priority = request.options.priority;
-    call.ins = std::move(request.ins[i]);
-    call.outs = std::move(request.outs[i]);
+    call.ins = request.ins[i];
+    call.outs = request.outs[i];
   }
 
   std::unique_ptr<runtime::Session> session_;

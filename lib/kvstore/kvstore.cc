@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/failure.h"
+#include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
@@ -12,17 +12,41 @@ namespace tutti {
 namespace {
 
 /// The root's values: one tensor a key.
-std::vector<Values> firsts(const std::vector<Values>& values) {
-  std::vector<Values> result;
-  result.reserve(values.size());
-  for (const Values& each : values) result.emplace_back(each[0]);
-  return result;
+void take_firsts(std::span<const Values> values, std::vector<Values>& into) {
+  for (const Values& each : values) into.emplace_back(each[0]);
 }
+
+/// What looking at one call takes, kept for the next.
+struct Workspace {
+  std::vector<const Key*> sorted;
+  std::vector<MemoryRange> ranges;
+  std::vector<Values> ins;  ///< where the backend gets others than the caller's
+
+  /// Holds no tensor of the caller's any more when it ends.
+  class Use {
+   public:
+    explicit Use(base::Spares<Workspace>& spares) : workspace_(spares) {}
+    ~Use() { workspace_->ins.clear(); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    Workspace* operator->() const { return &*workspace_; }
+
+   private:
+    base::Borrowed<Workspace> workspace_;
+  };
+};
 
 }  // namespace
 
+/// What all calls of a store pass first. Thread-safe.
+class FrontDesk {
+ public:
+  KeyKind key_kind;
+  base::Spares<Workspace> workspaces;
+};
+
 KVStore::KVStore(std::unique_ptr<Backend> backend)
-    : backend_(std::move(backend)), key_kind_(std::make_unique<KeyKind>()) {}
+    : backend_(std::move(backend)), front_desk_(std::make_unique<FrontDesk>()) {}
 
 KVStore::~KVStore() = default;
 
@@ -38,27 +62,30 @@ int KVStore::num_workers() const {
   return backend_->traits().size;
 }
 
-Pending KVStore::submit(Request&& request) {
+Pending KVStore::submit(Request request) {
   const Traits& traits = backend_->traits();
+  const Workspace::Use workspace(front_desk_->workspaces);
   require(traits, request.method);
-  check(request, traits);
-  key_kind_->admit(request.keys);
+  check(request, traits, workspace->sorted);
+  front_desk_->key_kind.admit(request.keys);
+  std::vector<Values>& ins = workspace->ins;
   if (request.method == Method::broadcast) {
-    request.ins = request.root == traits.rank ? firsts(request.outs)
-                                              : std::vector<Values>(request.keys.size());
+    if (request.root == traits.rank) take_firsts(request.outs, ins);
+    ins.resize(request.keys.size());
+    request.ins = ins;
   }
   if (!request.ins.empty() && !request.outs.empty()) {
-    detach_overlapping_inputs(request.ins, request.outs);
+    request.ins = detach_overlapping_inputs(request.ins, request.outs, ins, workspace->ranges);
   }
-  return backend_->submit(std::move(request));
+  return backend_->submit(request);
 }
 
 Pending KVStore::pushpull(const Key& key, const Values& ins, const Values& outs,
                           CallOptions options) {
   return submit({.method = Method::pushpull,
-                 .keys = {key},
-                 .ins = {ins},
-                 .outs = {outs},
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
                  .options = options});
 }
 
@@ -70,7 +97,12 @@ Pending KVStore::pushpull(const std::vector<Key>& keys, const std::vector<Values
 
 Pending KVStore::broadcast(const Key& key, const Values& values, int root_rank,
                            CallOptions options) {
-  return broadcast(std::vector<Key>(1, key), std::vector<Values>(1, values), root_rank, options);
+  options.op = ReduceOp::sum;
+  return submit({.method = Method::broadcast,
+                 .keys = {&key, 1},
+                 .outs = {&values, 1},
+                 .root = root_rank,
+                 .options = options});
 }
 
 Pending KVStore::broadcast(const std::vector<Key>& keys, const std::vector<Values>& values,

@@ -94,7 +94,7 @@ class LocalStore : public Backend {
                              Method::broadcast, Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
-  Pending submit(Request&& request) override;
+  Pending submit(const Request& request) override;
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
@@ -170,7 +170,7 @@ void LocalStore::pull(Method method, const Key& key, const KeyCall& call) {
   counters_.bytes_broadcast += stored.bytes();
 }
 
-Pending LocalStore::submit(Request&& request) {
+Pending LocalStore::submit(const Request& request) {
   const base::Lock lock(mutex_);
   if (request.method == Method::init || request.method == Method::broadcast) initialise(request);
   const Calls calls = by_key(request);

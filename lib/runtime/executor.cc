@@ -116,9 +116,9 @@ void Executor::fail(const std::exception& error) {
 // Only while replay lacks a call does it matter who waits for which.
 bool Executor::note_waits() {
   if (!participant_.asks_who_waits()) return false;
-  for (const CallTable::Entry& entry : calls_.in_order()) {
+  calls_.for_each([this](const CallTable::Entry& entry) {
     if (entry.list->completion->waited_for()) participant_.user_waits(entry.call->key);
-  }
+  });
   return apply_actions();
 }
 
@@ -220,7 +220,7 @@ bool Executor::move_data() {
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
   moving_ = false;
   std::unique_ptr<Running> done = std::move(running_.front());
-  running_.pop_front();
+  running_.erase(running_.begin());
   count(tally_.batches, 1);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = looked_at_ + linger_time;
@@ -258,7 +258,14 @@ void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& e
     count(reduced ? tally_.tensors_reduced : tally_.tensors_broadcast, 1);
     count(reduced ? tally_.bytes_reduced : tally_.bytes_broadcast, bytes);
   }
-  settle(entry.list->completion, error);
+  // Before the call is done, for then nothing holds the caller's tensors any more.
+  entry.call->ins.clear();
+  entry.call->outs.clear();
+  settle(entry.list, error);
+}
+
+void Executor::settle(const std::shared_ptr<CallList>& list, const std::exception_ptr& error) {
+  if (list->completion->settle(error)) callbacks_.emplace_back(list, &*list->completion);
 }
 
 void Executor::settle(const std::shared_ptr<base::Completion>& completion,
@@ -269,7 +276,7 @@ void Executor::settle(const std::shared_ptr<base::Completion>& completion,
 void Executor::settle(const Submission& submission, const std::exception_ptr& error) {
   if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
     for (std::size_t i = (*list)->begun; i < (*list)->calls.size(); ++i) {
-      settle((*list)->completion, error);
+      settle(*list, error);
     }
     return;
   }
@@ -288,7 +295,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   running_.clear();
   moving_ = false;
   const CallTable calls = std::exchange(calls_, {});
-  for (const auto& entry : calls.in_order()) settle(entry.list->completion, error);
+  for (const auto& entry : calls.in_order()) settle(entry.list, error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);

@@ -69,12 +69,18 @@ void Session::close() {
   parts_->close();
 }
 
-Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
+std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view verb) {
   fork_guard_.check();
-  auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what), helm_);
-  inbox_.submit(std::make_shared<CallList>(CallList{std::move(calls), completion}));
+  std::shared_ptr<CallList> list = call_pool_->take(count);
+  list->open(verb, helm_);
+  return list;
+}
+
+Pending Session::submit(std::shared_ptr<CallList> list) {
+  inbox_.submit(list);
   helm_->submitted();
-  return Pending(std::move(completion));
+  base::Completion* const completion = &*list->completion;
+  return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
 }
 
 void Session::refuse_in_callback(const char* what) const {

@@ -3,11 +3,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "runtime/bootstrap.h"
+#include "runtime/call_list.h"
 #include "runtime/executor.h"
 #include "runtime/fork_guard.h"
 #include "runtime/helm.h"
@@ -32,8 +33,10 @@ class Session {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// So many calls, to be filled in and submitted. `verb`, a literal, names them in messages.
+  std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
   /// Does not block. Throws `duplicate_key`, or what the store died of.
-  Pending submit(std::vector<TensorCall> calls, std::string what);
+  Pending submit(std::shared_ptr<CallList> list);
   /// Blocking and collective. Throws `invalid_argument` inside a callback.
   void barrier();
   int join();
@@ -50,6 +53,7 @@ class Session {
   ForkGuard fork_guard_;
   const int rank_;
   const int size_;
+  const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   Inbox inbox_;
   LossLog loss_log_;
   std::unique_ptr<Parts> parts_;
