@@ -25,7 +25,7 @@ struct CallOptions {
 /// What travels between ranks for f32 tensors. `none`: f32 itself.
 enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
-/// What a store has done since `create`, on this rank. Monotonic.
+/// What a store has done since `create`, on this rank. Monotonic, but for `allocated_bytes`.
 struct Counters {
   std::uint64_t tensors_reduced = 0;  ///< completed pushes and pushpulls, one a key
   std::uint64_t bytes_reduced = 0;    ///< their sizes, one device's copy each
@@ -35,9 +35,15 @@ struct Counters {
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
+  /// Buffers of `dist_sync_mpi` on this rank, its share of the node's shared segments included; no
+  /// more than `most_buffer_bytes` says. They are given back when the store ends.
+  std::uint64_t buffer_bytes = 0;
+  std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
+  std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was
 };
 
 class Backend;
+struct Choice;
 class FrontDesk;
 struct Request;
 struct Setting;
@@ -128,6 +134,9 @@ class TUTTI_EXPORT KVStore {
 
   /// Does not block.
   Counters counters() const;
+  /// Sizes, limits and policies that this store uses, with where each comes from (`tutti/info.h`);
+  /// for people. None in stores of one process. Does not block.
+  std::vector<Choice> choices() const;
 
  private:
   Pending submit(Request request);

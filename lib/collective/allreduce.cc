@@ -243,6 +243,12 @@ std::uint64_t Allreduce::bytes_sent() const {
   return sum;
 }
 
+std::size_t Allreduce::buffer_bytes() const {
+  std::size_t sum = block_.capacity();
+  for (const auto& exchange : exchanges_) sum += exchange->buffer_bytes();
+  return sum;
+}
+
 std::string Allreduce::describe() const {
   const auto late = [&](shm::Flag shm::RankBlock::*flag, std::uint64_t chunk) {
     return late_ranks(topology_, memory_, flag, chunks_.number(chunk) + 1);

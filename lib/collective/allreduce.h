@@ -39,6 +39,8 @@ class Allreduce {
   /// A transfer between nodes is under way.
   bool polling() const { return several_nodes() && exchanged_ < chunks_.size(); }
   std::uint64_t bytes_sent() const;
+  /// Held outside the node's memory.
+  std::size_t buffer_bytes() const;
   std::string describe() const;
 
  private:

@@ -102,6 +102,16 @@ bool Engine::polling() const {
          (way_ == Way::broadcast && broadcast_.polling());
 }
 
+std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
+  // Rounding of a slice, and what an inbox has for a sender at the least.
+  constexpr std::size_t rounding = 1024;
+  constexpr std::size_t least_inbox = std::size_t{11} << 10;
+  const std::size_t fixed = step_bytes + tuning.small_bytes;
+  const auto nodes = static_cast<std::size_t>(topology.node_count());
+  if (nodes == 1) return fixed;
+  return fixed + tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
+}
+
 std::string Engine::describe() const {
   std::string text = gate_.describe();
   if (batch_ == nullptr) return text.empty() ? "no gate is open and no data moves" : text;

@@ -48,6 +48,11 @@ class Engine {
   std::uint64_t bytes_between_nodes() const {
     return allreduce_.bytes_sent() + broadcast_.bytes_sent();
   }
+  /// Held by this rank, without its share of the node's memory.
+  std::size_t buffer_bytes() const { return allreduce_.buffer_bytes() + small_.buffer_bytes(); }
+  /// The most that can be with nodes as large as this rank's: what `create` takes on one node; on
+  /// several, what arrives and what travels in a wire format.
+  static std::size_t most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning);
   /// What moves, what is waited for, and which ranks keep it.
   std::string describe() const;
 

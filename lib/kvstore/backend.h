@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tutti/info.h"
 #include "tutti/kvstore.h"
 
 namespace tutti {
@@ -97,6 +98,7 @@ class Backend {
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
   virtual Counters counters() const = 0;
+  virtual std::vector<Choice> choices() const { return {}; }
 
  protected:
   explicit Backend(Traits traits) : traits_(std::move(traits)) {}

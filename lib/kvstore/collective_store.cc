@@ -5,6 +5,7 @@
 
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
+#include "kvstore/environment.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -14,13 +15,15 @@ namespace {
 
 class CollectiveStore : public Backend {
  public:
-  CollectiveStore(const std::string& type, std::unique_ptr<runtime::Session> session)
+  CollectiveStore(const std::string& type, const Options& options,
+                  std::unique_ptr<runtime::Session> session)
       : Backend(
             {.type = type,
              .rank = session->rank(),
              .size = session->size(),
              .methods = {Method::pushpull, Method::broadcast, Method::set_gradient_compression}}),
-        session_(std::move(session)) {}
+        session_(std::move(session)),
+        choices_(choices_of(options, session_->choices(), process_environment())) {}
 
   Pending submit(const Request& request) override {
     auto list = session_->new_calls(request.keys.size(), name(request.method));
@@ -37,6 +40,7 @@ class CollectiveStore : public Backend {
     return session_->allocate(shape, dtype);
   }
   Counters counters() const override { return session_->counters(); }
+  std::vector<Choice> choices() const override { return choices_; }
 
  private:
   void describe_call(const Request& request, std::size_t i, runtime::TensorCall& call) const {
@@ -57,6 +61,7 @@ class CollectiveStore : public Backend {
   }
 
   std::unique_ptr<runtime::Session> session_;
+  const std::vector<Choice> choices_;
   std::atomic<WireFormat> wire_{WireFormat::none};
 };
 
@@ -67,7 +72,7 @@ std::unique_ptr<Backend> make_collective_backend(const std::string& type, const 
   runtime::with_mpi_world(options, [&](runtime::World world) {
     session = std::make_unique<runtime::Session>(std::move(world), options);
   });
-  return std::make_unique<CollectiveStore>(type, std::move(session));
+  return std::make_unique<CollectiveStore>(type, options, std::move(session));
 }
 
 }  // namespace tutti

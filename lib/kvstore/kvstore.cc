@@ -174,4 +174,8 @@ Counters KVStore::counters() const {
   return backend_->counters();
 }
 
+std::vector<Choice> KVStore::choices() const {
+  return backend_->choices();
+}
+
 }  // namespace tutti

@@ -8,8 +8,12 @@
 
 namespace tutti::runtime {
 
+static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_key);
+
 void CallList::resize(std::size_t count) {
-  if (memory_.size() < count) memory_.resize(count);
+  // At once for all lengths that share lists with this one, so that none grows later.
+  const std::size_t room = (std::size_t{1} << std::bit_width(count)) - 1;
+  if (memory_.size() < room) memory_.resize(room);
   calls = {memory_.data(), count};
 }
 
@@ -76,12 +80,14 @@ base::Spares<CallList>& CallPool::spares_for(std::size_t count) {
 
 std::shared_ptr<CallList> CallPool::take(std::size_t count) {
   std::unique_ptr<CallList> list = spares_for(count).take();
+  const std::size_t before = list->bytes();
   try {
     list->resize(count);
   } catch (...) {
     spares_for(count).give_back(std::move(list));
     throw;
   }
+  if (list->bytes() > before) bytes_ += list->bytes() - before;
   list->pool_ = shared_from_this();
   CallList* const raw = list.release();
   return {raw, Counts::End(), Counts::Place<CallList>(raw)};

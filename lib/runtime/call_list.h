@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ class CallList {
  private:
   friend class CallPool;
   void resize(std::size_t count);
+  std::size_t bytes() const {
+    return memory_.empty() ? 0 : sizeof *this + memory_.capacity() * sizeof(TensorCall);
+  }
 
   std::string_view verb_;
   std::vector<TensorCall> memory_;  ///< never shrinks, so that keys and lists keep theirs
@@ -54,19 +58,25 @@ class CallList {
 };
 
 /// Call lists, used again with all the memory they have grown: steps that repeat take nothing from
-/// the heap. Kept apart by length, in powers of two, so that what it holds is within a factor of
-/// four of the calls that were in flight at once in lists of such lengths. Thread-safe; lives as
-/// long as its longest-lived list.
+/// the heap. Kept apart by length, in powers of two. Thread-safe; lives as long as its
+/// longest-lived list.
 class CallPool : public std::enable_shared_from_this<CallPool> {
  public:
+  /// What it holds at most for each key that was in flight at once in lists of one length class,
+  /// 2^n keys up to 2^(n+1) - 1.
+  static constexpr std::size_t bytes_per_key = 1280;
+
   /// Its calls hold anything but tensors; `completion` is empty.
   std::shared_ptr<CallList> take(std::size_t count);
+  /// Held by all lists, in use or not; names of keys and lists of devices not counted.
+  std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Counts;
   base::Spares<CallList>& spares_for(std::size_t count);
 
   std::array<base::Spares<CallList>, 64> spares_;  ///< by the length's highest bit
+  std::atomic<std::size_t> bytes_{0};
 };
 
 }  // namespace tutti::runtime

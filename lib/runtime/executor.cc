@@ -38,7 +38,9 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
       loss_log_(loss_log),
       tally_(tally),
       stall_time_(settings.stall_report_after),
-      stall_interval_(settings.stall_report_after) {}
+      stall_interval_(settings.stall_report_after) {
+  tally_.engine_bytes = engine_.buffer_bytes();
+}
 
 coordinator::Time Executor::now() const {
   return looked_at_ - start_;
@@ -223,6 +225,7 @@ bool Executor::move_data() {
   running_.erase(running_.begin());
   count(tally_.batches, 1);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
+  tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = looked_at_ + linger_time;
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
   participant_.batch_done(done->batch.epoch, done->batch.number);

@@ -26,6 +26,7 @@ struct Tally {
   std::atomic<std::uint64_t> tensors_reduced{0}, bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
+  std::atomic<std::size_t> engine_bytes{0};  ///< held by the engine
 };
 
 /// What moves a rank's calls forward: hands submissions and mail to the participant, carries out

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/choices.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -16,7 +17,9 @@ Session::Session(World world, const Options& options)
       loss_log_(rank_, inbox_),
       parts_(Parts::open(std::move(world), options,
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
-      nodes_(parts_->topology().nodes.size()) {
+      nodes_(parts_->topology().nodes.size()),
+      segment_bytes_(parts_->segment_bytes()),
+      choices_(choices_of(parts_->topology(), parts_->tuning(), options_, parts_->crowded())) {
   executor_ =
       std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                  parts_->engine(), parts_->data(), inbox_, loss_log_, tally_);
@@ -129,6 +132,9 @@ Counters Session::counters() const {
   const base::Lock counting(counting_);
   counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
   counters.nodes = nodes_;
+  counters.buffer_bytes = segment_bytes_ + tally_.engine_bytes + call_pool_->bytes();
+  counters.allocated_bytes = parts_->arena().held();
+  counters.allocated_peak_bytes = parts_->arena().peak();
   return counters;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -14,6 +15,7 @@
 #include "runtime/helm.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
+#include "tutti/info.h"
 #include "tutti/kvstore.h"
 
 namespace tutti::runtime {
@@ -43,6 +45,8 @@ class Session {
 
   Tensor allocate(const Shape& shape, DType dtype);
   Counters counters() const;
+  /// What it works with beyond its options; the origin is empty where an option says it.
+  std::vector<Choice> choices() const { return choices_; }
 
  private:
   void close() TUTTI_EXCLUDES(closing_);
@@ -58,6 +62,8 @@ class Session {
   LossLog loss_log_;
   std::unique_ptr<Parts> parts_;
   const std::size_t nodes_;
+  const std::size_t segment_bytes_;
+  const std::vector<Choice> choices_;
   /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
   /// end.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
