@@ -52,7 +52,8 @@ struct Setting;
 ///
 /// All methods are thread-safe. Calls that return a `Pending` never block for other ranks. A key
 /// is one call at a time: a second call for a key in flight throws `duplicate_key`. Tensors are
-/// borrowed until the `Pending` is done.
+/// borrowed until the `Pending` is done. `dist_sync_mpi` takes nothing from the heap in steps that
+/// repeat, but for inputs that lie in another key's output, several devices, and `Pending::then`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
