@@ -1,7 +1,9 @@
-// Memory traffic of the element kernels: bytes read plus written a second, beside memcpy's.
+// Memory traffic of the element kernels: bytes read plus written a second, and `of_memory`, what
+// part that is of the best rate at which one core copies buffers as large.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -37,28 +39,68 @@ class Buffers {
   std::vector<void*> addresses_;
 };
 
-void report(benchmark::State& state, std::size_t bytes) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations());
+/// Bytes a second that memory, or the cache that buffers of this size lie in, gives one core: the
+/// best of several passes, copied by memcpy or, around the caches, by the streaming kernel.
+double memory_rate(std::size_t bytes) {
+  constexpr int passes = 15;
+  const std::size_t repeats = std::max<std::size_t>(1, large_bytes / bytes / 4);
+  Buffers buffers(2, bytes);
+  double best = 0;
+  for (const bool streaming : {false, true}) {
+    for (int pass = 0; pass < passes; ++pass) {
+      const auto start = std::chrono::steady_clock::now();
+      for (std::size_t i = 0; i < repeats; ++i) {
+        if (streaming) {
+          tutti::reduce::reduce({DType::u8, DType::u8}, buffers.first(1), buffers.at(1), bytes,
+                                true);
+        } else {
+          std::memcpy(buffers.at(1), buffers.at(0), bytes);
+        }
+        benchmark::ClobberMemory();
+      }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      best = std::max(best, static_cast<double>(2 * bytes * repeats) / took.count());
+    }
+  }
+  return best;
+}
+
+/// Measured once for each size.
+double usual_rate(std::size_t bytes) {
+  static const double small = memory_rate(small_bytes);
+  static const double large = memory_rate(large_bytes);
+  return bytes == small_bytes ? small : large;
+}
+
+/// `bytes` of traffic each time since `start`, in buffers of `buffer_bytes`.
+void report(benchmark::State& state, std::size_t bytes, std::size_t buffer_bytes,
+            std::chrono::steady_clock::time_point start) {
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double all = static_cast<double>(bytes) * static_cast<double>(state.iterations());
+  state.SetBytesProcessed(static_cast<std::int64_t>(all));
+  state.counters["of_memory"] = all / took.count() / usual_rate(buffer_bytes);
 }
 
 void run_memcpy(benchmark::State& state, std::size_t bytes) {
   Buffers buffers(2, bytes);
+  const auto start = std::chrono::steady_clock::now();
   while (state.KeepRunning()) {
     std::memcpy(buffers.at(0), buffers.at(1), bytes);
     benchmark::ClobberMemory();
   }
-  report(state, 2 * bytes);
+  report(state, 2 * bytes, bytes, start);
 }
 
 void run_reduce(benchmark::State& state, Kernel kernel, std::size_t n, std::size_t bytes,
                 bool streaming) {
   const std::size_t count = bytes / std::max(size_of(kernel.in), size_of(kernel.out));
   Buffers buffers(n + 1, bytes);
+  const auto start = std::chrono::steady_clock::now();
   while (state.KeepRunning()) {
     tutti::reduce::reduce(kernel, buffers.first(n), buffers.at(n), count, streaming);
     benchmark::ClobberMemory();
   }
-  report(state, count * (n * size_of(kernel.in) + size_of(kernel.out)));
+  report(state, count * (n * size_of(kernel.in) + size_of(kernel.out)), bytes, start);
 }
 
 void add(const Kernel& kernel, std::size_t bytes, const std::string& where, bool streaming) {

@@ -1,10 +1,11 @@
 // Prints what this tutti is and what it runs on, its options, and whether a dist_sync_mpi store
-// comes up: alone, or under mpirun with all processes.
+// comes up: alone, or under mpirun with all processes. Then what that store works with, and the
+// memory that it takes.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <optional>
-#include <string_view>
 
 #include "tutti/info.h"
 #include "tutti/tutti.h"
@@ -27,8 +28,42 @@ void print_options(const tutti::Options& options) {
   }
 }
 
+void print_choices(const tutti::KVStore& store) {
+  fmt::print("\nTuning                             value, and where it comes from\n");
+  for (const tutti::Choice& choice : store.choices()) {
+    fmt::print("  {:<30} {}  ({})\n", choice.name, choice.value, choice.origin);
+  }
+}
+
+double mib(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+/// Of a job that need not be this one.
+struct Job {
+  int ranks = 0;  ///< on each node; 0: none asked for
+  int nodes = 1;
+};
+
+void print_memory(const tutti::Options& options, const Job& job, const tutti::KVStore* store) {
+  fmt::print("\nMemory of a rank (further: 1.25 KiB a key in flight, and what `allocate` gives)\n");
+  if (store != nullptr) {
+    fmt::print("  {:<30} {:.2f} MiB\n", "this store's buffers",
+               mib(store->counters().buffer_bytes));
+  }
+  const auto print = [&](int ranks, int nodes) {
+    const std::string label = fmt::format("{} node{} of {} rank{}", nodes, nodes > 1 ? "s" : "",
+                                          ranks, ranks > 1 ? "s" : "");
+    const std::uint64_t bytes = tutti::most_buffer_bytes(options, ranks, nodes);
+    fmt::print("  {:<30} at most {:.2f} MiB, {:.1f} MiB a node\n", label, mib(bytes),
+               mib(bytes * static_cast<std::uint64_t>(ranks)));
+  };
+  if (job.ranks > 0) return print(job.ranks, job.nodes);
+  for (const int ranks : {1, 2, 4, 8, 64}) print(ranks, job.nodes);
+}
+
 /// The store comes up before anything is printed: it tells the rank, and MPI its thread level.
-int inform() {
+int inform(const Job& job) {
   const tutti::Options options = tutti::Options::from_env();
   std::unique_ptr<tutti::KVStore> store;
   std::optional<tutti::Error> trouble;
@@ -43,26 +78,37 @@ int inform() {
   fmt::print("\nStore dist_sync_mpi\n");
   if (trouble) {
     fmt::print("  does not come up: {}\n", trouble->what());
+    print_memory(options, job, nullptr);
     return trouble->code() == tutti::ErrorCode::unsupported ? 0 : 1;
   }
   fmt::print("  {:<30} {}\n  {:<30} {}\n", "processes", store->num_workers(), "nodes",
              store->counters().nodes);
+  print_choices(*store);
+  print_memory(options, job, store.get());
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) {
-    const bool help = std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h";
-    fmt::print(help ? stdout : stderr,
-               "usage: tutti-info, or mpirun -n N tutti-info\n"
-               "Prints what this tutti is built of, its options, and whether a dist_sync_mpi store "
-               "comes up.\n");
-    return help ? 0 : 2;
+  CLI::App app(
+      "Prints what this tutti is built of, its options, whether a dist_sync_mpi store comes up, "
+      "what "
+      "it works with and where that comes from, and the memory it takes.\n"
+      "Alone, or under mpirun: mpirun -n N tutti-info");
+  Job job;
+  app.add_option("--ranks", job.ranks, "tell the memory for so many ranks on each node")
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--nodes", job.nodes, "... and so many nodes")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return inform();
+    return inform(job);
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-info: {}\n", error.what());
     return 1;

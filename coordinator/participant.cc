@@ -156,9 +156,15 @@ void Participant::finish(Slot slot, std::optional<Error> error) {
   actions_.emplace_back(Finish{id, std::move(error)});
 }
 
-std::vector<Action> Participant::take_actions() {
+std::vector<Action> Participant::take_actions(std::vector<Action> memory) {
   pump();
-  return std::exchange(actions_, {});
+  memory.clear();
+  std::swap(actions_, memory);
+  return memory;
+}
+
+void Participant::reuse(PlannedBatch&& batch) {
+  spare_plans_.add(std::move(batch));
 }
 
 std::string Participant::calls_in_flight() const {

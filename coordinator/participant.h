@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -94,7 +95,10 @@ class Participant {
   /// When `tick` wants to be called at the latest.
   std::optional<Time> next_tick() const;
 
-  std::vector<Action> take_actions();
+  /// `memory`: what an earlier call gave, to be used for the next.
+  std::vector<Action> take_actions(std::vector<Action> memory = {});
+  /// A batch of an `Enter` that is of no use any more, but for the memory it owns.
+  void reuse(PlannedBatch&& batch);
   /// For hang dumps: mode, epoch, gates, calls in flight.
   std::string describe() const;
   /// Everything that decides the future, canonically.
@@ -135,6 +139,34 @@ class Participant {
     bool acknowledge = false;
     bool closed = false;
     Time entered_at{};
+  };
+  /// What only its memory is kept for: no part of the state, so copies begin without.
+  template <typename T>
+  class Scrap {
+   public:
+    Scrap() = default;
+    ~Scrap() = default;
+    Scrap(const Scrap& other) { static_cast<void>(other); }
+    Scrap(Scrap&& other) noexcept = default;
+    Scrap& operator=(const Scrap& other) {
+      static_cast<void>(other);
+      return *this;
+    }
+    Scrap& operator=(Scrap&& other) noexcept = default;
+
+    T take() {
+      if (pile_.empty()) return T{};
+      T last = std::move(pile_.back());
+      pile_.pop_back();
+      return last;
+    }
+    void add(T&& scrap) {
+      // More are never in use at once.
+      if (pile_.size() < 4) pile_.push_back(std::move(scrap));
+    }
+
+   private:
+    std::vector<T> pile_;
   };
   /// Something asked of the coordinator.
   struct Request {
@@ -193,7 +225,7 @@ class Participant {
   BatchNumber entered_ = 0;
   BatchNumber planned_ = 0;
   std::deque<Batch> queued_;  ///< planned, not entered
-  std::deque<Batch> open_;    ///< entered, not done; only the last may be not closed
+  std::vector<Batch> open_;   ///< entered, not done: two at most; only the last may be not closed
   bool owes_acknowledgement_ = false;
 
   std::vector<KeyUse> keys_;
@@ -225,6 +257,9 @@ class Participant {
   std::optional<Time> gate_notice_at_;
 
   std::vector<Action> actions_;
+  /// Memory of batches that are over, for the next ones.
+  Scrap<Batch> spare_batches_;
+  Scrap<PlannedBatch> spare_plans_;
 };
 
 }  // namespace tutti::coordinator

@@ -42,6 +42,7 @@ void Participant::learn(const Agreement& agreement) {
 void Participant::handle(const Plan& plan) {
   if (!current(plan.epoch)) return;
   check(plan.first == planned_, "plans follow one another without a gap");
+  check(cycle_.empty(), "nothing is planned while a cycle is repeated");
   for (const Agreement& agreement : plan.agreements) learn(agreement);
   for (const PlanBatch& batch : plan.batches) queued_.push_back(resolve(batch, planned_++));
 }
@@ -49,23 +50,29 @@ void Participant::handle(const Plan& plan) {
 Participant::Batch Participant::resolve(const PlanBatch& planned, BatchNumber number) {
   check(!planned.items.empty(), "a batch carries something");
   const Signature& signature = known(planned.items.front().id).signature;
-  Batch batch;
-  batch.planned = {.epoch = epoch_,
-                   .number = number,
-                   .kind = signature.kind,
-                   .dtype = signature.dtype,
-                   .op = signature.op,
-                   .root = signature.root,
-                   .device = signature.device,
-                   .wire = signature.wire,
-                   .active_ranks = planned.active_ranks,
-                   .items = std::vector<PlannedItem>(planned.items.size())};
-  batch.acknowledge = planned.acknowledge;
-  batch.parts.reserve(planned.items.size());
-  for (std::size_t i = 0; i < planned.items.size(); ++i) {
-    batch.parts.push_back(take(planned.items[i], batch.planned.items[i]));
+  Batch batch = spare_batches_.take();
+  std::vector<PlannedItem> items = std::move(batch.planned.items);
+  std::vector<Part> parts = std::move(batch.parts);
+  items.resize(planned.items.size());
+  parts.clear();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    PlanItem item = planned.items[i];
+    // A cycle keeps the rounds of the time when it was recorded.
+    if (!cycle_.empty()) item.round = keys_[known(item.id).slot].call->round;
+    parts.push_back(take(item, items[i]));
   }
-  return batch;
+  return {.planned = {.epoch = epoch_,
+                      .number = number,
+                      .kind = signature.kind,
+                      .dtype = signature.dtype,
+                      .op = signature.op,
+                      .root = signature.root,
+                      .device = signature.device,
+                      .wire = signature.wire,
+                      .active_ranks = planned.active_ranks,
+                      .items = std::move(items)},
+          .parts = std::move(parts),
+          .acknowledge = planned.acknowledge};
 }
 
 // The round decides whether this rank's call is meant: a rank that joined while its last call for

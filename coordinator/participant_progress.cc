@@ -40,7 +40,9 @@ void Participant::enter(Batch batch) {
     KeyUse& use = keys_[part.slot];
     if (use.call && cycle_.empty()) use.usual_wait = now_ - use.call->submitted;
   }
-  actions_.emplace_back(Enter{batch.planned});
+  PlannedBatch told = spare_plans_.take();
+  told = batch.planned;
+  actions_.emplace_back(Enter{std::move(told)});
   open_.push_back(std::move(batch));
   gate_notice_at_ = now_ + settings_.stall_report_after;
 }
@@ -105,13 +107,14 @@ void Participant::batch_done(Epoch epoch, BatchNumber number) {
   check(!open_.empty() && open_.front().closed && open_.front().planned.epoch == epoch &&
             open_.front().planned.number == number,
         "batches are done in order, behind closed gates");
-  const Batch batch = std::move(open_.front());
-  open_.pop_front();
+  Batch batch = std::move(open_.front());
+  open_.erase(open_.begin());
   for (std::size_t i = 0; i < batch.parts.size(); ++i) {
     if (batch.parts[i].last && batch.planned.items[i].call != 0) {
       finish(batch.parts[i].slot, std::nullopt);
     }
   }
+  spare_batches_.add(std::move(batch));
 }
 
 void Participant::handle(const Stop& stop) {

@@ -55,8 +55,7 @@ Time Participant::patience_of(const KeyUse& use) const {
 
 void Participant::replay() {
   while (may_enter() && next_is_ready()) {
-    PlanBatch next = cycle_[cursor_];
-    for (PlanItem& item : next.items) item.round = keys_[known(item.id).slot].call->round;
+    const PlanBatch& next = cycle_[cursor_];
     cursor_ = cursor_ + 1 == cycle_.size() ? 0 : cursor_ + 1;
     ready_items_ = 0;
     enter(resolve(next, planned_++));
@@ -96,15 +95,20 @@ void Participant::escape_if_stuck() {
   }
   if (!impatient_at_ || now_ < *impatient_at_) return;
   impatient_at_.reset();
-  for (const Slot slot : unplanned()) {
-    const Time due = patience_of(keys_[slot]);
-    if (due <= now_) {
-      escape(EscapeReason::overdue, fmt::format("key {} waits longer than when it was recorded",
-                                                keys_[slot].key.describe()));
-      return;
+  const KeyUse* overdue = nullptr;  // the first that was submitted
+  for (const KeyUse& use : keys_) {
+    if (!use.call || use.call->planned_entirely) continue;
+    const Time due = patience_of(use);
+    if (due > now_) {
+      impatient_at_ = impatient_at_ ? std::min(*impatient_at_, due) : due;
+    } else if (overdue == nullptr || use.call->sequence < overdue->call->sequence) {
+      overdue = &use;
     }
-    impatient_at_ = impatient_at_ ? std::min(*impatient_at_, due) : due;
   }
+  if (overdue == nullptr) return;
+  impatient_at_.reset();
+  escape(EscapeReason::overdue,
+         fmt::format("key {} waits longer than when it was recorded", overdue->key.describe()));
 }
 
 void Participant::forget_served_waits() {

@@ -26,7 +26,7 @@ struct CallOptions {
 /// What travels between ranks for f32 tensors. `none`: f32 itself.
 enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
-/// What a store has done since `create`, on this rank. Monotonic.
+/// What a store has done since `create`, on this rank. Monotonic, but for `allocated_bytes`.
 struct Counters {
   std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls, reduce_scatters, one a key
   std::uint64_t bytes_reduced = 0;    ///< the sizes of what they reduce, one device's copy each
@@ -38,10 +38,16 @@ struct Counters {
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
+  /// Buffers of `dist_sync_mpi` on this rank, its share of the node's shared segments included; no
+  /// more than `most_buffer_bytes` says. They are given back when the store ends.
+  std::uint64_t buffer_bytes = 0;
+  std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
+  std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was
 };
 
 class Backend;
-class KeyKind;
+struct Choice;
+class FrontDesk;
 struct Request;
 struct Setting;
 
@@ -49,7 +55,8 @@ struct Setting;
 ///
 /// All methods are thread-safe. Calls that return a `Pending` never block for other ranks. A key
 /// is one call at a time: a second call for a key in flight throws `duplicate_key`. Tensors are
-/// borrowed until the `Pending` is done.
+/// borrowed until the `Pending` is done. `dist_sync_mpi` takes nothing from the heap in steps that
+/// repeat, but for inputs that lie in another key's output, several devices, and `Pending::then`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -156,13 +163,16 @@ class TUTTI_EXPORT KVStore {
 
   /// Does not block.
   Counters counters() const;
+  /// Sizes, limits and policies that this store uses, with where each comes from (`tutti/info.h`);
+  /// for people. None in stores of one process. Does not block.
+  std::vector<Choice> choices() const;
 
  private:
-  Pending submit(Request&& request);
+  Pending submit(Request request);
   void configure(const Setting& setting);
 
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<KeyKind> key_kind_;
+  std::unique_ptr<FrontDesk> front_desk_;
 };
 
 }  // namespace tutti

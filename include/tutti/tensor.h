@@ -84,6 +84,7 @@ class TUTTI_EXPORT Tensor {
   std::size_t bytes() const { return shape_.count() * size_of(dtype_); }
 
  private:
+  friend class Values;
   std::shared_ptr<void> owner_;
   void* data_ = nullptr;
   Shape shape_{0};
@@ -112,6 +113,12 @@ class Values {
   const Tensor& operator[](std::size_t i) const { return begin()[i]; }
   const Tensor* begin() const { return is_one_ ? &one_ : several_.data(); }
   const Tensor* end() const { return begin() + size(); }
+  /// Lets go of the tensors, but not of the memory for their list.
+  void clear() {
+    one_.owner_.reset();
+    several_.clear();
+    is_one_ = false;
+  }
 
  private:
   // A single one, the usual case, takes no memory of its own.

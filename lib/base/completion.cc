@@ -45,7 +45,7 @@ bool ends_store(const std::exception_ptr& error) {
 
 }  // namespace
 
-Completion::Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver)
+Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver)
     : what_(std::move(what)), driver_(std::move(driver)), open_parts_(parts), done_(parts == 0) {}
 
 Completion::~Completion() {
@@ -53,7 +53,7 @@ Completion::~Completion() {
   if (!error_ || error_seen_) return;
   // The end of a store has been logged; every call it takes along need not say so again.
   const auto level = ends_store(error_) ? spdlog::level::debug : spdlog::level::warn;
-  log().log(level, "{} failed and nobody waited: {}", what_, text_of(error_));
+  log().log(level, "{} failed and nobody waited: {}", what(), text_of(error_));
 }
 
 bool Completion::in_callback() {
@@ -128,7 +128,7 @@ void Completion::run(const Callback& callback, const std::exception_ptr& error) 
   try {
     callback(error);
   } catch (...) {
-    log().error("a callback of {} threw: {}", what_, text_of(std::current_exception()));
+    log().error("a callback of {} threw: {}", what(), text_of(std::current_exception()));
   }
 }
 

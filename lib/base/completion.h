@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -27,9 +28,14 @@ class Driver {
 class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
+  /// Names the call in messages: "pushpull of 'fc1_weight'".
+  using What = std::function<std::string()>;
 
-  /// `what` names the call in messages: "pushpull of 'fc1_weight'". With no parts it is done.
-  Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {});
+  /// With no parts it is done. `what` is called, by any thread, when a message needs it.
+  Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver = {});
+  Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {})
+      : Completion(
+            parts, [what = std::move(what)] { return what; }, std::move(driver)) {}
   /// Logs an error that nobody saw.
   ~Completion();
   Completion(const Completion&) = delete;
@@ -48,7 +54,7 @@ class Completion {
   /// Some thread has begun to wait.
   bool waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
-  const std::string& what() const { return what_; }
+  std::string what() const { return what_(); }
 
   /// Set while callbacks run on the current thread: waiting there would wait for itself.
   static bool in_callback();
@@ -56,7 +62,7 @@ class Completion {
  private:
   void run(const Callback& callback, const std::exception_ptr& error);
 
-  const std::string what_;
+  const What what_;
   const std::weak_ptr<Driver> driver_;
   Mutex mutex_;
   CondVar changed_;

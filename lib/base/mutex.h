@@ -21,6 +21,8 @@
 
 namespace tutti::base {
 
+class CondVar;
+
 /// std::mutex that clang's thread-safety analysis understands.
 class TUTTI_CAPABILITY("mutex") Mutex {
  public:
@@ -29,10 +31,11 @@ class TUTTI_CAPABILITY("mutex") Mutex {
   bool try_lock() TUTTI_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
-/// Holds a Mutex for a scope. BasicLockable, so that CondVar can release it while it waits.
+/// Holds a Mutex for a scope.
 class TUTTI_SCOPED_CAPABILITY Lock {
  public:
   explicit Lock(Mutex& mutex) TUTTI_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -43,21 +46,27 @@ class TUTTI_SCOPED_CAPABILITY Lock {
   void unlock() TUTTI_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   Mutex& mutex_;
 };
 
-/// Wait in a loop that tests the predicate, so that the analysis sees the guarded reads:
-/// `while (!ready_) if (!cv_.wait_until(lock, deadline)) ...`.
+/// Takes nothing from the heap, unlike std::condition_variable_any. Wait in a loop that tests the
+/// predicate, so that the analysis sees the guarded reads: `while (!ready_) if
+/// (!cv_.wait_until(lock, deadline)) ...`.
 class CondVar {
  public:
   void notify_all() { cv_.notify_all(); }
   /// False when the deadline passed.
   bool wait_until(Lock& lock, Clock::time_point deadline) {
-    return cv_.wait_until(lock, deadline) == std::cv_status::no_timeout;
+    std::unique_lock<std::mutex> held(lock.mutex_.mutex_, std::adopt_lock);
+    const bool in_time = cv_.wait_until(held, deadline) == std::cv_status::no_timeout;
+    // It stays the Lock's.
+    held.release();
+    return in_time;
   }
 
  private:
-  std::condition_variable_any cv_;
+  std::condition_variable cv_;
 };
 
 }  // namespace tutti::base

@@ -45,4 +45,14 @@ std::string suggestion(std::string_view misspelt, std::span<const std::string_vi
   return name.empty() ? "" : ", did you mean '" + std::string(name) + "'?";
 }
 
+std::string bytes_text(std::size_t bytes) {
+  constexpr std::string_view suffixes = "KMGT";
+  std::size_t power = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && power < suffixes.size()) {
+    bytes /= 1024;
+    ++power;
+  }
+  return power == 0 ? std::to_string(bytes) : std::to_string(bytes) + suffixes[power - 1];
+}
+
 }  // namespace tutti::base

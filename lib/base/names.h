@@ -11,4 +11,7 @@ std::string_view nearest(std::string_view misspelt, std::span<const std::string_
 /// ", did you mean 'x'?" or nothing.
 std::string suggestion(std::string_view misspelt, std::span<const std::string_view> known);
 
+/// "64K", "2M", "1000": with K, M, G or T where that is exact.
+std::string bytes_text(std::size_t bytes);
+
 }  // namespace tutti::base

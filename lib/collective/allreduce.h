@@ -50,6 +50,8 @@ class Allreduce {
   std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
   bool polling() const { return several_nodes() && exchanged_ < chunks().size(); }
+  /// Held outside the node's memory.
+  std::size_t buffer_bytes() const { return block_.capacity(); }
   std::string describe() const;
 
  private:

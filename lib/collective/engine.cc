@@ -130,6 +130,22 @@ bool Engine::polling(const Moving& moving) const {
          (moving.way == Way::broadcast && broadcast_.polling());
 }
 
+std::size_t Engine::buffer_bytes() const {
+  std::size_t sum = lane_.buffer_bytes() + small_.buffer_bytes();
+  for (const Allreduce& allreduce : allreduces_) sum += allreduce.buffer_bytes();
+  return sum;
+}
+
+std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
+  // Rounding of a slice, and what an inbox has for a sender at the least.
+  constexpr std::size_t rounding = 1024;
+  constexpr std::size_t least_inbox = std::size_t{11} << 10;
+  const std::size_t fixed = at_once * step_bytes + tuning.small_bytes;
+  const auto nodes = static_cast<std::size_t>(topology.node_count());
+  if (nodes == 1) return fixed;
+  return fixed + tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
+}
+
 std::string Engine::describe() const {
   std::string text = gate_.describe();
   if (first_.batch == nullptr) return text.empty() ? "no gate is open and no data moves" : text;

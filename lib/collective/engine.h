@@ -57,10 +57,18 @@ class Engine {
   bool polling() const;
   /// Sent by this rank.
   std::uint64_t bytes_between_nodes() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
+  /// Held by this rank, without its share of the node's memory.
+  std::size_t buffer_bytes() const;
+  /// The most that can be with nodes as large as this rank's: what `create` takes on one node; on
+  /// several, what arrives and what travels in a wire format.
+  static std::size_t most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning);
   /// What moves, what is waited for, and which ranks keep it.
   std::string describe() const;
 
  private:
+  /// Batches that move.
+  static constexpr std::size_t at_once = 2;
+
   enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 
   struct Moving {
@@ -87,7 +95,7 @@ class Engine {
   Gate gate_;
   Small small_;
   const Lane lane_;
-  std::array<Allreduce, 2> allreduces_;
+  std::array<Allreduce, at_once> allreduces_;
   Broadcast broadcast_;
 
   std::uint64_t started_ = 0;  ///< batches: equal on all ranks that stand at the same gate

@@ -43,6 +43,8 @@ class Exchange {
   void spread(DType dtype, std::byte* shard, std::span<const topology::Range> parts);
   Progress step();
   bool busy() const { return phase_ != Phase::idle; }
+  /// Held for what arrives and for what travels in a wire format.
+  std::size_t buffer_bytes() const { return inbox_.capacity() + narrow_.capacity(); }
   /// Sent by this rank since it was made.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;

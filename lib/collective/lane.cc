@@ -26,4 +26,10 @@ std::uint64_t Lane::bytes_sent() const {
   return sum;
 }
 
+std::size_t Lane::buffer_bytes() const {
+  std::size_t sum = 0;
+  for (const auto& exchange : exchanges_) sum += exchange->buffer_bytes();
+  return sum;
+}
+
 }  // namespace tutti::collective

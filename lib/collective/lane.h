@@ -21,6 +21,7 @@ class Lane {
   /// By the chunk's number.
   Exchange& exchange(std::uint64_t chunk) const { return *exchanges_[chunk % exchanges_.size()]; }
   std::uint64_t bytes_sent() const;
+  std::size_t buffer_bytes() const;
 
  private:
   std::vector<std::unique_ptr<Exchange>> exchanges_;

@@ -23,6 +23,8 @@ class Small {
   void put(const Batch& batch, std::uint64_t sequence) const;
   /// Behind it.
   void finish(const Batch& batch, std::uint64_t sequence);
+  /// Held outside the node's memory.
+  std::size_t buffer_bytes() const { return sum_.capacity(); }
 
  private:
   void finish_allreduce(const Batch& batch, std::uint64_t sequence);

@@ -2,11 +2,12 @@
 #include <bitset>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
+#include "tutti/info.h"
 #include "tutti/kvstore.h"
 
 namespace tutti {
@@ -56,22 +57,20 @@ struct Traits {
 /// One call about tensors, checked: the lists are equally long and not empty, every key has one
 /// tensor at least where its method takes any, the tensors of one key agree in shape and dtype and
 /// are on the CPU, the keys are of the store's one kind, and no input overlaps memory that another
-/// key's output will be written to.
+/// key's output will be written to. Views into what the caller passed, or what KVStore made of it,
+/// good until `submit` returns.
 struct Request {
   Method method = Method::pushpull;
-  std::vector<Key> keys{};
+  std::span<const Key> keys{};
   /// By key: init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
   /// root, empty at the other ranks. allgather: this rank's shard. Else: no elements.
-  std::vector<Values> ins{};
+  std::span<const Values> ins{};
   /// By key: all but init and push: one tensor a device. Else: no elements.
-  std::vector<Values> outs{};
-  std::vector<Tensor> row_ids{};  ///< row_sparse_pull only; by key
-  int root = 0;                   ///< broadcast only
-  CallOptions options{};          ///< `op` is `sum` where nothing is reduced
+  std::span<const Values> outs{};
+  std::span<const Tensor> row_ids{};  ///< row_sparse_pull only; by key
+  int root = 0;                       ///< broadcast only
+  CallOptions options{};              ///< `op` is `sum` where nothing is reduced
 };
-
-/// "pushpull of 'fc1_weight'", "pushpull of 3 and 159 more keys".
-std::string describe(const Request& request);
 
 /// One call that changes how the store works.
 struct Setting {
@@ -92,7 +91,7 @@ class Backend {
 
   /// Never blocks for other ranks. Throws what is wrong locally (`duplicate_key` in flight, the
   /// store's own death, a key that was never initialised); nothing was submitted then.
-  virtual Pending submit(Request&& request) = 0;
+  virtual Pending submit(const Request& request) = 0;
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 
@@ -101,6 +100,7 @@ class Backend {
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
   virtual Counters counters() const = 0;
+  virtual std::vector<Choice> choices() const { return {}; }
 
  protected:
   explicit Backend(Traits traits) : traits_(std::move(traits)) {}

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 namespace tutti {
 namespace {
@@ -129,17 +128,19 @@ void check_op(const Request& request) {
                      call(request, request.keys.front()), static_cast<int>(request.options.op)));
 }
 
-void check_repeated(const Request& request, const Traits& traits) {
+void check_repeated(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
   const bool summed = traits.sums_repeated_keys && !is_half(request.method);
   if (summed || request.keys.size() < 2) return;
-  std::vector<std::reference_wrapper<const Key>> sorted(request.keys.begin(), request.keys.end());
-  std::sort(sorted.begin(), sorted.end(), std::less<const Key&>());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(), std::equal_to<const Key&>());
+  sorted.clear();
+  for (const Key& key : request.keys) sorted.push_back(&key);
+  std::sort(sorted.begin(), sorted.end(), [](const Key* a, const Key* b) { return *a < *b; });
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
+                                        [](const Key* a, const Key* b) { return *a == *b; });
   if (twice == sorted.end()) return;
   throw Error(ErrorCode::duplicate_key,
               fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
                           "give each a key of its own",
-                          call(request, *twice)));
+                          call(request, **twice)));
 }
 
 std::string_view kind_of(const Key& key) {
@@ -156,25 +157,18 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-std::string describe(const Request& request) {
-  std::string first =
-      fmt::format("{} of {}", name(request.method), request.keys.front().describe());
-  const std::size_t more = request.keys.size() - 1;
-  if (more == 0) return first;
-  return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
-}
-
-void check(const Request& request, const Traits& traits) {
+void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
   for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i, traits);
-  check_repeated(request, traits);
+  check_repeated(request, traits, sorted);
 }
 
-std::vector<std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits) {
+std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,
+                                                  std::vector<std::ptrdiff_t>& places) {
   if (!is_half(request.method)) return {};
-  std::vector<std::ptrdiff_t> places(request.keys.size());
+  places.resize(request.keys.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Tensor& of = whole(request, i);
     const auto begin = static_cast<std::ptrdiff_t>(
@@ -194,7 +188,7 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
                           kind, type));
 }
 
-void KeyKind::admit(const std::vector<Key>& keys) {
+void KeyKind::admit(std::span<const Key> keys) {
   const base::Lock lock(mutex_);
   const Key& reference = first_ ? *first_ : keys.front();
   for (const Key& key : keys) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/mutex.h"
@@ -10,12 +11,14 @@ namespace tutti {
 
 /// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
 /// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
-/// values and what to do.
-void check(const Request& request, const Traits& traits);
+/// values and what to do. `sorted`: memory for a list of the keys.
+void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted);
 
 /// By key: so many bytes behind an input's beginning an output begins that may be written while the
-/// input is read, because the same elements lie there; empty: none, for every key.
-std::vector<std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits);
+/// input is read, because the same elements lie there; empty: none, for every key. `places`: memory
+/// for them.
+std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,
+                                                  std::vector<std::ptrdiff_t>& places);
 
 /// Same dtype and shape.
 bool alike(const Tensor& a, const Tensor& b);
@@ -30,7 +33,7 @@ WireFormat wire_format(const std::string& kind, const std::string& type);
 class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
-  void admit(const std::vector<Key>& keys) TUTTI_EXCLUDES(mutex_);
+  void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
 
  private:
   base::Mutex mutex_;

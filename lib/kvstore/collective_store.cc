@@ -5,6 +5,7 @@
 
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
+#include "kvstore/environment.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -27,19 +28,20 @@ coordinator::Kind kind_of(Method method) {
 
 class CollectiveStore : public Backend {
  public:
-  CollectiveStore(const std::string& type, std::unique_ptr<runtime::Session> session)
+  CollectiveStore(const std::string& type, const Options& options,
+                  std::unique_ptr<runtime::Session> session)
       : Backend({.type = type,
                  .rank = session->rank(),
                  .size = session->size(),
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
                              Method::allgather, Method::set_gradient_compression}}),
-        session_(std::move(session)) {}
+        session_(std::move(session)),
+        choices_(choices_of(options, session_->choices(), process_environment())) {}
 
-  Pending submit(Request&& request) override {
-    const std::string what = describe(request);
-    std::vector<runtime::TensorCall> calls(request.keys.size());
-    for (std::size_t i = 0; i < calls.size(); ++i) describe_call(request, i, calls[i]);
-    return session_->submit(std::move(calls), what);
+  Pending submit(const Request& request) override {
+    auto list = session_->new_calls(request.keys.size(), name(request.method));
+    for (std::size_t i = 0; i < list->calls.size(); ++i) describe_call(request, i, list->calls[i]);
+    return session_->submit(std::move(list));
   }
 
   void configure(const Setting& setting) override {
@@ -51,27 +53,30 @@ class CollectiveStore : public Backend {
     return session_->allocate(shape, dtype);
   }
   Counters counters() const override { return session_->counters(); }
+  std::vector<Choice> choices() const override { return choices_; }
 
  private:
-  void describe_call(Request& request, std::size_t i, runtime::TensorCall& call) const {
+  void describe_call(const Request& request, std::size_t i, runtime::TensorCall& call) const {
     const bool reduces =
         request.method == Method::pushpull || request.method == Method::reduce_scatter;
     // The other side of a reduce_scatter or an allgather is a shard.
     const Tensor& like = reduces ? request.ins[i][0] : request.outs[i][0];
-    call.key = std::move(request.keys[i]);
+    call.key = request.keys[i];
     call.signature.kind = kind_of(request.method);
     call.signature.dtype = like.dtype();
     call.signature.shape = like.shape();
     call.signature.op = request.options.op;
     call.signature.root = request.root;
     call.signature.device = like.device().kind;
-    if (reduces && like.dtype() == DType::f32) call.signature.wire = wire_;
+    const bool may_narrow = reduces && like.dtype() == DType::f32;
+    call.signature.wire = may_narrow ? wire_.load() : WireFormat::none;
     call.priority = request.options.priority;
-    call.ins = std::move(request.ins[i]);
-    call.outs = std::move(request.outs[i]);
+    call.ins = request.ins[i];
+    call.outs = request.outs[i];
   }
 
   std::unique_ptr<runtime::Session> session_;
+  const std::vector<Choice> choices_;
   std::atomic<WireFormat> wire_{WireFormat::none};
 };
 
@@ -82,7 +87,7 @@ std::unique_ptr<Backend> make_collective_backend(const std::string& type, const 
   runtime::with_mpi_world(options, [&](runtime::World world) {
     session = std::make_unique<runtime::Session>(std::move(world), options);
   });
-  return std::make_unique<CollectiveStore>(type, std::move(session));
+  return std::make_unique<CollectiveStore>(type, options, std::move(session));
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/info.h"
 #include "tutti/options.h"
 
 namespace tutti {
@@ -32,6 +33,15 @@ std::span<const OptionVariable> option_variables();
 
 /// Throws `invalid_argument` when a field has a value that its variable would not take.
 void check(const Options& options);
+
+/// Who says what an option is: the name of its variable, "program" or "default".
+std::string origin_of(const OptionVariable& variable, const Options& used,
+                      const Environment& environment);
+
+/// The options that decide how fast a store is, in words, and what the store's session says beyond
+/// them; an empty origin there is that of the slice size.
+std::vector<Choice> choices_of(const Options& used, const std::vector<Choice>& of_session,
+                               const Environment& environment);
 
 /// How the job was started, from TUTTI_MODE, which the launcher sets. Throws `invalid_argument`
 /// for a value that is no mode.

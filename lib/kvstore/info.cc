@@ -1,9 +1,13 @@
 #include "tutti/info.h"
 
+#include <fmt/format.h>
+
 #include "kvstore/build_config.h"
 #include "kvstore/environment.h"
 #include "reduce/reduce.h"
+#include "runtime/footprint.h"
 #include "runtime/mpi_facts.h"
+#include "tutti/error.h"
 #include "tutti/version.h"
 
 namespace tutti {
@@ -19,6 +23,20 @@ std::vector<Fact> build_info() {
   };
   for (const auto& [name, value] : runtime::mpi_facts()) facts.push_back({name, value});
   return facts;
+}
+
+std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes) {
+  constexpr int most = 1 << 16;
+  constexpr std::int64_t most_ranks = 1 << 20;
+  const bool in_range = ranks_per_node >= 1 && ranks_per_node <= most && nodes >= 1 &&
+                        nodes <= most && std::int64_t{ranks_per_node} * nodes <= most_ranks;
+  if (!in_range) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} ranks on each of {} nodes: both are 1 to {}, and at most {} ranks "
+                            "in all",
+                            ranks_per_node, nodes, most, most_ranks));
+  }
+  return runtime::most_buffer_bytes(options, ranks_per_node, nodes);
 }
 
 std::vector<Fact> describe(const Options& options) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/failure.h"
+#include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
@@ -12,17 +12,42 @@ namespace tutti {
 namespace {
 
 /// What is not reduced: one tensor a key.
-std::vector<Values> firsts(const std::vector<Values>& values) {
-  std::vector<Values> result;
-  result.reserve(values.size());
-  for (const Values& each : values) result.emplace_back(each[0]);
-  return result;
+void take_firsts(std::span<const Values> values, std::vector<Values>& into) {
+  for (const Values& each : values) into.emplace_back(each[0]);
 }
+
+/// What looking at one call takes, kept for the next.
+struct Workspace {
+  std::vector<const Key*> sorted;
+  std::vector<MemoryRange> ranges;
+  std::vector<std::ptrdiff_t> places;
+  std::vector<Values> ins;  ///< where the backend gets others than the caller's
+
+  /// Holds no tensor of the caller's any more when it ends.
+  class Use {
+   public:
+    explicit Use(base::Spares<Workspace>& spares) : workspace_(spares) {}
+    ~Use() { workspace_->ins.clear(); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    Workspace* operator->() const { return &*workspace_; }
+
+   private:
+    base::Borrowed<Workspace> workspace_;
+  };
+};
 
 }  // namespace
 
+/// What all calls of a store pass first. Thread-safe.
+class FrontDesk {
+ public:
+  KeyKind key_kind;
+  base::Spares<Workspace> workspaces;
+};
+
 KVStore::KVStore(std::unique_ptr<Backend> backend)
-    : backend_(std::move(backend)), key_kind_(std::make_unique<KeyKind>()) {}
+    : backend_(std::move(backend)), front_desk_(std::make_unique<FrontDesk>()) {}
 
 KVStore::~KVStore() = default;
 
@@ -38,28 +63,35 @@ int KVStore::num_workers() const {
   return backend_->traits().size;
 }
 
-Pending KVStore::submit(Request&& request) {
+Pending KVStore::submit(Request request) {
   const Traits& traits = backend_->traits();
+  const Workspace::Use workspace(front_desk_->workspaces);
   require(traits, request.method);
-  check(request, traits);
-  key_kind_->admit(request.keys);
+  check(request, traits, workspace->sorted);
+  front_desk_->key_kind.admit(request.keys);
+  std::vector<Values>& ins = workspace->ins;
   if (request.method == Method::broadcast) {
-    request.ins = request.root == traits.rank ? firsts(request.outs)
-                                              : std::vector<Values>(request.keys.size());
+    if (request.root == traits.rank) take_firsts(request.outs, ins);
+    ins.resize(request.keys.size());
+    request.ins = ins;
   }
-  if (request.method == Method::allgather) request.ins = firsts(request.ins);
+  if (request.method == Method::allgather) {
+    take_firsts(request.ins, ins);
+    request.ins = ins;
+  }
   if (!request.ins.empty() && !request.outs.empty()) {
-    detach_overlapping_inputs(request.ins, request.outs, places_of_outputs(request, traits));
+    request.ins = detach_overlapping_inputs(request.ins, request.outs, ins, workspace->ranges,
+                                            places_of_outputs(request, traits, workspace->places));
   }
-  return backend_->submit(std::move(request));
+  return backend_->submit(request);
 }
 
 Pending KVStore::pushpull(const Key& key, const Values& ins, const Values& outs,
                           CallOptions options) {
   return submit({.method = Method::pushpull,
-                 .keys = {key},
-                 .ins = {ins},
-                 .outs = {outs},
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
                  .options = options});
 }
 
@@ -71,7 +103,12 @@ Pending KVStore::pushpull(const std::vector<Key>& keys, const std::vector<Values
 
 Pending KVStore::broadcast(const Key& key, const Values& values, int root_rank,
                            CallOptions options) {
-  return broadcast(std::vector<Key>(1, key), std::vector<Values>(1, values), root_rank, options);
+  options.op = ReduceOp::sum;
+  return submit({.method = Method::broadcast,
+                 .keys = {&key, 1},
+                 .outs = {&values, 1},
+                 .root = root_rank,
+                 .options = options});
 }
 
 Pending KVStore::broadcast(const std::vector<Key>& keys, const std::vector<Values>& values,
@@ -86,8 +123,11 @@ Pending KVStore::broadcast(const std::vector<Key>& keys, const std::vector<Value
 
 Pending KVStore::reduce_scatter(const Key& key, const Values& ins, const Values& outs,
                                 CallOptions options) {
-  return reduce_scatter(std::vector<Key>(1, key), std::vector<Values>(1, ins),
-                        std::vector<Values>(1, outs), options);
+  return submit({.method = Method::reduce_scatter,
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
+                 .options = options});
 }
 
 Pending KVStore::reduce_scatter(const std::vector<Key>& keys, const std::vector<Values>& ins,
@@ -101,8 +141,12 @@ Pending KVStore::reduce_scatter(const std::vector<Key>& keys, const std::vector<
 
 Pending KVStore::allgather(const Key& key, const Values& ins, const Values& outs,
                            CallOptions options) {
-  return allgather(std::vector<Key>(1, key), std::vector<Values>(1, ins),
-                   std::vector<Values>(1, outs), options);
+  options.op = ReduceOp::sum;
+  return submit({.method = Method::allgather,
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
+                 .options = options});
 }
 
 Pending KVStore::allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
@@ -169,6 +213,10 @@ Tensor KVStore::allocate(const Shape& shape, DType dtype) {
 
 Counters KVStore::counters() const {
   return backend_->counters();
+}
+
+std::vector<Choice> KVStore::choices() const {
+  return backend_->choices();
 }
 
 }  // namespace tutti

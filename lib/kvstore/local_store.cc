@@ -95,7 +95,7 @@ class LocalStore : public Backend {
                              Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
-  Pending submit(Request&& request) override;
+  Pending submit(const Request& request) override;
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
@@ -186,7 +186,7 @@ void LocalStore::pass_on(const Request& request) {
   ++counters_.batches;
 }
 
-Pending LocalStore::submit(Request&& request) {
+Pending LocalStore::submit(const Request& request) {
   const base::Lock lock(mutex_);
   if (request.method == Method::reduce_scatter || request.method == Method::allgather) {
     pass_on(request);

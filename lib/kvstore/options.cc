@@ -57,16 +57,6 @@ bool parse_bytes(std::string_view text, std::size_t& bytes) {
   return true;
 }
 
-std::string show_bytes(std::size_t bytes) {
-  constexpr std::string_view suffixes = "KMGT";
-  std::size_t power = 0;
-  while (bytes != 0 && bytes % 1024 == 0 && power < suffixes.size()) {
-    bytes /= 1024;
-    ++power;
-  }
-  return power == 0 ? std::to_string(bytes) : std::to_string(bytes) + suffixes[power - 1];
-}
-
 // One function a kind of field, chosen by the member's type.
 template <bool Options::*Field>
 constexpr OptionVariable variable(std::string_view name) {
@@ -88,7 +78,7 @@ template <std::size_t Options::*Field>
 constexpr OptionVariable variable(std::string_view name) {
   return {name, "a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
           [](Options& o, std::string_view text) { return parse_bytes(text, o.*Field); },
-          [](const Options& o) { return show_bytes(o.*Field); }};
+          [](const Options& o) { return base::bytes_text(o.*Field); }};
 }
 
 bool set_log_level(Options& options, std::string_view text) {

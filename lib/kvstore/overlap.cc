@@ -11,20 +11,15 @@
 namespace tutti {
 namespace {
 
-struct Range {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  std::size_t key;
-  std::uintptr_t furthest_end;  ///< of all ranges up to this one in the sorted order
-};
+using Range = MemoryRange;
 
 Range range_of(const Tensor& tensor, std::size_t key) {
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
   return {begin, begin + tensor.bytes(), key, 0};
 }
 
-std::vector<Range> sorted_ranges(const std::vector<Values>& outs) {
-  std::vector<Range> ranges;
+void sort_ranges(std::span<const Values> outs, std::vector<Range>& ranges) {
+  ranges.clear();
   for (std::size_t key = 0; key < outs.size(); ++key) {
     for (const Tensor& out : outs[key]) {
       if (out.bytes() > 0) ranges.push_back(range_of(out, key));
@@ -34,7 +29,6 @@ std::vector<Range> sorted_ranges(const std::vector<Values>& outs) {
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::uintptr_t furthest = 0;
   for (Range& range : ranges) range.furthest_end = furthest = std::max(furthest, range.end);
-  return ranges;
 }
 
 /// Walks down from the last output that begins before `in` ends; `furthest_end` says when no
@@ -51,7 +45,7 @@ bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t 
 }
 
 /// What lies between the first byte and the last of all tensors.
-Range bounds_of(const std::vector<Values>& lists) {
+Range bounds_of(std::span<const Values> lists) {
   Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0, 0};
   for (const Values& values : lists) {
     for (const Tensor& tensor : values) {
@@ -78,21 +72,29 @@ Tensor copy_of(const Tensor& tensor) {
 
 }  // namespace
 
-void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs,
-                               const std::vector<std::ptrdiff_t>& places) {
+std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
+                                                  std::span<const Values> outs,
+                                                  std::vector<Values>& detached,
+                                                  std::vector<Range>& ranges,
+                                                  std::span<const std::ptrdiff_t> places) {
   // Gradients and weights often lie in blocks of their own.
-  if (apart(bounds_of(ins), bounds_of(outs))) return;
-  const std::vector<Range> ranges = sorted_ranges(outs);
+  if (apart(bounds_of(ins), bounds_of(outs))) return ins;
+  sort_ranges(outs, ranges);
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const std::ptrdiff_t place = places.empty() ? 0 : places[key];
     const auto must_move = [&](const Tensor& in) {
       return in.bytes() > 0 && in_the_way(range_of(in, key), ranges, place);
     };
     if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;
+    if (ins.data() != detached.data()) {
+      detached.assign(ins.begin(), ins.end());
+      ins = detached;
+    }
     std::vector<Tensor> tensors;
     for (const Tensor& in : ins[key]) tensors.push_back(must_move(in) ? copy_of(in) : in);
-    ins[key] = Values(std::move(tensors));
+    detached[key] = Values(std::move(tensors));
   }
+  return ins;
 }
 
 }  // namespace tutti

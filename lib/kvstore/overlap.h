@@ -1,19 +1,33 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tutti/tensor.h"
 
 namespace tutti {
 
+/// Where a tensor lies.
+struct MemoryRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  std::size_t key = 0;              ///< its index
+  std::uintptr_t furthest_end = 0;  ///< of all ranges up to this one in a sorted order
+};
+
 /// Callers reuse arrays across keys: in one call an input of one key may lie where another key's
-/// output goes. Replaces each such input by a copy of its own, so that outputs may be written in
-/// any order. An output needs none that begins exactly so many bytes behind the beginning of an
-/// input of the same key as `places` says (empty: none); one that is shifted against that does. All
-/// lists are by key; `ins` may hold empty values.
+/// output goes. Gives the inputs with each such one replaced by a copy of its own, so that outputs
+/// may be written in any order: `ins` itself where there is none, else `detached`. An output needs
+/// none that begins exactly so many bytes behind the beginning of an input of the same key as
+/// `places` says (empty: none); one that is shifted against that does. All lists are by key; `ins`
+/// may hold empty values, and may be `detached`. `ranges`: memory.
 ///
 /// Costs n log n in the number of tensors.
-void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs,
-                               const std::vector<std::ptrdiff_t>& places = {});
+std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
+                                                  std::span<const Values> outs,
+                                                  std::vector<Values>& detached,
+                                                  std::vector<MemoryRange>& ranges,
+                                                  std::span<const std::ptrdiff_t> places = {});
 
 }  // namespace tutti

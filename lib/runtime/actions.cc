@@ -36,15 +36,18 @@ std::exception_ptr pointer_to(const std::optional<Error>& error) {
 
 bool Executor::apply_actions() {
   bool any = false;
+  std::vector<coordinator::Action> actions = std::exchange(actions_, {});
   // Carrying one out can cause the next: a finished call's callback submits, a gate closes.
-  for (auto actions = participant_.take_actions(); !actions.empty();
-       actions = participant_.take_actions()) {
+  for (;;) {
+    actions = participant_.take_actions(std::move(actions));
+    if (actions.empty()) break;
     any = true;
     release_finished(actions);
     for (coordinator::Action& action : actions) {
       std::visit([&](auto& concrete) { apply(concrete); }, action);
     }
   }
+  actions_ = std::move(actions);
   return any;
 }
 
@@ -166,7 +169,8 @@ std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch p
   batch.root = plan.root;
   batch.wire = plan.wire;
   batch.divisor = plan.op == ReduceOp::average ? plan.active_ranks : 1;
-  running->plan = std::move(plan);
+  std::swap(running->plan, plan);
+  participant_.reuse(std::move(plan));
   point_to_tensors(*running);
   return running;
 }

@@ -11,7 +11,9 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "control/segment.h"
 #include "runtime/agreement.h"
+#include "runtime/footprint.h"
 #include "runtime/responder.h"
 #include "tutti/error.h"
 
@@ -96,8 +98,8 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
 }
 
 void Parts::open_memory(const Options& options) {
-  const collective::Tuning tuning = collective::Tuning::choose(topology(), options.slice_bytes);
-  const shm::NodeMemory::Layout layout = tuning.layout(topology());
+  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes);
+  const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
   base::Fd segment;
   agree("reserve shared memory", [&] {
@@ -122,7 +124,7 @@ void Parts::open_memory(const Options& options) {
     const bool several = topology().node_count() > 1;
     engine_ = std::make_unique<collective::Engine>(topology(), *memory_,
                                                    several ? world_.data.get() : nullptr,
-                                                   several ? world_.gate.get() : nullptr, tuning);
+                                                   several ? world_.gate.get() : nullptr, tuning_);
   });
 }
 
@@ -143,6 +145,11 @@ bool Parts::crowded() const {
 
 Tensor Parts::allocate(const Shape& shape, DType dtype) {
   return {arena_->allocate(shape.count() * size_of(dtype)), shape, dtype};
+}
+
+std::size_t Parts::segment_bytes() const {
+  return segment_share(segment_->size(), topology()) +
+         segment_share(control::Segment::bytes(topology().local_size()), topology());
 }
 
 void Parts::on_mpi_finalise(std::function<void()> stop) {

@@ -6,6 +6,7 @@
 
 #include "base/doorbell.h"
 #include "collective/engine.h"
+#include "collective/tuning.h"
 #include "control/control_plane.h"
 #include "coordinator/types.h"
 #include "mpi/library.h"
@@ -46,6 +47,10 @@ class Parts {
   /// More ranks on this node than processors it may use.
   bool crowded() const;
   Tensor allocate(const Shape& shape, DType dtype);
+  /// This rank's share of the node's segments.
+  std::size_t segment_bytes() const;
+  const shm::Arena& arena() const { return *arena_; }
+  const collective::Tuning& tuning() const { return tuning_; }
 
   /// Runs when the program finalises MPI while the store lives. Null: no longer.
   void on_mpi_finalise(std::function<void()> stop);
@@ -74,6 +79,7 @@ class Parts {
 
   World world_;
   coordinator::Settings protocol_;
+  collective::Tuning tuning_;
   std::unique_ptr<control::ControlPlane> control_;
   std::shared_ptr<shm::Arena> arena_;
   std::vector<std::shared_ptr<base::Mapping>> peers_;  ///< the other local ranks' arenas

@@ -45,6 +45,13 @@ class CallTable {
   }
   bool empty() const { return free_.size() == entries_.size(); }
 
+  /// Calls `visit(entry)` for each, in any order.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const Entry& entry : entries_) {
+      if (entry.call != nullptr) visit(entry);
+    }
+  }
   /// In the order of submission.
   std::vector<Entry> in_order() const {
     std::vector<Entry> entries;

@@ -41,7 +41,9 @@ Executor::Executor(int rank, int size, const coordinator::Settings& settings,
       tally_(tally),
       timeline_(timeline),
       stall_time_(settings.stall_report_after),
-      stall_interval_(settings.stall_report_after) {}
+      stall_interval_(settings.stall_report_after) {
+  tally_.engine_bytes = engine_.buffer_bytes();
+}
 
 void Tally::count(const coordinator::Signature& signature) {
   const auto add = [&](auto& tensors, auto& bytes) {
@@ -136,9 +138,9 @@ void Executor::fail(const std::exception& error) {
 // Only while replay lacks a call does it matter who waits for which.
 bool Executor::note_waits() {
   if (!participant_.asks_who_waits()) return false;
-  for (const CallTable::Entry& entry : calls_.in_order()) {
+  calls_.for_each([this](const CallTable::Entry& entry) {
     if (entry.list->completion->waited_for()) participant_.user_waits(entry.call->key);
-  }
+  });
   return apply_actions();
 }
 
@@ -248,9 +250,10 @@ bool Executor::move_data() {
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
   --moving_;
   std::unique_ptr<Running> done = std::move(running_.front());
-  running_.pop_front();
+  running_.erase(running_.begin());
   count(tally_.batches, 1);
   tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
+  tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
   if (data_ != nullptr) linger_until_ = looked_at_ + linger_time;
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
   timeline_.done(timeline_.now(), done->batch.epoch, done->batch.number);
@@ -281,7 +284,14 @@ Executor::Rest Executor::rest() {
 
 void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
   if (!error) tally_.count(entry.call->signature);
-  settle(entry.list->completion, error);
+  // Before the call is done, for then nothing holds the caller's tensors any more.
+  entry.call->ins.clear();
+  entry.call->outs.clear();
+  settle(entry.list, error);
+}
+
+void Executor::settle(const std::shared_ptr<CallList>& list, const std::exception_ptr& error) {
+  if (list->completion->settle(error)) callbacks_.emplace_back(list, &*list->completion);
 }
 
 void Executor::settle(const std::shared_ptr<base::Completion>& completion,
@@ -292,7 +302,7 @@ void Executor::settle(const std::shared_ptr<base::Completion>& completion,
 void Executor::settle(const Submission& submission, const std::exception_ptr& error) {
   if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
     for (std::size_t i = (*list)->begun; i < (*list)->calls.size(); ++i) {
-      settle((*list)->completion, error);
+      settle(*list, error);
     }
     return;
   }
@@ -311,7 +321,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   running_.clear();
   moving_ = 0;
   const CallTable calls = std::exchange(calls_, {});
-  for (const auto& entry : calls.in_order()) settle(entry.list->completion, error);
+  for (const auto& entry : calls.in_order()) settle(entry.list, error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);

@@ -1,6 +1,5 @@
 #pragma once
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +28,7 @@ struct Tally {
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
   std::atomic<std::uint64_t> tensors_gathered{0}, bytes_gathered{0};
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
+  std::atomic<std::size_t> engine_bytes{0};  ///< held by the engine
 
   /// A call that has been completed.
   void count(const coordinator::Signature& signature);
@@ -123,6 +123,7 @@ class Executor {
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
   void release_finished(const std::vector<coordinator::Action>& actions);
+  void settle(const std::shared_ptr<CallList>& list, const std::exception_ptr& error);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
@@ -154,7 +155,7 @@ class Executor {
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   /// In plan order; the front may be moving data, at most one gate beyond it is open.
-  std::deque<std::unique_ptr<Running>> running_;
+  std::vector<std::unique_ptr<Running>> running_;
   std::vector<std::unique_ptr<Running>> spare_;  ///< to be used again, with the memory they have
   std::size_t moving_ = 0;                       ///< of `running_`, from its front
   observe::FlightRecorder recorder_;
@@ -166,7 +167,8 @@ class Executor {
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
-  std::exception_ptr own_failure_;  ///< why this rank is the lost one
+  std::vector<coordinator::Action> actions_;  ///< none; memory for the participant's
+  std::exception_ptr own_failure_;            ///< why this rank is the lost one
   std::vector<std::byte> mail_;
 };
 

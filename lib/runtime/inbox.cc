@@ -24,7 +24,7 @@ void Inbox::admit(const Key& key) {
 
 void Inbox::submit(std::shared_ptr<CallList> list) {
   const base::Lock lock(mutex_);
-  const std::vector<TensorCall>& calls = list->calls;
+  const std::span<const TensorCall> calls = list->calls;
   throw_if_dead();
   std::size_t admitted = 0;
   try {

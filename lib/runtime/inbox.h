@@ -6,29 +6,13 @@
 #include <variant>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/completion.h"
 #include "base/mutex.h"
 #include "coordinator/key_hash.h"
-#include "coordinator/types.h"
+#include "runtime/call_list.h"
 #include "tutti/key.h"
-#include "tutti/tensor.h"
 
 namespace tutti::runtime {
-
-/// One key of a pushpull or broadcast.
-struct TensorCall : coordinator::Call {
-  Values ins;  ///< one a device; for a broadcast the root's value, elsewhere none
-  Values outs;
-};
-
-/// One call of the user's. Its tensors stay where they are until all of them are done.
-struct CallList {
-  std::vector<TensorCall> calls;
-  std::shared_ptr<base::Completion> completion;  ///< of as many parts
-  std::size_t begun = 0;                         ///< calls that the executor has made its own
-  base::Clock::time_point submitted{};           ///< for the timeline, if there is one
-};
 
 struct BarrierCall {
   std::shared_ptr<base::Completion> completion;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/choices.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -16,7 +17,9 @@ Session::Session(World world, const Options& options)
       loss_log_(rank_, inbox_),
       parts_(Parts::open(std::move(world), options,
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
-      nodes_(parts_->topology().nodes.size()) {
+      nodes_(parts_->topology().nodes.size()),
+      segment_bytes_(parts_->segment_bytes()),
+      choices_(choices_of(parts_->topology(), parts_->tuning(), options_, parts_->crowded())) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());
@@ -73,14 +76,19 @@ void Session::close() {
   parts_->close();
 }
 
-Pending Session::submit(std::vector<TensorCall> calls, std::string what) {
+std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view verb) {
   fork_guard_.check();
-  auto completion = std::make_shared<base::Completion>(calls.size(), std::move(what), helm_);
-  auto list = std::make_shared<CallList>(CallList{std::move(calls), completion});
+  std::shared_ptr<CallList> list = call_pool_->take(count);
+  list->open(verb, helm_);
+  return list;
+}
+
+Pending Session::submit(std::shared_ptr<CallList> list) {
   list->submitted = parts_->timeline().now();
-  inbox_.submit(std::move(list));
+  inbox_.submit(list);
   helm_->submitted();
-  return Pending(std::move(completion));
+  base::Completion* const completion = &*list->completion;
+  return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
 }
 
 void Session::refuse_in_callback(const char* what) const {
@@ -131,6 +139,9 @@ Counters Session::counters() const {
   const base::Lock counting(counting_);
   counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
   counters.nodes = nodes_;
+  counters.buffer_bytes = segment_bytes_ + tally_.engine_bytes + call_pool_->bytes();
+  counters.allocated_bytes = parts_->arena().held();
+  counters.allocated_peak_bytes = parts_->arena().peak();
   return counters;
 }
 

@@ -3,16 +3,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "runtime/bootstrap.h"
+#include "runtime/call_list.h"
 #include "runtime/executor.h"
 #include "runtime/fork_guard.h"
 #include "runtime/helm.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
+#include "tutti/info.h"
 #include "tutti/kvstore.h"
 
 namespace tutti::runtime {
@@ -32,14 +35,18 @@ class Session {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// So many calls, to be filled in and submitted. `verb`, a literal, names them in messages.
+  std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
   /// Does not block. Throws `duplicate_key`, or what the store died of.
-  Pending submit(std::vector<TensorCall> calls, std::string what);
+  Pending submit(std::shared_ptr<CallList> list);
   /// Blocking and collective. Throws `invalid_argument` inside a callback.
   void barrier();
   int join();
 
   Tensor allocate(const Shape& shape, DType dtype);
   Counters counters() const;
+  /// What it works with beyond its options; the origin is empty where an option says it.
+  std::vector<Choice> choices() const { return choices_; }
 
  private:
   void close() TUTTI_EXCLUDES(closing_);
@@ -50,10 +57,13 @@ class Session {
   ForkGuard fork_guard_;
   const int rank_;
   const int size_;
+  const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   Inbox inbox_;
   LossLog loss_log_;
   std::unique_ptr<Parts> parts_;
   const std::size_t nodes_;
+  const std::size_t segment_bytes_;
+  const std::vector<Choice> choices_;
   /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
   /// end.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);

@@ -1,5 +1,6 @@
 #include "runtime/waiter.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -57,6 +58,11 @@ base::Clock::duration Waiter::next_sleep(For reason) const {
   auto sleep = waited_ / 8;
   if (slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 4);
   return std::min(sleep, longest_sleep(reason, waited_));
+}
+
+std::string Waiter::policy(bool crowded) {
+  const std::string spin = crowded ? "" : fmt::format("spins {} us, ", spin_time.count());
+  return fmt::format("{}yields {} times, then sleeps", spin, yields_before_sleep);
 }
 
 void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 #include "base/doorbell.h"
@@ -24,6 +25,8 @@ class Waiter {
          base::Doorbell::Listener who = base::Doorbell::Listener::owner)
       : bell_(bell), who_(who), crowded_(crowded) {}
 
+  /// In words: how it waits for the doorbell.
+  static std::string policy(bool crowded);
   /// Something moved: the next wait starts afresh.
   void reset();
   /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`.

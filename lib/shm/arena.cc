@@ -43,6 +43,8 @@ std::size_t Arena::take(std::size_t bytes) {
   const auto [offset, room] = *fits;
   free_.erase(fits);
   if (room > bytes) free_.emplace(offset + bytes, room - bytes);
+  held_ += bytes;
+  peak_ = std::max(held(), peak());
   return offset;
 }
 
@@ -53,6 +55,7 @@ void Arena::give_back(std::size_t offset, std::size_t bytes) {
   static_cast<void>(::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset), static_cast<off_t>(bytes)));
   const base::Lock lock(mutex_);
+  held_ -= bytes;
   auto at = free_.emplace(offset, bytes).first;
   if (const auto next = std::next(at); next != free_.end() && offset + bytes == next->first) {
     at->second += next->second;

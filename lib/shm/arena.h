@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -28,6 +29,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// copy of the pointer goes, in this process. Throws `internal` when the machine has not enough
   /// left.
   std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
+  /// Allocated now, and the most that ever was, in whole pages.
+  std::size_t held() const { return held_.load(std::memory_order_relaxed); }
+  std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
  private:
   Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping);
@@ -37,6 +41,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const pid_t owner_;
   const base::Fd file_;
   const std::shared_ptr<base::Mapping> mapping_;
+  std::atomic<std::size_t> held_{0};  ///< both written under the mutex
+  std::atomic<std::size_t> peak_{0};
   base::Mutex mutex_;
   std::map<std::size_t, std::size_t> free_ TUTTI_GUARDED_BY(mutex_);  ///< offset → bytes
 };

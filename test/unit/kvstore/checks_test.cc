@@ -23,8 +23,11 @@ class Recorder : public Backend {
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
                              Method::row_sparse_pull},
                  .sums_repeated_keys = sums_repeated_keys}) {}
-  Pending submit(Request&& request) override {
-    last = std::move(request);
+  Pending submit(const Request& request) override {
+    last = {{request.keys.begin(), request.keys.end()},
+            {request.ins.begin(), request.ins.end()},
+            {request.outs.begin(), request.outs.end()},
+            request.options};
     return {};
   }
   void configure(const Setting&) override {}
@@ -33,7 +36,13 @@ class Recorder : public Backend {
   Tensor allocate(const Shape&, DType) override { return {}; }
   Counters counters() const override { return {}; }
 
-  Request last;
+  struct Call {
+    std::vector<Key> keys;
+    std::vector<Values> ins;
+    std::vector<Values> outs;
+    CallOptions options;
+  };
+  Call last;
 };
 
 struct Fixture {
@@ -210,7 +219,7 @@ TEST_CASE("of two threads that use different kinds of key first, exactly one is 
     std::atomic<int> refused{0};
     const auto admit = [&](const Key& key) {
       try {
-        kind.admit({key});
+        kind.admit({&key, 1});
       } catch (const Error&) {
         ++refused;
       }
@@ -259,15 +268,6 @@ TEST_CASE_METHOD(Fixture, "an option that means nothing to the call is dropped")
   store.push({1}, {{pair}}, {.priority = 4, .op = ReduceOp::max});
   CHECK(backend.last.options.op == ReduceOp::max);
   CHECK(backend.last.options.priority == 4);
-}
-
-TEST_CASE("a request names its first key and counts the others") {
-  Request request{.method = Method::pull, .keys = {"a"}};
-  CHECK(describe(request) == "pull of 'a'");
-  request.keys = {1, 2};
-  CHECK(describe(request) == "pull of 1 and 1 more key");
-  request.keys = {1, 2, 3};
-  CHECK(describe(request) == "pull of 1 and 2 more keys");
 }
 
 TEST_CASE("wire formats are none, fp16 and bf16; any other is unsupported by name") {

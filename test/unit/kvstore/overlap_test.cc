@@ -14,6 +14,14 @@ Tensor bytes(std::int64_t begin, std::int64_t end) {
   return {memory.data() + begin, {end - begin}, DType::i8};
 }
 
+/// Replaces `ins` by what the backend gets.
+void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs) {
+  std::vector<Values> detached;
+  std::vector<MemoryRange> ranges;
+  const auto result = detach_overlapping_inputs(ins, outs, detached, ranges);
+  ins = std::vector<Values>(result.begin(), result.end());
+}
+
 bool copied(const Tensor& now, const Tensor& before) {
   return now.data() != before.data();
 }

@@ -1,5 +1,6 @@
 #include "runtime/call_table.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tutti/error.h"
@@ -10,8 +11,12 @@ using namespace tutti::runtime;
 namespace {
 
 std::shared_ptr<CallList> list_of(std::initializer_list<Key> keys) {
-  auto list = std::make_shared<CallList>();
-  for (const Key& key : keys) list->calls.emplace_back().key = key;
+  auto list = std::make_shared<CallPool>()->take(keys.size());
+  std::transform(keys.begin(), keys.end(), list->calls.begin(), [](const Key& key) {
+    TensorCall call;
+    call.key = key;
+    return call;
+  });
   return list;
 }
 

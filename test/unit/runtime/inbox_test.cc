@@ -1,5 +1,6 @@
 #include "runtime/inbox.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <set>
@@ -13,8 +14,12 @@ using namespace tutti::runtime;
 namespace {
 
 std::shared_ptr<CallList> calls(std::initializer_list<Key> keys) {
-  auto list = std::make_shared<CallList>();
-  for (const Key& key : keys) list->calls.emplace_back().key = key;
+  auto list = std::make_shared<CallPool>()->take(keys.size());
+  std::transform(keys.begin(), keys.end(), list->calls.begin(), [](const Key& key) {
+    TensorCall call;
+    call.key = key;
+    return call;
+  });
   return list;
 }
 

@@ -30,9 +30,9 @@ TensorCall sum_of(const Key& key, std::vector<float>& data, int priority = 0) {
 }
 
 Pending submit(Session& session, TensorCall call) {
-  std::vector<TensorCall> calls;
-  calls.push_back(std::move(call));
-  return session.submit(std::move(calls), "a test's sum");
+  const auto list = session.new_calls(1, "sum");
+  list->calls[0] = std::move(call);
+  return session.submit(list);
 }
 
 bool on_communication_thread() {

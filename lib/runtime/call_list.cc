@@ -1,0 +1,96 @@
+#include "runtime/call_list.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <new>
+#include <utility>
+
+namespace tutti::runtime {
+
+static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_key);
+
+void CallList::resize(std::size_t count) {
+  // At once for all lengths that share lists with this one, so that none grows later.
+  const std::size_t room = (std::size_t{1} << std::bit_width(count)) - 1;
+  if (memory_.size() < room) memory_.resize(room);
+  calls = {memory_.data(), count};
+}
+
+void CallList::open(std::string_view verb, std::weak_ptr<base::Driver> driver) {
+  verb_ = verb;
+  begun = 0;
+  completion.emplace(
+      calls.size(), [this] { return describe(); }, std::move(driver));
+}
+
+std::string CallList::describe() const {
+  const std::string first = fmt::format("{} of {}", verb_, calls.front().key.describe());
+  const std::size_t more = calls.size() - 1;
+  if (more == 0) return first;
+  return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
+}
+
+/// Puts a shared_ptr's counts into the list it points to. They outlive what they count, so the list
+/// goes back to its pool when they go.
+struct CallPool::Counts {
+  /// When the last Pending and the executor have let go of it.
+  struct End {
+    void operator()(CallList* list) const {
+      list->completion.reset();
+      for (TensorCall& call : list->calls) {
+        call.ins.clear();
+        call.outs.clear();
+      }
+    }
+  };
+
+  template <typename T>
+  struct Place {
+    using value_type = T;
+
+    explicit Place(CallList* list_) : list(list_) {}
+    template <typename Other>
+    // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
+    Place(const Place<Other>& other) : list(other.list) {}
+
+    T* allocate(std::size_t count) {
+      static_assert(sizeof(T) <= sizeof(CallList::counts_));
+      static_cast<void>(count);
+      return reinterpret_cast<T*>(list->counts_.data());
+    }
+    void deallocate(T* counts, std::size_t count) noexcept {
+      static_cast<void>(counts);
+      static_cast<void>(count);
+      const std::shared_ptr<CallPool> pool = std::move(list->pool_);
+      pool->spares_for(list->calls.size()).give_back(std::unique_ptr<CallList>(list));
+    }
+    template <typename Other>
+    bool operator==(const Place<Other>& other) const {
+      return list == other.list;
+    }
+
+    CallList* list;
+  };
+};
+
+base::Spares<CallList>& CallPool::spares_for(std::size_t count) {
+  return spares_[static_cast<std::size_t>(std::bit_width(count))];
+}
+
+std::shared_ptr<CallList> CallPool::take(std::size_t count) {
+  std::unique_ptr<CallList> list = spares_for(count).take();
+  const std::size_t before = list->bytes();
+  try {
+    list->resize(count);
+  } catch (...) {
+    spares_for(count).give_back(std::move(list));
+    throw;
+  }
+  if (list->bytes() > before) bytes_ += list->bytes() - before;
+  list->pool_ = shared_from_this();
+  CallList* const raw = list.release();
+  return {raw, Counts::End(), Counts::Place<CallList>(raw)};
+}
+
+}  // namespace tutti::runtime

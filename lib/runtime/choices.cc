@@ -1,0 +1,35 @@
+#include "runtime/choices.h"
+
+#include <fmt/format.h>
+
+#include "base/names.h"
+#include "base/thread.h"
+#include "reduce/reduce.h"
+#include "runtime/waiter.h"
+
+namespace tutti::runtime {
+
+std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
+                               const Options& options, bool crowded) {
+  const bool several = topology.node_count() > 1;
+  const std::string ranks = fmt::format("job: {} rank{} on {} processors", topology.local_size(),
+                                        topology.local_size() > 1 ? "s" : "", base::usable_cpus());
+  const std::string nodes =
+      fmt::format("job: {} node{}", topology.node_count(), several ? "s" : "");
+  const bool usual = tuning.slice_bytes == collective::Tuning().slice_bytes;
+  return {
+      {"slice size", base::bytes_text(tuning.slice_bytes),
+       options.slice_bytes != 0 ? ""
+       : usual                  ? "default"
+                                : nodes},
+      {"chunks under way", fmt::format("{}", tuning.slots), nodes},
+      {"small-message limit", several ? "none" : base::bytes_text(tuning.small_bytes),
+       several ? nodes : ranks},
+      {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
+      {"SIMD level", std::string(reduce::simd_level()), "machine"},
+      {"waiting", Waiter::policy(crowded), ranks},
+      {"data is moved by", several ? "tutti-exec" : "the waiting thread, or tutti-exec", nodes},
+  };
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,16 @@
+#pragma once
+#include <vector>
+
+#include "collective/tuning.h"
+#include "topology/topology.h"
+#include "tutti/info.h"
+#include "tutti/options.h"
+
+namespace tutti::runtime {
+
+/// What a session works with beyond its options. `crowded`: more ranks on this node than
+/// processors. The origin is empty where an option says it.
+std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
+                               const Options& options, bool crowded);
+
+}  // namespace tutti::runtime

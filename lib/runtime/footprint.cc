@@ -1,0 +1,28 @@
+#include "runtime/footprint.h"
+
+#include <vector>
+
+#include "collective/engine.h"
+#include "collective/tuning.h"
+#include "control/segment.h"
+
+namespace tutti::runtime {
+
+std::size_t segment_share(std::size_t bytes, const topology::Topology& topology) {
+  const auto ranks = static_cast<std::size_t>(topology.local_size());
+  return (bytes + ranks - 1) / ranks;
+}
+
+std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes) {
+  std::vector<int> leader_of;
+  for (int rank = 0; rank < ranks_per_node * nodes; ++rank) {
+    leader_of.push_back(rank / ranks_per_node * ranks_per_node);
+  }
+  const topology::Topology topology = topology::make_topology(0, leader_of);
+  const auto tuning = collective::Tuning::choose(topology, options.slice_bytes);
+  return segment_share(tuning.layout(topology).bytes(), topology) +
+         segment_share(control::Segment::bytes(ranks_per_node), topology) +
+         collective::Engine::most_buffer_bytes(topology, tuning);
+}
+
+}  // namespace tutti::runtime

@@ -1,0 +1,96 @@
+// What a store holds, beside the formula, and that it does not grow.
+#include <fstream>
+
+#include "store_fixture.h"
+#include "tutti/info.h"
+
+using namespace store_test;
+using tutti::DType;
+using tutti::Key;
+using tutti::Options;
+using tutti::Tensor;
+using tutti::Values;
+
+namespace {
+
+constexpr std::uint64_t bytes_a_key = 1280;
+
+/// Of this process, shared memory that it has touched included. Bytes.
+std::uint64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t pages = 0;
+  file >> all >> pages;
+  return pages * 4096;
+}
+
+std::uint64_t formula(const tutti::KVStore& store, const Options& options) {
+  return tutti::most_buffer_bytes(options, store.num_workers());
+}
+
+}  // namespace
+
+TEST_CASE("a fresh store holds exactly what the formula says, whatever the slices") {
+  for (const std::size_t slice : {std::size_t{0}, std::size_t{4096}, std::size_t{1} << 20}) {
+    Options options = Options::from_env();
+    options.slice_bytes = slice;
+    const auto store = make_store(options);
+    const tutti::Counters counters = store->counters();
+    CHECK(counters.buffer_bytes == formula(*store, options));
+    CHECK(counters.allocated_bytes == 0);
+  }
+}
+
+TEST_CASE("200 steps of varying sizes make neither the buffers nor the process grow") {
+  constexpr std::uint64_t may_grow = std::uint64_t{4} << 20;
+  constexpr std::size_t keys = 40;
+  constexpr std::size_t keys_of_classes = 1 + 3 + 7 + 15 + 31 + keys;
+  constexpr std::size_t largest = std::size_t{1} << 20;
+  const Options options = Options::from_env();
+  const auto store = make_store(options);
+  std::vector<float> memory(largest, 1);
+  std::mt19937 random(11);
+  const auto step = [&](std::size_t most) {
+    std::vector<Key> names;
+    std::vector<Values> tensors;
+    std::size_t used = 0;
+    for (std::size_t key = 0; key < keys && used < largest; ++key) {
+      const std::size_t count = std::min(1 + random() % most, largest - used);
+      names.emplace_back(static_cast<std::int64_t>(key));
+      tensors.emplace_back(
+          Tensor(memory.data() + used, {static_cast<std::int64_t>(count)}, DType::f32));
+      used += count;
+    }
+    store->pushpull(names, tensors, tensors).wait();
+    memory.assign(memory.size(), 1);
+  };
+  const auto steps = [&](int count) {
+    for (int i = 0; i < count; ++i) step(i % 4 == 0 ? largest : std::size_t{1} << (i % 20));
+  };
+  // Every key's and every length's first use costs memory of its own.
+  steps(100);
+  const std::uint64_t buffers = store->counters().buffer_bytes;
+  const std::uint64_t before = resident();
+  steps(200);
+  CHECK(store->counters().buffer_bytes == buffers);
+  CHECK(buffers > formula(*store, options));
+  CHECK(buffers <= formula(*store, options) + keys_of_classes * bytes_a_key);
+  const std::uint64_t after = resident();
+  CHECK(after < before + may_grow);
+}
+
+TEST_CASE("allocated tensors are counted while they live, and the most of them for ever") {
+  const auto store = make_store();
+  const std::uint64_t page = 4096;
+  Tensor kept = store->allocate({1}, DType::u8);
+  {
+    const Tensor large = store->allocate({5000}, DType::f32);
+    CHECK(store->counters().allocated_bytes == 6 * page);
+  }
+  CHECK(store->counters().allocated_bytes == page);
+  kept = {};
+  const tutti::Counters counters = store->counters();
+  CHECK(counters.allocated_bytes == 0);
+  CHECK(counters.allocated_peak_bytes == 6 * page);
+  store->barrier();
+}
