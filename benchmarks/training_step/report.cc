@@ -30,6 +30,11 @@ std::string on_off(bool on) {
   return on ? "on" : "off";
 }
 
+std::string fusion(const Options& options) {
+  if (!options.fusion_bytes) return "as the store chooses";
+  return fmt::format("up to {} bytes", *options.fusion_bytes);
+}
+
 }  // namespace
 
 double link_seconds_per_byte(const StepReport& report) {
@@ -45,11 +50,11 @@ std::string table(const StepReport& report) {
   return fmt::format(
              "# training step of {} x {} with tutti {}: {} elements in {} tensors, {:.1f} MB on "
              "the wire, {} ranks on {} hosts\n"
-             "# forward {} ms, backward {} ms ({}), priority {}, fusion up to {} bytes, replay {}, "
+             "# forward {} ms, backward {} ms ({}), priority {}, fusion {}, replay {}, "
              "wire {}; {} steps after {}, each as long as on its slowest rank\n",
              s.model, s.scale, version(), report.elements, report.tensors, report.bytes() / 1e6,
              report.ranks, report.hosts, s.forward_ms, s.backward_ms, s.busy ? "busy" : "asleep",
-             on_off(s.priority), report.options.fusion_bytes, on_off(report.options.replay), s.wire,
+             on_off(s.priority), fusion(report.options), on_off(report.options.replay), s.wire,
              s.steps, s.warmup) +
          fmt::format("{:<20} {:>10} {:>10} {:>10}\n", "ms", "median", "p99", "min") +
          row("step", report.step) + row("compute alone", report.compute) +
@@ -77,7 +82,9 @@ std::string json(const StepReport& report) {
       {"backward_ms", s.backward_ms},
       {"busy", s.busy},
       {"priority", s.priority},
-      {"fusion_bytes", report.options.fusion_bytes},
+      {"fusion_bytes", report.options.fusion_bytes
+                           ? nlohmann::ordered_json(*report.options.fusion_bytes)
+                           : nlohmann::ordered_json()},
       {"replay", report.options.replay},
       {"wire", s.wire},
       {"steps", s.steps},

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tutti/export.h"
@@ -53,12 +54,12 @@ struct TUTTI_EXPORT Options {
   /// without asking the coordinator; a rank that deviates asks it again. Off: the coordinator
   /// starts each tensor. `TUTTI_REPLAY`.
   bool replay = true;
-  /// [agreed] Tensors up to this size together travel as one batch; 0 turns fusion off.
-  /// `TUTTI_FUSION_BYTES`.
-  std::size_t fusion_bytes = std::size_t{2} << 20;
+  /// [agreed] Tensors up to this size together travel as one batch; 0 turns fusion off. None: 2 MiB
+  /// on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
+  std::optional<std::size_t> fusion_bytes;
   /// [agreed] Larger tensors are cut into parts of this size, so that a more urgent one can
-  /// overtake; 0 never cuts. `TUTTI_PART_BYTES`.
-  std::size_t part_bytes = std::size_t{4} << 20;
+  /// overtake; 0 never cuts. None: 4 MiB on one node, 1 MiB between nodes. `TUTTI_PART_BYTES`.
+  std::optional<std::size_t> part_bytes;
   /// [agreed] Bytes of each slice in the shared-memory stage; 0: chosen at run time.
   /// `TUTTI_SLICE_BYTES`.
   std::size_t slice_bytes = 0;

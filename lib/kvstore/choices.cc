@@ -46,8 +46,9 @@ std::vector<Choice> choices_of(const Options& used, const std::vector<Choice>& o
     const std::string origin = origin_of(variable, used, environment);
     if (variable.name == "TUTTI_SLICE_BYTES") slice_origin = origin;
     for (const Wording& wording : wordings) {
-      if (wording.variable != variable.name) continue;
-      choices.push_back({wording.name, in_words(wording, variable.show(used)), origin});
+      const std::string value = variable.show(used);
+      if (wording.variable != variable.name || value == "auto") continue;
+      choices.push_back({wording.name, in_words(wording, value), origin});
     }
   }
   for (const Choice& choice : of_session) {

@@ -57,6 +57,8 @@ bool parse_bytes(std::string_view text, std::size_t& bytes) {
   return true;
 }
 
+constexpr std::string_view automatic = "auto";
+
 // One function a kind of field, chosen by the member's type.
 template <bool Options::*Field>
 constexpr OptionVariable variable(std::string_view name) {
@@ -79,6 +81,18 @@ constexpr OptionVariable variable(std::string_view name) {
   return {name, "a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
           [](Options& o, std::string_view text) { return parse_bytes(text, o.*Field); },
           [](const Options& o) { return base::bytes_text(o.*Field); }};
+}
+
+template <std::optional<std::size_t> Options::*Field>
+constexpr OptionVariable variable(std::string_view name) {
+  return {name, "auto, or a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
+          [](Options& o, std::string_view text) {
+            (o.*Field).reset();
+            return text == automatic || parse_bytes(text, (o.*Field).emplace());
+          },
+          [](const Options& o) {
+            return o.*Field ? base::bytes_text(*(o.*Field)) : std::string(automatic);
+          }};
 }
 
 bool set_log_level(Options& options, std::string_view text) {

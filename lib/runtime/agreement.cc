@@ -37,6 +37,10 @@ Facts unpack(const std::string& packed, std::size_t rank) {
   }
 }
 
+std::string size_text(const std::optional<std::size_t>& bytes) {
+  return bytes ? std::to_string(*bytes) : "auto";
+}
+
 }  // namespace
 
 Facts facts_to_agree_on(const Options& options, int creation_number) {
@@ -48,8 +52,8 @@ Facts facts_to_agree_on(const Options& options, int creation_number) {
       {"key_timeout (TUTTI_TIMEOUT_SECONDS)", fmt::format("{} ms", options.key_timeout.count())},
       {"timeline (TUTTI_TIMELINE)", options.timeline},
       {"replay (TUTTI_REPLAY)", std::to_string(options.replay)},
-      {"fusion_bytes (TUTTI_FUSION_BYTES)", std::to_string(options.fusion_bytes)},
-      {"part_bytes (TUTTI_PART_BYTES)", std::to_string(options.part_bytes)},
+      {"fusion_bytes (TUTTI_FUSION_BYTES)", size_text(options.fusion_bytes)},
+      {"part_bytes (TUTTI_PART_BYTES)", size_text(options.part_bytes)},
       {"slice_bytes (TUTTI_SLICE_BYTES)", std::to_string(options.slice_bytes)},
   };
 }

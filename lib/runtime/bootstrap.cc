@@ -28,11 +28,16 @@ std::size_t arena_bytes() {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-coordinator::Settings protocol_of(const Options& options) {
+/// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
+/// next one moves while it ends, so that small parts cost less there: ResNet-50's gradients over
+/// eight hosts at 1 Gbit/s reach 97 % of what the links allow in parts of 1 MiB, 85 % in parts of
+/// 4 MiB. On one node an end costs as much as some hundred KiB.
+coordinator::Settings protocol_of(const Options& options, bool several_nodes) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
   coordinator::Settings settings;
   settings.replay = options.replay;
-  settings.fusion_bytes = options.fusion_bytes;
-  settings.part_bytes = options.part_bytes;
+  settings.fusion_bytes = options.fusion_bytes.value_or(several_nodes ? mib : 2 * mib);
+  settings.part_bytes = options.part_bytes.value_or(several_nodes ? mib : 4 * mib);
   settings.stall_report_after = options.stall_report_after;
   settings.key_timeout = options.key_timeout;
   return settings;
@@ -50,7 +55,7 @@ std::string new_secret() {
 std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
   base::set_log_rank(world.rank);
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
-  parts->protocol_ = protocol_of(options);
+  parts->protocol_ = protocol_of(options, parts->world_.data != nullptr);
   parts->compare_ranks(options);
   parts->open_control(options, std::move(on_loss));
   parts->open_memory(options);

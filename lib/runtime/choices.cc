@@ -10,14 +10,15 @@
 namespace tutti::runtime {
 
 std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
-                               const Options& options, bool crowded) {
+                               const coordinator::Settings& protocol, const Options& options,
+                               bool crowded) {
   const bool several = topology.node_count() > 1;
   const std::string ranks = fmt::format("job: {} rank{} on {} processors", topology.local_size(),
                                         topology.local_size() > 1 ? "s" : "", base::usable_cpus());
   const std::string nodes =
       fmt::format("job: {} node{}", topology.node_count(), several ? "s" : "");
   const bool usual = tuning.slice_bytes == collective::Tuning().slice_bytes;
-  return {
+  std::vector<Choice> choices{
       {"slice size", base::bytes_text(tuning.slice_bytes),
        options.slice_bytes != 0 ? ""
        : usual                  ? "default"
@@ -30,6 +31,13 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
       {"waiting", Waiter::policy(crowded), ranks},
       {"data is moved by", several ? "tutti-exec" : "the waiting thread, or tutti-exec", nodes},
   };
+  if (!options.fusion_bytes) {
+    choices.push_back({"fusion threshold", base::bytes_text(protocol.fusion_bytes), nodes});
+  }
+  if (!options.part_bytes) {
+    choices.push_back({"part size", base::bytes_text(protocol.part_bytes), nodes});
+  }
+  return choices;
 }
 
 }  // namespace tutti::runtime

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "collective/tuning.h"
+#include "coordinator/types.h"
 #include "topology/topology.h"
 #include "tutti/info.h"
 #include "tutti/options.h"
@@ -11,6 +12,7 @@ namespace tutti::runtime {
 /// What a session works with beyond its options. `crowded`: more ranks on this node than
 /// processors. The origin is empty where an option says it.
 std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
-                               const Options& options, bool crowded);
+                               const coordinator::Settings& protocol, const Options& options,
+                               bool crowded);
 
 }  // namespace tutti::runtime

@@ -19,7 +19,8 @@ Session::Session(World world, const Options& options)
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
       nodes_(parts_->topology().nodes.size()),
       segment_bytes_(parts_->segment_bytes()),
-      choices_(choices_of(parts_->topology(), parts_->tuning(), options_, parts_->crowded())) {
+      choices_(choices_of(parts_->topology(), parts_->tuning(), parts_->protocol(), options_,
+                          parts_->crowded())) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());

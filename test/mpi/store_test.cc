@@ -4,6 +4,7 @@
 #include <random>
 
 #include "store_fixture.h"
+#include "tutti/info.h"
 
 using namespace tutti;
 using namespace store_test;
@@ -259,4 +260,21 @@ TEST_CASE("a compressed average is finite although the sum is too large for 16 b
   store->pushpull("average", tensor, tensor, {.op = ReduceOp::average}).wait();
   CHECK(value.front() == Approx(60'000).epsilon(2e-3));
   CHECK(value.back() == Approx(60'000).epsilon(2e-3));
+}
+
+TEST_CASE("parts are smaller between nodes, unless the program says how large") {
+  const auto part_size = [](const KVStore& store) {
+    std::string said;
+    for (const Choice& choice : store.choices()) {
+      if (choice.name == "part size") said += choice.value + " (" + choice.origin + ")";
+    }
+    return said;
+  };
+  const std::string chosen = part_size(*make_store());
+  INFO(chosen);
+  CHECK((chosen == "4M (job: 1 node)" || chosen.starts_with("1M (job: ")));
+  CHECK((chosen.ends_with(" nodes)") == chosen.starts_with("1M")));
+  Options options = Options::from_env();
+  options.part_bytes = 3 << 20;
+  CHECK(part_size(*KVStore::create("dist_sync_mpi", options)) == "3M (program)");
 }

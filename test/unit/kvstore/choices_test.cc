@@ -20,9 +20,11 @@ std::string said(const std::vector<Choice>& choices, const std::string& name) {
 
 TEST_CASE("a choice says whether default, variable or program made it") {
   Options used;
-  CHECK(said(choices_of(used, {}, {}), "part size") == "4M (default)");
-  CHECK(said(choices_of(used, {}, {{"TUTTI_PART_BYTES", "4M"}}), "part size") ==
-        "4M (TUTTI_PART_BYTES)");
+  CHECK(said(choices_of(used, {}, {}), "replay") == "on (default)");
+  // Left to the store, which knows how many nodes there are.
+  CHECK(said(choices_of(used, {}, {}), "part size") == "nothing");
+  CHECK(said(choices_of(used, {{"part size", "4M", "job: 1 node"}}, {}), "part size") ==
+        "4M (job: 1 node)");
   used.part_bytes = 1 << 20;
   CHECK(said(choices_of(used, {}, {}), "part size") == "1M (program)");
   CHECK(said(choices_of(used, {}, {{"TUTTI_PART_BYTES", "1024K"}}), "part size") ==

@@ -20,7 +20,7 @@ TEST_CASE("an environment without tutti's variables leaves the defaults") {
   CHECK(options.replay);
   CHECK(options.stall_report_after == 30s);
   CHECK(options.key_timeout == 30min);
-  CHECK(options.fusion_bytes == 2u << 20);
+  CHECK_FALSE(options.fusion_bytes);
 }
 
 TEST_CASE("each variable sets its field") {
@@ -49,6 +49,7 @@ TEST_CASE("each variable sets its field") {
   CHECK_FALSE(options.replay);
   CHECK(options.fusion_bytes == 0);
   CHECK(options.part_bytes == 8u << 20);
+  CHECK_FALSE(options_from({{"TUTTI_PART_BYTES", "auto"}}).part_bytes);
   CHECK(options.slice_bytes == 64u << 10);
 }
 
@@ -99,7 +100,7 @@ TEST_CASE("an unusable value is refused with the variable, the value and what it
                             "18446744073709551616", "16777216T", "9T"}) {
     CHECK_THAT(refusal("TUTTI_PART_BYTES", value),
                Catch::Contains("TUTTI_PART_BYTES='" + std::string(value) +
-                               "' is not usable; it takes a number of bytes"));
+                               "' is not usable; it takes auto, or a number of bytes"));
   }
   for (const char* value : {"", "0", "-3", "30s", "nan", "inf", "1e300", "0.0001", "+5"}) {
     CHECK_THAT(refusal("TUTTI_STALL_SECONDS", value),

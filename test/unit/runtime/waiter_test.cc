@@ -1,5 +1,6 @@
 #include "runtime/waiter.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <thread>
@@ -71,8 +72,7 @@ TEST_CASE("what MPI may not have sent yet is looked at ever more seldom, and soo
 
 TEST_CASE("where transfers have been slow, the next one is slept for from the start") {
   base::Doorbell bell;
-  Waiter waiter(bell, false);
-  const auto looks_at_transfer = [&] {
+  const auto looks_at_transfer = [&](Waiter& waiter) {
     int looks = 0;
     for (const auto start = Clock::now(); Clock::now() < start + 5ms; ++looks) {
       waiter.wait(bell.ticket(), Waiter::For::transfer, Clock::now() + 1h);
@@ -80,8 +80,14 @@ TEST_CASE("where transfers have been slow, the next one is slept for from the st
     waiter.reset();
     return looks;
   };
-  // The first is spun for.
-  CHECK(looks_at_transfer() > 20);
-  for (int i = 0; i < 20; ++i) looks_at_transfer();
-  CHECK(looks_at_transfer() < 10);
+  // The first is spun for, unless somebody else has the processor.
+  int most = 0;
+  for (int i = 0; i < 50 && most <= 20; ++i) {
+    Waiter fresh(bell, false);
+    most = std::max(most, looks_at_transfer(fresh));
+  }
+  CHECK(most > 20);
+  Waiter waiter(bell, false);
+  for (int i = 0; i < 20; ++i) looks_at_transfer(waiter);
+  CHECK(looks_at_transfer(waiter) < 10);
 }
