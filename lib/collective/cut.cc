@@ -60,7 +60,8 @@ std::size_t Cut::offset(std::uint64_t chunk, std::size_t position) const {
 }
 
 std::size_t Cut::first(int lane, int node) const {
-  return first_[static_cast<std::size_t>(lane * topology_.node_count() + node)];
+  const auto nodes = static_cast<std::size_t>(topology_.node_count());
+  return first_[static_cast<std::size_t>(lane) * nodes + static_cast<std::size_t>(node)];
 }
 
 std::size_t Cut::size(std::uint64_t chunk) const {

@@ -53,7 +53,8 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
-  const auto elements = static_cast<std::size_t>(topology.size / topology.lanes() + 1);
+  const auto ranks = static_cast<std::size_t>(topology.size);
+  const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = (elements * sizeof(double) + granule - 1) / granule * granule;
   tuning.slice_bytes = std::max(tuning.slice_bytes / granule * granule, least);
   if (const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0) {

@@ -25,7 +25,7 @@ void CallList::open(std::string_view verb, std::weak_ptr<base::Driver> driver) {
 }
 
 std::string CallList::describe() const {
-  const std::string first = fmt::format("{} of {}", verb_, calls.front().key.describe());
+  std::string first = fmt::format("{} of {}", verb_, calls.front().key.describe());
   const std::size_t more = calls.size() - 1;
   if (more == 0) return first;
   return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");

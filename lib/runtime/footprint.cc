@@ -14,10 +14,9 @@ std::size_t segment_share(std::size_t bytes, const topology::Topology& topology)
 }
 
 std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes) {
-  std::vector<int> leader_of;
-  for (int rank = 0; rank < ranks_per_node * nodes; ++rank) {
-    leader_of.push_back(rank / ranks_per_node * ranks_per_node);
-  }
+  std::vector<int> leader_of(static_cast<std::size_t>(ranks_per_node) *
+                             static_cast<std::size_t>(nodes));
+  for (int rank = 0; int& leader : leader_of) leader = rank++ / ranks_per_node * ranks_per_node;
   const topology::Topology topology = topology::make_topology(0, leader_of);
   const auto tuning = collective::Tuning::choose(topology, options.slice_bytes);
   return segment_share(tuning.layout(topology).bytes(), topology) +

@@ -107,6 +107,7 @@ void check_all(KVStore& store, const std::vector<Comparison>& all) {
   }
   const auto run = [&](Pending (Trial::*call)()) {
     std::vector<Pending> pending;
+    pending.reserve(trials.size());
     for (Trial& trial : trials) pending.push_back((trial.*call)());
     for (const Pending& each : pending) each.wait();
   };

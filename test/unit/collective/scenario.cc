@@ -74,6 +74,7 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
   }
   const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
   std::vector<reference::Bytes> of_ranks;
+  of_ranks.reserve(by_rank.size());
   for (const Scenario::Tensors& tensors : by_rank) {
     of_ranks.push_back(tensors.ins.empty() ? identity(batch, count)
                        : tensors.ins.size() == 1
