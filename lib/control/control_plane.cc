@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/failure.h"
 #include "control/hub.h"
 #include "control/link.h"
 #include "control/rendezvous.h"
@@ -33,14 +32,14 @@ std::vector<int> followers(const topology::Topology& topology) {
 
 std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGather& gather,
                                                  const Settings& settings,
-                                                 std::unique_ptr<Responder> responder) {
+                                                 const MakeResponder& make_responder) {
   Company company = find_company(rank, size, gather, settings);
   return std::unique_ptr<ControlPlane>(
-      new ControlPlane(std::move(company), settings, std::move(responder)));
+      new ControlPlane(std::move(company), settings, make_responder));
 }
 
 ControlPlane::ControlPlane(Company company, const Settings& settings,
-                           std::unique_ptr<Responder> responder)
+                           const MakeResponder& make_responder)
     : topology_(std::move(company.topology)),
       create_timeout_(settings.create_timeout),
       node_(std::move(company.node)),
@@ -52,17 +51,16 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
       up_(segment_.up(topology_.local_index())),
       down_(segment_.down(topology_.local_index())) {
   for (int i = 0; i < topology_.local_size(); ++i) doorbells_.push_back(&segment_.slot(i).bell);
-  start_threads(std::move(company), std::move(responder));
+  start_threads(std::move(company), make_responder);
 }
 
 ControlPlane::~ControlPlane() = default;
 
-void ControlPlane::start_threads(Company company, std::unique_ptr<Responder> responder) {
+void ControlPlane::start_threads(Company company, const MakeResponder& make_responder) {
   if (topology_.rank == 0) {
-    base::check(responder != nullptr, "rank 0 brings the responder");
     hub_ = std::make_unique<Hub>(Hub::Parts{topology_, segment_, board_, collector_bell_,
                                             departures_, company.pace, std::move(company.links),
-                                            std::move(responder)});
+                                            make_responder(topology_)});
   }
   const bool has_uplink = topology_.is_leader() && topology_.rank != 0;
   std::optional<ProvenPeer> rank0;

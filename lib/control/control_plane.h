@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,13 +28,16 @@ class NodeChannel;
 /// Thread-safe where it says so; the rest is for one thread, the session's tutti-exec.
 class ControlPlane {
  public:
-  /// Collective over all ranks. `responder` answers the messages; given on rank 0, null elsewhere.
+  /// Makes what answers the messages, once it is known which ranks share a node.
+  using MakeResponder = std::function<std::unique_ptr<Responder>(const topology::Topology&)>;
+
+  /// Collective over all ranks. `make_responder` is called on rank 0.
   /// Throws on all ranks when it fails on one, after at most about `create_timeout`:
   /// `invalid_argument` for an unknown interface, `timeout` naming the ranks that did not come,
   /// `peer_lost`, `internal`.
   static std::unique_ptr<ControlPlane> open(int rank, int size, const AllGather& gather,
                                             const Settings& settings,
-                                            std::unique_ptr<Responder> responder);
+                                            const MakeResponder& make_responder);
   /// Joins the threads, within about 3 s. To the other ranks this is a death unless
   /// `announce_departed` came before; a leader and rank 0 call `wait_for_followers` too.
   ~ControlPlane();
@@ -82,8 +86,8 @@ class ControlPlane {
   void abandon_in_child();
 
  private:
-  ControlPlane(Company company, const Settings& settings, std::unique_ptr<Responder> responder);
-  void start_threads(Company company, std::unique_ptr<Responder> responder);
+  ControlPlane(Company company, const Settings& settings, const MakeResponder& make_responder);
+  void start_threads(Company company, const MakeResponder& make_responder);
   void note_backlog() { backlog_.store(up_.backlog_bytes(), std::memory_order_relaxed); }
 
   const topology::Topology topology_;

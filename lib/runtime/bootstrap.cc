@@ -32,7 +32,8 @@ std::size_t arena_bytes() {
 /// next one moves while it ends, so that small parts cost less there: ResNet-50's gradients over
 /// eight hosts at 1 Gbit/s reach 97 % of what the links allow in parts of 1 MiB, 85 % in parts of
 /// 4 MiB. On one node an end costs as much as some hundred KiB.
-coordinator::Settings protocol_of(const Options& options, bool several_nodes) {
+coordinator::Settings protocol_of(const Options& options, const topology::Topology& topology) {
+  const bool several_nodes = topology.node_count() > 1;
   constexpr std::size_t mib = std::size_t{1} << 20;
   coordinator::Settings settings;
   settings.replay = options.replay;
@@ -55,7 +56,6 @@ std::string new_secret() {
 std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
   base::set_log_rank(world.rank);
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
-  parts->protocol_ = protocol_of(options, parts->world_.data != nullptr);
   parts->compare_ranks(options);
   parts->open_control(options, std::move(on_loss));
   parts->open_memory(options);
@@ -95,10 +95,12 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
   const auto gather = [this](std::string mine) {
     return world_.all_gather(std::move(mine), "every rank to find its node");
   };
-  std::unique_ptr<control::Responder> responder;
-  if (first) responder = std::make_unique<CoordinatorResponder>(world_.size, protocol_);
+  const auto make_responder = [&](const topology::Topology& topology) {
+    return std::make_unique<CoordinatorResponder>(topology.size, protocol_of(options, topology));
+  };
   control_ =
-      control::ControlPlane::open(world_.rank, world_.size, gather, settings, std::move(responder));
+      control::ControlPlane::open(world_.rank, world_.size, gather, settings, make_responder);
+  protocol_ = protocol_of(options, topology());
   mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
 }
 

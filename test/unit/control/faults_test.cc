@@ -26,7 +26,7 @@ std::function<void(const ProcessRank&)> watcher(const Job& job, Clock::duration 
     Settings mine = settings;
     mine.node_label = job.nodes[static_cast<std::size_t>(me.rank)];
     auto plane = ControlPlane::open(me.rank, static_cast<int>(job.nodes.size()), me.gather, mine,
-                                    me.rank == 0 ? std::make_unique<Echo>() : nullptr);
+                                    Echo::make);
     me.tell("ready");
     const LostRank lost = await_loss(*plane, limit);
     me.tell(lost.rank < 0 ? "nothing lost" : std::to_string(lost.rank) + " " + lost.reason);
@@ -115,8 +115,7 @@ std::function<void(const ProcessRank&)> forking(const std::function<void(Control
   return [=, settings = test_settings()](const ProcessRank& me) {
     Settings mine = settings;
     mine.node_label = std::to_string(me.rank);
-    auto plane = ControlPlane::open(me.rank, 2, me.gather, mine,
-                                    me.rank == 0 ? std::make_unique<Echo>() : nullptr);
+    auto plane = ControlPlane::open(me.rank, 2, me.gather, mine, Echo::make);
     if (me.rank == 0) {
       const LostRank lost = await_loss(*plane);
       me.tell(std::to_string(lost.rank));
@@ -170,8 +169,7 @@ TEST_CASE("a rank that leaves by agreement and exits has not died") {
   Processes ranks(3, [&](const ProcessRank& me) {
     Settings mine = settings;
     mine.node_label = me.rank == 2 ? "b" : "a";
-    auto plane = ControlPlane::open(me.rank, 3, me.gather, mine,
-                                    me.rank == 0 ? std::make_unique<Echo>() : nullptr);
+    auto plane = ControlPlane::open(me.rank, 3, me.gather, mine, Echo::make);
     if (me.rank > 0) {
       plane->announce_departed();
       return;

@@ -62,8 +62,7 @@ TEST_CASE("ranks on two hosts meet over the network between, and a cut of it is 
   settings.interface = "";
   Processes ranks(4, [&](const ProcessRank& me) {
     move_to_host(me);
-    auto plane = ControlPlane::open(me.rank, 4, me.gather, settings,
-                                    me.rank == 0 ? std::make_unique<Echo>() : nullptr);
+    auto plane = ControlPlane::open(me.rank, 4, me.gather, settings, Echo::make);
     me.tell(fmt::format("{} nodes", plane->topology().node_count()));
     say(*plane, "e");
     me.tell(hear(*plane));

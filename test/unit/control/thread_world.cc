@@ -99,7 +99,7 @@ Planes open_world(const WorldOptions& options) {
       return all;
     };
     planes[at] = ControlPlane::open(rank, size, spied_on, settings,
-                                    rank == 0 ? options.responder() : nullptr);
+                                    [&](const auto&) { return options.responder(); });
   });
   return planes;
 }

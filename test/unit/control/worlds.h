@@ -30,6 +30,9 @@ inline Settings test_settings() {
 /// Answers 'e...' to its sender and 'a...' to everyone, both unchanged; remembers losses.
 class Echo : public Responder {
  public:
+  static std::unique_ptr<Responder> make(const topology::Topology& /*topology*/) {
+    return std::make_unique<Echo>();
+  }
   void tick(std::chrono::nanoseconds) override {}
   std::optional<std::chrono::nanoseconds> next_tick() const override { return std::nullopt; }
   void receive(int from, ConstBytes message) override;
