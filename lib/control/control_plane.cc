@@ -57,14 +57,15 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
 ControlPlane::~ControlPlane() = default;
 
 void ControlPlane::start_threads(Company company, const MakeResponder& make_responder) {
-  if (topology_.rank == 0) {
+  const bool has_uplink = topology_.is_leader() && topology_.rank != 0;
+  std::optional<ProvenPeer> rank0;
+  if (has_uplink) {
+    rank0 = std::move(company.links.front());
+  } else if (topology_.rank == 0) {
     hub_ = std::make_unique<Hub>(Hub::Parts{topology_, segment_, board_, collector_bell_,
                                             departures_, company.pace, std::move(company.links),
                                             make_responder(topology_)});
   }
-  const bool has_uplink = topology_.is_leader() && topology_.rank != 0;
-  std::optional<ProvenPeer> rank0;
-  if (has_uplink) rank0 = std::move(company.links.front());
   link_ = std::make_unique<Link>(
       Link::Parts{topology_, segment_, board_, has_uplink ? collector_bell_ : link_bell_,
                   departures_, std::move(company.processes), company.pace, std::move(rank0)});

@@ -47,6 +47,7 @@ std::vector<std::string> ThreadGather::meet(int rank, std::string mine) {
 void run_ranks(int size, const std::function<void(int)>& body) {
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
