@@ -21,8 +21,8 @@ struct Send {
   ToCoordinator message;
 };
 /// Enter the batch's gate. Everything the batch needs locally is reserved before. Batches are
-/// entered in order; at most one gate is ahead of the batch whose data moves. Data moves once the
-/// gate is closed and the batch before is done.
+/// entered in order; at most one other is not done then, whose gate has closed. Data moves once the
+/// gate is closed, beside what is left to move of that other at the most; they are done in order.
 struct Enter {
   PlannedBatch batch;
 };

@@ -37,7 +37,7 @@ class Timeline {
     withdrawn,  ///< number: gate
     started,    ///< number: gate
     done,       ///< number: gate
-    begins,     ///< a stage of the batch that moves; detail: chunk
+    begins,     ///< a stage; number: gate; detail: chunk
     ends,       ///< the same
   };
   struct Event {

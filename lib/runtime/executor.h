@@ -154,7 +154,7 @@ class Executor {
   std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
-  /// In plan order; the front may be moving data, at most one gate beyond it is open.
+  /// In plan order: first those that move data, and at most one gate that is open.
   std::vector<std::unique_ptr<Running>> running_;
   std::vector<std::unique_ptr<Running>> spare_;  ///< to be used again, with the memory they have
   std::size_t moving_ = 0;                       ///< of `running_`, from its front
