@@ -13,8 +13,8 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
                mpi::Communicator* data, mpi::Communicator* gate, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
-      gate_(topology, memory, gate),
       small_(topology, memory),
+      gate_(topology, memory, gate, small_),
       lane_(topology, memory.layout(), data),
       allreduces_{Allreduce(topology, memory, lane_, tuning),
                   Allreduce(topology, memory, lane_, tuning)},
@@ -58,18 +58,20 @@ void Engine::enter(const Batch& batch) {
   base::check(ahead_ < shm::most_ahead, "few gates are entered ahead of the data");
   const std::uint64_t sequence = started_ + ahead_++;
   const Way way = way_of(batch);
+  Gate::Cargo cargo;
   if (way == Way::small) {
     small_.put(batch, sequence);
+    cargo = {&batch, sequence};
   } else if (way != Way::nothing) {
     tell_places(batch, memory_.descriptor(memory_.local_index(), sequence));
   }
-  gate_.arrive(batch.epoch, batch.number);
+  gate_.arrive(batch.epoch, batch.number, cargo);
 }
 
 void Engine::withdraw(std::uint32_t epoch, std::uint64_t number) {
   base::check(ahead_ > 0, "only an entered gate is withdrawn");
   --ahead_;
-  gate_.forget(epoch, number);
+  gate_.withdraw(epoch, number);
 }
 
 bool Engine::may_start(const Batch& batch) const {
@@ -80,7 +82,7 @@ bool Engine::may_start(const Batch& batch) const {
 
 void Engine::start(const Batch& batch) {
   base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
-  gate_.forget(batch.epoch, batch.number);
+  gate_.close(batch.epoch, batch.number);
   --ahead_;
   Moving& moving = first_.batch == nullptr ? first_ : second_;
   moving = {&batch, way_of(batch), started_++};
@@ -110,6 +112,7 @@ Progress Engine::move(const Moving& moving) {
     case Way::nothing:
       return Progress::done;
     case Way::small:
+      if (!gate_.delivered(moving.sequence)) return Progress::waiting;
       small_.finish(*moving.batch, moving.sequence);
       return Progress::done;
     case Way::allreduce:
@@ -131,19 +134,23 @@ bool Engine::polling(const Moving& moving) const {
 }
 
 std::size_t Engine::buffer_bytes() const {
-  std::size_t sum = lane_.buffer_bytes() + small_.buffer_bytes();
+  std::size_t sum = gate_.buffer_bytes() + lane_.buffer_bytes() + small_.buffer_bytes();
   for (const Allreduce& allreduce : allreduces_) sum += allreduce.buffer_bytes();
   return sum;
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
-  // Rounding of a slice, and what an inbox has for a sender at the least.
+  // Rounding of a slice, what an inbox has for a sender at the least, and what a leader's gate
+  // holds of messages: two of their size of blocks and about as much of each gate that arrives or
+  // leaves.
   constexpr std::size_t rounding = 1024;
+  constexpr std::size_t gate_messages = 10;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
   const std::size_t fixed = at_once * step_bytes + tuning.small_bytes;
   const auto nodes = static_cast<std::size_t>(topology.node_count());
   if (nodes == 1) return fixed;
-  return fixed + tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
+  return fixed + gate_messages * mpi::message_bytes +
+         tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
 }
 
 std::string Engine::describe() const {

@@ -19,7 +19,8 @@ namespace tutti::collective {
 ///
 /// Ranks pass the same batches in the same order. Where a batch's tensors lie is told at its gate
 /// and read behind it, so that all ranks of a node choose the same way for it. No user memory is
-/// written, nor read by others, nor sent before the gate has closed.
+/// written, nor read by others before the gate has closed; what is small is copied for the gate to
+/// carry, and is of no effect unless it closes.
 class Engine {
  public:
   /// The references outlive it. The communicators, each this engine's alone, are null on one node.
@@ -56,7 +57,9 @@ class Engine {
   /// MPI transfers are under way, which ring no bell.
   bool polling() const;
   /// Sent by this rank.
-  std::uint64_t bytes_between_nodes() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
+  std::uint64_t bytes_between_nodes() const {
+    return gate_.bytes_sent() + lane_.bytes_sent() + broadcast_.bytes_sent();
+  }
   /// Held by this rank, without its share of the node's memory.
   std::size_t buffer_bytes() const;
   /// The most that can be with nodes as large as this rank's: what `create` takes on one node; on
@@ -92,8 +95,8 @@ class Engine {
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
-  Gate gate_;
   Small small_;
+  Gate gate_;
   const Lane lane_;
   std::array<Allreduce, at_once> allreduces_;
   Broadcast broadcast_;

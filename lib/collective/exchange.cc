@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/failure.h"
@@ -20,11 +19,11 @@ constexpr std::size_t slack = 1024;
 }  // namespace
 
 Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-                   std::vector<topology::Join> joins, Limits limits, int stream)
+                   NodeSum sum_of_nodes, Limits limits, int stream)
     : requests_(communicator),
       kin_(std::move(kin)),
       me_(me),
-      joins_(std::move(joins)),
+      sum_of_nodes_(std::move(sum_of_nodes)),
       tag_(stream) {
   const std::size_t share = std::max(limits.shard / peers() + slack, limits.part);
   inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + 63) / 64 * 64;
@@ -130,26 +129,11 @@ void Exchange::start_spread() {
 
 void Exchange::sum(topology::Range range) {
   std::byte* const own = shard_ + range.begin * width_;
-  if (!joins_.empty() && (kernel_.in == DType::f32 || kernel_.in == DType::f64)) {
-    return sum_joining(own, range.size());
-  }
-  sources_.clear();
+  places_.clear();
   for (std::size_t node = 0; node < peers(); ++node) {
-    sources_.push_back(node == me_ ? own : inbox(node));
+    places_.push_back(node == me_ ? own : inbox(node));
   }
-  reduce::reduce(kernel_, sources_, own, range.size());
-}
-
-/// In place of what arrived, but for the last sum, which divides.
-void Exchange::sum_joining(std::byte* own, std::size_t count) {
-  const auto place = [&](std::size_t node) { return node == me_ ? own : inbox(node); };
-  reduce::Kernel undivided = kernel_;
-  undivided.divisor = 1;
-  for (const topology::Join& join : joins_) {
-    const bool last = &join == &joins_.back();
-    const std::array<const void*, 2> sources{place(join.left), place(join.right)};
-    reduce::reduce(last ? kernel_ : undivided, sources, last ? own : place(join.left), count);
-  }
+  sum_of_nodes_(kernel_, places_, own, range.size());
 }
 
 bool Exchange::all_done() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collective/batch.h"
+#include "collective/node_sum.h"
 #include "mpi/communicator.h"
 #include "topology/topology.h"
 
@@ -26,10 +27,9 @@ class Exchange {
   };
 
   /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. `stream` keeps exchanges
-  /// that are under way together apart. `joins` is the tree for f32 and f64, whose sums depend on
-  /// it; none: the canonical one over nodes.
+  /// that are under way together apart.
   Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
-           std::vector<topology::Join> joins, Limits limits, int stream);
+           NodeSum sum_of_nodes, Limits limits, int stream);
 
   /// Starts on a shard that stays in place until the exchange is done. With a `wire` format f32
   /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
@@ -63,13 +63,12 @@ class Exchange {
   void start_scatter();
   void start_spread();
   void sum(topology::Range range);
-  void sum_joining(std::byte* own, std::size_t count);
   bool all_done();
 
   mpi::Requests requests_;
   const std::vector<int> kin_;
   const std::size_t me_;
-  const std::vector<topology::Join> joins_;
+  NodeSum sum_of_nodes_;
   const int tag_;
   std::size_t inbox_stride_;
   std::vector<std::byte> inbox_;   ///< what arrives, by sender
@@ -84,7 +83,7 @@ class Exchange {
   std::vector<topology::Range> parts_;  ///< of the shard, by owner
   bool halfway_ = false;                ///< the first half alone is wanted
   std::vector<mpi::Requests::Id> open_;
-  std::vector<const void*> sources_;
+  std::vector<std::byte*> places_;
   std::uint64_t bytes_sent_ = 0;
 };
 

@@ -16,10 +16,6 @@ std::uint64_t epoch_of(std::uint64_t word) {
   return word >> number_bits;
 }
 
-std::uint64_t number_of(std::uint64_t word) {
-  return (word & ((std::uint64_t{1} << number_bits) - 1)) - 1;
-}
-
 bool passed(std::uint64_t gate, std::uint64_t theirs) {
   return epoch_of(theirs) == epoch_of(gate) && theirs >= gate;
 }
@@ -27,24 +23,30 @@ bool passed(std::uint64_t gate, std::uint64_t theirs) {
 }  // namespace
 
 Gate::Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
-           mpi::Communicator* communicator)
-    : topology_(topology), memory_(memory) {
+           mpi::Communicator* communicator, Small& small)
+    : topology_(topology), memory_(memory), small_(small) {
   if (several_nodes() && topology.is_leader()) {
     leader_gate_.emplace(*communicator, topology.kin(0), static_cast<std::size_t>(topology.node()));
   }
 }
 
-void Gate::arrive(std::uint32_t epoch, std::uint64_t number) {
-  standing_at_ = gate_word(epoch, number);
-  node_has_arrived_ = false;
-  memory_.mine().gate.store(standing_at_);
+void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Cargo cargo) {
+  // Nobody goes on from a gate that is open: the coordinator has closed it.
+  if (open_) close(open_->epoch, open_->number);
+  open_ = Passage{epoch, number, cargo};
+  const std::uint64_t word = gate_word(epoch, number);
+  memory_.mine().gate.store(word);
   // Only the last to arrive wakes anybody; of two last ones at once at least one sees the other.
-  if (!node_arrived(standing_at_)) return;
+  if (!node_arrived(word)) return;
   if (!several_nodes()) {
     memory_.ring_peers();
   } else if (!topology_.is_leader()) {
     memory_.ring(0);
   }
+}
+
+bool Gate::stands_at(std::uint32_t epoch, std::uint64_t number) const {
+  return open_ && open_->epoch == epoch && open_->number == number;
 }
 
 bool Gate::node_arrived(std::uint64_t word) const {
@@ -55,12 +57,30 @@ bool Gate::node_arrived(std::uint64_t word) const {
   return all;
 }
 
-bool Gate::nodes_arrived(std::uint32_t epoch, std::uint64_t number) {
-  if (!node_has_arrived_) {
-    node_has_arrived_ = true;
-    leader_gate_->arrive(epoch, number);
+/// On a leader whose node has arrived: whether all nodes have, and what the gate carries is here.
+bool Gate::drive(Passage& passage) {
+  const Cargo& cargo = passage.cargo;
+  if (!passage.told) {
+    passage.told = true;
+    const auto block = cargo.batch == nullptr ? std::span<const std::byte>()
+                                              : small_.pack(*cargo.batch, cargo.sequence);
+    leader_gate_->arrive(passage.epoch, passage.number, block);
   }
-  return leader_gate_->closed();
+  if (!leader_gate_->closed()) return false;
+  if (cargo.batch != nullptr) {
+    small_.unpack(*cargo.batch, cargo.sequence, *leader_gate_);
+    memory_.delivered().store(cargo.sequence + 1);
+  }
+  return true;
+}
+
+bool Gate::settle_debts() {
+  while (!owed_.empty()) {
+    if (!drive(owed_.front())) return false;
+    owed_.erase(owed_.begin());
+    memory_.ring_peers();
+  }
+  return true;
 }
 
 bool Gate::closed(std::uint32_t epoch, std::uint64_t number) {
@@ -70,33 +90,48 @@ bool Gate::closed(std::uint32_t epoch, std::uint64_t number) {
   } else if (!leader_gate_) {
     if (!passed(word, memory_.node_closed().load())) return false;
   } else {
-    if (!node_arrived(word) || !nodes_arrived(epoch, number)) return false;
+    if (!settle_debts() || !node_arrived(word) || !drive(*open_)) return false;
     memory_.node_closed().store(word);
     memory_.ring_peers();
   }
-  standing_at_ = 0;
+  open_.reset();
   return true;
 }
 
-void Gate::forget(std::uint32_t epoch, std::uint64_t number) {
-  if (standing_at_ != gate_word(epoch, number)) return;
-  standing_at_ = 0;
-  // When the coordinator closed it all have arrived, and looking at their words makes what they
-  // wrote before visible here.
+void Gate::withdraw(std::uint32_t epoch, std::uint64_t number) {
+  if (!stands_at(epoch, number)) return;
+  if (open_->told) leader_gate_->withdraw();
+  open_.reset();
+}
+
+void Gate::close(std::uint32_t epoch, std::uint64_t number) {
+  if (!stands_at(epoch, number)) return;
+  // All have arrived, and looking at their words makes what they wrote before visible here.
   node_arrived(gate_word(epoch, number));
-  if (leader_gate_) leader_gate_->withdraw();
+  if (leader_gate_ && open_->cargo.batch != nullptr) {
+    owed_.push_back(*open_);
+  } else if (open_->told) {
+    leader_gate_->withdraw();
+  }
+  open_.reset();
+}
+
+bool Gate::delivered(std::uint64_t sequence) {
+  if (!several_nodes()) return true;
+  settle_debts();
+  return memory_.delivered().load() > sequence;
 }
 
 std::string Gate::describe() const {
-  if (standing_at_ == 0) return {};
+  if (!open_) return owed_.empty() ? "" : "a gate's data: " + leader_gate_->describe();
+  std::string text = fmt::format("gate of batch {} of epoch {}: ", open_->number, open_->epoch);
+  const std::uint64_t word = gate_word(open_->epoch, open_->number);
   std::string missing;
   for (int local = 0; local < memory_.local_size(); ++local) {
-    if (passed(standing_at_, memory_.block(local).gate.load())) continue;
+    if (passed(word, memory_.block(local).gate.load())) continue;
     const int rank = topology_.local_ranks()[static_cast<std::size_t>(local)];
     missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
   }
-  std::string text = fmt::format("gate of batch {} of epoch {}: ", number_of(standing_at_),
-                                 epoch_of(standing_at_));
   if (!missing.empty()) return text + "not arrived on this node: rank " + missing;
   if (!several_nodes()) return text + "all have arrived";
   if (!leader_gate_) return text + "this node has arrived; its leader has not heard of all others";

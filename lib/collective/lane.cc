@@ -13,10 +13,10 @@ Lane::Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& la
   const std::size_t slot = layout.slot_bytes;
   const Exchange::Limits limits{slot / lanes + rounding, slot / ranks * columns + rounding};
   for (std::size_t stream = 0; stream < layout.slots; ++stream) {
-    exchanges_.push_back(std::make_unique<Exchange>(
-        *communicator, topology.kin(topology.local_index()),
-        static_cast<std::size_t>(topology.node()), topology::joins_of_uneven_nodes(topology),
-        limits, static_cast<int>(stream)));
+    exchanges_.push_back(
+        std::make_unique<Exchange>(*communicator, topology.kin(topology.local_index()),
+                                   static_cast<std::size_t>(topology.node()), NodeSum(topology),
+                                   limits, static_cast<int>(stream)));
   }
 }
 

@@ -2,68 +2,136 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/failure.h"
+
 namespace tutti::collective {
 namespace {
 
-template <typename T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span<T, 1>(&value, 1));
+/// Blocks begin on cache lines where they are whole ones.
+constexpr std::size_t granule = 64;
+
+/// The most blocks that a message has: of the round that doubles what is known, or of the last.
+std::size_t most_blocks(std::size_t nodes) {
+  std::size_t most = 1;
+  for (std::size_t distance = 1; distance < nodes; distance *= 2) {
+    most = std::max(most, std::min(distance, nodes - distance));
+  }
+  return most;
 }
 
 }  // namespace
 
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
-    : requests_(communicator) {
-  const std::size_t count = leaders.size();
-  for (std::size_t distance = 1; distance < count; distance *= 2) {
+    : requests_(communicator), me_(me), nodes_(leaders.size()) {
+  const std::size_t most = most_block(static_cast<int>(nodes_));
+  blocks_.resize(nodes_ * most);
+  for (std::size_t distance = 1; distance < nodes_; distance *= 2) {
     Round& round = rounds_.emplace_back();
-    round.to = leaders[(me + distance) % count];
-    round.from = leaders[(me + count - distance) % count];
-  }
-  for (std::size_t round = 0; round < rounds_.size(); ++round) post(round);
-}
-
-void LeaderGate::post(std::size_t round) {
-  Round& state = rounds_[round];
-  state.receive = requests_.receive(state.from, static_cast<int>(round), bytes_of(state.incoming));
-}
-
-void LeaderGate::tell(std::size_t round) {
-  if (round == rounds_.size()) return;
-  Sending& sending = sending_.emplace_back();
-  sending.message = gate_;
-  sending.id =
-      requests_.send(rounds_[round].to, static_cast<int>(round), bytes_of(sending.message));
-}
-
-void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number) {
-  gate_ = {epoch, number + 1};
-  waiting_ = true;
-  round_ = 0;
-  tell(0);
-}
-
-void LeaderGate::collect() {
-  requests_.progress();
-  while (!sending_.empty() && requests_.done(sending_.front().id)) sending_.pop_front();
-  for (std::size_t round = 0; round < rounds_.size(); ++round) {
-    if (!requests_.done(rounds_[round].receive)) continue;
-    rounds_[round].last = rounds_[round].incoming;
+    round.to = leaders[(me + distance) % nodes_];
+    round.from = leaders[(me + nodes_ - distance) % nodes_];
+    round.have = distance;
+    round.blocks = std::min(distance, nodes_ - distance);
+    round.incoming.resize(sizeof(Header) + round.blocks * most);
     post(round);
   }
 }
 
+std::size_t LeaderGate::most_block(int nodes) {
+  const std::size_t room = mpi::message_bytes - sizeof(Header);
+  return room / most_blocks(static_cast<std::size_t>(nodes)) / granule * granule;
+}
+
+std::size_t LeaderGate::buffer_bytes() const {
+  std::size_t sum = blocks_.size();
+  for (const Round& round : rounds_) sum += round.incoming.size();
+  for (const Sending& sending : sending_) sum += sending.message.capacity();
+  for (const auto& message : spare_) sum += message.capacity();
+  return sum;
+}
+
+void LeaderGate::post(Round& round) {
+  const auto tag = static_cast<int>(round.have);
+  round.receive = requests_.receive(round.from, tag, round.incoming);
+  round.posted = true;
+}
+
+void LeaderGate::tell() {
+  if (round_ == rounds_.size()) return;
+  const Round& round = rounds_[round_];
+  Sending& sending = sending_.emplace_back();
+  if (!spare_.empty()) {
+    sending.message = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  const std::size_t bytes = round.blocks * block_bytes_;
+  sending.message.resize(sizeof(Header) + bytes);
+  std::memcpy(sending.message.data(), &gate_, sizeof(Header));
+  std::memcpy(sending.message.data() + sizeof(Header), blocks_.data(), bytes);
+  bytes_sent_ += bytes;
+  sending.id = requests_.send(round.to, static_cast<int>(round.have), sending.message);
+}
+
+void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number,
+                        std::span<const std::byte> block) {
+  base::check(block.size() * nodes_ <= blocks_.size(), "a gate's block is small");
+  gate_ = {epoch, number + 1};
+  block_bytes_ = block.size();
+  std::memcpy(blocks_.data(), block.data(), block.size());
+  waiting_ = true;
+  round_ = 0;
+  tell();
+}
+
+LeaderGate::Header LeaderGate::header_of(const Round& round) const {
+  Header header;
+  std::memcpy(&header, round.incoming.data(), sizeof(Header));
+  return header;
+}
+
+/// Whether the round's peer has arrived; takes what its message carries.
+bool LeaderGate::heard(Round& round) {
+  while (!round.posted || requests_.done(round.receive)) {
+    round.posted = false;
+    const Header theirs = header_of(round);
+    const auto where = [](const Header& header) {
+      return std::pair(header.epoch, header.batch_plus_one);
+    };
+    if (where(theirs) > where(gate_)) return theirs.epoch == gate_.epoch && block_bytes_ == 0;
+    const bool here = where(theirs) == where(gate_);
+    if (here) {
+      std::memcpy(place(round.have), round.incoming.data() + sizeof(Header),
+                  round.blocks * block_bytes_);
+    }
+    post(round);
+    if (here) return true;
+  }
+  return false;
+}
+
 bool LeaderGate::closed() {
   if (!waiting_) return false;
-  collect();
+  requests_.progress();
+  std::erase_if(sending_, [&](Sending& sending) {
+    if (!requests_.done(sending.id)) return false;
+    spare_.push_back(std::move(sending.message));
+    return true;
+  });
   while (round_ < rounds_.size()) {
-    const Message& last = rounds_[round_].last;
-    if (last.epoch != gate_.epoch || last.batch_plus_one < gate_.batch_plus_one) return false;
-    tell(++round_);
+    if (!heard(rounds_[round_])) return false;
+    ++round_;
+    tell();
   }
   waiting_ = false;
   return true;
+}
+
+std::byte* LeaderGate::block(std::size_t node) {
+  return place((me_ + nodes_ - node) % nodes_);
 }
 
 std::string LeaderGate::describe() const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collective/leader_gate.h"
 #include "mpi/communicator.h"
 
 namespace tutti::collective {
@@ -47,7 +48,8 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
     // Enough of them under way to hide the node's own work.
     tuning.slots = 4;
   }
-  tuning.small_bytes = small_bytes_for(topology.local_size());
+  tuning.small_bytes = topology.node_count() > 1 ? LeaderGate::most_block(topology.node_count())
+                                                 : small_bytes_for(topology.local_size());
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);

@@ -10,7 +10,7 @@ namespace tutti::collective {
 /// of a node.
 struct Tuning {
   std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank reduces of a chunk
-  std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole in one flag round trip
+  std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole with the gate
   std::size_t slots = 2;                             ///< chunks under way at once
   std::size_t cache_bytes = std::size_t{32} << 20;   ///< the last-level cache that ranks share
 

@@ -135,6 +135,12 @@ int Communicator::size() const {
 int Communicator::creation_number() const {
   return handle_->creation_number;
 }
+bool Communicator::any_thread() const {
+  int level = MPI_THREAD_SINGLE;
+  checked(MPI_Query_thread(&level), "MPI_Query_thread");
+  return level >= MPI_THREAD_SERIALIZED;
+}
+
 void Communicator::keep_going() const {
   // Open MPI looks at its sockets in one of eight calls.
   constexpr int looks = 8;

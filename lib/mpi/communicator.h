@@ -29,6 +29,9 @@ class Communicator {
   std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
                                       const std::string& waiting_for) const;
 
+  /// Whether MPI may be called by one thread after the other, not always by the same.
+  bool any_thread() const;
+
   /// Lets MPI move what it still holds, though nothing is waited for here. Does not block.
   void keep_going() const;
 

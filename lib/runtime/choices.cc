@@ -24,8 +24,7 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
        : usual                  ? "default"
                                 : nodes},
       {"chunks under way", fmt::format("{}", tuning.slots), nodes},
-      {"small-message limit", several ? "none" : base::bytes_text(tuning.small_bytes),
-       several ? nodes : ranks},
+      {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
       {"SIMD level", std::string(reduce::simd_level()), "machine"},
       {"waiting", Waiter::policy(crowded), ranks},

@@ -16,8 +16,13 @@ namespace {
 /// A send that MPI calls complete may still have its last words queued in this process (Open MPI's
 /// TCP does it when a socket is full), and they leave only while somebody calls MPI. So after a
 /// batch between nodes MPI is looked at ever less often, for longer than a rank may be silent
-/// before it is lost.
+/// before it is lost. Not for a message that any socket takes, if what came before it has left.
 constexpr auto linger_time = std::chrono::seconds(40);
+/// Between nodes a batch up to this is waited for by the thread that wants it.
+constexpr std::size_t worth_driving = std::size_t{256} << 10;
+constexpr auto first_flush = std::chrono::microseconds(50);
+constexpr auto last_flush = std::chrono::milliseconds(100);
+constexpr std::uint64_t any_socket_takes = 4096;
 
 /// One thread at a time writes.
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
@@ -102,7 +107,14 @@ bool Executor::look_around() {
 }
 
 bool Executor::busy() const {
-  return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed);
+  return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed) || engine_.polling();
+}
+
+bool Executor::takes_long() const {
+  return data_ != nullptr &&
+         std::any_of(running_.begin(), running_.end(), [this](const auto& running) {
+           return running->batch.bytes() > worth_driving;
+         });
 }
 
 bool Executor::guarded(const std::function<bool()>& work) {
@@ -252,9 +264,8 @@ bool Executor::move_data() {
   std::unique_ptr<Running> done = std::move(running_.front());
   running_.erase(running_.begin());
   count(tally_.batches, 1);
-  tally_.bytes_between_nodes.store(engine_.bytes_between_nodes(), std::memory_order_relaxed);
+  note_sent();
   tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
-  if (data_ != nullptr) linger_until_ = looked_at_ + linger_time;
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
   timeline_.done(timeline_.now(), done->batch.epoch, done->batch.number);
   participant_.batch_done(done->batch.epoch, done->batch.number);
@@ -262,10 +273,23 @@ bool Executor::move_data() {
   return true;
 }
 
-bool Executor::lingers() {
-  if (data_ == nullptr || looked_at_ >= linger_until_) return false;
+/// Of the batch that is done.
+void Executor::note_sent() {
+  const std::uint64_t sent = engine_.bytes_between_nodes();
+  const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
+  if (sent - before <= any_socket_takes) return;
+  sent_at_ = flushed_at_ = looked_at_;
+}
+
+/// Until when nobody need look at what MPI may not have sent yet, having looked if it was time.
+base::Clock::time_point Executor::flush() {
+  if (looked_at_ - sent_at_ >= linger_time) return base::Clock::time_point::max();
+  const auto interval =
+      std::clamp<base::Clock::duration>((flushed_at_ - sent_at_) / 8, first_flush, last_flush);
+  if (looked_at_ < flushed_at_ + interval) return flushed_at_ + interval;
   data_->keep_going();
-  return true;
+  flushed_at_ = looked_at_;
+  return looked_at_ + interval;
 }
 
 Executor::Rest Executor::rest() {
@@ -277,8 +301,11 @@ Executor::Rest Executor::rest() {
     rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
   }
   if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
-  if (lingers()) rest.reason = Waiter::For::flush;
-  if (engine_.polling()) rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
+  if (engine_.polling()) {
+    rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
+  } else {
+    rest.until = std::min(rest.until, flush());
+  }
   return rest;
 }
 

@@ -68,8 +68,11 @@ class Executor {
     return std::exchange(callbacks_, {});
   }
 
-  /// Any thread may have its turn, for no MPI call is made.
-  bool any_thread() const { return data_ == nullptr; }
+  /// Any thread may have its turn: MPI is not called, or does not mind which thread calls it.
+  bool any_thread() const { return data_ == nullptr || data_->any_thread(); }
+  /// Large tensors are on their way between nodes: that takes so long that a hand-over of the helm
+  /// costs more than it brings.
+  bool takes_long() const;
   /// This rank has departed, or a rank is lost: the end.
   bool finished() const { return finished_; }
   /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
@@ -119,7 +122,8 @@ class Executor {
   void record_entry(const Running& running);
   /// Completes the batch of a sharded tensor, whose only item this is.
   void shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const;
-  bool lingers();
+  void note_sent();
+  base::Clock::time_point flush();
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
   void release_finished(const std::vector<coordinator::Action>& actions);
@@ -162,7 +166,8 @@ class Executor {
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  base::Clock::time_point linger_until_{};
+  /// When the last batch that sent much was done, and MPI was then last looked at for its sake.
+  base::Clock::time_point sent_at_{}, flushed_at_{};
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;
   bool loss_told_ = false;

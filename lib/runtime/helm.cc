@@ -123,11 +123,11 @@ void Helm::drive(const base::Completion& call, base::Clock::time_point deadline)
   if (!take()) return;
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
-  while (!call.done() && handover.looked_at < deadline) {
+  while (!call.done() && handover.looked_at < deadline && !handover.takes_long) {
     const std::optional<Executor::Rest> rest = look(handover);
     if (!rest) {
       waiter.reset();
-    } else if (!call.done()) {
+    } else if (!call.done() && !handover.takes_long) {
       waiter.wait(handover.ticket, rest->reason, std::min(rest->until, deadline));
     }
   }
@@ -142,6 +142,7 @@ std::optional<Executor::Rest> Helm::look(Handover& handover) {
   handover.looked_at = executor_.looked_at();
   handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
   handover.until = rest.until;
+  handover.takes_long = executor_.takes_long();
   if (executor_.owes_callbacks() && !callbacks_told_) {
     callbacks_told_ = true;
     bell_.set_on_duty(Listener::owner);

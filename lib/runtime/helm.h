@@ -13,8 +13,8 @@ namespace tutti::runtime {
 
 /// Decides which thread moves the executor. By itself that is the communication thread, asleep
 /// on the doorbell while there is nothing to do. A user thread that has submitted, or that waits,
-/// takes the helm instead, for waking another thread costs more than a small message takes. Never
-/// with several nodes: MPI is for the communication thread alone.
+/// takes the helm instead, for waking another thread costs more than a small message takes. Not
+/// where MPI wants to be called by one thread alone, nor while large tensors move between nodes.
 ///
 /// Thread-safe. Pendings hold it weakly and may outlive the session.
 class Helm final : public base::Driver {
@@ -37,6 +37,7 @@ class Helm final : public base::Driver {
   struct Handover {
     std::uint32_t ticket = 0;  ///< of the bell, before the last look
     bool busy = true;          ///< the communication thread must go on at once
+    bool takes_long = false;   ///< and is the one that should
     base::Clock::time_point until;
     base::Clock::time_point looked_at;
   };

@@ -24,7 +24,6 @@ constexpr auto gate_longest_sleep = 40ms;
 // else.
 constexpr auto transfer_poll_time = 100us;
 constexpr auto transfer_longest_sleep = 1ms;
-constexpr auto flush_longest_sleep = 100ms;
 
 base::Clock::duration longest_sleep(Waiter::For reason, base::Clock::duration waited) {
   switch (reason) {
@@ -32,8 +31,6 @@ base::Clock::duration longest_sleep(Waiter::For reason, base::Clock::duration wa
       return std::clamp<base::Clock::duration>(waited / 64, gate_usual_sleep, gate_longest_sleep);
     case Waiter::For::transfer:
       return transfer_longest_sleep;
-    case Waiter::For::flush:
-      return flush_longest_sleep;
     case Waiter::For::doorbell:
       break;
   }
@@ -67,7 +64,7 @@ std::string Waiter::policy(bool crowded) {
 
 void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {
   const auto now = base::Clock::now();
-  if (!waiting_) {
+  if (!waiting_ || reason != reason_) {
     waiting_ = true;
     slept_ = false;
     yields_ = 0;

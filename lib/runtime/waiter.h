@@ -18,7 +18,6 @@ class Waiter {
     doorbell,  ///< a ring, and nothing else: sleep until it comes
     gate,      ///< also an MPI message of a gate, which rings no bell: look now and then
     transfer,  ///< also MPI messages of a batch that is moving: look often
-    flush,     ///< also what MPI has not sent yet, if anything: look ever more seldom
   };
 
   Waiter(base::Doorbell& bell, bool crowded,
@@ -29,7 +28,8 @@ class Waiter {
   static std::string policy(bool crowded);
   /// Something moved: the next wait starts afresh.
   void reset();
-  /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`.
+  /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`. With
+  /// another reason than before the wait starts afresh, too.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
  private:

@@ -19,7 +19,7 @@ std::size_t ranks(const NodeMemory::Layout& layout) {
 }
 
 std::size_t head_bytes(const NodeMemory::Layout& layout) {
-  return whole_pages(ranks(layout) * sizeof(RankBlock) + sizeof(Flag));
+  return whole_pages(ranks(layout) * sizeof(RankBlock) + 2 * sizeof(Flag));
 }
 
 std::size_t in_bytes(const NodeMemory::Layout& layout) {

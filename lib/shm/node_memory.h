@@ -53,8 +53,8 @@ struct RankBlock {
   std::array<Descriptor, batches_alive> descriptors;
 };
 
-/// The node's data segment: one block a rank, the last gate that closed between nodes, and staging
-/// memory. Views into a mapping that the caller owns; all zeros is the fresh state.
+/// The node's data segment: one block a rank, what its leader has heard from other nodes, and
+/// staging memory. Views into a mapping that the caller owns; all zeros is the fresh state.
 class NodeMemory {
  public:
   /// Equal on all ranks of a node.
@@ -79,6 +79,9 @@ class NodeMemory {
   RankBlock& mine() const { return blocks_[local_index_]; }
   /// Written by the leader: the last gate that every node has arrived at.
   Flag& node_closed() const { return *node_closed_; }
+  /// Written by the leader: how many batches there have been when the last of those was done whose
+  /// data came with its gate between nodes. Its result lies where the leader had its part.
+  Flag& delivered() const { return node_closed_[1]; }
   Descriptor& descriptor(int local, std::uint64_t batch) const {
     return blocks_[local].descriptors[batch % batches_alive];
   }

@@ -68,9 +68,10 @@ TEST_CASE(
   CHECK(rest(4) < fixed + (32 << 10));
 }
 
-TEST_CASE("with more nodes a rank holds more, and jobs that cannot be are refused") {
+TEST_CASE("with several nodes a rank holds more, and jobs that cannot be are refused") {
   const Options options;
-  CHECK(most_buffer_bytes(options, 1, 8) > most_buffer_bytes(options, 1, 2));
+  CHECK(most_buffer_bytes(options, 1, 8) > most_buffer_bytes(options, 1, 1));
+  CHECK(most_buffer_bytes(options, 4, 2) > most_buffer_bytes(options, 4, 1));
   CHECK_THROWS_AS(most_buffer_bytes(options, 0), Error);
   CHECK_THROWS_AS(most_buffer_bytes(options, 1 << 12, 1 << 12), Error);
 }

@@ -56,20 +56,6 @@ TEST_CASE("a ring ends the wait") {
   ringer.join();
 }
 
-TEST_CASE("what MPI may not have sent yet is looked at ever more seldom, and soon for nothing") {
-  base::Doorbell bell;
-  Waiter waiter(bell, true);
-  const double before = cpu_seconds();
-  const auto start = Clock::now();
-  int looks = 0;
-  for (; Clock::now() < start + 1s; ++looks) {
-    waiter.wait(bell.ticket(), Waiter::For::flush, Clock::now() + 1h);
-  }
-  CHECK(looks > 20);
-  CHECK(looks < 500);
-  CHECK(cpu_seconds() - before < 0.01);
-}
-
 TEST_CASE("where transfers have been slow, the next one is slept for from the start") {
   base::Doorbell bell;
   const auto looks_at_transfer = [&](Waiter& waiter) {
