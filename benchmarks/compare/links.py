@@ -1,5 +1,5 @@
 """Part of suite lab: one rank a host, held up by the links, P3."""
-from compare import cases, peers
+from compare import cases, intel_on_hosts, peers
 from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import SHORT, Verdict, judge, missing
@@ -15,7 +15,7 @@ def contests(stage, lost):
     others = peers.gloo(stage.request, stage.job, "between hosts", ("--master", stage.job.first))
     if not others:
         lost["Gloo"] = "not installed; " + peers.BROUGHT_BY["Gloo"]
-    return [*cases.with_open_mpi(stage, lost), *others]
+    return [*cases.with_open_mpi(stage, lost), *intel_on_hosts.contests(stage, lost), *others]
 
 
 def of_bound(target, case, size, wanted):
@@ -58,7 +58,7 @@ def curves(found):
 
 def measure(request):
     sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
-    lost, found = dict(peers.ELSEWHERE), []
+    lost, found = {"Horovod": peers.BROUGHT_BY["Horovod"]}, []
     for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
     return Outcome(

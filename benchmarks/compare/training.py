@@ -7,46 +7,62 @@ from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import Verdict, judge
 
-MODELS = {"vgg16": 138_357_544, "resnet50": 25_557_032}  # elements
+MODELS = {"resnet50": 25_557_032, "vgg16": 138_357_544}  # elements
+# Of the networks: what a link needs for the gradients is long against what a message takes, and short enough for rounds.
+SCALES, OF_SCALE_IN_QUICK = {"resnet50": 1, "vgg16": 0.25}, 0.05
 HOSTS, QUICK_HOSTS = (2, 4, 8), (4,)
-# Of the networks: links of 1 Gbit/s are a tenth of those that they are trained over.
-SCALE, QUICK_SCALE = 0.1, 0.01
-# Of each kind, steps and those before them.
-STEPS, QUICK_STEPS = (4, 2), (2, 1)
 AS_IT_COMES = "as it comes"
 SETTINGS = {AS_IT_COMES: (), "no priority": ("--priority", "off"), "no fusion": ("--fusion-bytes", "0"),
             "no replay": ("--replay", "off"), "bf16 wire": ("--wire", "bf16")}
+# On fewer hosts than the most one network and the defaults tell how it grows.
+EVERYWHERE = "resnet50"
+# Steps before those that count, until batches are replayed, and those that count; of what the target is for, more.
+WARMUP, WARMUP_OF_NO_REPLAY = 3, 1
+STEPS, STEPS_OF_OTHERS = 3, 1
 REACHED = 0.98
-COLUMNS = ["network", "hosts", "setting", "step", "rounds", "compute", "exchange", "bound", "reached", "messages"]
+COLUMNS = ["network", "hosts", "setting", "step", "rounds", "steps a round", "compute", "exchange", "bound", "reached", "messages"]
+
+
+def scale_of(request, model):
+    return SCALES[model] * (OF_SCALE_IN_QUICK if request.quick else 1)
 
 
 def words_for(request, layout, model, rate):
     """Forward and backward together take as long as the links need for the gradients: with less compute, or with
     more, there is less to gain from doing both at once."""
-    scale = QUICK_SCALE if request.quick else SCALE
+    scale = scale_of(request, model)
     exchange_ms = layout.share() * 4 * MODELS[model] * scale / rate * 1e3
-    steps, warmup = QUICK_STEPS if request.quick else STEPS
-    return ["--model", model, "--scale", str(scale), "--compute-ms", f"{exchange_ms * 2 / 3:.3f}",
-            "--forward-ms", f"{exchange_ms / 3:.3f}", "--link-gbps", f"{rate * 8 / 1e9:.5f}",
-            "--steps", str(steps), "--warmup", str(warmup)]
+    return ["--model", model, "--scale", f"{scale:g}", "--compute-ms", f"{exchange_ms * 2 / 3:.3f}",
+            "--forward-ms", f"{exchange_ms / 3:.3f}", "--link-gbps", f"{rate * 8 / 1e9:.5f}", "--alone", "1"]
 
 
-def contests(request, job):
+def steps_for(request, setting):
+    steps = STEPS if setting == AS_IT_COMES and not request.quick else STEPS_OF_OTHERS
+    return ["--steps", steps, "--warmup", WARMUP_OF_NO_REPLAY if setting == "no replay" else WARMUP]
+
+
+def works(hosts):
+    """[(number of hosts, {network: settings})]"""
+    most = max(hosts)
+    return [(count, {model: tuple(SETTINGS) for model in MODELS} if count == most else {EVERYWHERE: (AS_IT_COMES,)})
+            for count in hosts]
+
+
+def contests(request, job, settings):
     program = request.build / "benchmarks/training_step"
-    return [Contest(name, " ".join(words) or "defaults", (program, *words), job, {"tutti": name}, needed=name == AS_IT_COMES)
-            for name, words in SETTINGS.items()]
+    return [Contest(name, " ".join(SETTINGS[name]) or "defaults", (program, *SETTINGS[name], *steps_for(request, name)), job,
+                    {"tutti": name}, needed=name == AS_IT_COMES) for name in settings]
 
 
-def on_hosts(request, layout, lost):
-    """(rows of both networks, bytes a second of payload)."""
+def on_hosts(request, layout, networks, lost):
+    """(rows of these networks, bytes a second of payload)."""
     rows = []
     with emulated.launcher(layout) as job:
-        seconds = 1 if request.quick else 3
-        rate = max(emulated.payload_rate(job, seconds) for _ in range(2))
-        for model in MODELS:
+        rate = max(emulated.payload_rate(job, cases.stream_seconds(request)) for _ in range(2))
+        for model, settings in networks.items():
             missing_ones = {}
             words = words_for(request, layout, model, rate)
-            rows += rounds.interleave(contests(request, job), layout.ranks, request.rounds,
+            rows += rounds.interleave(contests(request, job, settings), layout.ranks, request.rounds,
                                       lambda contest: contest.run(layout.ranks, words), missing_ones)
             lost.update({f"{who}, {model}": why for who, why in missing_ones.items()})
     return rows, rate
@@ -84,7 +100,7 @@ def verdicts(found, most):
 def lines(found):
     for (model, hosts, who), rows in found.items():
         steps = [row["step_ms"]["p50"] for row in rows]
-        yield [model, hosts, who, f"{statistics.median(steps):.4g} ms", f"{min(steps):.4g}-{max(steps):.4g}",
+        yield [model, hosts, who, f"{statistics.median(steps):.4g} ms", f"{min(steps):.4g}-{max(steps):.4g}", rows[0]["steps"],
                f"{middle(rows, lambda row: row['compute_ms']['p50']):.4g} ms",
                f"{middle(rows, lambda row: row['communication_ms']['p50']):.4g} ms",
                f"{middle(rows, lambda row: row['bound_ms']):.4g} ms", f"{100 * reached(rows):.1f} %",
@@ -92,27 +108,28 @@ def lines(found):
 
 
 def curves(found):
+    """A group of bars for each setting, a bar for each number of hosts; a panel for each network."""
     series = {}
     for (model, hosts, who), rows in found.items():
-        for label, value in ((who, reached(rows)), ("bound", 1), ("target", REACHED)):
-            series.setdefault((model, label), {})[hosts] = 100 * value
-    return [Curve(model, label, list(points), list(points.values()), label in ("bound", "target"))
-            for (model, label), points in series.items()]
+        at = list(SETTINGS).index(who)
+        for label, value in ((f"{hosts} hosts", reached(rows)), ("bound", 1)):
+            series.setdefault((model, label), {})[at] = 100 * value
+    return [Curve(model, label, list(points), list(points.values()), label == "bound") for (model, label), points in series.items()]
 
 
 def measure(request):
     hosts = request.ranks or (QUICK_HOSTS if request.quick else HOSTS)
     rows, rates, lost = [], {}, {}
-    for count in hosts:
-        new, rates[count] = on_hosts(request, Layout(count), lost)
+    for count, networks in works(hosts):
+        new, rates[count] = on_hosts(request, Layout(count), networks, lost)
         rows += new
     found = cells(rows)
-    scale = QUICK_SCALE if request.quick else SCALE
     listed = ", ".join(f"{count} hosts: {rate / cases.MB:.1f} MB/s" for count, rate in rates.items())
+    scales = ", ".join(f"{model} at {scale_of(request, model):g} of its size" for model in MODELS)
     notes = [f"# payload of a link, by one TCP stream: {listed}",
-             f"# networks at {scale:g} of their size; a step's compute, slept through, takes as long as the links need for its "
-             "f32 gradients"]
+             f"# {scales}; a step's compute, slept through, takes as long as the links need for its f32 gradients",
+             f"# a round has {WARMUP} steps that do not count ({WARMUP_OF_NO_REPLAY} without replay), and then as many as its row says"]
     return Outcome(
         f"training steps with overlapped compute, links of 1 Gbit/s, median of {request.rounds} rounds", rows,
-        verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), curves(found), ("hosts", "% of the bound's speed"),
-        notes, {"payload_Bps": rates}, Style(xscale="linear", yscale="linear"))
+        verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), curves(found), ("", "% of the bound's speed"),
+        notes, {"payload_Bps": rates}, Style(ticks=list(SETTINGS)))

@@ -96,20 +96,20 @@ void Rehearsal::forward(bool exchanging, Clock::time_point start) {
   }
 }
 
-std::vector<double> Rehearsal::run(bool exchanging) {
+std::vector<double> Rehearsal::run(bool exchanging, Turns turns) {
   std::vector<double> seconds;
   std::uint64_t before = 0;
-  const int last = settings_.warmup + settings_.steps - 1;
+  const int last = turns.warmup + turns.measured - 1;
   store_.barrier();
   compute_.restart();
   for (int step = 0; step <= last; ++step, ++turn_) {
-    if (step == settings_.warmup) before = store_.counters().control_messages;
+    if (step == turns.warmup) before = store_.counters().control_messages;
     const auto start = Clock::now();
     backward(exchanging, start);
     // Before any rank can be through with forward, and do what no step does.
     if (step == last) messages_ = store_.counters().control_messages - before;
     forward(exchanging, start);
-    if (step >= settings_.warmup) seconds.push_back(seconds_since(start));
+    if (step >= turns.warmup) seconds.push_back(seconds_since(start));
     if (!exchanging || (step != 0 && step != last)) continue;
     check();
     compute_.restart();
@@ -118,12 +118,12 @@ std::vector<double> Rehearsal::run(bool exchanging) {
 }
 
 std::vector<double> Rehearsal::steps() {
-  return run(true);
+  return run(true, settings_.whole_steps());
 }
 
 std::vector<double> Rehearsal::compute_alone() {
   samples_.assign(layers_.size(), {});
-  std::vector<double> seconds = run(false);
+  std::vector<double> seconds = run(false, settings_.alone_steps());
   costs_ = planned_;
   // A step's end is where a layer behind the last one would begin; its start, where that one's
   // gradients would be ready.
@@ -139,15 +139,16 @@ std::vector<double> Rehearsal::compute_alone() {
 }
 
 std::vector<double> Rehearsal::communication_alone() {
+  const Turns turns = settings_.alone_steps();
   std::vector<double> seconds;
-  for (int step = 0; step < settings_.warmup + settings_.steps; ++step, ++turn_) {
+  for (int step = 0; step < turns.warmup + turns.measured; ++step, ++turn_) {
     for (Layer& layer : layers_) fill(layer);
     // Where ranks meet in a tensor rather than at a barrier, the store may replay what it did.
     largest(0);
     const auto start = Clock::now();
     for (std::size_t layer = layers_.size(); layer-- > 0;) push(layer);
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) await(layer);
-    if (step >= settings_.warmup) seconds.push_back(seconds_since(start));
+    if (step >= turns.warmup) seconds.push_back(seconds_since(start));
   }
   return across_ranks(std::move(seconds), ReduceOp::max);
 }

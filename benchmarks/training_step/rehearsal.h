@@ -52,7 +52,7 @@ class Rehearsal {
     std::vector<double> ready, begun;
   };
 
-  std::vector<double> run(bool exchanging);
+  std::vector<double> run(bool exchanging, Turns turns);
   void backward(bool exchanging, Clock::time_point start);
   void forward(bool exchanging, Clock::time_point start);
   void push(std::size_t layer);

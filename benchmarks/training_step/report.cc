@@ -89,6 +89,7 @@ std::string json(const StepReport& report) {
       {"wire", s.wire},
       {"steps", s.steps},
       {"warmup", s.warmup},
+      {"steps_alone", s.alone_steps().measured},
       {"step_ms", object(report.step)},
       {"compute_ms", object(report.compute)},
       {"communication_ms", object(report.communication)},

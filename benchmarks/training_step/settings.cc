@@ -61,6 +61,10 @@ void declare_work(CLI::App& app, StepSettings& s) {
   app.add_option("--warmup", s.warmup, "steps before them; the first one's sums are checked")
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->capture_default_str();
+  app.add_option("--alone", s.alone,
+                 "steps of compute alone, and of communication alone, without others before them "
+                 "(default: --steps after --warmup)")
+      ->check(CLI::Range(1, 1'000'000).description(""));
 }
 
 void declare_store(CLI::App& app, StepSettings& s) {

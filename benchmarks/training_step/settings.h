@@ -7,6 +7,11 @@
 
 namespace tutti::bench {
 
+/// Steps of one kind: those that are measured, after those that are not.
+struct Turns {
+  int warmup, measured;
+};
+
 /// What the command line asks for.
 struct StepSettings {
   std::string model = "vgg16";
@@ -20,12 +25,16 @@ struct StepSettings {
   std::string wire = "none";
   int steps = 20;
   int warmup = 5;
+  int alone = 0;  ///< 0: as many as `steps`, after as many as `warmup`
   std::optional<double> link_gbps;
   int hosts = 0;     ///< 0: as many as the store finds
   std::string json;  ///< empty: none
   std::string store = "dist_sync_mpi";
 
   double wire_bytes() const { return wire == "none" ? 4 : 2; }  ///< of an element
+  Turns whole_steps() const { return {warmup, steps}; }
+  /// Of compute, and of communication.
+  Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
   /// What the store is created with: the environment's, but for what was asked for here.
   Options options() const;
 };

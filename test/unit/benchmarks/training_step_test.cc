@@ -120,35 +120,14 @@ TEST_CASE("a link that always carries the most urgent gradient reaches the bound
 }
 
 TEST_CASE("every option of a training step reaches its setting") {
-  const StepSettings s = parse({"--model",
-                                "resnet50",
-                                "--scale",
-                                "0.1",
-                                "--compute-ms",
-                                "30",
-                                "--forward-ms",
-                                "7",
-                                "--busy",
-                                "--priority",
-                                "off",
-                                "--fusion-bytes",
-                                "1M",
-                                "--replay",
-                                "off",
-                                "--wire",
-                                "bf16",
-                                "--steps",
-                                "3",
-                                "--warmup",
-                                "2",
-                                "--json",
-                                "a.json",
-                                "--link-gbps",
-                                "0.94",
-                                "--hosts",
-                                "8",
-                                "--kv-store",
-                                "local"});
+  const StepSettings s =
+      parse({"--model",     "resnet50",       "--scale", "0.1",      "--compute-ms",
+             "30",          "--forward-ms",   "7",       "--busy",   "--priority",
+             "off",         "--fusion-bytes", "1M",      "--replay", "off",
+             "--wire",      "bf16",           "--steps", "3",        "--warmup",
+             "2",           "--alone",        "1",       "--json",   "a.json",
+             "--link-gbps", "0.94",           "--hosts", "8",        "--kv-store",
+             "local"});
   CHECK(s.model == "resnet50");
   CHECK(s.scale == 0.1);
   CHECK(s.backward_ms == 30);
@@ -160,6 +139,7 @@ TEST_CASE("every option of a training step reaches its setting") {
   CHECK(s.wire_bytes() == 2);
   CHECK(s.steps == 3);
   CHECK(s.warmup == 2);
+  CHECK(s.alone == 1);
   CHECK(s.json == "a.json");
   CHECK(s.link_gbps == 0.94);
   CHECK(s.hosts == 8);
@@ -174,6 +154,15 @@ TEST_CASE("what a training step is not told stays as the store has it") {
   CHECK((s.priority && s.wire_bytes() == 4));
 }
 
+TEST_CASE(
+    "compute and communication alone are measured as often as steps, or as told and at once") {
+  const Turns as_steps = parse({"--steps", "7", "--warmup", "3"}).alone_steps();
+  CHECK((as_steps.warmup == 3 && as_steps.measured == 7));
+  const StepSettings told = parse({"--steps", "7", "--warmup", "3", "--alone", "1"});
+  CHECK((told.alone_steps().warmup == 0 && told.alone_steps().measured == 1));
+  CHECK((told.whole_steps().warmup == 3 && told.whole_steps().measured == 7));
+}
+
 TEST_CASE("a training step's misspelt options and unusable values are refused") {
   CHECK_THROWS_WITH(parse({"--modle", "vgg16"}),
                     Contains("unknown option '--modle', did you mean '--model'?"));
@@ -183,6 +172,7 @@ TEST_CASE("a training step's misspelt options and unusable values are refused") 
                                                                  {"--compute-ms", "-1"},
                                                                  {"--steps", "0"},
                                                                  {"--warmup", "0"},
+                                                                 {"--alone", "0"},
                                                                  {"--priority", "yes"},
                                                                  {"--wire", "f32"},
                                                                  {"--link-gbps", "0"},

@@ -1,0 +1,42 @@
+"""Intel MPI on emulated hosts: its own launcher, Hydra, with the lab's agent in place of ssh."""
+import dataclasses
+import os
+import pathlib
+import shlex
+
+from compare import peers
+from compare.contest import BenchError, Contest, Launcher
+from compare.emulated import hosts, mpi_job
+
+# libfabric's TCP, as it is between hosts without other fabrics; the link's address of each host.
+NETWORK = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+YIELDING = {"I_MPI_THREAD_YIELD": "2"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Hydra(Launcher):
+    """Starts a program on the hosts of a lab that have one rank each."""
+    lab: hosts.Lab = None
+    prefix: pathlib.Path = None
+
+    def line(self, ranks, program):
+        words = [f"{self.prefix}/bin/mpiexec.hydra", "-bootstrap", "ssh", "-bootstrap-exec", str(mpi_job.AGENT), "-iface", "eth0",
+                 "-hosts", ",".join(self.lab.names), "-ppn", "1", "-n", str(ranks), *map(str, program)]
+        return ["setpriv", "--pdeathsig", "TERM", *hosts.enter(self.lab.names[0], shlex.join(words))]
+
+
+def contests(stage, lost):
+    """It yields where Open MPI does: with more ranks than cores."""
+    prefix = peers.prefix_of(stage.request.peers_python)
+    if not (prefix / "include/mpi.h").exists() or not (prefix / "bin/mpiexec.hydra").exists():
+        lost["Intel MPI"] = "not installed; " + peers.BROUGHT_BY["Intel MPI"]
+        return []
+    try:
+        program = peers.compile_for(prefix, stage.request.build)
+    except BenchError as error:
+        lost["Intel MPI"] = str(error)
+        return []
+    crowded = stage.layout.ranks > len(os.sched_getaffinity(0))
+    env = {"I_MPI_ROOT": str(prefix), "PATH": f"{prefix}/bin:{os.environ['PATH']}", **NETWORK, **(YIELDING if crowded else {})}
+    setting = "libfabric's tcp" + (", I_MPI_THREAD_YIELD=2" if crowded else "")
+    return [Contest("Intel MPI", setting, (program,), Hydra(env=env, lab=stage.job.lab, prefix=prefix), {"mpi": "Intel MPI"})]
