@@ -63,7 +63,7 @@ void declare(CLI::App& app, Settings& s) {
       ->check(CLI::Range(1, 1000).description(""))
       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "turns a size that are not measured")
-      ->check(CLI::Range(1, many).description(""))
+      ->check(CLI::Range(0, many).description(""))
       ->capture_default_str();
   app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
       ->capture_default_str();

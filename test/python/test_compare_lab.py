@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 """compare.py's suites on emulated hosts: bounds, verdicts and what peers' programs sum, without measuring anything."""
 import pathlib
+import shlex
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
 import racing
-from compare import cases, cli, links, parameter_server, ranks_a_host, training, wire
+from compare import cases, cli, intel_on_hosts, links, parameter_server, ranks_a_host, training, wire
 from compare.contest import rows_of
-from compare.emulated import Layout
+from compare.emulated import Layout, hosts
+from compare.intel_on_hosts import Hydra
 from resnet50 import in_proportion, resnet50
 
 MB = 10**6
@@ -40,6 +43,21 @@ class Lab(unittest.TestCase):
         self.assertEqual((of_bound.reached, of_bound.verdict), ("95.2 %", "pass"))
         self.assertEqual((peer.reached, peer.verdict), ("1.05 x", "short"), "its bound leaves 770 / 700 = 1.1")
         self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 800)), 40 * MB, 0.95).verdict, "short")
+
+    def test_hydra_starts_one_rank_on_each_host_through_the_labs_agent(self):
+        line = Hydra(lab=hosts.Lab("x", (1, 1)), prefix=pathlib.Path("/p")).line(2, ("program", "--bytes", 4))
+        words = shlex.split(line[-1])
+        self.assertEqual(words[0], "/p/bin/mpiexec.hydra")
+        of = lambda option: words[words.index(option) + 1]
+        self.assertEqual((of("-hosts"), of("-ppn"), of("-n")), ("x-h0,x-h1", "1", "2"))
+        self.assertTrue(of("-bootstrap-exec").endswith("agent.sh"))
+        self.assertEqual(words[-3:], ["program", "--bytes", "4"])
+
+    def test_an_intel_mpi_that_is_not_there_is_skipped_and_what_brings_it_is_told(self):
+        stage, lost = cases.Stage(cli.parse(["--suite", "lab"]), Layout(2), (4,), None, None), {}
+        with mock.patch("compare.peers.prefix_of", return_value=pathlib.Path("/nowhere")):
+            self.assertEqual(intel_on_hosts.contests(stage, lost), [])
+        self.assertIn("impi-rt", lost["Intel MPI"])
 
     def test_where_open_mpi_is_near_the_bound_no_one_is_asked_to_be_faster_than_the_links(self):
         case = on_hosts(("Open MPI", "tutti", 705), ("Open MPI", "Open MPI", 720))
@@ -112,8 +130,27 @@ class Training(unittest.TestCase):
     def test_compute_takes_as_long_as_the_links_need(self):
         words = training.words_for(cli.parse(["--suite", "training"]), Layout(8), "vgg16", 100 * MB)
         of = lambda option: float(words[words.index(option) + 1])
-        self.assertAlmostEqual(of("--compute-ms") + of("--forward-ms"), 1.75 * 4 * 13.8357544e6 / 100e6 * 1e3, places=1)
+        self.assertAlmostEqual(of("--compute-ms") + of("--forward-ms"), 1.75 * 4 * 34.589386e6 / 100e6 * 1e3, places=1)
         self.assertEqual(of("--link-gbps"), 0.8)
+
+    def test_every_setting_runs_on_the_most_hosts_and_the_defaults_on_fewer(self):
+        most, all_of_them = 8, tuple(training.SETTINGS)
+        self.assertEqual(training.works((2, 4, most)), [
+            (2, {"resnet50": (training.AS_IT_COMES,)}), (4, {"resnet50": (training.AS_IT_COMES,)}),
+            (most, {"resnet50": all_of_them, "vgg16": all_of_them})])
+
+    def test_steps_count_once_batches_are_replayed_and_more_of_what_the_target_is_for(self):
+        request = cli.parse(["--suite", "training"])
+        steps = {who: training.steps_for(request, who)[1::2] for who in training.SETTINGS}
+        self.assertEqual(steps[training.AS_IT_COMES], [3, 3])
+        self.assertEqual(steps["no replay"], [1, 1])
+        self.assertEqual(steps["no fusion"], [1, 3])
+
+    def test_bars_of_training_stand_by_setting_beside_the_bound(self):
+        rows = [{"model": "vgg16", "hosts": 8, "who": who, "reached": reached}
+                for who, reached in ((training.AS_IT_COMES, 0.99), ("bf16 wire", 0.9))]
+        self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.curves(training.cells(rows))},
+                         {"8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
 
     def test_a_program_that_leaves_one_object_has_one_row(self):
         with tempfile.NamedTemporaryFile("w+") as file:

@@ -97,6 +97,8 @@ TEST_CASE("what cannot be run is refused") {
   CHECK_FALSE(parse({"--seconds", "nan"}));
   CHECK_FALSE(parse({"--iters", "-1"}));
   CHECK_FALSE(parse({"--least", "0"}));
+  CHECK_FALSE(parse({"--warmup", "-1"}));
+  CHECK(parse({"--warmup", "0"}));
   CHECK(parse({"--dtype", "f16", "--impl", "tutti"}));
   CHECK(parse({"--dtype", "f16", "--op", "broadcast"}));
 }
