@@ -12,8 +12,6 @@ MB = 10**6
 # A size that takes long is paced by its turns, one that does not by the time: 40 MB has few, 1 MB has many.
 PACE = Pace(seconds=0.5, least=1, warmup=1)
 QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
-# Once with each candidate: what is looked for is the quickest, not by how much.
-SCREEN_PACE = Pace(seconds=0.1, least=1, warmup=0)
 COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
 
 
@@ -23,7 +21,7 @@ def pace(request):
 
 def stream_seconds(request):
     """By then a link's first burst is a thousandth of what it has carried."""
-    return 0.5 if request.quick else 1.2
+    return 0.4 if request.quick else 0.8
 
 
 @dataclasses.dataclass
@@ -103,9 +101,7 @@ def with_open_mpi(stage, lost):
     """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
     ranks, quick = stage.layout.ranks, stage.request.quick
     alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
-    # The least size twice: its first turn makes the connections, and the quicker one counts.
-    sizes = (min(stage.sizes), *stage.sizes)
-    choice = openmpi.screen(alone, ranks, sizes, SCREEN_PACE, openmpi.flat(quick), lost)
+    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.flat(quick), lost)
     main = allreduce(stage, "tutti,mpi")
     pair = dataclasses.replace(main, needed=False, names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     return [main, *openmpi.picked(pair, ranks, choice, stage.folder)]
@@ -116,20 +112,24 @@ def size_text(size):
     return f"{size / MB:g} MB"
 
 
-def lines(case, share=None, bound=None):
-    """Of the table; share(row's who) and bound(who, size) where they are not an allreduce's."""
-    found = []
+def facts(case, share=None, bound=None):
+    """A dictionary for each line of the table; share(row's who) and bound(who, size) where they are not an allreduce's."""
     figures, layout = case.figures, case.layout
     for contest, who, ranks, size in sorted(figures.keys(), key=lambda key: key[3]):
         us = figures.time(contest, who, ranks, size)
-        low, high = figures.spread(contest, who, ranks, size)
         own = figures.own(contest, "tutti", ranks, size)
-        limit = bound(who, size) if bound else case.bound_us(size)
-        moved = share(who) if share else layout.share()
-        found.append([layout.hosts, layout.each, layout.mapping if layout.each > 1 else "-", size_text(size), who,
-                      figures.settings[contest, ranks], times(us), f"{times(low)}-{times(high)}",
-                      f"{moved * size / us:.1f}", f"{100 * limit / us:.0f} %", f"{us / own:.2f}" if own else "-"])
-    return found
+        yield {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping, "bytes": size, "who": who,
+               "setting": figures.settings[contest, ranks], "median_us": us, "rounds_us": figures.spread(contest, who, ranks, size),
+               "bound_us": bound(who, size) if bound else case.bound_us(size),
+               "link_bytes": (share(who) if share else layout.share()) * size, "times_tutti": us / own if own else None}
+
+
+def lines(found):
+    """Of the table, from facts."""
+    return [[at["hosts"], at["ranks_a_host"], at["mapping"] if at["ranks_a_host"] > 1 else "-", size_text(at["bytes"]), at["who"],
+             at["setting"], times(at["median_us"]), "-".join(times(us) for us in at["rounds_us"]),
+             f"{at['link_bytes'] / at['median_us']:.1f}", f"{100 * at['bound_us'] / at['median_us']:.0f} %",
+             f"{at['times_tutti']:.2f}" if at["times_tutti"] else "-"] for at in found]
 
 
 def rate_notes(cases):
@@ -140,6 +140,6 @@ def rate_notes(cases):
             f"{emulated.BURST / 1e3:.0f} kB pass at once, so that 1 MB may read above 100 %"]
 
 
-def record(found):
-    """For the record: what each layout's links carried."""
-    return {"payload_Bps": {str(case.layout): case.rate for case in found}}
+def record(found, table):
+    """For the record: what each layout's links carried, and the table's lines as numbers."""
+    return {"payload_Bps": {str(case.layout): case.rate for case in found}, "table": table}

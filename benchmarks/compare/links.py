@@ -61,8 +61,9 @@ def measure(request):
     lost, found = {"Horovod": peers.BROUGHT_BY["Horovod"]}, []
     for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
+    table = [line for case in found for line in cases.facts(case)]
     return Outcome(
         f"allreduce f32, one rank a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], verdicts(found), lost, cases.COLUMNS,
-        [line for case in found for line in cases.lines(case)], curves(found), ("hosts", "MB/s over a link, either way"),
-        cases.rate_notes(found), cases.record(found), Style(xscale="linear", yscale="linear"))
+        cases.lines(table), curves(found), ("hosts", "MB/s over a link, either way"),
+        cases.rate_notes(found), cases.record(found, table), Style(xscale="linear", yscale="linear"))

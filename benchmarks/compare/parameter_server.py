@@ -99,15 +99,22 @@ def layout_notes(case, size, servers_counts):
                "one after the other")
 
 
+def facts(case):
+    """Of the table, with how many servers each line has and its own layout's bound."""
+    bound = lambda who, size: share(case, who) * size / case.rate * 1e6
+    found = cases.facts(case, share=lambda who: share(case, who), bound=bound)
+    return [{**line, "servers": servers_of(line["who"])} for line in found]
+
+
 def measure(request):
     size = request.sizes[-1] if request.sizes else QUICK_SIZE if request.quick else SIZE
     workers = request.ranks[-1] if request.ranks else WORKERS
     lost = dict(peers.ELSEWHERE)
     case = cases.measure(request, Layout(workers), (size,), contests, lost)
     ticks, drawn = curves(case, size)
-    bound = lambda who, size: share(case, who) * size / case.rate * 1e6
+    table = facts(case)
     return Outcome(
         f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
-        cases.lines(case, share=lambda who: share(case, who), bound=bound), drawn, ("", "ms"),
-        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case]), Style(ticks=ticks))
+        cases.lines(table), drawn, ("", "ms"),
+        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table), Style(ticks=ticks))

@@ -45,16 +45,21 @@ def curves(found):
             for (panel, who), points in series.items()]
 
 
+def halved(case):
+    """Facts, with the bound of what 16 bits leave to send."""
+    return cases.facts(case, bound=lambda who, size: case.bound_us(size) / (1 if who == "tutti" else 2))
+
+
 def measure(request):
     sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
     lost, found = {}, []
     for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
-    halved = lambda case: cases.lines(case, bound=lambda who, size: case.bound_us(size) / (1 if who == "tutti" else 2))
+    table = [line for case in found for line in halved(case)]
     return Outcome(
         f"allreduce of f32 tensors with 16 bits on the wire, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows],
         [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
-        lost, cases.COLUMNS, [line for case in found for line in halved(case)], curves(found),
-        ("hosts", "times as fast as f32 on the wire"), cases.rate_notes(found), cases.record(found),
+        lost, cases.COLUMNS, cases.lines(table), curves(found),
+        ("hosts", "times as fast as f32 on the wire"), cases.rate_notes(found), cases.record(found, table),
         Style(xscale="linear", yscale="linear"))

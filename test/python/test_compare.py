@@ -152,6 +152,23 @@ class Programs(unittest.TestCase):
     def test_facts_are_the_lines_of_the_head(self):
         self.assertEqual(facts_of("# MPI: Open MPI v4, X\n# yes\n 4 1 f32: no\n"), {"MPI": "Open MPI v4, X"})
 
+    def test_screening_runs_each_candidate_once_and_keeps_each_sizes_quickest(self):
+        ran, lost = [], {}
+        times = {"3": {4: [9, 2], 64: [30]}, "4": {4: [8, 3], 64: [20]}}  # of 4 bytes first the turn that connects
+
+        def race(one, ranks, sizes, _):
+            number = one.env["OMPI_MCA_coll_tuned_allreduce_algorithm"]
+            ran.append((number, sizes))
+            if number == "6":
+                raise BenchError("it fell")
+            left = {size: list(us) for size, us in times[number].items()}
+            return [row("screening", "Open MPI", left[size].pop(0), ranks, size) for size in sizes]
+        with mock.patch.object(Contest, "race", race):
+            choice = openmpi.screen(contest("x"), 8, (4, 64), openmpi.settings(True), lost)
+        self.assertEqual({size: setting.algorithm for size, setting in choice.items()}, {4: 3, 64: 4})
+        self.assertEqual(ran, [(number, (4, 4, 64)) for number in "346"])
+        self.assertEqual(list(lost.values()), ["it fell"])
+
     def test_each_size_gets_the_algorithm_that_was_quickest_for_it(self):
         tuned, other = openmpi.settings(True)[0], openmpi.Setting("coll_sm", (("a", "b"),))
         choice = {4: other, 64: tuned, 4096: tuned}

@@ -104,6 +104,13 @@ class Lab(unittest.TestCase):
         self.assertEqual(found["bound of the layout"], ([0, 1], [700, 2800]))
         self.assertEqual(found["MXNet, keys of ResNet-50"], ([1], [4800]))
 
+    def test_the_record_of_a_parameter_server_has_each_lines_servers_median_bound_and_ratio(self):
+        case = on_hosts(("Open MPI", "tutti", 800), ("m", "MXNet, 2 servers", 2400))
+        own, peer = parameter_server.facts(case)
+        self.assertEqual((own["who"], own["servers"], own["median_us"], own["bound_us"]), ("tutti", None, 800e3, 700e3))
+        self.assertEqual([peer[name] for name in ("who", "setting", "servers", "median_us", "bound_us", "times_tutti")],
+                         ["MXNet, 2 servers", "setting of m", 2, 2400e3, 1600e3, 3])
+
     def test_there_are_no_more_servers_than_workers(self):
         request = cli.parse(["--suite", "lab"])
         self.assertEqual([parameter_server.counts(request, workers) for workers in (8, 3)], [[1, 2, 4, 8], [1, 2]])
@@ -115,7 +122,7 @@ class Lab(unittest.TestCase):
         self.assertEqual(wire.verdict(on_hosts(("tutti, f32", "tutti", 1)), 40 * MB, "bf16").verdict, "not measured")
 
     def test_a_lines_share_of_the_bound_is_that_of_its_own_layout(self):
-        line, = cases.lines(on_hosts(("Open MPI", "tutti", 1400)))
+        line, = cases.lines(cases.facts(on_hosts(("Open MPI", "tutti", 1400))))
         self.assertEqual(line[-3:], ["50.0", "50 %", "1.00"])
 
 
