@@ -80,9 +80,14 @@ def middle(rows, value):
     return statistics.median(value(row) for row in rows)
 
 
+def bound_ms(rows):
+    """The least of all rounds: compute that was disturbed while it was measured alone makes a bound too easy."""
+    return min(row["bound_ms"] for row in rows)
+
+
 def reached(rows):
-    """Of the speed that the bound allows: the median over rounds."""
-    return middle(rows, lambda row: row["reached"])
+    """Of the speed that the bound allows, by the median step."""
+    return bound_ms(rows) / middle(rows, lambda row: row["step_ms"]["p50"])
 
 
 def verdicts(found, most):
@@ -91,7 +96,7 @@ def verdicts(found, most):
     for (model, hosts, who), rows in found.items():
         share, what = reached(rows), f"{model}, {hosts} hosts, {who}"
         target = hosts == most and who == AS_IT_COMES
-        bound = f"step {middle(rows, lambda row: row['step_ms']['p50']):.4g} ms, bound {middle(rows, lambda row: row['bound_ms']):.4g} ms"
+        bound = f"step {middle(rows, lambda row: row['step_ms']['p50']):.4g} ms, bound {bound_ms(rows):.4g} ms"
         result.append(Verdict("P7", what, f">= {100 * REACHED:.0f} %" if target else "-", f"{100 * share:.1f} %", bound,
                               judge(share, REACHED) if target else "-"))
     return result
@@ -103,7 +108,7 @@ def lines(found):
         yield [model, hosts, who, f"{statistics.median(steps):.4g} ms", f"{min(steps):.4g}-{max(steps):.4g}", rows[0]["steps"],
                f"{middle(rows, lambda row: row['compute_ms']['p50']):.4g} ms",
                f"{middle(rows, lambda row: row['communication_ms']['p50']):.4g} ms",
-               f"{middle(rows, lambda row: row['bound_ms']):.4g} ms", f"{100 * reached(rows):.1f} %",
+               f"{bound_ms(rows):.4g} ms", f"{100 * reached(rows):.1f} %",
                f"{max(row['control_messages'] for row in rows)}"]
 
 

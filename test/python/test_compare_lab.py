@@ -128,11 +128,15 @@ class Lab(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_the_target_is_for_the_most_hosts_and_the_defaults(self):
-        rows = [{"model": "vgg16", "hosts": hosts, "who": who, "reached": reached, "step_ms": {"p50": 10}, "bound_ms": 9}
+        rows = [{"model": "vgg16", "hosts": hosts, "who": who, "step_ms": {"p50": 1 / reached}, "bound_ms": 1}
                 for hosts, who, reached in ((2, training.AS_IT_COMES, 0.5), (8, training.AS_IT_COMES, 0.97),
                                             (8, training.AS_IT_COMES, 0.99), (8, training.AS_IT_COMES, 0.98), (8, "no replay", 0.9))]
         found = training.verdicts(training.cells(rows), 8)
         self.assertEqual([(v.reached, v.verdict) for v in found], [("50.0 %", "-"), ("98.0 %", "pass"), ("90.0 %", "-")])
+
+    def test_the_least_bound_of_all_rounds_counts_for_the_median_step(self):
+        rows = [{"step_ms": {"p50": step}, "bound_ms": bound} for step, bound in ((100, 98), (110, 97), (90, 130))]
+        self.assertEqual(training.reached(rows), 0.97)
 
     def test_compute_takes_as_long_as_the_links_need(self):
         words = training.words_for(cli.parse(["--suite", "training"]), Layout(8), "vgg16", 100 * MB)
@@ -154,7 +158,7 @@ class Training(unittest.TestCase):
         self.assertEqual(steps["no fusion"], [1, 3])
 
     def test_bars_of_training_stand_by_setting_beside_the_bound(self):
-        rows = [{"model": "vgg16", "hosts": 8, "who": who, "reached": reached}
+        rows = [{"model": "vgg16", "hosts": 8, "who": who, "step_ms": {"p50": 100}, "bound_ms": 100 * reached}
                 for who, reached in ((training.AS_IT_COMES, 0.99), ("bf16 wire", 0.9))]
         self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.curves(training.cells(rows))},
                          {"8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
