@@ -54,8 +54,9 @@ def listed(one):
 def parse(words):
     parser = argparse.ArgumentParser(
         prog="compare.py", description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
-        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo: pip install torch; "
-               "both into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 "
+        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's DDP: pip install "
+               "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and that must be "
+               "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 "
                "or 3.11, into that of --mxnet-python. Suites lab and training make emulated hosts, for which they need root. "
                "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")

@@ -79,9 +79,9 @@ class Contest:
 
 
 def environment(more):
-    """This process's, without other settings of an MPI than those that a contest names."""
+    """This process's, without other settings of tutti or a peer than those that a contest names."""
     kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("OMPI_MCA_", "I_MPI_", "TUTTI_"))}
+            if not name.startswith(("OMPI_MCA_", "I_MPI_", "HOROVOD_", "TUTTI_"))}
     return {**kept, **more}
 
 

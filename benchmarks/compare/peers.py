@@ -14,12 +14,19 @@ MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "lib/base/nouns.cc",
 BROUGHT_BY = {
     "Intel MPI": "pip install impi-rt impi-devel, and --peers-python",
     "Gloo": "pip install torch, and --peers-python",
-    "Horovod": "PyPI's horovod, which is built from source; no peer program of it is here",
+    "Horovod": "pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and --peers-python",
+    "PyTorch's DDP": "pip install torch, and --peers-python",
     "MXNet's parameter server": "pip install numpy==1.23.5 mxnet==1.9.1 on Python 3.10 or 3.11, and --mxnet-python",
 }
-
-
-ELSEWHERE = {"Intel MPI": "suite node measures it", "Horovod": BROUGHT_BY["Horovod"]}
+ELSEWHERE = {"Intel MPI": "suite node measures it", "Horovod": "suites node and negotiation measure it"}
+# A thread a rank: torch's own would only take the cores from each other.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+HOROVOD = "Horovod"
+# Of allreduces: small ones, for which P2 asks, and one that shows what large ones get.
+HOROVOD_SIZES = frozenset([*range(4, (64 << 10) + 1, 4), 64 << 20])
+# Where Horovod's time goes is how often its background thread looks, which is once a millisecond as it comes. Its
+# cache of what was agreed upon is on, and its fusion buffer holds all that is small, without being asked.
+HOROVOD_SETTINGS = {HOROVOD: {}, "Horovod, 0.1 ms": {"HOROVOD_CYCLE_TIME": "0.1"}, "Horovod, 0 ms": {"HOROVOD_CYCLE_TIME": "0"}}
 
 
 @functools.lru_cache
@@ -76,9 +83,33 @@ def gloo(request, launcher=None, where="on the loopback", words=()):
     if not has_module(request.peers_python, "torch.distributed"):
         return []
     program = (request.peers_python, PEERS / "gloo_allreduce.py", *words)
-    # A thread a rank: torch's own would only take the cores from each other.
-    return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"},
-                    {"OMP_NUM_THREADS": "1"})]
+    return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"}, ONE_THREAD)]
+
+
+def horovod(request, program, impls, covers=None):
+    """Contests with one of its programs, as it comes and looking more often. `impls`: {impl: what follows the name}."""
+    if not has_module(request.peers_python, "horovod.torch"):
+        return []
+    return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default",
+                    (request.peers_python, PEERS / program), open_mpi(),
+                    {impl: name + which for impl, which in impls.items()}, {**ONE_THREAD, **env}, covers)
+            for name, env in HOROVOD_SETTINGS.items()]
+
+
+def horovod_allreduce(request):
+    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, HOROVOD_SIZES)
+
+
+def horovod_steps(request):
+    """Each tensor by a call of its own, and all by one."""
+    return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"})
+
+
+def ddp_steps(request):
+    if not has_module(request.peers_python, "torch.distributed"):
+        return []
+    return [Contest("DDP, Gloo", "forward and backward with it", (request.peers_python, PEERS / "ddp_steps.py"), open_mpi(),
+                    {"ddp": "DDP, Gloo"}, ONE_THREAD)]
 
 
 def mxnet(request, launcher, servers, words):
@@ -89,21 +120,30 @@ def mxnet(request, launcher, servers, words):
     count = f"{servers} server" + "s" * (servers > 1)
     return [Contest(f"MXNet, {count}", "dist_sync, sums on the servers", program, launcher,
                     {"mxnet": f"MXNet, {count}", "mxnet keys": f"MXNet, {count}, ResNet-50's keys"},
-                    {"OMP_NUM_THREADS": "1"})]
+                    ONE_THREAD)]
 
 
-def installed(request):
-    """(contests, {who was skipped: why})."""
+def found(request, finders):
+    """(contests, {who was skipped: why}) of {who: function that gives its contests}."""
     contests, skipped = [], {}
-    for name, find in (("Intel MPI", intel_mpi), ("Gloo", gloo)):
+    for name, find in finders.items():
         try:
-            found = find(request)
+            mine = find(request)
         except BenchError as error:
             skipped[name] = str(error)
             continue
-        contests += found
-        if not found:
+        contests += mine
+        if not mine:
             skipped[name] = "not installed; " + BROUGHT_BY[name]
-    skipped["Horovod"] = BROUGHT_BY["Horovod"]
-    skipped["MXNet's parameter server"] = "suite lab measures it"
     return contests, skipped
+
+
+def installed(request):
+    """Those of allreduce."""
+    contests, skipped = found(request, {"Intel MPI": intel_mpi, "Gloo": gloo, HOROVOD: horovod_allreduce})
+    return contests, {**skipped, "MXNet's parameter server": "suite lab measures it"}
+
+
+def installed_for_steps(request):
+    """Those of many small tensors."""
+    return found(request, {HOROVOD: horovod_steps, "PyTorch's DDP": ddp_steps})

@@ -11,33 +11,15 @@ import torch
 import torch.distributed as dist
 
 import racing
+from gloo_ranks import join, over_ranks
+from torch_numbers import Numbers
 
 
-def over_ranks(values, how):
-    result = torch.tensor(values, dtype=torch.float64)
-    dist.all_reduce(result, getattr(dist.ReduceOp, how))
-    return result.tolist()
-
-
-class Gloo:
-    def __init__(self, count, ranks, rank):
-        self.rank, self.count, self.tensor = rank, count, torch.empty(count)
-        self.inputs, self.sums = self.repeated(racing.numbers(ranks)), self.repeated(racing.sums(ranks))
-        self.barrier = dist.barrier
-
-    def repeated(self, period):
-        return torch.tensor(period, dtype=torch.float32).repeat(self.count // racing.PERIOD + 2)
-
-    def fill(self, turn):
-        start = racing.phase_of(self.rank, turn)
-        self.tensor.copy_(self.inputs[start:start + self.count])
+class Gloo(Numbers):
+    barrier = staticmethod(dist.barrier)
 
     def exchange(self):
         dist.all_reduce(self.tensor)
-
-    def wrong(self, turn):
-        start = racing.phase_of(0, turn)
-        return int((self.tensor != self.sums[start:start + self.count]).sum())
 
     def largest(self, values):
         return over_ranks(values, "MAX")
@@ -47,8 +29,7 @@ def main():
     options = racing.parser(__doc__)
     options.add_argument("--port", type=int, default=29461, help="where the ranks meet")
     given = options.parse_args()
-    rank, ranks = racing.place("RANK"), racing.place("SIZE")
-    dist.init_process_group("gloo", init_method=f"tcp://{given.master}:{given.port}", rank=rank, world_size=ranks)
+    rank, ranks = join(given.master, given.port)
     rows = []
     for size in given.bytes:
         race = racing.Race(Gloo(size // 4, ranks, rank))

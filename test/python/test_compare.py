@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from compare import cli, lab, negotiation, node_targets, openmpi, outcome, plot, record, rounds, table, targets, wire
+from compare import cli, lab, negotiation, node_targets, openmpi, outcome, peers, plot, record, rounds, table, targets, wire
 from compare.contest import BenchError, Contest, Launcher, execute, facts_of, last_words
 from compare.figures import Figures
 
@@ -97,6 +97,71 @@ class Verdicts(unittest.TestCase):
                          ["pass", "short", "pass", "pass", "not measured"])
         self.assertEqual([v.verdict for v in negotiation.verdicts(rows[::2], [2])][1], "pass")
 
+    def test_horovods_default_counts_for_small_sizes_and_its_best_is_told(self):
+        rows = [row("Open MPI", "tutti", 10, 2, size) for size in (4, 64 * KIB, 64 * MIB)]
+        rows += [row(who, who, us, 2, size) for who, us in (("Horovod", 200), ("Horovod, 0 ms", 25), ("Horovod, 0.1 ms", 30))
+                 for size in (4, 64 * MIB)]
+        rows.append(row("Horovod", "Horovod", 199, 2, 64 * KIB))
+        found = {v.what: v for v in node_targets.verdicts(Figures(rows), (2,), (4, 64 * KIB, 64 * MIB), {}) if "Horovod" in v.what}
+        self.assertEqual([(what, v.verdict) for what, v in found.items()],
+                         [("2 ranks, 4 B, tutti : Horovod", "pass"), ("2 ranks, 64 KiB, tutti : Horovod", "short")])
+        self.assertEqual(found["2 ranks, 4 B, tutti : Horovod"].detail,
+                         "10 µs : 200 µs (setting of Horovod); best 25 µs, 2.50 x (setting of Horovod, 0 ms)")
+
+    def test_without_horovods_default_small_sizes_are_not_measured_against_it(self):
+        rows = [row("Open MPI", "tutti", 10), row("Horovod, 0 ms", "Horovod, 0 ms", 900)]
+        verdicts = {sizes: [v.verdict for v in node_targets.verdicts(Figures(rows), (2,), sizes, {}) if "Horovod" in v.what]
+                    for sizes in ((4,), (MIB,))}
+        self.assertEqual(verdicts, {(4,): ["not measured"], (MIB,): []})
+
+    def test_a_step_is_held_against_the_best_of_horovods_with_as_many_ranks(self):
+        rows = [{"who": who, "ranks": ranks, "time_us": {"p50": us}} for who, ranks, us in (
+            (negotiation.REPLAYED, 2, 30), ("Horovod", 2, 5000), ("Horovod, 0 ms, grouped", 2, 597), ("DDP, Gloo", 2, 1),
+            ("Horovod, 0.1 ms", 2, 600), (negotiation.REPLAYED, 8, 100), ("Horovod", 8, 2000), ("Horovod, 0 ms, grouped", 8, 9000))]
+        found = [negotiation.against_horovod(rows, ranks) for ranks in (2, 8)]
+        self.assertEqual([(v.reached, v.verdict) for v in found], [("19.90 x", "short"), ("20.00 x", "pass")])
+        self.assertEqual(found[0].detail, "30 µs : 597 µs (Horovod, 0 ms, grouped)")
+
+    def test_steps_of_peers_stand_in_the_table_without_what_only_tutti_counts(self):
+        own = {"who": negotiation.REPLAYED, "ranks": 2, "time_us": {"p50": 30}, "control_messages": 3, "idle_cores": 0, "iters": 9}
+        peer = {"who": "Horovod", "ranks": 2, "time_us": {"p50": 600}, "idle_cores": 0.3, "iters": 2}
+        lines = negotiation.table_lines([{**one, "setting": "x"} for one in (own, peer)], [2])
+        self.assertEqual([line[4:] for line in lines], [["30 µs-30 µs", "1.00", "3", 9, "0.00 %"],
+                                                        ["600 µs-600 µs", "20.00", "-", 2, "30.00 %"]])
+        self.assertEqual([curve.label for curve in negotiation.curves([own, peer], [2])],
+                         [negotiation.REPLAYED, "Horovod", "target at 2 ranks"])
+
+
+class Peers(unittest.TestCase):
+    def with_modules(self, *modules):
+        """(contests, skipped) of node and of steps, with these in the peers' Python."""
+        request = cli.parse(["--suite", "node"])
+        with mock.patch.object(peers, "has_module", lambda _, name: name in modules), \
+                mock.patch.object(peers, "prefix_of", lambda _: pathlib.Path("/no/such/prefix")):
+            return peers.installed(request), peers.installed_for_steps(request)
+
+    def test_what_is_not_installed_is_skipped_with_the_package_that_brings_it(self):
+        (of_node, skipped), (of_steps, skipped_for_steps) = self.with_modules()
+        self.assertEqual((of_node, of_steps), ([], []))
+        self.assertEqual(set(skipped), {"Intel MPI", "Gloo", "Horovod", "MXNet's parameter server"})
+        self.assertRegex(skipped["Horovod"], "^not installed; pip install horovod")
+        self.assertRegex(skipped_for_steps["PyTorch's DDP"], "^not installed; pip install torch")
+
+    def test_each_setting_of_horovod_has_rows_of_its_own(self):
+        (of_node, skipped), (of_steps, skipped_for_steps) = self.with_modules("horovod.torch", "torch.distributed")
+        self.assertNotIn("Horovod", {**skipped, **skipped_for_steps})
+        horovods = [one for one in of_node if one.name.startswith("Horovod")]
+        self.assertEqual([one.setting for one in horovods], ["default", "HOROVOD_CYCLE_TIME=0.1", "HOROVOD_CYCLE_TIME=0"])
+        for contests in (of_node, of_steps):
+            names = [who for one in contests for who in one.names.values()]
+            self.assertEqual(len(names), len(set(names)), names)
+        self.assertEqual([one.setting for one in of_node + of_steps if "Horovod" in one.names.values()], ["default"] * 2)
+
+    def test_horovod_is_run_for_small_sizes_and_one_large_one(self):
+        (of_node, _), _ = self.with_modules("horovod.torch")
+        self.assertEqual(of_node[0].sizes_of([4, KIB, 64 * KIB, 256 * KIB, 16 * MIB, 64 * MIB, 256 * MIB]),
+                         [4, KIB, 64 * KIB, 64 * MIB])
+
 
 class Rounds(unittest.TestCase):
     def run_all(self, contests, rounds_wanted=3, failing=()):
@@ -144,8 +209,9 @@ class Programs(unittest.TestCase):
     def test_settings_of_the_callers_own_do_not_leak_in(self):
         shown = execute(["env"], {"OMPI_MCA_mine": "1"}, list)
         self.assertIn("OMPI_MCA_mine=1", shown)
-        with mock.patch.dict("os.environ", {"OMPI_MCA_coll": "x", "TUTTI_REPLAY": "0"}):
+        with mock.patch.dict("os.environ", {"OMPI_MCA_coll": "x", "TUTTI_REPLAY": "0", "HOROVOD_CYCLE_TIME": "9"}):
             shown = execute(["env"], {}, list)
+        self.assertNotIn("HOROVOD_CYCLE_TIME", shown)
         self.assertNotIn("OMPI_MCA_coll", shown)
         self.assertNotIn("TUTTI_REPLAY", shown)
 

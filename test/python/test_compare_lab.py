@@ -11,6 +11,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
 import racing
+import stepping
 from compare import cases, cli, intel_on_hosts, links, parameter_server, ranks_a_host, training, wire
 from compare.contest import rows_of
 from compare.emulated import Layout, hosts
@@ -183,6 +184,41 @@ class PeersPrograms(unittest.TestCase):
         turn, at = 5, 17
         mine = [numbers[(at + racing.phase_of(rank, turn)) % racing.PERIOD] for rank in range(3)]
         self.assertEqual(sum(mine), sums[(at + racing.phase_of(0, turn)) % racing.PERIOD])
+
+    def test_a_step_adds_up_over_all_ranks(self):
+        self.assertEqual(stepping.offsets(3, 205), sum(stepping.offset(rank, 205) for rank in range(3)))
+        self.assertEqual([stepping.offsets(2, turn) for turn in (0, 1, 99, 100)], [1, 3, 199, 1])
+
+    def test_steps_are_timed_and_checked_after_the_warmup_and_during_it(self):
+        class Contestant:
+            filled, wrong_turns = [], (1, 4)
+            fill = filled.append
+
+            def exchange(self):
+                pass
+
+            def wrong(self, turn):
+                return int(turn in self.wrong_turns)
+        steps = stepping.Steps(Contestant())
+        times = steps.run(stepping.parser("").parse_args(["--warmup", "2", "--steps", "5"]))
+        self.assertEqual((len(times), Contestant.filled, steps.wrong), (5, list(range(7)), 2))
+
+    def test_a_peers_row_of_steps_is_that_of_negotiation_bench(self):
+        given = stepping.parser("").parse_args(["--tensors", "16", "--idle", "0.1", "--steps", "3", "--warmup", "0"])
+        still = mock.Mock(wrong=lambda turn: 1)
+        asked = []
+
+        def doubled(values, how):
+            asked.append((how, len(values)))
+            return [value * 2 for value in values] if how == "SUM" else values
+        with mock.patch.dict("os.environ", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}):
+            found, = stepping.measure(given, 2, {"peer": still}, "peer 1", doubled)
+        self.assertEqual({name: found[name] for name in ("impl", "version", "op", "ranks", "hosts", "bytes", "tensors", "iters", "wrong")},
+                         {"impl": "peer", "version": "peer 1", "op": "negotiation", "ranks": 2, "hosts": 1, "bytes": 4, "tensors": 16,
+                          "iters": 3, "wrong": 6})
+        self.assertEqual(asked, [("MAX", 3), ("SUM", 1), ("MAX", 1)])
+        self.assertEqual(sorted(found["time_us"]), ["max", "min", "p50", "p99"])
+        self.assertLess(found["idle_cores"], 0.5)
 
 
 if __name__ == "__main__":

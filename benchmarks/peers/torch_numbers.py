@@ -1,0 +1,40 @@
+"""What is summed, in torch's tensors: allreduce_bench's numbers, and negotiation_bench's of a step."""
+import torch
+
+import racing
+import stepping
+
+
+class Numbers:
+    """One tensor of so many f32, for a Race."""
+
+    def __init__(self, count, ranks, rank):
+        self.rank, self.count, self.tensor = rank, count, torch.empty(count)
+        self.inputs, self.sums = self.repeated(racing.numbers(ranks)), self.repeated(racing.sums(ranks))
+
+    def repeated(self, period):
+        return torch.tensor(period, dtype=torch.float32).repeat(self.count // racing.PERIOD + 2)
+
+    def fill(self, turn):
+        start = racing.phase_of(self.rank, turn)
+        self.tensor.copy_(self.inputs[start:start + self.count])
+
+    def wrong(self, turn):
+        start = racing.phase_of(0, turn)
+        return int((self.tensor != self.sums[start:start + self.count]).sum())
+
+
+class StepNumbers:
+    """So many tensors of one f32, for Steps. They lie in `values`, one after the other."""
+
+    def __init__(self, tensors, ranks, rank):
+        self.ranks, self.rank = ranks, rank
+        self.pattern = torch.tensor(stepping.pattern(tensors), dtype=torch.float32)
+        self.values = torch.empty(tensors)
+        self.tensors = list(self.values.split(1))
+
+    def fill(self, turn):
+        torch.add(self.pattern, stepping.offset(self.rank, turn), out=self.values)
+
+    def wrong(self, turn):
+        return int((self.values != self.pattern * self.ranks + stepping.offsets(self.ranks, turn)).sum())
