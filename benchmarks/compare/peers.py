@@ -86,23 +86,24 @@ def gloo(request, launcher=None, where="on the loopback", words=()):
     return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"}, ONE_THREAD)]
 
 
-def horovod(request, program, impls, covers=None):
-    """Contests with one of its programs, as it comes and looking more often. `impls`: {impl: what follows the name}."""
+def horovod(request, program, impls, settings, covers=None):
+    """Contests with one of its programs, one a setting. `impls`: {impl: what follows the name}."""
     if not has_module(request.peers_python, "horovod.torch"):
         return []
     return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default",
                     (request.peers_python, PEERS / program), open_mpi(),
                     {impl: name + which for impl, which in impls.items()}, {**ONE_THREAD, **env}, covers)
-            for name, env in HOROVOD_SETTINGS.items()]
+            for name, env in HOROVOD_SETTINGS.items() if name in settings]
 
 
 def horovod_allreduce(request):
-    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, HOROVOD_SIZES)
+    """As it comes, and without a cycle: a tensor that comes alone waits for nothing else."""
+    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, (HOROVOD, "Horovod, 0 ms"), HOROVOD_SIZES)
 
 
 def horovod_steps(request):
     """Each tensor by a call of its own, and all by one."""
-    return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"})
+    return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"}, HOROVOD_SETTINGS)
 
 
 def ddp_steps(request):
