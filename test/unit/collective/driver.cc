@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <stdexcept>
+#include <thread>
 
 using namespace std::chrono_literals;
 using tutti::base::Clock;
@@ -30,17 +31,21 @@ void Driver::run(std::span<const tutti::collective::Batch> batches) {
   std::size_t started = 0;
   std::size_t done = 0;
   while (done < batches.size()) {
+    if (stumbling_ != nullptr && (*stumbling_)() % 64 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds((*stumbling_)() % 300));
+    }
     const auto ticket = bell_.ticket();
     bool moved = false;
     if (closed < entered && engine_.closed(batches[closed].epoch, batches[closed].number)) {
       ++closed;
       moved = true;
     }
-    if (started == done && started < closed) {
+    if (started < closed && engine_.may_start(batches[started])) {
+      if (started > done) ++started_early_;
       engine_.start(batches[started++]);
       moved = true;
     }
-    if (entered < batches.size() && entered <= started) {
+    if (entered < batches.size() && entered == closed && entered <= done + 1) {
       engine_.enter(batches[entered++]);
       moved = true;
     }

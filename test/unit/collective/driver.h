@@ -1,11 +1,12 @@
 #pragma once
+#include <random>
 #include <span>
 
 #include "base/doorbell.h"
 #include "collective/engine.h"
 
-/// Drives an engine as the communication thread does: one gate ahead of the batch that moves,
-/// a few yields, then sleep on the doorbell.
+/// Drives an engine as the communication thread does: one gate ahead of the batch that moves, a
+/// batch started as soon as it may, a few yields, then sleep on the doorbell.
 class Driver {
  public:
   Driver(tutti::collective::Engine& engine, tutti::base::Doorbell& bell, bool crowded)
@@ -14,6 +15,10 @@ class Driver {
   /// Moves all batches, in order. Throws, with the engine's description, when nothing happens for
   /// 20 seconds.
   void run(std::span<const tutti::collective::Batch> batches);
+  /// From now on stops now and then, for some moments.
+  void stumble(std::mt19937_64& random) { stumbling_ = &random; }
+  /// How many batches were started while another moved.
+  std::size_t started_early() const { return started_early_; }
   /// Until `ready()`, which is asked again and again.
   template <typename Ready>
   void wait_for(const Ready& ready) {
@@ -37,6 +42,8 @@ class Driver {
   tutti::collective::Engine& engine_;
   tutti::base::Doorbell& bell_;
   const bool crowded_;
+  std::mt19937_64* stumbling_ = nullptr;
+  std::size_t started_early_ = 0;
   bool waiting_ = false;
   int yields_ = 0;
   tutti::base::Clock::time_point since_;

@@ -60,8 +60,42 @@ bool may_have_joined(const Batch& batch, int rank) {
   return batch.kind != Batch::Kind::allgather;
 }
 
+reduce::Kernel undivided(const Batch& batch) {
+  return {batch.dtype, batch.dtype, batch.op};
+}
+
+/// Whether the placement of ranks shows in the sum: 16 bits hold what is rounded, and some nodes
+/// hold no branch of the tree over ranks.
+bool depends_on_nodes(const Batch& batch, const topology::Topology& topology) {
+  if (topology.node_count() == 1) return false;
+  if (batch.wire != WireFormat::none || size_of(batch.dtype) == 2) return true;
+  const bool floats = batch.dtype == DType::f32 || batch.dtype == DType::f64;
+  const bool even = topology.size == topology.node_count() * topology.local_size();
+  return floats && !even && topology::joins_of_uneven_nodes(topology).empty();
+}
+
+/// The sum over ranks: in the canonical tree over all of them, or over nodes.
+reference::Bytes over_nodes(const Batch& batch, const std::vector<reference::Bytes>& of_ranks,
+                            const topology::Topology& topology, std::size_t count) {
+  const reduce::Kernel divided{batch.dtype, batch.dtype, batch.op, batch.divisor};
+  if (!depends_on_nodes(batch, topology)) return reference::reduced(divided, of_ranks, count);
+  std::vector<reference::Bytes> of_nodes;
+  for (const std::vector<int>& ranks : topology.nodes) {
+    std::vector<reference::Bytes> of_node;
+    for (const int rank : ranks) of_node.push_back(of_ranks[static_cast<std::size_t>(rank)]);
+    of_nodes.push_back(reference::reduced(undivided(batch), of_node, count));
+  }
+  if (batch.wire == WireFormat::none) return reference::reduced(divided, of_nodes, count);
+  const DType wire = batch.wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
+  for (reference::Bytes& sum : of_nodes) {
+    sum = reference::reduced({batch.dtype, wire, batch.op, batch.divisor}, {sum}, count);
+  }
+  const reference::Bytes sum = reference::reduced({wire, wire, batch.op}, of_nodes, count);
+  return reference::reduced({wire, batch.dtype}, {sum}, count);
+}
+
 reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>& by_rank,
-                        std::size_t count) {
+                        const topology::Topology& topology, std::size_t count) {
   if (batch.kind == Batch::Kind::broadcast) {
     return by_rank[static_cast<std::size_t>(batch.root)].ins.at(0);
   }
@@ -72,7 +106,7 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
     }
     return all;
   }
-  const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
+  const reduce::Kernel over_devices = undivided(batch);
   std::vector<reference::Bytes> of_ranks;
   of_ranks.reserve(by_rank.size());
   for (const Scenario::Tensors& tensors : by_rank) {
@@ -81,7 +115,7 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
                            ? tensors.ins[0]
                            : reference::reduced(over_devices, tensors.ins, count));
   }
-  return reference::reduced({batch.dtype, batch.dtype, batch.op, batch.divisor}, of_ranks, count);
+  return over_nodes(batch, of_ranks, topology, count);
 }
 
 Batch::Kind random_kind(Random& random) {
@@ -98,6 +132,14 @@ Batch::Kind random_kind(Random& random) {
   }
 }
 
+WireFormat random_wire(const Batch& batch, const topology::Topology& topology, Random& random) {
+  constexpr WireFormat formats[] = {WireFormat::none, WireFormat::fp16, WireFormat::bf16};
+  const bool sums =
+      batch.kind == Batch::Kind::allreduce || batch.kind == Batch::Kind::reduce_scatter;
+  if (topology.node_count() == 1 || batch.dtype != DType::f32 || !sums) return WireFormat::none;
+  return formats[random() % std::size(formats)];
+}
+
 std::string_view kind_name(Batch::Kind kind) {
   constexpr std::string_view names[] = {"allreduce", "broadcast", "reduce_scatter", "allgather"};
   return names[static_cast<std::size_t>(kind)];
@@ -107,6 +149,9 @@ std::string_view kind_name(Batch::Kind kind) {
 
 Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
   Random random(seed);
+  const std::vector<int> one_node(static_cast<std::size_t>(ranks), 0);
+  const topology::Topology topology =
+      topology::make_topology(0, options.leader_of.empty() ? one_node : options.leader_of);
   for (std::size_t i = 0; i < options.batches; ++i) {
     Planned& plan = planned.emplace_back();
     Batch& batch = plan.batch;
@@ -117,6 +162,7 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
     batch.op = ops[random() % std::size(ops)];
     batch.root = static_cast<int>(random() % static_cast<unsigned>(ranks));
     batch.divisor = batch.op == ReduceOp::average ? static_cast<double>(1 + random() % 8) : 1;
+    batch.wire = random_wire(batch, topology, random);
     batch.whole_bytes = random() % 2 == 0 ? 0 : std::size_t{1} << 40;
     const bool all_in_arenas = happens(random, options.in_arenas);
     plan.tensors.resize(static_cast<std::size_t>(ranks));
@@ -133,7 +179,7 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
                                          all_in_arenas, joined, random));
         plan.tensors[static_cast<std::size_t>(rank)].push_back(by_rank.back());
       }
-      plan.results.push_back(result(batch, by_rank, count));
+      plan.results.push_back(result(batch, by_rank, topology, count));
     }
   }
 }

@@ -32,6 +32,9 @@ struct Scenario {
     std::size_t most_pieces = 1;
     bool joins = false;      ///< ranks without data
     double in_arenas = 0.3;  ///< share of batches whose tensors all lie in arenas
+    /// By rank, the lowest rank on its node; none: all are on one. Between nodes some of the f32
+    /// travels in 16 bits.
+    std::vector<int> leader_of = {};
   };
 
   Scenario(std::uint32_t seed, int ranks, const Options& options);

@@ -1,0 +1,40 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../unit/collective/driver.h"
+#include "base/mapping.h"
+#include "collective/engine.h"
+#include "mpi/communicator.h"
+#include "shm/arena.h"
+
+/// This process as a rank of nodes that are made up: which ranks share a node is given. Its engine
+/// reaches its own node through memory files of theirs, and the others over MPI.
+class Member {
+ public:
+  /// Collective over all ranks. `leader_of`: by rank, the lowest rank on its node.
+  Member(const std::vector<int>& leader_of, const tutti::collective::Tuning& tuning);
+
+  const tutti::topology::Topology& topology() const { return topology_; }
+  tutti::shm::Arena& arena() { return *arena_; }
+  Driver& driver() { return *driver_; }
+  /// When everybody is here.
+  void meet() const;
+
+ private:
+  using File = std::shared_ptr<tutti::base::Mapping>;
+
+  /// The node's mappings of a file of each rank, by local index.
+  std::vector<File> share(const tutti::base::Fd& mine, std::size_t bytes) const;
+
+  tutti::mpi::Communicator data_;
+  tutti::mpi::Communicator gate_;
+  tutti::topology::Topology topology_;
+  std::shared_ptr<tutti::shm::Arena> arena_;
+  tutti::base::Fd own_bell_, own_segment_;
+  std::vector<File> bells_, segments_, arenas_;
+  std::unique_ptr<tutti::shm::NodeMemory> memory_;
+  std::unique_ptr<tutti::collective::Engine> engine_;
+  std::unique_ptr<Driver> driver_;
+};
