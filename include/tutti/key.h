@@ -34,9 +34,16 @@ class Key {
     return is_integer() ? std::to_string(integer()) : "'" + string() + "'";
   }
 
-  friend bool operator==(const Key&, const Key&) = default;
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads what the compiler generates.
-  friend auto operator<=>(const Key&, const Key&) = default;
+  // By hand, for what a variant gives goes through a table of functions.
+  friend bool operator==(const Key& a, const Key& b) {
+    if (a.is_integer() != b.is_integer()) return false;
+    return a.is_integer() ? a.integer() == b.integer() : a.string() == b.string();
+  }
+  /// Integers before strings.
+  friend std::strong_ordering operator<=>(const Key& a, const Key& b) {
+    if (a.is_integer() != b.is_integer()) return b.is_integer() <=> a.is_integer();
+    return a.is_integer() ? a.integer() <=> b.integer() : a.string() <=> b.string();
+  }
 
  private:
   std::variant<std::int64_t, std::string> value_;

@@ -18,7 +18,10 @@ namespace tutti {
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64 };
 
 /// Bytes of one element.
-TUTTI_EXPORT std::size_t size_of(DType dtype);
+constexpr std::size_t size_of(DType dtype) {
+  constexpr std::array<std::size_t, 8> sizes{2, 2, 4, 8, 1, 1, 4, 8};
+  return sizes[static_cast<std::size_t>(dtype)];
+}
 /// "f16", "bf16", "f32", ...
 TUTTI_EXPORT std::string_view name(DType dtype);
 
@@ -50,7 +53,11 @@ class TUTTI_EXPORT Shape {
   /// "(2, 3)".
   std::string describe() const;
   friend bool operator==(const Shape& a, const Shape& b) {
-    return a.rank_ == b.rank_ && a.dims_ == b.dims_;
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t i = 0; i < a.rank_; ++i) {
+      if (a.dims_[i] != b.dims_[i]) return false;
+    }
+    return true;
   }
 
  private:
@@ -107,6 +114,17 @@ class Values {
   }
   Values(std::vector<Tensor> tensors) : several_(std::move(tensors)) {}
   // NOLINTEND(google-explicit-constructor)
+  ~Values() = default;
+  Values(const Values&) = default;
+  Values(Values&&) noexcept = default;
+  Values& operator=(const Values& other) {
+    one_ = other.one_;
+    // For the usual case, in which both are empty.
+    if (several_.size() + other.several_.size() > 0) several_ = other.several_;
+    is_one_ = other.is_one_;
+    return *this;
+  }
+  Values& operator=(Values&&) noexcept = default;
 
   std::size_t size() const { return is_one_ ? 1 : several_.size(); }
   bool empty() const { return size() == 0; }

@@ -13,11 +13,9 @@ Error system_failure(const std::string& what, int number) {
   return {ErrorCode::internal, "cannot " + what + ": " + std::generic_category().message(number)};
 }
 
-void check(bool holds, const char* invariant) {
-  if (!holds) {
-    throw Error(ErrorCode::internal,
-                std::string("broken invariant in tutti, please report it: ") + invariant);
-  }
+void report_broken(const char* invariant) {
+  throw Error(ErrorCode::internal,
+              std::string("broken invariant in tutti, please report it: ") + invariant);
 }
 
 }  // namespace tutti::base

@@ -10,7 +10,12 @@ Error system_failure(const std::string& what);
 /// The same for calls that return the number instead of setting errno.
 Error system_failure(const std::string& what, int number);
 
-/// Throws `internal` with the text when an invariant of tutti itself is broken.
-void check(bool holds, const char* invariant);
+/// Throws `internal`, with the text.
+[[noreturn]] void report_broken(const char* invariant);
+/// For invariants of tutti itself.
+inline void check(bool holds, const char* invariant) {
+  if (!holds) [[unlikely]]
+    report_broken(invariant);
+}
 
 }  // namespace tutti::base

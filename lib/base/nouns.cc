@@ -31,11 +31,6 @@ std::string_view name(ErrorCode code) {
   return names[static_cast<std::size_t>(code)];
 }
 
-std::size_t size_of(DType dtype) {
-  static constexpr std::size_t sizes[] = {2, 2, 4, 8, 1, 1, 4, 8};
-  return sizes[static_cast<std::size_t>(dtype)];
-}
-
 std::string_view name(DType dtype) {
   static constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64",
                                                "i8",  "u8",   "i32", "i64"};
