@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kvstore/order.h"
+
 namespace tutti {
 namespace {
 
@@ -44,14 +46,15 @@ void check_values(const Request& request, const Key& key, std::string_view role,
     refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device", call(request, key),
                        role == "input" ? "an input" : "an output"));
   }
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  const std::size_t count = values.size();
+  for (std::size_t i = 0; i < count; ++i) {
     if (values[i].device().kind == Device::Kind::gpu) {
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: {} {} is on {}, but this build of tutti has no CUDA; copy it to "
                               "the CPU first",
                               call(request, key), role, i, name(values[i].device())));
     }
-    if (!alike(values[i], values[0])) {
+    if (i > 0 && !alike(values[i], values[0])) {
       refuse(
           fmt::format("{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
                       "same dtype and shape",
@@ -128,19 +131,18 @@ void check_op(const Request& request) {
                      call(request, request.keys.front()), static_cast<int>(request.options.op)));
 }
 
-void check_repeated(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
+void check_repeated(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
   const bool summed = traits.sums_repeated_keys && !is_half(request.method);
-  if (summed || request.keys.size() < 2) return;
-  sorted.clear();
-  for (const Key& key : request.keys) sorted.push_back(&key);
-  std::sort(sorted.begin(), sorted.end(), [](const Key* a, const Key* b) { return *a < *b; });
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
-                                        [](const Key* a, const Key* b) { return *a == *b; });
-  if (twice == sorted.end()) return;
+  const std::span<const Key> keys = request.keys;
+  if (summed || keys.size() < 2) return;
+  sort_again(order, keys.size(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  const auto twice = std::adjacent_find(
+      order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] == keys[b]; });
+  if (twice == order.end()) return;
   throw Error(ErrorCode::duplicate_key,
               fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
                           "give each a key of its own",
-                          call(request, **twice)));
+                          call(request, keys[*twice])));
 }
 
 std::string_view kind_of(const Key& key) {
@@ -157,12 +159,12 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted) {
+void check(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
   for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i, traits);
-  check_repeated(request, traits, sorted);
+  check_repeated(request, traits, order);
 }
 
 std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,

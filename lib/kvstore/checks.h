@@ -11,8 +11,8 @@ namespace tutti {
 
 /// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
 /// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
-/// values and what to do. `sorted`: memory for a list of the keys.
-void check(const Request& request, const Traits& traits, std::vector<const Key*>& sorted);
+/// values and what to do. `order`: of the keys, as an earlier call left it.
+void check(const Request& request, const Traits& traits, std::vector<std::size_t>& order);
 
 /// By key: so many bytes behind an input's beginning an output begins that may be written while the
 /// input is read, because the same elements lie there; empty: none, for every key. `places`: memory

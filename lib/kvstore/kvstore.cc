@@ -18,8 +18,8 @@ void take_firsts(std::span<const Values> values, std::vector<Values>& into) {
 
 /// What looking at one call takes, kept for the next.
 struct Workspace {
-  std::vector<const Key*> sorted;
-  std::vector<MemoryRange> ranges;
+  std::vector<std::size_t> order;
+  OverlapMemory overlap;
   std::vector<std::ptrdiff_t> places;
   std::vector<Values> ins;  ///< where the backend gets others than the caller's
 
@@ -67,7 +67,7 @@ Pending KVStore::submit(Request request) {
   const Traits& traits = backend_->traits();
   const Workspace::Use workspace(front_desk_->workspaces);
   require(traits, request.method);
-  check(request, traits, workspace->sorted);
+  check(request, traits, workspace->order);
   front_desk_->key_kind.admit(request.keys);
   std::vector<Values>& ins = workspace->ins;
   if (request.method == Method::broadcast) {
@@ -80,7 +80,7 @@ Pending KVStore::submit(Request request) {
     request.ins = ins;
   }
   if (!request.ins.empty() && !request.outs.empty()) {
-    request.ins = detach_overlapping_inputs(request.ins, request.outs, ins, workspace->ranges,
+    request.ins = detach_overlapping_inputs(request.ins, request.outs, ins, workspace->overlap,
                                             places_of_outputs(request, traits, workspace->places));
   }
   return backend_->submit(request);

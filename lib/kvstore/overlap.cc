@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "kvstore/order.h"
+
 namespace tutti {
 namespace {
 
@@ -18,17 +20,37 @@ Range range_of(const Tensor& tensor, std::size_t key) {
   return {begin, begin + tensor.bytes(), key, 0};
 }
 
-void sort_ranges(std::span<const Values> outs, std::vector<Range>& ranges) {
-  ranges.clear();
+/// Whether no two outputs overlap.
+bool sort_outputs(std::span<const Values> outs, OverlapMemory& memory) {
+  auto& [listed, sorted, order] = memory;
+  listed.clear();
   for (std::size_t key = 0; key < outs.size(); ++key) {
     for (const Tensor& out : outs[key]) {
-      if (out.bytes() > 0) ranges.push_back(range_of(out, key));
+      if (out.bytes() > 0) listed.push_back(range_of(out, key));
     }
   }
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  sort_again(order, listed.size(), [ranges = listed.data()](std::size_t a, std::size_t b) {
+    return ranges[a].begin < ranges[b].begin;
+  });
+  sorted.resize(listed.size());
   std::uintptr_t furthest = 0;
-  for (Range& range : ranges) range.furthest_end = furthest = std::max(furthest, range.end);
+  bool apart = true;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    Range& range = sorted[i];
+    range = listed[order[i]];
+    apart = apart && furthest <= range.begin;
+    range.furthest_end = furthest = std::max(furthest, range.end);
+  }
+  return apart;
+}
+
+/// In an output of its own key that begins where it may.
+bool lies_in(const Range& in, const Values& own, std::ptrdiff_t place) {
+  const std::uintptr_t begin = in.begin + static_cast<std::uintptr_t>(place);
+  return begin <= in.begin && std::any_of(own.begin(), own.end(), [&](const Tensor& out) {
+           const Range range = range_of(out, in.key);
+           return range.begin == begin && in.end <= range.end;
+         });
 }
 
 /// Walks down from the last output that begins before `in` ends; `furthest_end` says when no
@@ -75,15 +97,19 @@ Tensor copy_of(const Tensor& tensor) {
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
-                                                  std::vector<Range>& ranges,
+                                                  OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
   // Gradients and weights often lie in blocks of their own.
-  if (apart(bounds_of(ins), bounds_of(outs))) return ins;
-  sort_ranges(outs, ranges);
+  if (ins.data() != outs.data() && apart(bounds_of(ins), bounds_of(outs))) return ins;
+  const bool outputs_apart = sort_outputs(outs, memory);
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const std::ptrdiff_t place = places.empty() ? 0 : places[key];
     const auto must_move = [&](const Tensor& in) {
-      return in.bytes() > 0 && in_the_way(range_of(in, key), ranges, place);
+      if (in.bytes() == 0) return false;
+      const Range range = range_of(in, key);
+      // Then it can overlap no other output.
+      if (outputs_apart && lies_in(range, outs[key], place)) return false;
+      return in_the_way(range, memory.sorted, place);
     };
     if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;
     if (ins.data() != detached.data()) {

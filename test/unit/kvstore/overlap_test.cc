@@ -17,8 +17,8 @@ Tensor bytes(std::int64_t begin, std::int64_t end) {
 /// Replaces `ins` by what the backend gets.
 void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Values>& outs) {
   std::vector<Values> detached;
-  std::vector<MemoryRange> ranges;
-  const auto result = detach_overlapping_inputs(ins, outs, detached, ranges);
+  OverlapMemory kept;
+  const auto result = detach_overlapping_inputs(ins, outs, detached, kept);
   ins = std::vector<Values>(result.begin(), result.end());
 }
 
@@ -93,4 +93,20 @@ TEST_CASE("copies are made exactly where a comparison of all pairs finds an over
       }
     }
   }
+}
+
+TEST_CASE("each call's tensors are looked at where they lie now, whatever the call before had") {
+  OverlapMemory kept;
+  std::vector<Values> detached;
+  const std::vector<std::vector<Values>> apart{{{bytes(0, 8)}, {bytes(8, 16)}, {bytes(16, 24)}},
+                                               {{bytes(16, 24)}, {bytes(0, 8)}, {bytes(8, 16)}}};
+  for (const std::vector<Values>& lists : apart) {
+    const std::span<const Values> ins(lists);
+    CHECK(tutti::detach_overlapping_inputs(ins, lists, detached, kept).data() == ins.data());
+  }
+  const std::vector<Values> shifted{{bytes(4, 12)}, {bytes(0, 4)}, {bytes(10, 16)}};
+  const auto result = tutti::detach_overlapping_inputs(shifted, shifted, detached, kept);
+  CHECK(copied(result[0][0], shifted[0][0]));
+  CHECK_FALSE(copied(result[1][0], shifted[1][0]));
+  CHECK(copied(result[2][0], shifted[2][0]));
 }

@@ -1,0 +1,21 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace tutti {
+
+/// Sorts the indices below `count`. `order` comes with what an earlier call gave: where the same
+/// lists come again and again, which programs' lists do, a look says that it still holds.
+template <typename Less>
+void sort_again(std::vector<std::size_t>& order, std::size_t count, const Less& less) {
+  if (order.size() != count) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+  }
+  if (!std::is_sorted(order.begin(), order.end(), less))
+    std::sort(order.begin(), order.end(), less);
+}
+
+}  // namespace tutti
