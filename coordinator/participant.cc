@@ -39,8 +39,7 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
                             call.key.describe(), rank_));
   }
-  use.call = InFlight{};
-  InFlight& flight = *use.call;
+  InFlight& flight = use.call.emplace();
   flight.id = id;
   flight.round = use.next_round++;
   flight.signature = call.signature;

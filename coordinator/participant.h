@@ -230,6 +230,7 @@ class Participant {
 
   std::vector<KeyUse> keys_;
   std::unordered_map<Key, Slot, KeyHash> slots_;  ///< looked up, never iterated
+  Slot next_slot_ = 0;                            ///< a guess, which decides nothing
   std::vector<std::optional<KnownId>> ids_;
   std::vector<Slot> unreported_;
   std::uint64_t submissions_ = 0;

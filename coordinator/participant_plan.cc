@@ -11,9 +11,13 @@ namespace tutti::coordinator {
 
 using base::check;
 
+// Programs name the same keys in the same order step by step: the key behind the one asked for last
+// is tried before the table is.
 Participant::Slot Participant::slot_of(const Key& key) {
+  if (next_slot_ < keys_.size() && keys_[next_slot_].key == key) return next_slot_++;
   const auto [at, fresh] = slots_.try_emplace(key, static_cast<Slot>(keys_.size()));
   if (fresh) keys_.push_back(KeyUse{.key = key, .next_round = 0, .call = {}, .ids = {}});
+  next_slot_ = at->second + 1;
   return at->second;
 }
 
@@ -85,8 +89,9 @@ Participant::Part Participant::take(const PlanItem& item, PlannedItem& into) {
   const bool last = item.begin + item.count == count;
   into = {.call = 0, .begin = item.begin, .count = item.count, .whole = count};
   if (use.call && use.call->round == item.round) {
-    check(use.call->signature == id.signature && use.call->next == item.begin &&
-              !use.call->planned_entirely,
+    // What is agreed was compared when it was submitted.
+    check((use.call->agreed == item.id || use.call->signature == id.signature) &&
+              use.call->next == item.begin && !use.call->planned_entirely,
           "a plan goes on where the call's parts ended");
     into.call = use.call->id;
     use.call->agreed = item.id;

@@ -36,9 +36,11 @@ void Participant::enter(Batch batch) {
   batch.entered_at = now_;
   ++entered_;
   owes_acknowledgement_ |= batch.acknowledge;
-  for (const Part& part : batch.parts) {
-    KeyUse& use = keys_[part.slot];
-    if (use.call && cycle_.empty()) use.usual_wait = now_ - use.call->submitted;
+  if (cycle_.empty()) {
+    for (const Part& part : batch.parts) {
+      KeyUse& use = keys_[part.slot];
+      if (use.call) use.usual_wait = now_ - use.call->submitted;
+    }
   }
   PlannedBatch told = spare_plans_.take();
   told = batch.planned;

@@ -12,6 +12,23 @@ const std::byte* at(const void* base, std::size_t bytes) {
   return static_cast<const std::byte*>(base) + bytes;
 }
 
+/// memcpy. Many tensors of one element are felt if each takes a call for its few bytes.
+void copy_plainly(void* to, const void* from, std::size_t bytes) {
+  switch (bytes) {
+    case 2:
+      std::memcpy(to, from, 2);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
 }  // namespace
 
 Rows Rows::of_part(std::size_t whole, int ranks, std::size_t begin, std::size_t count) {
@@ -52,7 +69,7 @@ void copy_in(const Batch& batch, topology::Range range, std::byte* to) {
     if (piece.ins.empty()) {
       reduce::fill_identity(batch.dtype, batch.op, target, segment.count);
     } else if (piece.ins.size() == 1 || !reduces) {
-      std::memcpy(target, at(piece.ins[0], offset), segment.count * width);
+      copy_plainly(target, at(piece.ins[0], offset), segment.count * width);
     } else {
       devices.clear();
       for (const void* const in : piece.ins) devices.push_back(at(in, offset));
@@ -103,7 +120,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes, bool streaming) {
   if (streaming) {
     reduce::reduce({DType::u8, DType::u8}, {&from, 1}, to, bytes, true);
   } else {
-    std::memcpy(to, from, bytes);
+    copy_plainly(to, from, bytes);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,7 +20,8 @@ namespace tutti::runtime {
 
 /// One key of a call.
 struct TensorCall : coordinator::Call {
-  Values ins;  ///< one a device; for a broadcast the root's value, elsewhere none
+  std::uint32_t key_number = 0;  ///< the inbox's name for the key
+  Values ins;                    ///< one a device; for a broadcast the root's value, elsewhere none
   Values outs;
 };
 

@@ -13,25 +13,30 @@ void Inbox::throw_if_dead() const {
   if (dead_) std::rethrow_exception(dead_);
 }
 
-void Inbox::admit(const Key& key) {
-  if (!std::exchange(in_flight_[key], true)) return;
+void Inbox::admit(TensorCall& call) {
+  call.key_number = keys_.add(call.key);
+  if (keys_.size() > in_flight_.size()) in_flight_.resize(keys_.size());
+  if (!in_flight_[call.key_number]) {
+    in_flight_[call.key_number] = true;
+    return;
+  }
   throw Error(
       ErrorCode::duplicate_key,
       fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is used "
                   "again",
-                  key.describe(), rank_));
+                  call.key.describe(), rank_));
 }
 
 void Inbox::submit(std::shared_ptr<CallList> list) {
   const base::Lock lock(mutex_);
-  const std::span<const TensorCall> calls = list->calls;
+  const std::span<TensorCall> calls = list->calls;
   throw_if_dead();
   std::size_t admitted = 0;
   try {
-    for (; admitted < calls.size(); ++admitted) admit(calls[admitted].key);
+    for (; admitted < calls.size(); ++admitted) admit(calls[admitted]);
     waiting_.emplace_back(std::move(list));
   } catch (...) {
-    while (admitted > 0) in_flight_[calls[--admitted].key] = false;
+    while (admitted > 0) in_flight_[calls[--admitted].key_number] = false;
     throw;
   }
 }
@@ -49,14 +54,14 @@ void Inbox::take(std::vector<Submission>& into) {
 
 void Inbox::release(std::span<const TensorCall* const> calls) {
   const base::Lock lock(mutex_);
-  for (const TensorCall* call : calls) in_flight_[call->key] = false;
+  for (const TensorCall* call : calls) in_flight_[call->key_number] = false;
 }
 
 std::vector<Key> Inbox::in_flight() const {
   const base::Lock lock(mutex_);
   std::vector<Key> keys;
-  for (const auto& [key, busy] : in_flight_) {
-    if (busy) keys.push_back(key);
+  for (KeyIndex::Number number = 0; number < in_flight_.size(); ++number) {
+    if (in_flight_[number]) keys.push_back(keys_.key(number));
   }
   std::sort(keys.begin(), keys.end());
   return keys;
@@ -70,7 +75,7 @@ void Inbox::check_alive() const {
 std::vector<Submission> Inbox::die(std::exception_ptr error) {
   const base::Lock lock(mutex_);
   if (!dead_) dead_ = std::move(error);
-  in_flight_.clear();
+  in_flight_.assign(in_flight_.size(), false);
   return std::exchange(waiting_, {});
 }
 

@@ -2,14 +2,13 @@
 #include <exception>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "base/completion.h"
 #include "base/mutex.h"
-#include "coordinator/key_hash.h"
 #include "runtime/call_list.h"
+#include "runtime/key_index.h"
 #include "tutti/key.h"
 
 namespace tutti::runtime {
@@ -53,13 +52,14 @@ class Inbox {
 
  private:
   void throw_if_dead() const TUTTI_REQUIRES(mutex_);
-  void admit(const Key& key) TUTTI_REQUIRES(mutex_);
+  void admit(TensorCall& call) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
   mutable base::Mutex mutex_;
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
-  /// Every key so far, and whether it is in flight: keys are used again and again.
-  std::unordered_map<Key, bool, coordinator::KeyHash> in_flight_ TUTTI_GUARDED_BY(mutex_);
+  /// Every key so far: keys are used again and again.
+  KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);  ///< by the key's number
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -61,6 +61,28 @@ TEST_CASE("a released key may be used again") {
   CHECK(taken(inbox).size() == 1);
 }
 
+TEST_CASE("keys are told apart in whatever order they come again") {
+  Inbox inbox(3);
+  const auto pass = [&](std::initializer_list<Key> keys) {
+    const std::vector<Key> before = inbox.in_flight();
+    const auto list = calls(keys);
+    inbox.submit(list);
+    CHECK(inbox.in_flight().size() == before.size() + keys.size());
+    for (const TensorCall& call : list->calls) {
+      const TensorCall* const over = &call;
+      inbox.release({&over, 1});
+    }
+    CHECK(inbox.in_flight() == before);
+  };
+  pass({"a", "b", "c"});
+  inbox.submit(calls({"b"}));
+  pass({"c", "a"});
+  pass({"a", "d", "c"});
+  CHECK_THROWS_AS(inbox.submit(calls({"a", "b"})), Error);
+  CHECK_THROWS_AS(inbox.submit(calls({"a", "c", "a"})), Error);
+  CHECK(inbox.in_flight() == std::vector<Key>{"b"});
+}
+
 TEST_CASE("what several threads submit at once is taken once each, while another takes") {
   constexpr int users = 3;
   constexpr int each = 5000;
