@@ -141,8 +141,7 @@ std::size_t Engine::buffer_bytes() const {
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
   // Rounding of a slice, what an inbox has for a sender at the least, and what a leader's gate
-  // holds of messages: two of their size of blocks and about as much of each gate that arrives or
-  // leaves.
+  // holds of messages: at most three of blocks, and no more of each gate that arrives or leaves.
   constexpr std::size_t rounding = 1024;
   constexpr std::size_t gate_messages = 10;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;

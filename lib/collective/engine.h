@@ -38,6 +38,10 @@ class Engine {
   void enter(const Batch& batch);
   /// Whether every rank has arrived at this gate, which this rank has entered.
   bool closed(std::uint32_t epoch, std::uint64_t number) { return gate_.closed(epoch, number); }
+  /// Whether the last look at an open gate brought it on, though it did not close.
+  bool gate_moved() const { return gate_.moved(); }
+  /// MPI may hold messages that it has not sent yet, though nothing is waited for here.
+  bool sending() const { return gate_.sending(); }
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// Whether this batch, the next in the order of entry, may start now: when no other moves, and

@@ -85,12 +85,17 @@ bool Gate::settle_debts() {
 
 bool Gate::closed(std::uint32_t epoch, std::uint64_t number) {
   const std::uint64_t word = gate_word(epoch, number);
+  moved_ = false;
   if (!several_nodes()) {
     if (!node_arrived(word)) return false;
   } else if (!leader_gate_) {
     if (!passed(word, memory_.node_closed().load())) return false;
   } else {
-    if (!settle_debts() || !node_arrived(word) || !drive(*open_)) return false;
+    if (!settle_debts() || !node_arrived(word)) return false;
+    if (!drive(*open_)) {
+      moved_ = leader_gate_->moved();
+      return false;
+    }
     memory_.node_closed().store(word);
     memory_.ring_peers();
   }

@@ -41,7 +41,11 @@ class Gate {
   /// Whether what the closed gate of this batch carried is here. True where gates carry nothing.
   bool delivered(std::uint64_t sequence);
   /// An exchange between leaders is under way, which rings no bell.
-  bool polling() const { return leader_gate_ && (open_ || !owed_.empty()); }
+  bool polling() const { return leader_gate_ && ((open_ && open_->told) || !owed_.empty()); }
+  /// Whether the last look at an open gate brought it on, though it did not close.
+  bool moved() const { return moved_; }
+  /// Whether MPI still holds messages of gates, closed ones, too.
+  bool sending() const { return leader_gate_ && leader_gate_->sending(); }
   std::uint64_t bytes_sent() const { return leader_gate_ ? leader_gate_->bytes_sent() : 0; }
   std::size_t buffer_bytes() const { return leader_gate_ ? leader_gate_->buffer_bytes() : 0; }
   /// Empty when this rank stands at no gate.
@@ -67,6 +71,7 @@ class Gate {
   Small& small_;
   std::optional<LeaderGate> leader_gate_;  ///< on leaders of several nodes
   std::optional<Passage> open_;
+  bool moved_ = false;
   /// On leaders, in order: closed by the coordinator before their cargo was here. All will pass it
   /// on, for all have arrived.
   std::vector<Passage> owed_;

@@ -27,7 +27,7 @@ std::size_t most_blocks(std::size_t nodes) {
 
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
-    : requests_(communicator), me_(me), nodes_(leaders.size()) {
+    : me_(me), nodes_(leaders.size()), requests_(communicator) {
   const std::size_t most = most_block(static_cast<int>(nodes_));
   blocks_.resize(nodes_ * most);
   for (std::size_t distance = 1; distance < nodes_; distance *= 2) {
@@ -71,7 +71,7 @@ void LeaderGate::tell() {
   const std::size_t bytes = round.blocks * block_bytes_;
   sending.message.resize(sizeof(Header) + bytes);
   std::memcpy(sending.message.data(), &gate_, sizeof(Header));
-  std::memcpy(sending.message.data() + sizeof(Header), blocks_.data(), bytes);
+  if (bytes > 0) std::memcpy(sending.message.data() + sizeof(Header), blocks_.data(), bytes);
   bytes_sent_ += bytes;
   sending.id = requests_.send(round.to, static_cast<int>(round.have), sending.message);
 }
@@ -81,7 +81,7 @@ void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number,
   base::check(block.size() * nodes_ <= blocks_.size(), "a gate's block is small");
   gate_ = {epoch, number + 1};
   block_bytes_ = block.size();
-  std::memcpy(blocks_.data(), block.data(), block.size());
+  if (!block.empty()) std::memcpy(blocks_.data(), block.data(), block.size());
   waiting_ = true;
   round_ = 0;
   tell();
@@ -103,7 +103,7 @@ bool LeaderGate::heard(Round& round) {
     };
     if (where(theirs) > where(gate_)) return theirs.epoch == gate_.epoch && block_bytes_ == 0;
     const bool here = where(theirs) == where(gate_);
-    if (here) {
+    if (here && block_bytes_ > 0) {
       std::memcpy(place(round.have), round.incoming.data() + sizeof(Header),
                   round.blocks * block_bytes_);
     }
@@ -113,20 +113,29 @@ bool LeaderGate::heard(Round& round) {
   return false;
 }
 
-bool LeaderGate::closed() {
-  if (!waiting_) return false;
-  requests_.progress();
+void LeaderGate::collect_sent() {
   std::erase_if(sending_, [&](Sending& sending) {
     if (!requests_.done(sending.id)) return false;
     spare_.push_back(std::move(sending.message));
     return true;
   });
+}
+
+bool LeaderGate::closed() {
+  moved_ = false;
+  if (!waiting_) return false;
+  requests_.progress();
+  collect_sent();
   while (round_ < rounds_.size()) {
     if (!heard(rounds_[round_])) return false;
     ++round_;
+    moved_ = true;
     tell();
   }
   waiting_ = false;
+  // What went out at once need not be looked at again.
+  requests_.progress();
+  collect_sent();
   return true;
 }
 

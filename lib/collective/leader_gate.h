@@ -40,6 +40,10 @@ class LeaderGate {
   void arrive(std::uint32_t epoch, std::uint64_t number, std::span<const std::byte> block);
   /// Drives the exchange; true once every node has arrived where this one has.
   bool closed();
+  /// Whether the last look brought the open gate on.
+  bool moved() const { return moved_; }
+  /// Whether MPI still holds messages of gates, closed ones, too.
+  bool sending() const { return !sending_.empty(); }
   /// Forgets the gate that `arrive` was called for.
   void withdraw() { waiting_ = false; }
   /// Of the closed gate, until the next arrival: a node's block, which the caller may overwrite.
@@ -69,11 +73,11 @@ class LeaderGate {
 
   void post(Round& round);
   void tell();
+  void collect_sent();
   bool heard(Round& round);
   Header header_of(const Round& round) const;
   std::byte* place(std::size_t distance) { return blocks_.data() + distance * block_bytes_; }
 
-  mpi::Requests requests_;
   const std::size_t me_;
   const std::size_t nodes_;
   std::deque<Round> rounds_;  ///< a deque: buffers must not move
@@ -84,7 +88,9 @@ class LeaderGate {
   Header gate_;
   bool waiting_ = false;
   std::size_t round_ = 0;
+  bool moved_ = false;
   std::uint64_t bytes_sent_ = 0;
+  mpi::Requests requests_;  ///< the last: it lets go of the buffers before they go
 };
 
 }  // namespace tutti::collective

@@ -1,6 +1,7 @@
 #pragma once
 #include <mpi.h>
 
+#include <concepts>
 #include <string>
 
 #include "tutti/error.h"
@@ -8,8 +9,10 @@
 namespace tutti::mpi {
 
 /// Every MPI call of tutti goes through here: `checked(MPI_Isend(...), "MPI_Isend to rank 3")`.
-/// Throws `internal` naming the call, this rank and what MPI says.
-inline void checked(int result, const std::string& call) {
+/// Throws `internal` naming the call, this rank and what MPI says. `call` gives the text, a literal
+/// or made when it is needed.
+template <std::invocable Call>
+void checked(int result, const Call& call) {
   if (result == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
@@ -17,7 +20,11 @@ inline void checked(int result, const std::string& call) {
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   throw Error(ErrorCode::internal,
-              call + " failed at rank " + std::to_string(rank) + ": " + std::string(text));
+              call() + " failed at rank " + std::to_string(rank) + ": " + std::string(text));
+}
+
+inline void checked(int result, const char* call) {
+  checked(result, [&] { return std::string(call); });
 }
 
 }  // namespace tutti::mpi

@@ -100,7 +100,7 @@ Requests::Id Requests::send(int to, int tag, std::span<const std::byte> data) {
   const Id id = state_->add(true, to, data.size());
   state_->split(id, data.size(), [&](std::size_t offset, int count, MPI_Request& request) {
     checked(MPI_Isend(data.data() + offset, count, MPI_BYTE, to, tag, state_->comm, &request),
-            fmt::format("MPI_Isend of {} bytes to rank {}", data.size(), to));
+            [&] { return fmt::format("MPI_Isend of {} bytes to rank {}", data.size(), to); });
   });
   return id;
 }
@@ -109,7 +109,7 @@ Requests::Id Requests::receive(int from, int tag, std::span<std::byte> data) {
   const Id id = state_->add(false, from, data.size());
   state_->split(id, data.size(), [&](std::size_t offset, int count, MPI_Request& request) {
     checked(MPI_Irecv(data.data() + offset, count, MPI_BYTE, from, tag, state_->comm, &request),
-            fmt::format("MPI_Irecv of {} bytes from rank {}", data.size(), from));
+            [&] { return fmt::format("MPI_Irecv of {} bytes from rank {}", data.size(), from); });
   });
   return id;
 }

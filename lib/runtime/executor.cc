@@ -75,6 +75,7 @@ bool Executor::pass() {
     bool moved = look_around();
     if (!finished_) moved |= advance();
     if (!moved) moved = note_waits();
+    if (!moved && !engine_.polling()) flush();
     return moved;
   });
 }
@@ -228,17 +229,21 @@ bool Executor::tick() {
 
 bool Executor::advance() {
   bool moved = look_at_gate();
-  moved |= start_next(moved);
+  moved |= start_next(moved) || gate_moved_;
   moved |= move_data();
   return moved;
 }
 
 bool Executor::look_at_gate() {
+  gate_moved_ = false;
   const auto open = std::find_if(running_.begin(), running_.end(),
                                  [](const auto& running) { return !running->gate_closed; });
   if (open == running_.end()) return false;
   const collective::Batch& batch = (*open)->batch;
-  if (!engine_.closed(batch.epoch, batch.number)) return false;
+  if (!engine_.closed(batch.epoch, batch.number)) {
+    gate_moved_ = engine_.gate_moved();
+    return false;
+  }
   (*open)->gate_closed = true;
   recorder_.record(looked_at_, "gate closed", batch.epoch, batch.number);
   timeline_.closed(timeline_.now(), batch.epoch, batch.number);
@@ -273,23 +278,22 @@ bool Executor::move_data() {
   return true;
 }
 
-/// Of the batch that is done.
+/// Of the batch that is done. None on one node.
 void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
-  if (sent - before <= any_socket_takes) return;
-  sent_at_ = flushed_at_ = looked_at_;
+  if (sent - before <= any_socket_takes && !engine_.sending()) return;
+  sent_at_ = looked_at_;
+  flush_at_ = looked_at_ + first_flush;
 }
 
-/// Until when nobody need look at what MPI may not have sent yet, having looked if it was time.
-base::Clock::time_point Executor::flush() {
-  if (looked_at_ - sent_at_ >= linger_time) return base::Clock::time_point::max();
-  const auto interval =
-      std::clamp<base::Clock::duration>((flushed_at_ - sent_at_) / 8, first_flush, last_flush);
-  if (looked_at_ < flushed_at_ + interval) return flushed_at_ + interval;
+void Executor::flush() {
+  if (looked_at_ < flush_at_) return;
   data_->keep_going();
-  flushed_at_ = looked_at_;
-  return looked_at_ + interval;
+  const auto since = looked_at_ - sent_at_;
+  flush_at_ = since < linger_time ? looked_at_ + std::clamp<base::Clock::duration>(
+                                                     since / 8, first_flush, last_flush)
+                                  : base::Clock::time_point::max();
 }
 
 Executor::Rest Executor::rest() {
@@ -304,7 +308,7 @@ Executor::Rest Executor::rest() {
   if (engine_.polling()) {
     rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
   } else {
-    rest.until = std::min(rest.until, flush());
+    rest.until = std::min(rest.until, flush_at_);
   }
   return rest;
 }

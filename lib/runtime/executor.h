@@ -123,7 +123,8 @@ class Executor {
   /// Completes the batch of a sharded tensor, whose only item this is.
   void shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const;
   void note_sent();
-  base::Clock::time_point flush();
+  /// Lets MPI send what it may hold back, when it is time.
+  void flush();
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
   void release_finished(const std::vector<coordinator::Action>& actions);
@@ -166,8 +167,9 @@ class Executor {
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  /// When the last batch that sent much was done, and MPI was then last looked at for its sake.
-  base::Clock::time_point sent_at_{}, flushed_at_{};
+  /// When the last batch that sent much was done, and when MPI is looked at next for its sake.
+  base::Clock::time_point sent_at_{}, flush_at_ = base::Clock::time_point::max();
+  bool gate_moved_ = false;  ///< in the last look, though it did not close
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;
   bool loss_told_ = false;

@@ -57,7 +57,10 @@ bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
   {
     const base::Lock lock(turn_);
     if (executor_.finished()) return false;
-    if (taken_) return true;
+    if (taken_) {
+      waiter.forget();
+      return true;
+    }
     if (executor_.pass()) {
       waiter.reset();
       return true;

@@ -28,6 +28,8 @@ class Waiter {
   static std::string policy(bool crowded);
   /// Something moved: the next wait starts afresh.
   void reset();
+  /// Another thread has waited meanwhile: as if this one had not waited yet.
+  void forget() { waiting_ = false; }
   /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`. With
   /// another reason than before the wait starts afresh, too.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
