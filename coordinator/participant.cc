@@ -39,7 +39,8 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
                             call.key.describe(), rank_));
   }
-  InFlight& flight = use.call.emplace();
+  use.call = InFlight{};
+  InFlight& flight = *use.call;
   flight.id = id;
   flight.round = use.next_round++;
   flight.signature = call.signature;

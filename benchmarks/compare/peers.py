@@ -18,7 +18,7 @@ BROUGHT_BY = {
     "PyTorch's DDP": "pip install torch, and --peers-python",
     "MXNet's parameter server": "pip install numpy==1.23.5 mxnet==1.9.1 on Python 3.10 or 3.11, and --mxnet-python",
 }
-ELSEWHERE = {"Intel MPI": "suite node measures it", "Horovod": "suites node and negotiation measure it"}
+ELSEWHERE = {"Intel MPI": "suite node and the links of suite lab measure it", "Horovod": "suites node and negotiation measure it"}
 # A thread a rank: torch's own would only take the cores from each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 HOROVOD = "Horovod"

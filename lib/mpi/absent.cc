@@ -26,6 +26,7 @@ void in_turn(std::chrono::milliseconds, const std::function<void()>& create) {
 void check_world_size() {}
 void check_thread_level(int, bool) {}
 void abandon() {}
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the other build keeps it.
 StopHook::StopHook(std::function<void()>) {}
 StopHook::~StopHook() = default;
 std::string compiled_library() {

@@ -112,8 +112,7 @@ bool Executor::busy() const {
 }
 
 bool Executor::takes_long() const {
-  return data_ != nullptr &&
-         std::any_of(running_.begin(), running_.end(), [this](const auto& running) {
+  return data_ != nullptr && std::any_of(running_.begin(), running_.end(), [](const auto& running) {
            return running->batch.bytes() > worth_driving;
          });
 }

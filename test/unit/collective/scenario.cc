@@ -80,8 +80,10 @@ reference::Bytes over_nodes(const Batch& batch, const std::vector<reference::Byt
   const reduce::Kernel divided{batch.dtype, batch.dtype, batch.op, batch.divisor};
   if (!depends_on_nodes(batch, topology)) return reference::reduced(divided, of_ranks, count);
   std::vector<reference::Bytes> of_nodes;
+  of_nodes.reserve(topology.nodes.size());
   for (const std::vector<int>& ranks : topology.nodes) {
     std::vector<reference::Bytes> of_node;
+    of_node.reserve(ranks.size());
     for (const int rank : ranks) of_node.push_back(of_ranks[static_cast<std::size_t>(rank)]);
     of_nodes.push_back(reference::reduced(undivided(batch), of_node, count));
   }
