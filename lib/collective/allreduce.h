@@ -32,7 +32,7 @@ namespace tutti::collective {
 ///
 /// While this batch's last chunks are under way the next batch may move in another Allreduce: each
 /// stage of it begins when the stage before it in time, this batch's, has passed all its chunks
-/// here. The communication thread owns it; nothing blocks.
+/// here. One thread at a time drives it; nothing blocks.
 class Allreduce {
  public:
   /// The references outlive it.

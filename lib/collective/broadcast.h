@@ -20,7 +20,7 @@ namespace tutti::collective {
 /// copy them out.
 ///
 /// On one node a root whose tensor lies in its arena brings nothing: the others read it there.
-/// The communication thread owns it; nothing blocks.
+/// One thread at a time drives it; nothing blocks.
 class Broadcast {
  public:
   /// The references outlive it. `communicator` is null on one node.

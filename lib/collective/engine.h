@@ -15,7 +15,7 @@
 
 namespace tutti::collective {
 
-/// Gates and data of one session on this rank. The communication thread owns it; nothing blocks.
+/// Gates and data of one session on this rank. One thread at a time drives it; nothing blocks.
 ///
 /// Ranks pass the same batches in the same order. Where a batch's tensors lie is told at its gate
 /// and read behind it, so that all ranks of a node choose the same way for it. No user memory is

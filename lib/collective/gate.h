@@ -17,7 +17,7 @@ namespace tutti::collective {
 ///
 /// A rank stands at one gate at a time, but several may be closed and not yet used. A gate is
 /// closed for its exact epoch alone; whoever is further ahead in that epoch has passed it.
-/// The communication thread owns it; nothing blocks.
+/// One thread at a time drives it; nothing blocks.
 class Gate {
  public:
   /// What a gate carries: the batch that is the `sequence`-th of the session. None: nothing.

@@ -11,7 +11,7 @@
 namespace tutti::collective {
 
 /// This rank's exchanges with its kin on the other nodes, one a slot of the pipeline. A chunk's is
-/// free when its slot is. The communication thread owns it.
+/// free when its slot is. One thread at a time drives it.
 class Lane {
  public:
   /// No exchanges on one node (`communicator` is null), nor on a rank that is in no lane.

@@ -22,7 +22,7 @@ namespace tutti::collective {
 /// later batch, the peer has arrived here, too, for the coordinator has told it that all have (not
 /// where the gate carries something: that is passed on in any case); of a newer epoch, the peer has
 /// resumed already, and so will this rank.
-/// The communication thread owns it; nothing blocks.
+/// One thread at a time drives it; nothing blocks.
 class LeaderGate {
  public:
   /// `leaders`: one rank a node; this one is `leaders[me]`. The communicator is this gate's alone

@@ -10,7 +10,7 @@ namespace tutti::collective {
 
 /// Carries one chunk of a broadcast from a rank of the root's node to a rank of every other node:
 /// along a chain when other chunks follow (every link carries each byte once), in a binomial tree
-/// when it is the only one. The communication thread owns it; nothing blocks.
+/// when it is the only one. One thread at a time drives it; nothing blocks.
 class Relay {
  public:
   /// `stream` keeps relays that are under way together apart.
