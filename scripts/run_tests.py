@@ -15,6 +15,8 @@ CLANG = {"CXX": "ccache clang++-14"}
 # The sanitizers see the tests under many times their usual run time.
 SLOWER = "5"
 SKIPPED = 77
+# Lines of a failed test that are repeated at the end.
+SAID_AGAIN = 60
 OUTCOMES = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skipped"}
 
 
@@ -46,22 +48,26 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
 
 
 class Tally:
-    """What passed, failed and was skipped; the names of the failed for the end."""
+    """What passed, failed and was skipped; what the failed said is said again at the end."""
 
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, 0, []
 
-    def record(self, name, outcome):
+    def record(self, name, outcome, said=""):
         if outcome == "ok":
             self.passed += 1
         elif outcome == "skipped":
             self.skipped += 1
         else:
-            self.failed.append(name)
+            self.failed.append((name, said))
 
     def conclude(self):
+        # A log is often kept from its end only, so what failed has to be found there.
+        for name, said in self.failed:
+            lines = said.strip().splitlines()
+            print("\n".join(["", f"-- {name}", *lines[-SAID_AGAIN:]]))
         if self.failed:
-            print("\nFailed:\n  " + "\n  ".join(self.failed))
+            print("\nFailed:\n  " + "\n  ".join(name for name, _ in self.failed))
         if self.skipped:
             print(f"\n{self.skipped} skipped: they cannot run here, and say why above")
         print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
@@ -92,7 +98,7 @@ def step(tally, name, words, env=None, limit=1200, stream=False):
     start = time.monotonic()
     status, said = run(words, env or {}, limit, stream)
     outcome = {0: "ok", SKIPPED: "skipped"}.get(status, "FAILED")
-    tally.record(name, outcome)
+    tally.record(name, outcome, said)
     lines = said.strip().splitlines()
     if outcome == "FAILED":
         print("\n".join(lines))
@@ -115,11 +121,12 @@ def build(tally, wanted):
 
 
 def read_results(log):
-    """[(name, result)] from meson's log, one JSON object a line."""
+    """[(name, result, what it said)] from meson's log, one JSON object a line."""
     if not log.exists():
         return []
     entries = map(json.loads, log.read_text(errors="replace").splitlines())
-    return [(entry["name"], entry["result"]) for entry in entries]
+    return [(entry["name"], entry["result"],
+             entry.get("stdout", "") + entry.get("stderr", "")) for entry in entries]
 
 
 def meson_tests(tally, where, *selection):
@@ -131,8 +138,8 @@ def meson_tests(tally, where, *selection):
     status, _ = run(command, where.test_env, None, stream=True)
     results = read_results(log)
     before = len(tally.failed)
-    for name, result in results:
-        tally.record(f"{name} in {where.folder} ({result})", OUTCOMES.get(result, "FAILED"))
+    for name, result, said in results:
+        tally.record(f"{name} in {where.folder} ({result})", OUTCOMES.get(result, "FAILED"), said)
     if not results or (status != 0 and len(tally.failed) == before):
         tally.record(f"meson test in {where.folder} ended without a result", "FAILED")
 
