@@ -1,11 +1,10 @@
 #include "collective/tuning.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "collective/leader_gate.h"
 #include "mpi/communicator.h"
+#include "shm/shared_cache.h"
 
 namespace tutti::collective {
 namespace {
@@ -30,6 +29,14 @@ std::size_t slice_between(int nodes) {
   return round > about ? about : about / round * round;
 }
 
+/// Staging stays in a quarter of the cache beside the tensors that pass through it: of 16 and 64
+/// MiB 8 ranks took 13 % less time with 64 KiB than with 128 where that cache has 32 MiB. 2 and 4
+/// ranks, whose staging is smaller, gain nothing below 128 KiB.
+std::size_t slice_inside(std::size_t cache_bytes, std::size_t slices) {
+  constexpr std::size_t least = std::size_t{32} << 10;
+  return std::clamp(cache_bytes / 4 / slices, least, Tuning().slice_bytes);
+}
+
 /// Up to here being woken once more costs more than that every rank sums everything, which takes
 /// the longer the more ranks there are.
 std::size_t small_bytes_for(int local_size) {
@@ -43,6 +50,7 @@ std::size_t small_bytes_for(int local_size) {
 
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
   Tuning tuning;
+  tuning.cache_bytes = shm::shared_cache_bytes();
   if (topology.node_count() > 1) {
     tuning.slice_bytes = slice_between(topology.node_count());
     // Enough of them under way to hide the node's own work.
@@ -52,6 +60,7 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
                                                  : small_bytes_for(topology.local_size());
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
+  if (topology.node_count() == 1) tuning.slice_bytes = slice_inside(tuning.cache_bytes, slices);
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
@@ -59,9 +68,6 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = (elements * sizeof(double) + granule - 1) / granule * granule;
   tuning.slice_bytes = std::max(tuning.slice_bytes / granule * granule, least);
-  if (const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0) {
-    tuning.cache_bytes = static_cast<std::size_t>(bytes);
-  }
   return tuning;
 }
 

@@ -17,12 +17,11 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
                                         topology.local_size() > 1 ? "s" : "", base::usable_cpus());
   const std::string nodes =
       fmt::format("job: {} node{}", topology.node_count(), several ? "s" : "");
-  const bool usual = tuning.slice_bytes == collective::Tuning().slice_bytes;
   std::vector<Choice> choices{
       {"slice size", base::bytes_text(tuning.slice_bytes),
        options.slice_bytes != 0 ? ""
-       : usual                  ? "default"
-                                : nodes},
+       : several                ? nodes
+                                : ranks + ", and the shared cache"},
       {"chunks under way", fmt::format("{}", tuning.slots), nodes},
       {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},

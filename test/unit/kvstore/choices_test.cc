@@ -53,7 +53,8 @@ TEST_CASE("a session's choice without an origin has that of the slice size") {
 
 TEST_CASE(
     "the most a rank holds: its part of the staging, which ranks share, and what is its own") {
-  const Options options;
+  Options options;
+  options.slice_bytes = 128 << 10;
   // (L+1) ranks' chunks of L slices, two of each, over L ranks: 2 (L+1) slices of 128 KiB a rank.
   const auto staging = [](std::uint64_t ranks) { return 2 * (ranks + 1) * (128 << 10); };
   const auto rest = [&](int ranks) {

@@ -1,0 +1,40 @@
+#include "shm/shared_cache.h"
+
+#include <hwloc.h>
+
+#include <memory>
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t common = std::size_t{32} << 20;
+
+struct Destroy {
+  void operator()(hwloc_topology* machine) const { hwloc_topology_destroy(machine); }
+};
+
+// Not sysconf: glibc multiplies one cache by all that the processor's maker could have built in.
+std::size_t look() {
+  hwloc_topology* raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return common;
+  const std::unique_ptr<hwloc_topology, Destroy> machine(raw);
+  hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_load(raw) != 0) return common;
+  for (unsigned level = 4; level >= 2; --level) {
+    const int depth = hwloc_get_cache_type_depth(raw, level, HWLOC_OBJ_CACHE_UNIFIED);
+    if (depth < 0) continue;
+    const auto bytes = hwloc_get_obj_by_depth(raw, depth, 0)->attr->cache.size;
+    if (bytes > 0) return static_cast<std::size_t>(bytes);
+  }
+  return common;
+}
+
+}  // namespace
+
+std::size_t shared_cache_bytes() {
+  static const std::size_t bytes = look();
+  return bytes;
+}
+
+}  // namespace tutti::shm

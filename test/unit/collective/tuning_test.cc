@@ -1,0 +1,41 @@
+#include "collective/tuning.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+using tutti::collective::Tuning;
+using tutti::topology::Topology;
+
+namespace {
+
+constexpr std::size_t kib = 1 << 10;
+
+Topology one_node(int ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return {0, ranks, {all}};
+}
+
+std::size_t staging(const Tuning& tuning, int ranks) {
+  const auto lanes = static_cast<std::size_t>(ranks);
+  return lanes * lanes * tuning.slots * tuning.slice_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("slices of a node are so small that staging stays in a quarter of the cache") {
+  for (int ranks = 1; ranks <= 32; ++ranks) {
+    const Tuning tuning = Tuning::choose(one_node(ranks), 0);
+    CAPTURE(ranks, tuning.slice_bytes, tuning.cache_bytes);
+    CHECK(tuning.slice_bytes % 64 == 0);
+    CHECK(tuning.slice_bytes >= 32 * kib);
+    CHECK(tuning.slice_bytes <= 128 * kib);
+    const bool fits = staging(tuning, ranks) <= tuning.cache_bytes / 4;
+    CHECK((fits || tuning.slice_bytes == 32 * kib));
+  }
+}
+
+TEST_CASE("a slice size that somebody names is taken as it is") {
+  CHECK(Tuning::choose(one_node(8), 256 * kib).slice_bytes == 256 * kib);
+  CHECK(Tuning::choose(one_node(2), 64 * kib).slice_bytes == 64 * kib);
+}
