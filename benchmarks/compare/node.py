@@ -12,10 +12,10 @@ from compare.outcome import Curve, Outcome
 from compare.targets import size_text, times
 
 KIB, MIB = 1 << 10, 1 << 20
-SIZES = (4, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+SIZES = (4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB)
 QUICK_SIZES = (4, 16 * KIB, 64 * KIB, 16 * MIB, 64 * MIB)
 LEAST_FOR_FLOOR = MIB
-# Of 256 MiB a turn takes seconds, with what is written and checked; from 1000 turns on small sizes have enough.
+# Of 128 MiB a turn takes a second, with what is written and checked; from 1000 turns on small sizes have enough.
 PACE = Pace(seconds=0.5, least=1, warmup=1)
 QUICK_PACE = Pace(seconds=0.1, least=1, warmup=1)
 

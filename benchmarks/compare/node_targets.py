@@ -1,6 +1,8 @@
-"""P1, P1s, P2 and P9, as far as the sizes and ranks that were measured go."""
+"""P1, P1s, P2 and P9, as far as the sizes and ranks that were measured go.
+
+Open MPI and Horovod are held against as they come, and the best of their settings is told beside it."""
 from compare import peers
-from compare.targets import Verdict, against, at_most, judge, missing, size_text, times
+from compare.targets import Verdict, against, against_default, at_most, judge, missing, size_text
 
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = 64 * MIB
@@ -21,7 +23,7 @@ def large(figures, ranks, sizes):
             continue
         for size in sizes:
             if size == 16 * MIB or size >= LARGE:
-                yield against(name, figures, own, "Open MPI", ranks, size, table[ranks][size >= LARGE])
+                yield against_default(name, figures, own, "Open MPI", ranks, size, table[ranks][size >= LARGE])
             if size >= LARGE and own == "tutti":
                 yield against(name, figures, own, "Intel MPI", ranks, size, INTEL)
 
@@ -42,27 +44,21 @@ def small(figures, ranks, sizes):
             yield at_most("P2", "2 ranks, 4 B", figures.own("Open MPI", "tutti", 2, 4), SMALL_US, "µs")
         for size in sizes:
             if 16 * KIB <= size < 16 * MIB:
-                yield against("P2", figures, "tutti", "Open MPI", 2, size, 1)
+                yield against_default("P2", figures, "tutti", "Open MPI", 2, size, 1)
     if ranks == 8:
         if 4 in sizes:
-            yield against("P2", figures, "tutti", "Open MPI", 8, 4, 1.2)
+            yield against_default("P2", figures, "tutti", "Open MPI", 8, 4, 1.2)
         for size in sizes:
             if 16 * KIB <= size <= 64 * KIB:
-                yield against("P2", figures, "tutti", "Open MPI", 8, size, 2.5)
-                yield against("P2", figures, "tutti, shared", "Open MPI", 8, size, 4)
+                yield against_default("P2", figures, "tutti", "Open MPI", 8, size, 2.5)
+                yield against_default("P2", figures, "tutti, shared", "Open MPI", 8, size, 4)
 
 
 def horovod(figures, ranks, sizes):
-    """Held against its default; the best of its settings is told."""
     for size in sizes:
-        ratios = {ratio.peer: ratio for ratio in figures.ratios("tutti", peers.HOROVOD, ranks, size)}
-        if size > HOROVOD_UP_TO or peers.HOROVOD not in ratios:
-            continue
-        default, best = ratios[peers.HOROVOD], min(ratios.values(), key=lambda ratio: ratio.peer_us)
-        detail = (f"{times(default.own_us)} : {times(default.peer_us)} ({default.setting}); "
-                  f"best {times(best.peer_us)}, {best.value:.2f} x ({best.setting})")
-        yield Verdict("P2", f"{ranks} ranks, {size_text(size)}, tutti : Horovod", f">= {HOROVOD_DEFAULT} x its default",
-                      f"{default.value:.2f} x", detail, judge(default.value, HOROVOD_DEFAULT))
+        verdict = against_default("P2", figures, "tutti", peers.HOROVOD, ranks, size, HOROVOD_DEFAULT)
+        if size <= HOROVOD_UP_TO and verdict:
+            yield verdict
 
 
 def reproducible(figures, ranks, sizes):
