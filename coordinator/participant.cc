@@ -48,6 +48,7 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
   flight.priority = call.priority;
   flight.submitted = now_;
   flight.sequence = submissions_++;
+  ++to_plan_;
   if (cycle_.empty()) {
     unreported_.push_back(slot);
   } else {
@@ -152,6 +153,7 @@ void Participant::handle(const Departed& departed) {
 void Participant::finish(Slot slot, std::optional<Error> error) {
   KeyUse& use = keys_[slot];
   const CallId id = use.call->id;
+  if (!use.call->planned_entirely) --to_plan_;
   use.call.reset();
   actions_.emplace_back(Finish{id, std::move(error)});
 }

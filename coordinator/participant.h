@@ -86,7 +86,7 @@ class Participant {
   /// Batches follow without a word to the coordinator.
   bool replays() const { return !cycle_.empty() && !halted_; }
   /// Replay lacks a call: whether `user_waits` was called for another now decides something.
-  bool asks_who_waits() const { return !cycle_.empty() && !halted_ && lacks_next_; }
+  bool asks_who_waits() const { return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0; }
   /// Noticed here: a link, a process, MPI or a device failed.
   void lost(int rank, const std::string& reason);
   /// Throws `internal` for what no coordinator says.
@@ -234,6 +234,7 @@ class Participant {
   std::vector<std::optional<KnownId>> ids_;
   std::vector<Slot> unreported_;
   std::uint64_t submissions_ = 0;
+  std::size_t to_plan_ = 0;  ///< calls in flight that are not planned entirely
 
   std::vector<PlanBatch> cycle_;   ///< empty: negotiating
   std::size_t cursor_ = 0;         ///< the next batch in it

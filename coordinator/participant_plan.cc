@@ -97,6 +97,7 @@ Participant::Part Participant::take(const PlanItem& item, PlannedItem& into) {
     use.call->agreed = item.id;
     use.call->next += item.count;
     use.call->planned_entirely = last;
+    if (last) --to_plan_;
   } else {
     check(join_.wanted, "a plan holds only what this rank reported, unless it has joined");
     if (last) use.next_round = std::max(use.next_round, item.round + 1);
@@ -110,7 +111,7 @@ void Participant::withdraw(const Batch& batch) {
     if (item.call == 0) continue;
     InFlight& call = *keys_[batch.parts[i].slot].call;
     call.next = item.begin;
-    call.planned_entirely = false;
+    if (std::exchange(call.planned_entirely, false)) ++to_plan_;
   }
 }
 

@@ -11,8 +11,10 @@ REPLAYED, ASKED = OWN = "tutti, replay", "tutti, replay off"
 STEP_US = 30
 HOROVOD_BEST = 20
 IDLE = 0.01  # of a core: what the clock's own resolution leaves of 0
-# Of tutti's steps. A peer's take some hundred times as long, and their median does not need as many.
-PEERS_PART = 5
+# Half a second of tutti's; of the first thousand most find the processors not at their full speed yet. A peer's step takes from
+# twenty to some hundred times as long.
+STEPS, QUICK_STEPS = 20_000, 4_000
+PEERS_PART = 40
 # P8 is about two ranks; with more, peers would take most of the suite's time to start.
 PEERS_RANKS = 2
 
@@ -103,7 +105,7 @@ def curves(rows, ranks):
 
 def measure(request):
     ranks = request.ranks or (2, 4, 8)
-    steps, nap = (200, 0.5) if request.quick else (1000, 3)
+    steps, nap = (QUICK_STEPS, 0.5) if request.quick else (STEPS, 3)
     others, lost = peers.installed_for_steps(request)
     rows = []
     for n in ranks:

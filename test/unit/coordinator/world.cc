@@ -78,7 +78,6 @@ void World::step_program(int rank) {
     const CallId call = state.last_call.at(op.key);
     if (!state.calls[index_of(call)].finished) {
       state.waiting = true;
-      state.participant.user_waits(op.key);
       return;
     }
   }
@@ -221,8 +220,13 @@ void World::pass_time() {
   drain_coordinator();
 }
 
+// As the executor does: who waits is told when it is asked for.
 void World::drain(int rank) {
-  for (Action& action : change(rank).participant.take_actions()) act(rank, action);
+  RankState& state = change(rank);
+  for (Action& action : state.participant.take_actions()) act(rank, action);
+  if (!state.waiting || !state.participant.asks_who_waits()) return;
+  state.participant.user_waits((*programs_)[static_cast<std::size_t>(rank)][state.step].key);
+  for (Action& action : state.participant.take_actions()) act(rank, action);
 }
 
 void World::drain_coordinator() {
