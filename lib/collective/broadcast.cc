@@ -65,7 +65,7 @@ void Broadcast::start_relay(std::uint64_t chunk) {
     if (node == topology_.node()) me = stops.size();
     stops.push_back(i == 0 ? batch_->root : topology_.leader(node));
   }
-  relay(chunk).start(stops, me, chunks_.size() > 1,
+  relay(chunk).start(stops, me, chunks_.size() == 1,
                      {staging(chunk), chunks_.range(chunk).size() * width_});
 }
 

@@ -2,51 +2,80 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "base/failure.h"
 
 namespace tutti::collective {
+namespace {
+
+/// A chain ends n - 2 messages after its first link has carried all; in a tree the first stop sends
+/// all of them once a level.
+bool chain_is_shorter(std::size_t messages, const std::vector<int>& stops) {
+  const std::size_t levels = std::bit_width(stops.size() - 1);
+  return messages * (levels - 1) + 2 > stops.size();
+}
+
+}  // namespace
 
 Relay::Relay(const mpi::Communicator& communicator, int stream)
     : requests_(communicator), tag_(stream) {}
 
-void Relay::start(const std::vector<int>& stops, std::size_t me, bool chain,
+void Relay::start(const std::vector<int>& stops, std::size_t me, bool alone,
                   std::span<std::byte> chunk) {
-  base::check(!receiving_ && sends_.empty(), "a relay is started when the one before is done");
+  base::check(here_ == messages() && sends_.empty(),
+              "a relay is started when the one before is done");
   chunk_ = chunk;
-  children_.clear();
-  std::size_t parent = 0;
-  if (chain) {
-    parent = me - 1;
-    if (me + 1 < stops.size()) children_.push_back(stops[me + 1]);
-  } else {
-    // Binomial tree: the parent lacks the highest bit of `me`; children add a higher one.
-    std::size_t bit = 1;
-    while (bit <= me) bit *= 2;
-    parent = me - bit / 2;
-    for (; me + bit < stops.size(); bit *= 2) children_.push_back(stops[me + bit]);
+  here_ = 0;
+  receives_.clear();
+  const auto parent = choose_children(stops, me, !alone || chain_is_shorter(messages(), stops));
+  if (me == 0) {
+    while (here_ < messages()) pass_on();
+    return;
   }
-  receiving_ = me != 0;
-  if (receiving_) {
-    receive_ = requests_.receive(stops[parent], tag_, chunk);
-  } else {
-    pass_on();
+  for (std::size_t i = 0; i < messages(); ++i) {
+    receives_.push_back(requests_.receive(stops[parent], tag_, message(i)));
   }
 }
 
+/// Returns the parent.
+std::size_t Relay::choose_children(const std::vector<int>& stops, std::size_t me, bool chain) {
+  children_.clear();
+  if (chain) {
+    if (me + 1 < stops.size()) children_.push_back(stops[me + 1]);
+    return me - 1;
+  }
+  // Binomial tree: the parent lacks the highest bit of `me`; children add a higher one.
+  std::size_t bit = 1;
+  while (bit <= me) bit *= 2;
+  const std::size_t parent = me - bit / 2;
+  for (; me + bit < stops.size(); bit *= 2) children_.push_back(stops[me + bit]);
+  return parent;
+}
+
+std::size_t Relay::messages() const {
+  return (chunk_.size() + mpi::message_bytes - 1) / mpi::message_bytes;
+}
+
+std::span<std::byte> Relay::message(std::size_t index) const {
+  const std::size_t begin = index * mpi::message_bytes;
+  return chunk_.subspan(begin, std::min(mpi::message_bytes, chunk_.size() - begin));
+}
+
 void Relay::pass_on() {
+  const std::span<std::byte> next = message(here_++);
   for (const int child : children_) {
-    sends_.push_back(requests_.send(child, tag_, chunk_));
-    bytes_sent_ += chunk_.size();
+    sends_.push_back(requests_.send(child, tag_, next));
+    bytes_sent_ += next.size();
   }
 }
 
 bool Relay::arrived() {
-  if (!receiving_) return true;
+  if (here_ == messages()) return true;
   requests_.progress();
-  if (!requests_.done(receive_)) return false;
-  receiving_ = false;
-  pass_on();
-  return true;
+  while (here_ < messages() && requests_.done(receives_[here_])) pass_on();
+  return here_ == messages();
 }
 
 bool Relay::sent() {
