@@ -25,11 +25,13 @@ std::vector<std::vector<int>> placements(int ranks) {
   return {alone, pairs, one_and_rest};
 }
 
-/// So small that a few thousand elements are many chunks, some of which go to everyone whole.
+/// So small that a few thousand elements are many chunks, some of which go to everyone whole, and
+/// that gates of up to 8 nodes carry only some batches.
 Tuning small_tuning(std::mt19937_64& random) {
   Tuning tuning;
   tuning.slice_bytes = std::size_t{256} << random() % 8;
   tuning.slots = 2 + random() % 3;
+  tuning.small_bytes = std::size_t{64} << random() % 8;
   return tuning;
 }
 
@@ -91,7 +93,8 @@ TEST_CASE("batches that move at once between nodes each give the serial sum's bi
       check_together(played.failure, world);
       early += played.started_early;
     }
-    // Of 40 batches half are allreduces.
-    CHECK(early > seeds());
+    // Of 40 batches half are allreduces. Inside one node none overlaps another.
+    const bool one_node = leader_of == std::vector<int>(leader_of.size(), 0);
+    CHECK((one_node || early > seeds()));
   }
 }
