@@ -152,34 +152,29 @@ std::vector<std::size_t> random_counts(std::mt19937_64& shared) {
   return counts;
 }
 
-int stores_to_try() {
-  const char* const given = std::getenv("STORE_TEST_STORES");
-  return given != nullptr ? std::atoi(given) : 4;
+Options random_options(std::mt19937_64& shared) {
+  Options options = Options::from_env();
+  options.replay = true;
+  options.part_bytes = shared() % 2 == 0 ? 0 : 10'000;
+  return options;
 }
 
 }  // namespace
 
 TEST_CASE("steps that are replayed may be left at any of them, and the sums stay right") {
-  const std::uint64_t seed = agreed_seed();
-  std::mt19937_64 shared(seed);
-  for (int i = 0; i < stores_to_try(); ++i) {
-    Options options = Options::from_env();
-    options.replay = true;
-    options.part_bytes = shared() % 2 == 0 ? 0 : 10'000;
-    auto store = make_store(options);
+  try_stores(4, random_options, [](KVStore& store, std::mt19937_64& shared, std::mt19937_64& own) {
     const std::vector<std::size_t> counts = random_counts(shared);
-    const auto rank = static_cast<std::uint64_t>(store->rank());
-    Walker walker(*store, counts, seed * 31 + rank + 100 * static_cast<std::uint64_t>(i));
+    Walker walker(store, counts, own());
     int silent = 0;
     for (int number = 0; number < steps; ++number) {
-      const Step step = random_step(shared, number, store->num_workers(), counts.size());
-      INFO("store " << i << ", step " << number << ", deviation " << static_cast<int>(step.what)
-                    << " of " << (step.everybody ? "all ranks" : "rank ") << step.who);
-      const std::uint64_t messages = store->counters().control_messages;
+      const Step step = random_step(shared, number, store.num_workers(), counts.size());
+      INFO("step " << number << ", deviation " << static_cast<int>(step.what) << " of "
+                   << (step.everybody ? "all ranks" : "rank ") << step.who);
+      const std::uint64_t messages = store.counters().control_messages;
       walker.take(step, number);
-      silent += store->counters().control_messages == messages ? 1 : 0;
+      silent += store.counters().control_messages == messages ? 1 : 0;
     }
     // It was replay that was left.
     CHECK(silent > 0);
-  }
+  });
 }

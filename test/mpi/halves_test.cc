@@ -157,7 +157,9 @@ TEST_CASE("whatever parts and slices a tensor is cut in, the bits are those of t
       auto store = make_store(options);
       INFO("parts " << part_bytes << " slices " << slice_bytes);
       std::vector<Comparison> all;
-      for (const std::size_t count : {3U, 499U}) {
+      // The last is above what a node exchanges whole, with its gate; in slices of a cache line it
+      // would take long.
+      for (const std::size_t count : {3U, 499U, slice_bytes == 64U ? 0U : 70'001U}) {
         all.push_back({DType::f64, ReduceOp::sum, count});
         all.push_back({DType::f32, ReduceOp::average, count, true});
       }

@@ -193,39 +193,38 @@ Options random_options(std::mt19937_64& random) {
   return options;
 }
 
-int stores_to_try() {
-  const char* const given = std::getenv("STORE_TEST_STORES");
-  return given != nullptr ? std::atoi(given) : 3;
+/// Each exchanges one plan after the other; the last ones are the same with other values, so that
+/// replay has something to do.
+void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
+              std::set<std::pair<DType, ReduceOp>>& seen) {
+  std::mt19937_64 before;
+  for (int round = 0; round < rounds; ++round) {
+    if (round > 3) shared = before;
+    before = shared;
+    std::vector<Plan> plans = random_plans(shared, store.num_workers());
+    std::vector<Part> parts;
+    for (Plan& plan : plans) {
+      plan.salt += static_cast<std::uint64_t>(round);
+      parts.emplace_back(store, plan, own);
+      if (!plan.broadcast) seen.emplace(plan.dtype, plan.op);
+    }
+    for (const Pending& pending : submit(store, plans, parts, own)) pending.wait();
+    for (std::size_t key = 0; key < keys; ++key) {
+      const Plan& plan = plans[key];
+      INFO("round " << round << ", tensor " << key << ": "
+                    << (plan.broadcast ? "broadcast" : name(plan.op)) << " of " << plan.count << " "
+                    << name(plan.dtype));
+      CHECK(parts[key].wrong() == 0);
+    }
+  }
 }
 
 }  // namespace
 
 TEST_CASE("any dtype, operation, size, memory, device, order and setting gives the right result") {
-  const std::uint64_t seed = agreed_seed();
-  std::mt19937_64 shared(seed);
   std::set<std::pair<DType, ReduceOp>> seen;
-  for (int i = 0; i < stores_to_try(); ++i) {
-    auto store = make_store(random_options(shared));
-    std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(store->rank() + 100 * i));
-    for (int round = 0; round < rounds; ++round) {
-      // The last rounds repeat one plan, with other values, so that replay has something to do.
-      if (round > 2) shared.seed(seed + static_cast<std::uint64_t>(i));
-      std::vector<Plan> plans = random_plans(shared, store->num_workers());
-      std::vector<Part> parts;
-      for (Plan& plan : plans) {
-        plan.salt += static_cast<std::uint64_t>(round);
-        parts.emplace_back(*store, plan, own);
-        if (!plan.broadcast) seen.emplace(plan.dtype, plan.op);
-      }
-      for (const Pending& pending : submit(*store, plans, parts, own)) pending.wait();
-      for (std::size_t key = 0; key < keys; ++key) {
-        const Plan& plan = plans[key];
-        INFO("store " << i << ", round " << round << ", tensor " << key << ": "
-                      << (plan.broadcast ? "broadcast" : name(plan.op)) << " of " << plan.count
-                      << " " << name(plan.dtype));
-        CHECK(parts[key].wrong() == 0);
-      }
-    }
-  }
+  try_stores(3, random_options, [&](KVStore& store, std::mt19937_64& shared, std::mt19937_64& own) {
+    exchange(store, shared, own, seen);
+  });
   CHECK(seen.size() == std::size(dtypes) * std::size(ops));
 }

@@ -36,6 +36,23 @@ inline std::uint64_t agreed_seed() {
   return static_cast<std::uint64_t>(seed);
 }
 
+/// Stores one after the other, as many as STORE_TEST_STORES says or else `usually`, with what
+/// `options(shared)` gives. Then `body(store, shared, own)`; all ranks draw the same from `shared`,
+/// and each its own from `own`.
+template <typename DrawOptions, typename Body>
+void try_stores(int usually, const DrawOptions& options, const Body& body) {
+  const char* const given = std::getenv("STORE_TEST_STORES");
+  const int stores = given != nullptr ? std::atoi(given) : usually;
+  const std::uint64_t seed = agreed_seed();
+  std::mt19937_64 shared(seed);
+  for (int i = 0; i < stores; ++i) {
+    INFO("store " << i);
+    const auto store = make_store(options(shared));
+    std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(store->rank() + 100 * i));
+    body(*store, shared, own);
+  }
+}
+
 /// A value that differs by rank, key and round, small enough that sums are exact in f32.
 inline float value_of(int rank, std::size_t key, int round, std::size_t element) {
   const auto mixed = static_cast<std::uint64_t>(rank) * 7919 + key * 104729 +

@@ -122,6 +122,14 @@ class Lab(unittest.TestCase):
         self.assertEqual([(v.reached, v.verdict) for v in found], [("1.90 x", "pass"), ("1.88 x", "short")])
         self.assertEqual(wire.verdict(on_hosts(("tutti, f32", "tutti", 1)), 40 * MB, "bf16").verdict, "not measured")
 
+    def test_the_plot_of_16_bit_wires_has_their_ratios_beside_bound_and_target_and_half_the_bytes_halve_the_bound(self):
+        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100), ("fp16", wire.label("fp16"), 95))
+        drawn = {curve.label: (curve.panel, curve.xs, curve.ys, curve.bound) for curve in wire.curves([case])}
+        self.assertEqual(drawn, {wire.label("bf16"): ("40 MB", [8], [1.9], False), wire.label("fp16"): ("40 MB", [8], [2], False),
+                                 "bound": ("40 MB", [8], [2], True), "target": ("40 MB", [8], [wire.TIMES_F32], True)})
+        self.assertEqual({line["who"]: line["bound_us"] for line in wire.halved(case)},
+                         {"tutti": 700e3, wire.label("bf16"): 350e3, wire.label("fp16"): 350e3})
+
     def test_a_lines_share_of_the_bound_is_that_of_its_own_layout(self):
         line, = cases.lines(cases.facts(on_hosts(("Open MPI", "tutti", 1400))))
         self.assertEqual(line[-3:], ["50.0", "50 %", "1.00"])

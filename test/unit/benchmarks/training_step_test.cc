@@ -6,6 +6,7 @@
 
 #include "benchmarks/training_step/bound.h"
 #include "benchmarks/training_step/model.h"
+#include "benchmarks/training_step/rehearsal.h"
 #include "benchmarks/training_step/report.h"
 #include "benchmarks/training_step/settings.h"
 #include "tutti/error.h"
@@ -161,6 +162,22 @@ TEST_CASE(
   const StepSettings told = parse({"--steps", "7", "--warmup", "3", "--alone", "1"});
   CHECK((told.alone_steps().warmup == 0 && told.alone_steps().measured == 1));
   CHECK((told.whole_steps().warmup == 3 && told.whole_steps().measured == 7));
+}
+
+TEST_CASE("as many steps are timed of each kind as its turns say") {
+  const StepSettings settings =
+      parse({"--model", "resnet50", "--scale", "0.0001", "--compute-ms", "0.01", "--steps", "4",
+             "--warmup", "2", "--alone", "3", "--kv-store", "local"});
+  const auto store = tutti::KVStore::create(settings.store);
+  const Model model = make_model(settings.model, settings.scale);
+  Rehearsal rehearsal(*store, model, settings);
+  CHECK(rehearsal.compute_alone().size() == 3);
+  const std::uint64_t before = store->counters().tensors_reduced;
+  CHECK(rehearsal.communication_alone().size() == 3);
+  // Where ranks would meet, and the times.
+  CHECK(store->counters().tensors_reduced == before + 3 * (tensor_count(model) + 1) + 1);
+  CHECK(rehearsal.steps().size() == 4);
+  CHECK(rehearsal.wrong() == 0);
 }
 
 TEST_CASE("a training step's misspelt options and unusable values are refused") {

@@ -151,7 +151,10 @@ TEST_CASE("what moves at once is told apart") {
     timeline.started(0, batch, true);
     timeline.begins(batch, Stage::sum, 0);
   }
+  timeline.begins(0, Stage::copy_in, 1);
+  timeline.ends(0, Stage::copy_in, 1);
   timeline.ends(0, Stage::sum, 0);
+  for (const auto ended = timeline.now(); timeline.now() <= ended;) continue;
   timeline.done(timeline.now(), 0, 0);
   timeline.ends(1, Stage::sum, 0);
   timeline.begins(1, Stage::copy_out, 0);
@@ -163,6 +166,10 @@ TEST_CASE("what moves at once is told apart") {
   REQUIRE(rows.at("0 sum").size() == 1);
   REQUIRE(rows.at("1 sum").size() == 1);
   CHECK(rows.at("0 sum")[0].end <= rows.at("1 sum")[0].end);
+  // Not only with its batch.
+  CHECK(rows.at("0 sum")[0].end < rows.at("tutti-exec")[0].end);
+  CHECK(rows.at("0 copy in").size() == 1);
+  CHECK(rows.count("1 copy in") == 0);
   CHECK(rows.count("0 copy out") == 0);
   CHECK(rows.at("1 copy out").size() == 1);
 }

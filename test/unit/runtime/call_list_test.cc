@@ -32,10 +32,14 @@ TEST_CASE("a list is used again once nobody holds it, and never before") {
   auto first = opened(*pool, 5);
   const CallList* const place = first.get();
   CHECK(opened(*pool, 5).get() != place);
-  const std::weak_ptr<CallList> watched = first;
+  std::weak_ptr<CallList> watched = first;
   first.reset();
   CHECK(opened(*pool, 5).get() != place);
   CHECK(watched.expired());
+  watched.reset();
+  const auto one = opened(*pool, 5);
+  const auto other = opened(*pool, 5);
+  CHECK((one.get() == place || other.get() == place));
 }
 
 TEST_CASE("a list that is used again is a new call, with the memory of the one before") {
@@ -82,9 +86,12 @@ TEST_CASE("a list outlives its pool") {
   list->calls[0].ins = Tensor(memory, {1}, DType::f32);
   list->calls[0].outs = {Tensor(memory, {1}, DType::f32), Tensor(memory, {1}, DType::f32)};
   CHECK(memory.use_count() == 4);
+  const std::weak_ptr<CallPool> watched = pool;
   pool.reset();
+  CHECK_FALSE(watched.expired());
   list.reset();
   CHECK(memory.use_count() == 1);
+  CHECK(watched.expired());
 }
 
 TEST_CASE("a Pending keeps its list") {
