@@ -17,10 +17,10 @@ Connection::Connection(ProvenPeer peer)
 
 void Connection::flush() {
   if (!queued_.empty()) {
-    Bytes sealed;
-    sealer_.seal(queued_, sealed);
+    sealed_.clear();
+    sealer_.seal(queued_, sealed_);
     queued_.clear();
-    wire_.feed(sealed);
+    wire_.feed(sealed_);
   }
   while (!wire_.empty()) {
     const ConstBytes rest = wire_.rest();

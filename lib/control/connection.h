@@ -43,6 +43,7 @@ class Connection {
   FrameSealer sealer_;
   FrameOpener opener_;
   Bytes queued_;
+  Bytes sealed_;  ///< of no use but for its memory
   StreamBuffer wire_;
   MessageReader messages_;
   std::uint64_t frames_received_ = 0;

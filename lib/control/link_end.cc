@@ -7,7 +7,10 @@
 namespace tutti::control {
 
 LinkEnd::LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token)
-    : connection_(std::move(peer)), poller_(poller), token_(token) {
+    : connection_(std::move(peer)),
+      poller_(poller),
+      token_(token),
+      sign_of_life_(encode(Parcel::Kind::heartbeat, {}, {})) {
   poller_.add(connection_.socket(), token_);
 }
 
@@ -43,7 +46,7 @@ std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)
 
 std::optional<std::string> LinkEnd::beat(const Pace& pace) {
   if (!open_) return std::nullopt;
-  connection_.queue(encode(Parcel::Kind::heartbeat, {}, {}));
+  connection_.queue(sign_of_life_);
   flush();
   const int missed = pulse_.missed(connection_.frames_received());
   if (missed < pace.most_missed) return std::nullopt;

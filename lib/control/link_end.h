@@ -48,6 +48,7 @@ class LinkEnd {
   Poller& poller_;
   std::uint64_t token_;
   Pulse pulse_;
+  const Bytes sign_of_life_;
   Bytes parcel_;
   bool open_ = true;
   bool watching_writing_ = false;
