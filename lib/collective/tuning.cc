@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collective/leader_gate.h"
+#include "collective/freight.h"
 #include "mpi/communicator.h"
 #include "shm/shared_cache.h"
 
@@ -57,8 +57,9 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
     // Enough of them under way to hide the node's own work.
     tuning.slots = 4;
   }
-  tuning.small_bytes = topology.node_count() > 1 ? LeaderGate::most_block(topology.node_count())
-                                                 : small_bytes_for(topology.local_size());
+  tuning.small_bytes = topology.node_count() > 1
+                           ? Freight::most_block(Freight::Kind::passed_on, topology.nodes.size())
+                           : small_bytes_for(topology.local_size());
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   if (topology.node_count() == 1) tuning.slice_bytes = slice_inside(tuning.cache_bytes, slices);
