@@ -32,8 +32,11 @@ Freight::Freight(std::size_t nodes, std::size_t me) : nodes_(nodes), me_(me) {
     const std::size_t from = exchange ? to : (me + nodes - distance) % nodes;
     rounds_.push_back({to, from, distance, std::min(distance, nodes - distance)});
   }
-  blocks_.resize(
-      std::max(nodes * most_block(Kind::gathered, nodes), most_block(Kind::passed_on, nodes)));
+  blocks_.resize(buffer_bytes(nodes));
+}
+
+std::size_t Freight::buffer_bytes(std::size_t nodes) {
+  return std::max(nodes * most_block(Kind::gathered, nodes), most_block(Kind::passed_on, nodes));
 }
 
 bool Freight::sums(std::size_t nodes) {

@@ -53,7 +53,7 @@ class Freight {
   /// The largest block with which no message is longer than MPI sends at once.
   static std::size_t most_block(Kind kind, std::size_t nodes);
   /// What it holds.
-  std::size_t buffer_bytes() const { return blocks_.size(); }
+  static std::size_t buffer_bytes(std::size_t nodes);
 
   const std::vector<Round>& rounds() const { return rounds_; }
   /// Takes a copy of the block, which is no longer than `most_block`.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -20,7 +21,7 @@ LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> l
 }
 
 std::size_t LeaderGate::buffer_bytes() const {
-  std::size_t sum = freight_.buffer_bytes();
+  std::size_t sum = Freight::buffer_bytes(leaders_.size());
   for (const Receiving& receiving : receiving_) sum += receiving.message.size();
   for (const Sending& sending : sending_) sum += sending.message.capacity();
   for (const auto& message : spare_) sum += message.capacity();
@@ -28,8 +29,8 @@ std::size_t LeaderGate::buffer_bytes() const {
 }
 
 std::size_t LeaderGate::most_buffer_bytes(std::size_t nodes) {
-  const Freight freight(nodes, 0);
-  return freight.buffer_bytes() + 3 * freight.rounds().size() * mpi::message_bytes;
+  const auto rounds = static_cast<std::size_t>(std::bit_width(nodes - 1));
+  return Freight::buffer_bytes(nodes) + 3 * rounds * mpi::message_bytes;
 }
 
 void LeaderGate::post(std::size_t round) {
