@@ -95,12 +95,11 @@ void Freight::take(const Round& round, const std::byte* message) {
   }
 }
 
-/// The nodes with the lower numbers are the left branch.
+/// Which of the two is the left branch makes no difference to any bit.
 void Freight::add(const Round& round, const std::byte* message) {
   reduce::Kernel kernel = kernel_;
   if (&round != &rounds_.back()) kernel.divisor = 1;
-  std::array<const void*, 2> sources{blocks_.data(), message};
-  if (round.from < me_) std::swap(sources[0], sources[1]);
+  const std::array<const void*, 2> sources{blocks_.data(), message};
   reduce::reduce(kernel, sources, blocks_.data(), block_bytes_ / size_of(kernel.in));
 }
 
