@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "../unit/reduce/reference.h"
 #include "member.h"
 #include "mpi/library.h"
 #include "numbers.h"
@@ -157,6 +158,38 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
         }
       }
       finish(member, call);
+    }
+    member.meet();
+  });
+}
+
+TEST_CASE("what gates sum has the bits of one sum over all ranks") {
+  on_all_placements([](Member& member) {
+    const tutti::topology::Topology& topology = member.topology();
+    const auto ranks = static_cast<std::size_t>(topology.size);
+    std::mt19937_64 random(10);
+    std::uint64_t number = 0;
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      // The sum of several ranks on a node is rounded to 16 bits.
+      if (size_of(dtype) == 2 && topology.nodes.size() != ranks) continue;
+      constexpr std::size_t count = 500;
+      const tutti::reduce::Kernel kernel{dtype, dtype, tutti::ReduceOp::average, 3};
+      const auto sources = reference::random_sources(dtype, ranks, count, random);
+      reference::Bytes mine = sources[static_cast<std::size_t>(topology.rank)];
+      const void* const in = mine.data();
+      void* const out = mine.data();
+      Batch batch;
+      batch.epoch = 1;
+      batch.number = number++;
+      batch.dtype = dtype;
+      batch.op = kernel.op;
+      batch.divisor = kernel.divisor;
+      batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
+      member.driver().run({&batch, 1});
+      if (mine != reference::reduced(kernel, sources, count)) {
+        throw std::runtime_error("other bits than the serial sum's, of " +
+                                 std::string(name(dtype)));
+      }
     }
     member.meet();
   });
