@@ -112,10 +112,14 @@ void on_all_placements(const Body& body) {
   const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
   for (const std::vector<int>& leader_of : placements(world.size())) {
     const auto topology = tutti::topology::make_topology(world.rank(), leader_of);
-    Member member(leader_of, Tuning::choose(topology, 0));
+    const Tuning tuning = Tuning::choose(topology, 0);
+    Member member(leader_of, tuning);
     std::string failure;
     try {
       body(member);
+      if (member.engine().buffer_bytes() > Engine::most_buffer_bytes(topology, tuning)) {
+        throw std::runtime_error("more bytes of buffers than said");
+      }
     } catch (const std::exception& error) {
       failure = error.what();
     }
