@@ -140,15 +140,13 @@ std::size_t Engine::buffer_bytes() const {
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
-  // Rounding of a slice, what an inbox has for a sender at the least, and what a leader's gate
-  // holds of messages: at most three of blocks, and no more of each gate that arrives or leaves.
+  // Rounding of a slice, and what an inbox has for a sender at the least.
   constexpr std::size_t rounding = 1024;
-  constexpr std::size_t gate_messages = 10;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
   const std::size_t fixed = at_once * step_bytes + tuning.small_bytes;
   const auto nodes = static_cast<std::size_t>(topology.node_count());
   if (nodes == 1) return fixed;
-  return fixed + gate_messages * mpi::message_bytes +
+  return fixed + LeaderGate::most_buffer_bytes(nodes) +
          tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
 }
 

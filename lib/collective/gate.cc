@@ -62,13 +62,13 @@ bool Gate::drive(Passage& passage) {
   const Cargo& cargo = passage.cargo;
   if (!passage.told) {
     passage.told = true;
-    const auto block = cargo.batch == nullptr ? std::span<const std::byte>()
-                                              : small_.pack(*cargo.batch, cargo.sequence);
-    leader_gate_->arrive(passage.epoch, passage.number, block);
+    const Freight::Load load =
+        cargo.batch == nullptr ? Freight::Load() : small_.pack(*cargo.batch, cargo.sequence);
+    leader_gate_->arrive(passage.epoch, passage.number, load);
   }
   if (!leader_gate_->closed()) return false;
   if (cargo.batch != nullptr) {
-    small_.unpack(*cargo.batch, cargo.sequence, *leader_gate_);
+    small_.unpack(*cargo.batch, cargo.sequence, leader_gate_->freight());
     memory_.delivered().store(cargo.sequence + 1);
   }
   return true;

@@ -2,110 +2,86 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
-#include "base/failure.h"
-
 namespace tutti::collective {
-namespace {
-
-/// Blocks begin on cache lines where they are whole ones.
-constexpr std::size_t granule = 64;
-
-/// The most blocks that a message has: of the round that doubles what is known, or of the last.
-std::size_t most_blocks(std::size_t nodes) {
-  std::size_t most = 1;
-  for (std::size_t distance = 1; distance < nodes; distance *= 2) {
-    most = std::max(most, std::min(distance, nodes - distance));
-  }
-  return most;
-}
-
-}  // namespace
 
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
-    : me_(me), nodes_(leaders.size()), requests_(communicator) {
-  const std::size_t most = most_block(static_cast<int>(nodes_));
-  blocks_.resize(nodes_ * most);
-  for (std::size_t distance = 1; distance < nodes_; distance *= 2) {
-    Round& round = rounds_.emplace_back();
-    round.to = leaders[(me + distance) % nodes_];
-    round.from = leaders[(me + nodes_ - distance) % nodes_];
-    round.have = distance;
-    round.blocks = std::min(distance, nodes_ - distance);
-    round.incoming.resize(sizeof(Header) + round.blocks * most);
+    : leaders_(std::move(leaders)),
+      freight_(leaders_.size(), me),
+      receiving_(freight_.rounds().size()),
+      requests_(communicator) {
+  for (std::size_t round = 0; round < receiving_.size(); ++round) {
+    receiving_[round].message.resize(mpi::message_bytes);
     post(round);
   }
 }
 
-std::size_t LeaderGate::most_block(int nodes) {
-  const std::size_t room = mpi::message_bytes - sizeof(Header);
-  return room / most_blocks(static_cast<std::size_t>(nodes)) / granule * granule;
-}
-
 std::size_t LeaderGate::buffer_bytes() const {
-  std::size_t sum = blocks_.size();
-  for (const Round& round : rounds_) sum += round.incoming.size();
+  std::size_t sum = Freight::buffer_bytes(leaders_.size());
+  for (const Receiving& receiving : receiving_) sum += receiving.message.size();
   for (const Sending& sending : sending_) sum += sending.message.capacity();
   for (const auto& message : spare_) sum += message.capacity();
   return sum;
 }
 
-void LeaderGate::post(Round& round) {
-  const auto tag = static_cast<int>(round.have);
-  round.receive = requests_.receive(round.from, tag, round.incoming);
-  round.posted = true;
+std::size_t LeaderGate::most_buffer_bytes(std::size_t nodes) {
+  const auto rounds = static_cast<std::size_t>(std::bit_width(nodes - 1));
+  return Freight::buffer_bytes(nodes) + 3 * rounds * mpi::message_bytes;
+}
+
+void LeaderGate::post(std::size_t round) {
+  Receiving& receiving = receiving_[round];
+  const std::size_t from = freight_.rounds()[round].from;
+  receiving.id = requests_.receive(leaders_[from], static_cast<int>(round), receiving.message);
+  receiving.posted = true;
 }
 
 void LeaderGate::tell() {
-  if (round_ == rounds_.size()) return;
-  const Round& round = rounds_[round_];
+  if (round_ == receiving_.size()) return;
+  const Freight::Round& round = freight_.rounds()[round_];
+  const std::span<const std::byte> load = freight_.outgoing(round);
   Sending& sending = sending_.emplace_back();
   if (!spare_.empty()) {
     sending.message = std::move(spare_.back());
     spare_.pop_back();
   }
-  const std::size_t bytes = round.blocks * block_bytes_;
-  sending.message.resize(sizeof(Header) + bytes);
+  sending.message.resize(sizeof(Header) + load.size());
   std::memcpy(sending.message.data(), &gate_, sizeof(Header));
-  if (bytes > 0) std::memcpy(sending.message.data() + sizeof(Header), blocks_.data(), bytes);
-  bytes_sent_ += bytes;
-  sending.id = requests_.send(round.to, static_cast<int>(round.have), sending.message);
+  if (!load.empty()) {
+    std::memcpy(sending.message.data() + sizeof(Header), load.data(), load.size());
+  }
+  bytes_sent_ += load.size();
+  sending.id = requests_.send(leaders_[round.to], static_cast<int>(round_), sending.message);
 }
 
-void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number,
-                        std::span<const std::byte> block) {
-  base::check(block.size() * nodes_ <= blocks_.size(), "a gate's block is small");
+void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Freight::Load& load) {
   gate_ = {epoch, number + 1};
-  block_bytes_ = block.size();
-  if (!block.empty()) std::memcpy(blocks_.data(), block.data(), block.size());
+  freight_.load(load);
   waiting_ = true;
   round_ = 0;
   tell();
 }
 
-LeaderGate::Header LeaderGate::header_of(const Round& round) const {
-  Header header;
-  std::memcpy(&header, round.incoming.data(), sizeof(Header));
-  return header;
-}
-
 /// Whether the round's peer has arrived; takes what its message carries.
-bool LeaderGate::heard(Round& round) {
-  while (!round.posted || requests_.done(round.receive)) {
-    round.posted = false;
-    const Header theirs = header_of(round);
+bool LeaderGate::heard(std::size_t round) {
+  Receiving& receiving = receiving_[round];
+  while (!receiving.posted || requests_.done(receiving.id)) {
+    receiving.posted = false;
+    Header theirs;
+    std::memcpy(&theirs, receiving.message.data(), sizeof(Header));
     const auto where = [](const Header& header) {
       return std::pair(header.epoch, header.batch_plus_one);
     };
-    if (where(theirs) > where(gate_)) return theirs.epoch == gate_.epoch && block_bytes_ == 0;
+    if (where(theirs) > where(gate_)) {
+      return theirs.epoch == gate_.epoch && freight_.kind() == Freight::Kind::none;
+    }
     const bool here = where(theirs) == where(gate_);
-    if (here && block_bytes_ > 0) {
-      std::memcpy(place(round.have), round.incoming.data() + sizeof(Header),
-                  round.blocks * block_bytes_);
+    if (here) {
+      freight_.take(freight_.rounds()[round], receiving.message.data() + sizeof(Header));
     }
     post(round);
     if (here) return true;
@@ -126,8 +102,8 @@ bool LeaderGate::closed() {
   if (!waiting_) return false;
   requests_.progress();
   collect_sent();
-  while (round_ < rounds_.size()) {
-    if (!heard(rounds_[round_])) return false;
+  while (round_ < receiving_.size()) {
+    if (!heard(round_)) return false;
     ++round_;
     moved_ = true;
     tell();
@@ -139,14 +115,10 @@ bool LeaderGate::closed() {
   return true;
 }
 
-std::byte* LeaderGate::block(std::size_t node) {
-  return place((me_ + nodes_ - node) % nodes_);
-}
-
 std::string LeaderGate::describe() const {
   if (!waiting_) return "no gate between nodes is open";
   return fmt::format("gate of batch {} of epoch {} waits for rank {}", gate_.batch_plus_one - 1,
-                     gate_.epoch, rounds_[round_].from);
+                     gate_.epoch, leaders_[freight_.rounds()[round_].from]);
 }
 
 }  // namespace tutti::collective

@@ -1,21 +1,20 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "collective/freight.h"
 #include "mpi/communicator.h"
 
 namespace tutti::collective {
 
-/// Arrival of all nodes at a gate, exchanged by their leaders: in round j each tells the leader 2^j
-/// further on that it, and all it has heard of, have arrived. After ceil(log2 n) rounds everybody
-/// has heard of everybody.
+/// Arrival of all nodes at a gate, exchanged by their leaders: in each round everybody tells
+/// another leader that its node, and all it has heard of, have arrived. After ceil(log2 n) rounds
+/// everybody has heard of everybody.
 ///
-/// A gate may carry a block of data from every node to every node, in the same messages: each has
-/// the blocks that its sender has so far and its receiver lacks.
+/// A gate may carry data of the nodes in the same messages (`Freight`, which also says who sends to
+/// whom).
 ///
 /// Messages carry epoch and batch. From one peer they come in order, and one that came is kept
 /// until it is of no more use: of an older batch or epoch, it is stale; of the same epoch and a
@@ -29,15 +28,16 @@ class LeaderGate {
   /// and outlives it.
   LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders, std::size_t me);
 
-  /// The largest block for which no message between so many nodes is longer than MPI sends at once.
-  static std::size_t most_block(int nodes);
   /// What it holds for blocks and messages.
   std::size_t buffer_bytes() const;
+  /// The most that can be. Of each round no more than two messages are under way, for a peer's
+  /// message of one gate says that it has what was sent it for the gate before.
+  static std::size_t most_buffer_bytes(std::size_t nodes);
 
-  /// This node has arrived, entirely. `block`: what the gate carries, as long on every node; it is
-  /// copied. Once a gate that carries something is known to have closed, it must be driven to its
-  /// end, for others may wait for what this rank passes on.
-  void arrive(std::uint32_t epoch, std::uint64_t number, std::span<const std::byte> block);
+  /// This node has arrived, entirely. `load`: what the gate carries, of the same kind on every
+  /// node; it is copied. Once a gate that carries something is known to have closed, it must be
+  /// driven to its end, for others may wait for what this rank passes on.
+  void arrive(std::uint32_t epoch, std::uint64_t number, const Freight::Load& load);
   /// Drives the exchange; true once every node has arrived where this one has.
   bool closed();
   /// Whether the last look brought the open gate on.
@@ -46,8 +46,8 @@ class LeaderGate {
   bool sending() const { return !sending_.empty(); }
   /// Forgets the gate that `arrive` was called for.
   void withdraw() { waiting_ = false; }
-  /// Of the closed gate, until the next arrival: a node's block, which the caller may overwrite.
-  std::byte* block(std::size_t node);
+  /// What the closed gate has brought, until the next arrival.
+  Freight& freight() { return freight_; }
   /// Of blocks, sent by this rank.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
@@ -57,13 +57,12 @@ class LeaderGate {
     std::uint64_t epoch = 0;
     std::uint64_t batch_plus_one = 0;
   };
-  struct Round {
-    int to = 0;
-    int from = 0;
-    std::size_t blocks = 0;  ///< that a message of it has
-    std::size_t have = 0;    ///< blocks that are here before it
-    std::vector<std::byte> incoming;
-    mpi::Requests::Id receive = 0;
+  static_assert(sizeof(Header) <= Freight::header_bytes);
+
+  /// What comes from the peer of a round.
+  struct Receiving {
+    std::vector<std::byte> message;
+    mpi::Requests::Id id = 0;
     bool posted = false;
   };
   struct Sending {
@@ -71,20 +70,16 @@ class LeaderGate {
     mpi::Requests::Id id = 0;
   };
 
-  void post(Round& round);
+  void post(std::size_t round);
   void tell();
   void collect_sent();
-  bool heard(Round& round);
-  Header header_of(const Round& round) const;
-  std::byte* place(std::size_t distance) { return blocks_.data() + distance * block_bytes_; }
+  bool heard(std::size_t round);
 
-  const std::size_t me_;
-  const std::size_t nodes_;
-  std::deque<Round> rounds_;  ///< a deque: buffers must not move
+  const std::vector<int> leaders_;
+  Freight freight_;
+  std::vector<Receiving> receiving_;  ///< by round
   std::vector<Sending> sending_;
   std::vector<std::vector<std::byte>> spare_;
-  std::vector<std::byte> blocks_;  ///< by how far their nodes come before this one
-  std::size_t block_bytes_ = 0;    ///< of this gate's blocks
   Header gate_;
   bool waiting_ = false;
   std::size_t round_ = 0;

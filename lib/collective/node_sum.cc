@@ -4,11 +4,17 @@
 
 namespace tutti::collective {
 
+bool NodeSum::joins(DType dtype) const {
+  return !joins_.empty() && (dtype == DType::f32 || dtype == DType::f64);
+}
+
+bool NodeSum::pairwise(DType dtype) const {
+  return dtype != DType::f16 && dtype != DType::bf16 && !joins(dtype);
+}
+
 void NodeSum::operator()(const reduce::Kernel& kernel, std::span<std::byte* const> places,
                          std::byte* out, std::size_t count) {
-  if (!joins_.empty() && (kernel.in == DType::f32 || kernel.in == DType::f64)) {
-    return join(kernel, places, out, count);
-  }
+  if (joins(kernel.in)) return join(kernel, places, out, count);
   sources_.assign(places.begin(), places.end());
   reduce::reduce(kernel, sources_, out, count);
 }

@@ -15,11 +15,16 @@ class NodeSum {
   explicit NodeSum(const topology::Topology& topology)
       : joins_(topology::joins_of_uneven_nodes(topology)) {}
 
+  /// Whether its bits for this dtype are those of sums of two in the canonical tree over nodes:
+  /// the tree is that one, and no sum of some nodes is rounded that is not in one pass.
+  bool pairwise(DType dtype) const;
+
   /// `places` by node, each of `count` elements and perhaps overwritten; `out` may be one of them.
   void operator()(const reduce::Kernel& kernel, std::span<std::byte* const> places, std::byte* out,
                   std::size_t count);
 
  private:
+  bool joins(DType dtype) const;
   void join(const reduce::Kernel& kernel, std::span<std::byte* const> places, std::byte* out,
             std::size_t count) const;
 

@@ -1,5 +1,6 @@
 #include "collective/small.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tutti::collective {
@@ -20,8 +21,18 @@ void for_each_column(const Batch& batch, const Visit& visit) {
 }  // namespace
 
 bool Small::takes(const Batch& batch) const {
-  if (batch.bytes() > memory_.layout().small_bytes) return false;
-  return !several_nodes() || (!batch.sharded() && batch.wire == WireFormat::none);
+  std::size_t most = memory_.layout().small_bytes;
+  if (several_nodes()) {
+    most = std::min(most, Freight::most_block(carried(batch), topology_.nodes.size()));
+  }
+  return batch.bytes() <= most;
+}
+
+Freight::Kind Small::carried(const Batch& batch) const {
+  if (batch.sharded() || batch.wire != WireFormat::none) return Freight::Kind::none;
+  if (batch.kind == Batch::Kind::broadcast) return Freight::Kind::passed_on;
+  const bool sums = Freight::sums(topology_.nodes.size()) && sum_of_nodes_.pairwise(batch.dtype);
+  return sums ? Freight::Kind::summed : Freight::Kind::gathered;
 }
 
 void Small::put(const Batch& batch, std::uint64_t sequence) const {
@@ -34,30 +45,35 @@ void Small::put(const Batch& batch, std::uint64_t sequence) const {
   });
 }
 
-std::span<const std::byte> Small::pack(const Batch& batch, std::uint64_t sequence) {
+Freight::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
+  Freight::Load load{.kind = carried(batch),
+                     .block = {memory_.small(0, sequence), batch.bytes()},
+                     .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor}};
   if (batch.kind == Batch::Kind::broadcast) {
-    // Of the blocks the one of the root's node counts.
-    const bool here = node_of(batch.root) == static_cast<std::size_t>(topology_.node());
+    load.root = node_of(batch.root);
     const auto root = static_cast<std::size_t>(batch.root);
-    return {memory_.small(here ? topology_.local_index_of[root] : 0, sequence), batch.bytes()};
+    const bool here = load.root == static_cast<std::size_t>(topology_.node());
+    if (here) load.block = {memory_.small(topology_.local_index_of[root], sequence), batch.bytes()};
+    return load;
   }
-  if (memory_.local_size() == 1) return {memory_.small(0, sequence), batch.bytes()};
+  if (memory_.local_size() == 1) return load;
   // The last sum divides.
   const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op};
   gather_sources(sequence);
   reduce::reduce(kernel, sources_, sum_.data(), batch.count());
-  return {sum_.data(), batch.bytes()};
+  load.block = {sum_.data(), batch.bytes()};
+  return load;
 }
 
-void Small::unpack(const Batch& batch, std::uint64_t sequence, LeaderGate& gate) {
+void Small::unpack(const Batch& batch, std::uint64_t sequence, Freight& freight) {
   std::byte* const result = memory_.small(memory_.local_index(), sequence);
-  if (batch.kind == Batch::Kind::broadcast) {
-    std::memcpy(result, gate.block(node_of(batch.root)), batch.bytes());
+  if (freight.kind() != Freight::Kind::gathered) {
+    std::memcpy(result, freight.result(), batch.bytes());
     return;
   }
   blocks_.clear();
   for (std::size_t node = 0; node < topology_.nodes.size(); ++node) {
-    blocks_.push_back(gate.block(node));
+    blocks_.push_back(freight.block(node));
   }
   const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, batch.divisor};
   sum_of_nodes_(kernel, blocks_, result, batch.count());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collective/batch.h"
-#include "collective/leader_gate.h"
+#include "collective/freight.h"
 #include "collective/node_sum.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
@@ -17,8 +17,9 @@ namespace tutti::collective {
 /// there.
 ///
 /// On one node everyone computes the whole result alone: one flag round trip. With several, each
-/// node's leader sums its ranks' inputs, the leaders' gate carries the sums to all of them, and
-/// each leaves the whole result where its own part was: no message more than the gate has anyway.
+/// node's leader sums its ranks' inputs, the leaders' gate carries the sums or sums of them to all
+/// of them, and each leaves the whole result where its own part was: no message more than the gate
+/// has anyway. How much that may be depends on what it is (`Freight::Kind`).
 class Small {
  public:
   /// The references outlive it.
@@ -31,10 +32,10 @@ class Small {
   bool takes(const Batch& batch) const;
   /// Before the gate of what is the `sequence`-th batch.
   void put(const Batch& batch, std::uint64_t sequence) const;
-  /// On the leader of one node of several: what its ranks have put there, as a block for the gate.
-  std::span<const std::byte> pack(const Batch& batch, std::uint64_t sequence);
-  /// On the same: from the blocks that came with the gate to the result.
-  void unpack(const Batch& batch, std::uint64_t sequence, LeaderGate& gate);
+  /// On the leader of one node of several: what its ranks have put there, for the gate.
+  Freight::Load pack(const Batch& batch, std::uint64_t sequence);
+  /// On the same: from what came with the gate to the result.
+  void unpack(const Batch& batch, std::uint64_t sequence, Freight& freight);
   /// Behind the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
   /// Held outside the node's memory.
@@ -45,6 +46,8 @@ class Small {
   std::size_t node_of(int rank) const {
     return static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)]);
   }
+  /// How a gate between nodes carries it: none where it does not.
+  Freight::Kind carried(const Batch& batch) const;
   void gather_sources(std::uint64_t sequence);
   void finish_allreduce(const Batch& batch, std::uint64_t sequence);
   void finish_reduce_scatter(const Batch& batch, std::uint64_t sequence);

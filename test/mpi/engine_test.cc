@@ -12,7 +12,8 @@ using tutti::collective::Tuning;
 
 namespace {
 
-/// By rank the lowest rank on its node: pairs and single ones; the last node with one more or less.
+/// By rank the lowest rank on its node: pairs and single ones; the last node with one more or less;
+/// the first with two, which of five and more ranks makes a tree over nodes of its own.
 std::vector<std::vector<int>> placements(int ranks) {
   std::vector<int> alone;
   std::vector<int> pairs;
@@ -22,7 +23,9 @@ std::vector<std::vector<int>> placements(int ranks) {
     pairs.push_back(rank / 2 * 2);
   }
   one_and_rest.front() = 0;
-  return {alone, pairs, one_and_rest};
+  std::vector<int> two_and_ones = alone;
+  two_and_ones[1] = 0;
+  return {alone, pairs, one_and_rest, two_and_ones};
 }
 
 /// So small that a few thousand elements are many chunks, some of which go to everyone whole, and

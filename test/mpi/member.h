@@ -18,6 +18,7 @@ class Member {
 
   const tutti::topology::Topology& topology() const { return topology_; }
   tutti::shm::Arena& arena() { return *arena_; }
+  tutti::collective::Engine& engine() { return *engine_; }
   Driver& driver() { return *driver_; }
   /// When everybody is here.
   void meet() const;

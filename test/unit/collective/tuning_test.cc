@@ -39,3 +39,25 @@ TEST_CASE("a slice size that somebody names is taken as it is") {
   CHECK(Tuning::choose(one_node(8), 256 * kib).slice_bytes == 256 * kib);
   CHECK(Tuning::choose(one_node(2), 64 * kib).slice_bytes == 64 * kib);
 }
+
+TEST_CASE("between three and four nodes gates carry less than a message holds, else a whole one") {
+  for (int nodes = 2; nodes <= 9; ++nodes) {
+    CAPTURE(nodes);
+    Topology topology = one_node(nodes);
+    topology.nodes.clear();
+    topology.node_of.clear();
+    topology.local_index_of.clear();
+    for (int rank = 0; rank < nodes; ++rank) {
+      topology.nodes.push_back({rank});
+      topology.node_of.push_back(rank);
+      topology.local_index_of.push_back(0);
+    }
+    const std::size_t most = Tuning::choose(topology, 0).small_bytes;
+    if (nodes == 3 || nodes == 4) {
+      CHECK(most == 40 * kib);
+    } else {
+      CHECK(most <= 60 * kib);
+      CHECK(most > 59 * kib);
+    }
+  }
+}
