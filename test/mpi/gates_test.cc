@@ -125,7 +125,8 @@ void on_all_placements(const Body& body) {
     }
     for (const auto& one : world.all_gather(failure, std::chrono::seconds(60), "the others")) {
       CAPTURE(leader_of);
-      CHECK(one == "");
+      INFO(one);
+      CHECK(one.empty());
     }
   }
 }

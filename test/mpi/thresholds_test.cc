@@ -160,6 +160,7 @@ std::vector<std::size_t> random_counts(const Variant& variant, const Nodes& node
     sizes.push_back(std::min(shm::shared_cache_bytes() / most_local / 2, 16 * MiB));
   }
   std::vector<std::size_t> counts;
+  counts.reserve(sizes.size());
   for (const std::size_t size : sizes) counts.push_back(size / sizeof(float) - 2 + shared() % 5);
   return counts;
 }
