@@ -2,7 +2,7 @@
 
 Open MPI and Horovod are held against as they come, and the best of their settings is told beside it."""
 from compare import peers
-from compare.targets import Verdict, against, against_default, at_most, judge, missing, size_text
+from compare.targets import MISSING, Verdict, against, against_default, at_most, judge, missing, size_text
 
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = 64 * MIB
@@ -57,7 +57,7 @@ def small(figures, ranks, sizes):
 def horovod(figures, ranks, sizes):
     for size in sizes:
         verdict = against_default("P2", figures, "tutti", peers.HOROVOD, ranks, size, HOROVOD_DEFAULT)
-        if size <= HOROVOD_UP_TO and verdict:
+        if size <= HOROVOD_UP_TO and verdict.verdict != MISSING:
             yield verdict
 
 

@@ -148,7 +148,7 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
     const tutti::topology::Topology& topology = member.topology();
     std::mt19937_64 random(7);
     std::mt19937_64 own(static_cast<unsigned>(topology.rank));
-    for (std::uint64_t number = 0; number < 40; ++number) {
+    for (std::uint64_t number = 0; number < 16; ++number) {
       Plan plan = Plan::random(random, topology.size);
       if (random() % 8 == 0) plan.count = 0;
       const Call call(plan, topology.rank, 1, number);
@@ -205,7 +205,7 @@ TEST_CASE("a gate that does not close leaves nothing behind for those of the nex
     const tutti::topology::Topology& topology = member.topology();
     std::mt19937_64 random(8);
     std::mt19937_64 own(static_cast<unsigned>(topology.rank));
-    for (std::uint32_t epoch = 1; epoch <= 12; ++epoch) {
+    for (std::uint32_t epoch = 1; epoch <= 6; ++epoch) {
       const Call first(Plan::random(random, topology.size), topology.rank, epoch, 0);
       const Call withdrawn(Plan::random(random, topology.size), topology.rank, epoch, 1);
       member.engine().enter(first.batch());

@@ -82,6 +82,13 @@ class Verdicts(unittest.TestCase):
         found = self.found(rows, (64 * KIB,), (2,))
         self.assertEqual(found["2 ranks, 64 KiB, tutti : Open MPI"].detail, "2 µs : 2.5 ms (setting of Open MPI)")
 
+    def test_open_mpi_counts_as_it_comes_and_its_best_setting_is_told(self):
+        rows = [row("Open MPI", "tutti", 20, 8, 4), row("Open MPI", "Open MPI", 25, 8, 4),
+                row("picked", "tutti", 20, 8, 4), row("picked", "Open MPI, picked", 22, 8, 4)]
+        found = self.found(rows, (4,))["8 ranks, 4 B, tutti : Open MPI"]
+        self.assertEqual((found.reached, found.verdict), ("1.25 x", "pass"))
+        self.assertEqual(found.detail, "20 µs : 25 µs (setting of Open MPI); best 22 µs, 1.10 x (setting of picked)")
+
     def test_each_number_of_ranks_has_its_own_factor_at_16_mib_and_from_64_mib(self):
         wanted = [found.wanted for n in (2, 4, 8) for size in (16 * MIB, 64 * MIB)
                   for found in node_targets.large(Figures([]), n, [size]) if "Open MPI" in found.what]
@@ -158,10 +165,11 @@ class Peers(unittest.TestCase):
             self.assertEqual(len(names), len(set(names)), names)
         self.assertEqual([one.setting for one in of_node + of_steps if "Horovod" in one.names.values()], ["default"] * 2)
 
-    def test_horovod_is_run_for_small_sizes_and_one_large_one(self):
-        (of_node, _), _ = self.with_modules("horovod.torch")
-        self.assertEqual(of_node[0].sizes_of([4, KIB, 64 * KIB, 256 * KIB, 16 * MIB, 64 * MIB, 256 * MIB]),
-                         [4, KIB, 64 * KIB, 64 * MIB])
+    def test_gloo_and_horovod_are_run_for_some_sizes(self):
+        (of_node, _), _ = self.with_modules("horovod.torch", "torch.distributed")
+        sizes = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 16 * MIB, 64 * MIB, 128 * MIB]
+        self.assertEqual([one.sizes_of(sizes) for one in of_node],
+                         [[4, 16 * KIB, 64 * KIB, MIB, 64 * MIB]] * 3)
 
 
 class Rounds(unittest.TestCase):
