@@ -63,16 +63,15 @@ std::size_t small_bytes_between(int nodes) {
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
   Tuning tuning;
   tuning.cache_bytes = shm::shared_cache_bytes();
-  if (topology.node_count() > 1) {
-    tuning.slice_bytes = slice_between(topology.node_count());
-    // Enough of them under way to hide the node's own work.
-    tuning.slots = 4;
-  }
-  tuning.small_bytes = topology.node_count() > 1 ? small_bytes_between(topology.node_count())
-                                                 : small_bytes_for(topology.local_size());
+  const bool several = topology.node_count() > 1;
+  // Between nodes enough of them under way to hide the node's own work.
+  if (several) tuning.slots = 4;
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
-  if (topology.node_count() == 1) tuning.slice_bytes = slice_inside(tuning.cache_bytes, slices);
+  tuning.slice_bytes =
+      several ? slice_between(topology.node_count()) : slice_inside(tuning.cache_bytes, slices);
+  tuning.small_bytes =
+      several ? small_bytes_between(topology.node_count()) : small_bytes_for(topology.local_size());
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
