@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "benchmarks/command_line.h"
 #include "reduce/reduce.h"
 
 namespace {
@@ -117,7 +118,11 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false).description(""));
   app.add_option("--threads", threads, "one a processor by default")->check(CLI::Range(1, 4096));
   app.add_option("--seconds", seconds, "for each size and each way to copy");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    tutti::bench::parse(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::size_t bytes : footprints) {
     const double cached = copy_rate(threads, bytes, seconds, false);

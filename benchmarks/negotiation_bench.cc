@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "benchmarks/command_line.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -176,7 +177,11 @@ int main(int argc, char** argv) {
       "an idle store.\nStart it with mpirun: mpirun -n 2 negotiation_bench");
   Settings settings;
   declare(app, settings);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    tutti::bench::parse(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   try {
     return run(settings);
   } catch (const std::exception& error) {

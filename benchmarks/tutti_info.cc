@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "benchmarks/command_line.h"
 #include "tutti/info.h"
 #include "tutti/tutti.h"
 
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   try {
-    app.parse(argc, argv);
+    tutti::bench::parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "benchmarks/command_line.h"
+
 namespace tutti::bench {
 namespace {
 
@@ -167,7 +169,7 @@ std::optional<int> parse(int argc, const char* const* argv, int ranks, bool spea
       "Start it with mpirun: mpirun -n 4 allreduce_bench --max-bytes 16M");
   declare(app, settings);
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     const std::string wrong = what_is_wrong(settings, ranks);
     if (!wrong.empty()) throw CLI::ValidationError(wrong);
   } catch (const CLI::ParseError& error) {

@@ -117,4 +117,5 @@ def measure(request):
         f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
         cases.lines(table), drawn, ("", "ms"),
-        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table), Style(ticks=ticks))
+        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
+        Style(yscale="linear", ticks=ticks))

@@ -8,7 +8,7 @@ from compare.contest import BenchError, Contest, Launcher, open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
-MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "lib/base/nouns.cc",
+MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "benchmarks/command_line.cc", "lib/base/names.cc", "lib/base/nouns.cc",
                *(f"benchmarks/allreduce/{name}.cc" for name in
                  ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {

@@ -1,7 +1,8 @@
 """A panel for each of the curves' names of one, PNG and SVG."""
 import pathlib
 
-COLOURS = {"tutti": "#c0392b", "tutti, shared": "#e67e22", "Open MPI": "#2c3e50", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
+COLOURS = {"tutti": "#c0392b", "tutti, replay": "#c0392b", "tutti, replay off": "#e6a79f", "tutti, shared": "#e67e22",
+           "Open MPI": "#2c3e50", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
            "hierarchical Open MPI": "#8e44ad", "MXNet, one array": "#2980b9",
            "MXNet, keys": "#16a085"}
 COLUMNS = 3
@@ -47,6 +48,9 @@ def draw_bars(curves, look, axes):
     for curve in (curve for curve in curves if curve.bound):
         axes.hlines(curve.ys, [x - 0.45 for x in curve.xs], [x + 0.45 for x in curve.xs], colors="#333333", linestyles="--",
                     linewidth=1.4, zorder=3, label=curve.label)
+    if look.yscale == "log":  # so that the shortest bar is seen, too
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=min(y for curve in curves for y in curve.ys) / 3)
     axes.set_xticks(range(len(look.ticks)), look.ticks, fontsize=7)
 
 
@@ -85,7 +89,7 @@ def write(stem, outcome):
         draw(panel, outcome, axes)
     for axes in firsts:
         axes.set_ylabel(outcome.axes[1])
-    figure.suptitle(outcome.title, fontsize=11)
+    figure.suptitle(outcome.title, fontsize=11, wrap=True)
     figure.tight_layout()
     files = [pathlib.Path(f"{stem}.{kind}") for kind in ("png", "svg")]
     for file in files:

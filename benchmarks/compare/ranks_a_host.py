@@ -60,4 +60,4 @@ def measure(request):
         f"allreduce f32, several ranks a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], [verdict(case, size) for case in found for size in case.sizes()],
         lost, cases.COLUMNS, cases.lines(table), drawn, ("hosts x ranks a host", "times as long as the bound"),
-        cases.rate_notes(found), cases.record(found, table), Style(ticks=ticks))
+        cases.rate_notes(found), cases.record(found, table), Style(yscale="linear", ticks=ticks))

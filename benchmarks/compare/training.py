@@ -137,4 +137,4 @@ def measure(request):
     return Outcome(
         f"training steps with overlapped compute, links of 1 Gbit/s, median of {request.rounds} rounds", rows,
         verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), curves(found), ("", "% of the bound's speed"),
-        notes, {"payload_Bps": rates}, Style(ticks=list(SETTINGS)))
+        notes, {"payload_Bps": rates}, Style(yscale="linear", ticks=list(SETTINGS)))

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "base/names.h"
+#include "benchmarks/command_line.h"
 #include "benchmarks/training_step/model.h"
 #include "tutti/error.h"
 
@@ -91,21 +91,6 @@ void declare_report(CLI::App& app, StepSettings& s) {
   app.add_option("--json", s.json, "write the numbers into this file");
 }
 
-std::string with_suggestions(const CLI::App& app) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  }
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  std::string text;
-  for (const std::string& word : app.remaining()) {
-    const std::string option = word.substr(0, word.find('='));
-    text += (text.empty() ? "" : "; ") + ("unknown option '" + option + "'") +
-            base::suggestion(option, names);
-  }
-  return text + " (--help lists all)";
-}
-
 }  // namespace
 
 Options StepSettings::options() const {
@@ -124,12 +109,10 @@ std::optional<StepSettings> parse_step(int argc, const char* const* argv) {
   declare_store(app, settings);
   declare_report(app, settings);
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help);
     return std::nullopt;
-  } catch (const CLI::ExtrasError&) {
-    throw Error(ErrorCode::invalid_argument, with_suggestions(app));
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::invalid_argument, error.what());
   }
