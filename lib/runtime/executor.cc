@@ -80,9 +80,12 @@ bool Executor::pass() {
   });
 }
 
+bool Executor::accepts() const {
+  return calls_.empty() || participant_.replays();
+}
+
 bool Executor::accept() {
-  if (!calls_.empty() && !participant_.replays()) return false;
-  const auto quick = [this] {
+  return guarded([this] {
     bool moved = look_around();
     if (finished_) return false;
     const bool closed = look_at_gate();
@@ -92,10 +95,7 @@ bool Executor::accept() {
       moved |= move_data();
     }
     return moved;
-  };
-  while (guarded(quick)) {
-  }
-  return true;
+  });
 }
 
 bool Executor::look_around() {

@@ -48,9 +48,12 @@ class Executor {
 
   /// Looks at everything once. Whether something moved.
   bool pass();
-  /// For a thread that has submitted and has no time: as `pass`, until nothing moves, but only data
-  /// that takes no longer than to look at it. False when it is better left to the communication
-  /// thread, which meets what else is submitted until it is awake and reports it in one go.
+  /// Whether a thread that has submitted should look itself. Else it is better left to the
+  /// communication thread, which meets what else is submitted until it is awake and reports it in
+  /// one go.
+  bool accepts() const;
+  /// For such a thread, which has no time: as `pass`, but only data that takes no longer than to
+  /// look at it.
   bool accept();
   /// There is more to do than to wait for the bell.
   bool busy() const;

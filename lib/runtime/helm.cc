@@ -43,7 +43,7 @@ void Helm::run() {
     // After the ticket: what comes due from here on rings.
     run_callbacks();
     if (taken_) {
-      const auto until = base::Clock::now() + longest_doze;
+      const auto until = usual_wake(base::Clock::now());
       wakes_at_ = until.time_since_epoch().count();
       bell_.doze(ticket, until);
     }
@@ -54,6 +54,7 @@ void Helm::run() {
 
 bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
   Executor::Rest rest;
+  bool visited = false;
   {
     const base::Lock lock(turn_);
     if (executor_.finished()) return false;
@@ -67,11 +68,25 @@ bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
     }
     rest = executor_.rest();
     if (executor_.owes_callbacks()) return true;
+    visited = visited_.exchange(false);
+    if (visited) rest.until = std::min(rest.until, usual_wake(executor_.looked_at()));
     // Before anybody else can have a turn and leave an earlier deadline.
     wakes_at_ = rest.until.time_since_epoch().count();
   }
-  waiter.wait(ticket, rest.reason, rest.until);
+  if (visited && rest.reason == Waiter::For::doorbell) {
+    waiter.forget();
+    bell_.wait(ticket, rest.until);
+  } else {
+    waiter.wait(ticket, rest.reason, rest.until);
+  }
   return true;
+}
+
+// A store at rest has no deadline, but the next call will have one and would wake this thread for
+// it.
+base::Clock::time_point Helm::usual_wake(base::Clock::time_point now) const {
+  const base::Clock::time_point before{base::Clock::duration(wakes_at_)};
+  return before > now ? std::min(before, now + longest_doze) : now + longest_doze;
 }
 
 void Helm::run_callbacks() {
@@ -86,6 +101,7 @@ void Helm::run_callbacks() {
 
 bool Helm::take() {
   if (taken_.exchange(true)) return false;
+  visited_ = true;
   bell_.set_off_duty(Listener::owner);
   return true;
 }
@@ -110,8 +126,12 @@ void Helm::submitted() {
 Helm::Handover Helm::accept() {
   Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
   if (!turn_.try_lock()) return handover;
-  handover.busy =
-      !executor_.accept() || executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+  if (executor_.accepts()) {
+    do {
+      handover.ticket = bell_.ticket();
+    } while (executor_.accept());
+    handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+  }
   handover.until = executor_.rest().until;
   turn_.unlock();
   return handover;
@@ -134,6 +154,8 @@ void Helm::drive(const base::Completion& call, base::Clock::time_point deadline)
       waiter.wait(handover.ticket, rest->reason, std::min(rest->until, deadline));
     }
   }
+  // One more look costs less than to wake the other thread for it.
+  if (!handover.takes_long && bell_.ticket() != handover.ticket) look(handover);
   let_go(handover);
 }
 

@@ -51,6 +51,8 @@ class Helm final : public base::Driver {
   Handover accept() TUTTI_EXCLUDES(turn_);
   /// The communication thread's look; whether there will be another.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
+  /// Until when it sleeps while user threads come and go.
+  base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_callbacks() TUTTI_EXCLUDES(turn_);
 
   const ForkGuard fork_guard_;
@@ -61,6 +63,7 @@ class Helm final : public base::Driver {
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
   bool callbacks_told_ TUTTI_GUARDED_BY(turn_) = false;  ///< the communication thread knows
   std::atomic<bool> taken_{false};                       ///< a user thread has the helm
+  std::atomic<bool> visited_{false};                     ///< one had it of late
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;
