@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import sys
 
-from compare import lab, machine, negotiation, node, plot, record, table, training
+from compare import lab, machine, negotiation, node, plot, record, table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,6 +95,7 @@ def parts_of(request):
 
 def show(request, before, outcome):
     """Prints and keeps it. Returns how many elements were wrong."""
+    outcome.verdicts = targets.trusted(outcome.verdicts, outcome.rows)
     document = record.document(request, before, outcome)
     print(table.of_outcome(outcome))
     files = record.write(request, document)

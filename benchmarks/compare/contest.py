@@ -45,7 +45,8 @@ def open_mpi():
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """`names` tells who each row is, by its impl; `covers` the sizes that it is run for, None for all.
+    """`names` tells who each row is, by its impl; `covers` the sizes that it is run for, `most_ranks` up to how many
+    ranks; None for all.
     One that is not `needed` may fail: then it is left out, with the reason."""
     name: str
     setting: str
@@ -55,6 +56,7 @@ class Contest:
     env: dict = dataclasses.field(default_factory=dict)
     covers: frozenset = None
     needed: bool = False
+    most_ranks: int = None
 
     def sizes_of(self, sizes):
         return [size for size in sizes if self.covers is None or size in self.covers]
@@ -71,6 +73,8 @@ class Contest:
             line = self.launcher.line(ranks, [*self.program, *options, "--json", file])
             said = execute(line, {**self.launcher.env, **self.env}, lambda: rows_of(file))
             rows = rows_of(file)
+        if not rows:
+            raise BenchError(f"{' '.join(map(str, line))}: ended well, and left no rows")
         facts = facts_of(said)
         for row in rows:
             row.update(who=self.names[row["impl"]] + (", shared" if row.get("shared") else ""),
