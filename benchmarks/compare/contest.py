@@ -1,4 +1,5 @@
 """A contest: one program that is started on so many ranks and leaves rows."""
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 
 LIMIT = 900
+GRACE = 5  # seconds, to end by oneself
 
 
 class BenchError(Exception):
@@ -99,15 +101,27 @@ def execute(line, env, rows, limit=LIMIT):
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         raise BenchError(f"{' '.join(line)}: still running after {limit} s") from None
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         raise
     if process.returncode != 0 and not any(row["wrong"] for row in rows()):
         raise BenchError(f"{' '.join(line)}: ended with {process.returncode}: {last_words(err or out)}")
     return out
+
+
+def end(process, grace=GRACE):
+    """Asks first, for mpirun ends its ranks, wherever they are; then kills whoever is left."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=grace)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def last_words(text):

@@ -6,6 +6,8 @@ from compare.contest import Contest, open_mpi
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import FINE, PASS, SHORT, Verdict, at_most, judge, missing, times
 
+# How many values an option may have here.
+MOST_VALUES = {"sizes": 0}
 TENSORS = 160
 REPLAYED, ASKED = OWN = "tutti, replay", "tutti, replay off"
 STEP_US = 30

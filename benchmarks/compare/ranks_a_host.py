@@ -6,6 +6,7 @@ from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import Verdict, judge, missing, unpicked
 
+MOST_VALUES = {"ranks": 0}
 LAYOUTS = tuple((hosts, each) for each in (2, 4) for hosts in (2, 3, 4))
 QUICK_LAYOUTS = ((2, 2),)
 MAPPINGS = ("block", "cyclic")

@@ -7,6 +7,7 @@ from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import MISSING, Verdict, judge_share
 
+MOST_VALUES = {"sizes": 0}
 MODELS = {"resnet50": 25_557_032, "vgg16": 138_357_544}  # elements
 # Of the networks: what a link needs for the gradients is long against what a message takes, and short enough for rounds.
 SCALES, OF_SCALE_IN_QUICK = {"resnet50": 1, "vgg16": 0.25}, 0.05

@@ -5,6 +5,8 @@ import dataclasses
 import io
 import json
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,7 +15,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from compare import cli, lab, lanes, negotiation, node_targets, openmpi, outcome, peers, plot, record, rounds, table, targets, wire
-from compare.contest import BenchError, Contest, Launcher, execute, facts_of, last_words
+from compare.contest import BenchError, Contest, Launcher, end, execute, facts_of, last_words
 from compare.figures import Figures
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -264,6 +266,20 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(BenchError, "true .*: ended well, and left no rows"):
             dataclasses.replace(contest("x"), launcher=Plain()).run(2, [])
 
+    def test_a_program_that_is_ended_may_clean_up_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            left = pathlib.Path(folder, "left")
+            with self.assertRaises(BenchError):
+                execute(["sh", "-c", f"trap 'touch {left}; exit' TERM; sleep 60 & wait"], {}, list, limit=0.5)
+            self.assertTrue(left.exists())
+
+    def test_a_program_that_does_not_end_is_killed(self):
+        process = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], start_new_session=True,
+                                   stdout=subprocess.PIPE)
+        process.stdout.readline()
+        end(process, grace=0.2)
+        self.assertEqual(process.returncode, -9)
+
     def test_a_failure_is_told_in_the_programs_words_not_in_mpiruns(self):
         frame = "-" * 74
         self.assertEqual(last_words(f"bad\nworse\n{frame}\nPrimary job ended\n{frame}\n"), "bad / worse")
@@ -422,6 +438,46 @@ class CommandLine(unittest.TestCase):
         for words in (["--only", "links"], ["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 cli.parse(["--suite", "node", *words])
+
+    def refusal(self, *words):
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            cli.parse(["--suite", *words])
+        return said.getvalue().splitlines()[-1]
+
+    def test_an_option_is_never_cut_short_and_a_misspelt_one_is_told_its_name(self):
+        self.assertIn("--round (did you mean --rounds?)", self.refusal("node", "--round", "9"))
+        self.assertIn("--byts=4 (did you mean --bytes?)", self.refusal("node", "--byts=4"))
+        self.assertTrue(self.refusal("node", "xyz").endswith("unknown: xyz"))
+
+    def test_a_signal_ends_it_once_behind_what_it_cleans_up(self):
+        ended, said = [], io.StringIO()
+
+        def measure(_):
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+                ended.append("cleaned up")
+        kept = {number: signal.getsignal(number) for number in cli.ENDED_BY}
+        try:
+            with mock.patch.object(cli.node, "measure", measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+                status = cli.main(["--suite", "node"])
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+        self.assertEqual((status, ended), (128 + signal.SIGHUP, ["cleaned up"]))
+        self.assertIn("ended by SIGHUP", said.getvalue())
+
+    def test_what_a_suite_would_ignore_is_refused(self):
+        for words, said in ((["lab", "--only", "ranks", "--ranks", "2"], "--ranks: suite lab, part ranks, has its own"),
+                            (["lab", "--ranks", "2"], "--only chooses another part"),
+                            (["negotiation", "--bytes", "4"], "--bytes: suite negotiation has its own"),
+                            (["training", "--bytes", "4"], "--bytes: suite training has its own"),
+                            (["lab", "--only", "parameter-server", "--bytes", "4,8"], "part parameter-server, takes one value"),
+                            (["lab", "--only", "parameter-server", "--ranks", "4,8"], "part parameter-server, takes one value")):
+            with self.subTest(words):
+                self.assertIn(said, self.refusal(*words))
+        cli.parse(["--suite", "lab", "--only", "parameter-server", "--ranks", "4", "--bytes", "4M"])
 
 
 if __name__ == "__main__":
