@@ -3,7 +3,7 @@ import dataclasses
 import pathlib
 import tempfile
 
-from compare import emulated, openmpi, rounds
+from compare import emulated, lanes, openmpi, rounds
 from compare.contest import Contest, Pace
 from compare.figures import Figures
 from compare.targets import times
@@ -34,15 +34,22 @@ class Case:
     def __post_init__(self):
         self.figures = Figures(self.rows)
 
+    def link_us(self, carried):
+        """Before a link that has rested has carried so many bytes. What passes at once does not take no time, either."""
+        return max((carried - emulated.BURST) / self.rate * 1e6, 1)
+
     def bound_us(self, size):
         """Of an allreduce."""
-        return self.layout.share() * size / self.rate * 1e6
+        return self.link_us(self.layout.share() * size)
 
     def own(self, size, who="tutti"):
         return self.figures.own("Open MPI", who, self.layout.ranks, size)
 
     def best(self, family, size):
         return self.figures.best("tutti", family, self.layout.ranks, size)
+
+    def picked(self, family, size):
+        return self.figures.picked("tutti", family, self.layout.ranks, size)
 
     def sizes(self):
         return sorted({row["bytes"] for row in self.rows})
@@ -101,7 +108,7 @@ def with_open_mpi(stage, lost):
     """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
     ranks, quick = stage.layout.ranks, stage.request.quick
     alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
-    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.flat(quick), lost)
+    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost)
     main = allreduce(stage, "tutti,mpi")
     pair = dataclasses.replace(main, needed=False, names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     return [main, *openmpi.picked(pair, ranks, choice, stage.folder)]
@@ -112,16 +119,17 @@ def size_text(size):
     return f"{size / MB:g} MB"
 
 
-def facts(case, share=None, bound=None):
-    """A dictionary for each line of the table; share(row's who) and bound(who, size) where they are not an allreduce's."""
+def facts(case, share=None):
+    """A dictionary for each line of the table; share(row's who), of its size, that the busiest link carries, where that is
+    not an allreduce's."""
     figures, layout = case.figures, case.layout
     for contest, who, ranks, size in sorted(figures.keys(), key=lambda key: key[3]):
         us = figures.time(contest, who, ranks, size)
         own = figures.own(contest, "tutti", ranks, size)
+        carried = (share(who) if share else layout.share()) * size
         yield {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping, "bytes": size, "who": who,
                "setting": figures.settings[contest, ranks], "median_us": us, "rounds_us": figures.spread(contest, who, ranks, size),
-               "bound_us": bound(who, size) if bound else case.bound_us(size),
-               "link_bytes": (share(who) if share else layout.share()) * size, "times_tutti": us / own if own else None}
+               "bound_us": case.link_us(carried), "link_bytes": carried, "times_tutti": us / own if own else None}
 
 
 def lines(found):
@@ -136,8 +144,13 @@ def rate_notes(cases):
     listed = ", ".join(f"{case.layout}: {case.rate / MB:.1f} MB/s" for case in cases)
     return [f"# payload of a link, by one TCP stream before the rounds and one behind (the quicker counts; "
             f"{emulated.PAYLOAD / MB:.1f} expected): {listed}",
-            "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts; a link that has rested lets the first "
-            f"{emulated.BURST / 1e3:.0f} kB pass at once, so that 1 MB may read above 100 %"]
+            "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts, but for the first "
+            f"{emulated.BURST / 1e3:.0f} kB, which a link that has rested lets pass at once"]
+
+
+def notes(cases):
+    """Of the links, and of what the programs said."""
+    return [*rate_notes(cases), *lanes.describe([row for case in cases for row in case.rows])]
 
 
 def record(found, table):

@@ -1,15 +1,18 @@
 """The command line, and the order of things: measure, judge, print, keep."""
 import argparse
 import dataclasses
+import difflib
 import pathlib
 import shutil
+import signal
 import sys
 
-from compare import lab, machine, negotiation, node, plot, record, table, training
+from compare import lab, machine, negotiation, node, plot, record, table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
+ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -51,9 +54,32 @@ def listed(one):
     return lambda text: tuple(one(word) for word in text.split(","))
 
 
-def parse(words):
+def refuse_unknown(parser, words):
+    """Each with the option that it is nearest to."""
+    names = [name for name in parser._option_string_actions if name.startswith("--")]  # pylint: disable=protected-access
+    said = []
+    for word in words:
+        near = difflib.get_close_matches(word.partition("=")[0], names, 1) if word.startswith("-") else []
+        said.append(word + (f" (did you mean {near[0]}?)" if near else ""))
+    if said:
+        parser.error("unknown: " + ", ".join(said))
+
+
+def refuse_unused(parser, request):
+    """What a part would ignore is not asked of it."""
+    for part, module in parts_of(request):
+        where = f"suite {request.suite}" + (f", part {part.part}," if part.part else "")
+        for field, most in getattr(module, "MOST_VALUES", {}).items():
+            option = {"sizes": "--bytes", "ranks": "--ranks"}[field]
+            if len(getattr(request, field) or ()) > most:
+                takes = "has its own" if most == 0 else "takes one value"
+                parser.error(f"{option}: {where} {takes}" + ("; --only chooses another part" if part.part and not request.only else ""))
+
+
+def options():
     parser = argparse.ArgumentParser(
-        prog="compare.py", description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
+        prog="compare.py", allow_abbrev=False,
+        description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
         epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's DDP: pip install "
                "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and that must be "
                "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 "
@@ -73,13 +99,21 @@ def parse(words):
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
                         help="Python whose environment has the peers (the one that runs this)")
     parser.add_argument("--mxnet-python", metavar="PATH", help="the same for MXNet (--peers-python's)")
-    given = parser.parse_args(words)
+    return parser
+
+
+def parse(words):
+    parser = options()
+    given, unknown = parser.parse_known_args(words)
+    refuse_unknown(parser, unknown)
     if given.only and given.suite != "lab":
         parser.error("--only chooses a part of suite lab")
     build = given.build.resolve()
-    return Request(given.suite, given.quick, given.rounds or (3 if given.quick else 5), given.ranks, given.bytes,
-                   given.out or (build / "compare" if given.quick else ROOT / "benchmarks/results"),
-                   build, found(given.peers_python), found(given.mxnet_python or given.peers_python), given.only)
+    request = Request(given.suite, given.quick, given.rounds or (3 if given.quick else 5), given.ranks, given.bytes,
+                      given.out or (build / "compare" if given.quick else ROOT / "benchmarks/results"),
+                      build, found(given.peers_python), found(given.mxnet_python or given.peers_python), given.only)
+    refuse_unused(parser, request)
+    return request
 
 
 def found(program):
@@ -95,6 +129,7 @@ def parts_of(request):
 
 def show(request, before, outcome):
     """Prints and keeps it. Returns how many elements were wrong."""
+    outcome.verdicts = targets.trusted(outcome.verdicts, outcome.rows)
     document = record.document(request, before, outcome)
     print(table.of_outcome(outcome))
     files = record.write(request, document)
@@ -103,8 +138,22 @@ def show(request, before, outcome):
     return sum(row["wrong"] for row in outcome.rows)
 
 
+class Ended(BaseException):
+    """By a signal: what runs is ended, and hosts that were made go."""
+
+
+def raise_ended(number, _):
+    """Once: another signal would leave hosts behind."""
+    for ignored in ENDED_BY:
+        signal.signal(ignored, signal.SIG_IGN)
+    raise Ended(number)
+
+
 def main(words):
     request = parse(words)
+    for number in ENDED_BY:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, raise_ended)
     before = machine.describe()
     print(machine.text(before), flush=True)
     wrong = 0
@@ -114,6 +163,9 @@ def main(words):
     except BenchError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 2
+    except Ended as ended:
+        print(f"compare.py: ended by {signal.Signals(ended.args[0]).name} before all was measured", file=sys.stderr)
+        return 128 + ended.args[0]
     if wrong:
         print(f"{wrong:.0f} elements are wrong", file=sys.stderr)
     return 1 if wrong else 0

@@ -1,4 +1,5 @@
 """A contest: one program that is started on so many ranks and leaves rows."""
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 
 LIMIT = 900
+GRACE = 5  # seconds, to end by oneself
 
 
 class BenchError(Exception):
@@ -45,7 +47,8 @@ def open_mpi():
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """`names` tells who each row is, by its impl; `covers` the sizes that it is run for, None for all.
+    """`names` tells who each row is, by its impl; `covers` the sizes that it is run for, `most_ranks` up to how many
+    ranks; None for all.
     One that is not `needed` may fail: then it is left out, with the reason."""
     name: str
     setting: str
@@ -55,6 +58,7 @@ class Contest:
     env: dict = dataclasses.field(default_factory=dict)
     covers: frozenset = None
     needed: bool = False
+    most_ranks: int = None
 
     def sizes_of(self, sizes):
         return [size for size in sizes if self.covers is None or size in self.covers]
@@ -71,6 +75,8 @@ class Contest:
             line = self.launcher.line(ranks, [*self.program, *options, "--json", file])
             said = execute(line, {**self.launcher.env, **self.env}, lambda: rows_of(file))
             rows = rows_of(file)
+        if not rows:
+            raise BenchError(f"{' '.join(map(str, line))}: ended well, and left no rows")
         facts = facts_of(said)
         for row in rows:
             row.update(who=self.names[row["impl"]] + (", shared" if row.get("shared") else ""),
@@ -95,15 +101,27 @@ def execute(line, env, rows, limit=LIMIT):
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         raise BenchError(f"{' '.join(line)}: still running after {limit} s") from None
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         raise
     if process.returncode != 0 and not any(row["wrong"] for row in rows()):
         raise BenchError(f"{' '.join(line)}: ended with {process.returncode}: {last_words(err or out)}")
     return out
+
+
+def end(process, grace=GRACE):
+    """Asks first, for mpirun ends its ranks, wherever they are; then kills whoever is left."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=grace)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def last_words(text):

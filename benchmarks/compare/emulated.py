@@ -22,7 +22,9 @@ RATE = 1e9  # of a link, bits a second
 PAYLOAD = RATE / 8 * 1448 / 1538
 # As on real hosts, MPI has shared memory between ranks of one.
 ALSO_IN_A_HOST = {"OMPI_MCA_btl": "vader,tcp,self"}
-BURST = hosts.BURST_SECONDS * RATE / 8
+# Of payload, what a link that has rested lets pass at once. It passes the sender's queue so, and the receiver's behind it,
+# which is of the same rate and as full: once, not twice.
+BURST = hosts.BURST_SECONDS * PAYLOAD
 STREAM = (sys.executable, str(LAB / "stream.py"))
 LIMIT = 60
 

@@ -61,3 +61,11 @@ class Figures:
     def best(self, own, family, ranks, size):
         """Against the peer's setting that was the quickest here; None where nothing was measured."""
         return min(self.ratios(own, family, ranks, size), key=lambda ratio: ratio.peer_us, default=None)
+
+    def default(self, own, family, ranks, size):
+        """Against the peer as it comes, which has the family's own name; None where that was not measured."""
+        return next((ratio for ratio in self.ratios(own, family, ranks, size) if ratio.peer == family), None)
+
+    def picked(self, own, family, ranks, size):
+        """Whether a setting of the peer's other than the default was measured."""
+        return any(ratio.peer != family for ratio in self.ratios(own, family, ranks, size))

@@ -4,8 +4,10 @@ import statistics
 from compare import peers, rounds
 from compare.contest import Contest, open_mpi
 from compare.outcome import Curve, Outcome, Style
-from compare.targets import PASS, SHORT, Verdict, at_most, judge, missing, times
+from compare.targets import FINE, PASS, SHORT, Verdict, at_most, judge, missing, times
 
+# How many values an option may have here.
+MOST_VALUES = {"sizes": 0}
 TENSORS = 160
 REPLAYED, ASKED = OWN = "tutti, replay", "tutti, replay off"
 STEP_US = 30
@@ -14,13 +16,16 @@ IDLE = 0.01  # of a core: what the clock's own resolution leaves of 0
 # Half a second of tutti's; of the first thousand most find the processors not at their full speed yet. A peer's step takes from
 # twenty to some hundred times as long.
 STEPS, QUICK_STEPS = 20_000, 4_000
+# Of anybody's steps, that come before those that count.
+WARMUP_PART, LEAST_WARMUP = 20, 20
 PEERS_PART = 40
 # P8 is about two ranks; with more, peers would take most of the suite's time to start.
 PEERS_RANKS = 2
 
 
 def options(steps, nap):
-    return ["--tensors", str(TENSORS), "--steps", str(steps), "--idle", str(nap)]
+    return ["--tensors", str(TENSORS), "--steps", str(steps), "--warmup", str(max(LEAST_WARMUP, steps // WARMUP_PART)),
+            "--idle", str(nap)]
 
 
 def contests(request):
@@ -74,7 +79,7 @@ def verdicts(rows, ranks):
                              "most of any round", PASS if sent == 0 else SHORT))
         found.append(Verdict("P8", f"{n} ranks, the same with replay off", "> 0", f"{asked:.0f}",
                              "by the same counter", PASS if asked > 0 else SHORT))
-        found.append(at_most("P8", f"{n} ranks, idle store", idle(rows, n), IDLE, "of a core"))
+        found.append(at_most("P8", f"{n} ranks, idle store", idle(rows, n), IDLE, "of a core", FINE))
         if n == PEERS_RANKS:
             found.append(against_horovod(rows, n))
     return found
@@ -112,7 +117,7 @@ def measure(request):
     rows = []
     for n in ranks:
         rows += rounds.interleave(
-            contests(request) + (others if n == PEERS_RANKS else []), n, request.rounds,
+            contests(request) + (peers.fitting(others, n) if n == PEERS_RANKS else []), n, request.rounds,
             lambda one: one.run(n, options(steps if one.needed else steps // PEERS_PART, nap)), lost)
     return Outcome(f"negotiation: {TENSORS} tensors of one element in one list call, median of {request.rounds} rounds",
                    rows, verdicts(rows, ranks), lost,

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from compare import node_targets, openmpi, peers, rounds
+from compare import lanes, node_targets, openmpi, peers, rounds
 from compare.contest import BenchError, Contest, Pace, open_mpi
 from compare.figures import Figures
 from compare.outcome import Curve, Outcome
@@ -49,13 +49,13 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     names = {"tutti": "tutti", "mpi": "Open MPI"}
     main = Contest("Open MPI", "default", allreduce(request.build, "tutti,mpi", "--shared"), launcher, names, needed=True)
     alone = dataclasses.replace(main, name="screening", program=allreduce(request.build, "mpi"), needed=False)
-    choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick), lost)
+    choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     free = Contest("tutti, reproducible off", "TUTTI_REPRODUCIBLE=0", allreduce(request.build, "tutti"), launcher,
                    {"tutti": "tutti, reproducible off"}, {"TUTTI_REPRODUCIBLE": "0"}, frozenset([max(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
-    return [main, *picked, *others, free], {str(size): setting.name for size, setting in choice.items()}
+    return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}
 
 
 def table_lines(figures, floor):
@@ -83,19 +83,6 @@ def curves_of(figures, floor):
             for (panel, label), points in series.items() if label != "tutti, reproducible off"]
 
 
-def describe_lanes(rows):
-    """One line for each contest: version, mapping, yield and CMA, as the program itself said."""
-    said = {}
-    for row in rows:
-        facts = row["facts"]
-        said[row["contest"], row["ranks"]] = (
-            f"# {row['ranks']} ranks, {row['contest']} ({row['setting']}): {facts.get('MPI', row['version'])}; "
-            f"yields when idle: {facts.get('mpi_yield_when_idle', 'unknown')}; "
-            f"single copy: {facts.get('single copy in a node', 'none')}; "
-            f"processors of rank 0: {facts.get('processors that rank 0 may use', 'unknown')}")
-    return list(said.values())
-
-
 def measure(request):
     ranks = request.ranks or (2, 4, 8)
     sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
@@ -108,7 +95,7 @@ def measure(request):
             contests, picks[n] = contests_for(request, n, sizes, others, pathlib.Path(folder), lost)
             rows += rounds.interleave(contests, n, request.rounds, lambda contest: contest.race(n, sizes, pace), lost)
     figures = Figures(rows)
-    notes = describe_lanes(rows) + [
+    notes = lanes.describe(rows) + [
         f"# Open MPI's best with {n} ranks: " + ", ".join(f"{size_text(int(size))} {name}" for size, name in chosen.items())
         for n, chosen in picks.items()]
     return Outcome(

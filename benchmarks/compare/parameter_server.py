@@ -2,8 +2,9 @@
 from compare import cases, peers
 from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
-from compare.targets import Verdict, judge, missing
+from compare.targets import FINE, Verdict, judge, missing
 
+MOST_VALUES = {"sizes": 1, "ranks": 1}
 WORKERS = 8
 SIZE, QUICK_SIZE = 40 * cases.MB, 4 * cases.MB
 # Servers, and how many times as long MXNet's own takes at the least.
@@ -52,7 +53,8 @@ def contests(stage, lost):
 def of_bound(case, size):
     us, bound = case.own(size), case.bound_us(size)
     return Verdict("P5", f"{case.layout}, {cases.size_text(size)}, tutti : bound", f"<= {OVER_BOUND} x",
-                   f"{us / bound:.2f} x", f"{us / 1e3:.4g} : {bound / 1e3:.4g} ms", judge(us / bound, OVER_BOUND, at_most=True))
+                   f"{us / bound:.{FINE}f} x", f"{us / 1e3:.4g} : {bound / 1e3:.4g} ms",
+                   judge(us / bound, OVER_BOUND, at_most=True, digits=FINE))
 
 
 def against(case, size, servers):
@@ -81,7 +83,7 @@ def curves(case, size):
     for who, us in case.quickest(size).items():
         tick, label = place(who)
         at = list(bounds).index(tick) if tick in bounds else len(bounds)
-        bounds[tick] = share(case, who) * size / case.rate * 1e3
+        bounds[tick] = case.link_us(share(case, who) * size) / 1e3
         series.setdefault(label, {})[at] = us / 1e3
     panel = f"{cases.size_text(size)} a worker, {case.layout.hosts} workers, servers on the workers' hosts"
     drawn = [Curve(panel, label, list(points), list(points.values())) for label, points in series.items()]
@@ -90,26 +92,24 @@ def curves(case, size):
 
 def layout_notes(case, size, servers_counts):
     """Each layout's bound, exactly."""
-    n, second = case.layout.hosts, size / case.rate
-    yield f"# allreduce: a link carries 2(n-1)/n = {case.layout.share():.4g} sizes either way, {case.layout.share() * second:.4g} s"
+    n, seconds = case.layout.hosts, lambda sizes: f"{case.link_us(sizes * size) / 1e6:.4g} s"
+    yield f"# allreduce: a link carries 2(n-1)/n = {case.layout.share():.4g} sizes either way, {seconds(case.layout.share())}"
     for servers in servers_counts:
         both, halves = overlapped(n, servers), one_after_the_other(n, servers)
         yield (f"# {servers} of the {n} hosts with a server beside the worker: the busiest link carries (n-1 + s-1)/s = {both:.4g} sizes "
-               f"either way, {both * second:.4g} s with push and pull at once; 2(n-1)/s = {halves:.4g} sizes, {halves * second:.4g} s, "
+               f"either way, {seconds(both)} with push and pull at once; 2(n-1)/s = {halves:.4g} sizes, {seconds(halves)}, "
                "one after the other")
 
 
 def facts(case):
     """Of the table, with how many servers each line has and its own layout's bound."""
-    bound = lambda who, size: share(case, who) * size / case.rate * 1e6
-    found = cases.facts(case, share=lambda who: share(case, who), bound=bound)
-    return [{**line, "servers": servers_of(line["who"])} for line in found]
+    return [{**line, "servers": servers_of(line["who"])} for line in cases.facts(case, lambda who: share(case, who))]
 
 
 def measure(request):
     size = request.sizes[-1] if request.sizes else QUICK_SIZE if request.quick else SIZE
     workers = request.ranks[-1] if request.ranks else WORKERS
-    lost = dict(peers.ELSEWHERE)
+    lost = peers.elsewhere("MXNet's parameter server")
     case = cases.measure(request, Layout(workers), (size,), contests, lost)
     ticks, drawn = curves(case, size)
     table = facts(case)
@@ -117,5 +117,5 @@ def measure(request):
         f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
         cases.lines(table), drawn, ("", "ms"),
-        [*cases.rate_notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
+        [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
         Style(yscale="linear", ticks=ticks))

@@ -18,7 +18,13 @@ BROUGHT_BY = {
     "PyTorch's DDP": "pip install torch, and --peers-python",
     "MXNet's parameter server": "pip install numpy==1.23.5 mxnet==1.9.1 on Python 3.10 or 3.11, and --mxnet-python",
 }
-ELSEWHERE = {"Intel MPI": "suite node and the links of suite lab measure it", "Horovod": "suites node and negotiation measure it"}
+ELSEWHERE = {
+    "Intel MPI": "suite node and the links of suite lab measure it",
+    "Gloo": "suite node and the links of suite lab measure it",
+    "Horovod": "suites node and negotiation measure it",
+    "PyTorch's DDP": "suite negotiation measures it",
+    "MXNet's parameter server": "the parameter-server of suite lab measures it",
+}
 # A thread a rank: torch's own would only take the cores from each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 HOROVOD = "Horovod"
@@ -28,6 +34,10 @@ SLOW_PEERS_SIZES = frozenset([4, 16 << 10, 64 << 10, 1 << 20, 64 << 20])
 # Where Horovod's time goes is how often its background thread looks, which is once a millisecond as it comes. Its
 # cache of what was agreed upon is on, and its fusion buffer holds all that is small, without being asked.
 HOROVOD_SETTINGS = {HOROVOD: {}, "Horovod, 0.1 ms": {"HOROVOD_CYCLE_TIME": "0.1"}, "Horovod, 0 ms": {"HOROVOD_CYCLE_TIME": "0"}}
+# A thread that looks that often has a core to itself, beside the one that waits: Open MPI yields by itself only where there
+# are more ranks than cores.
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING} for name in ("Horovod, 0.1 ms", "Horovod, 0 ms")}
 
 
 @functools.lru_cache
@@ -97,18 +107,21 @@ def horovod(request, program, impls, settings, covers=None):
         return []
     return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default",
                     (request.peers_python, PEERS / program), open_mpi(),
-                    {impl: name + which for impl, which in impls.items()}, {**ONE_THREAD, **env}, covers)
-            for name, env in HOROVOD_SETTINGS.items() if name in settings]
+                    {impl: name + which for impl, which in impls.items()}, {**ONE_THREAD, **env}, covers,
+                    most_ranks=len(os.sched_getaffinity(0)) if name in HOROVOD_YIELDING else None)
+            for name, env in {**HOROVOD_SETTINGS, **HOROVOD_YIELDING}.items() if name in settings]
 
 
 def horovod_allreduce(request):
     """As it comes, and without a cycle: a tensor that comes alone waits for nothing else."""
-    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, (HOROVOD, "Horovod, 0 ms"), SLOW_PEERS_SIZES)
+    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, (HOROVOD, "Horovod, 0 ms", "Horovod, 0 ms, yielding"),
+                   SLOW_PEERS_SIZES)
 
 
 def horovod_steps(request):
     """Each tensor by a call of its own, and all by one."""
-    return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"}, HOROVOD_SETTINGS)
+    return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"},
+                   {**HOROVOD_SETTINGS, **HOROVOD_YIELDING})
 
 
 def ddp_steps(request):
@@ -144,12 +157,25 @@ def found(request, finders):
     return contests, skipped
 
 
+def fitting(contests, ranks):
+    """Those that are run with so many ranks."""
+    return [one for one in contests if one.most_ranks is None or ranks <= one.most_ranks]
+
+
+def elsewhere(*here):
+    """{peer: which suites measure it}, of all but those that are measured here."""
+    return {name: where for name, where in ELSEWHERE.items() if name not in here}
+
+
 def installed(request):
     """Those of allreduce."""
-    contests, skipped = found(request, {"Intel MPI": intel_mpi, "Gloo": gloo_here, HOROVOD: horovod_allreduce})
-    return contests, {**skipped, "MXNet's parameter server": "suite lab measures it"}
+    finders = {"Intel MPI": intel_mpi, "Gloo": gloo_here, HOROVOD: horovod_allreduce}
+    contests, skipped = found(request, finders)
+    return contests, {**skipped, **elsewhere(*finders)}
 
 
 def installed_for_steps(request):
     """Those of many small tensors."""
-    return found(request, {HOROVOD: horovod_steps, "PyTorch's DDP": ddp_steps})
+    finders = {HOROVOD: horovod_steps, "PyTorch's DDP": ddp_steps}
+    contests, skipped = found(request, finders)
+    return contests, {**skipped, **elsewhere(*finders)}

@@ -1,11 +1,12 @@
 """Part of suite lab: several ranks a host, in block and in cyclic mapping, P4."""
 import dataclasses
 
-from compare import cases, openmpi
+from compare import cases, openmpi, peers
 from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
-from compare.targets import Verdict, judge, missing
+from compare.targets import Verdict, judge, missing, unpicked
 
+MOST_VALUES = {"ranks": 0}
 LAYOUTS = tuple((hosts, each) for each in (2, 4) for hosts in (2, 3, 4))
 QUICK_LAYOUTS = ((2, 2),)
 MAPPINGS = ("block", "cyclic")
@@ -28,7 +29,10 @@ def verdict(case, size):
     best = case.best("Open MPI", size)
     if best is None:
         return missing("P4", what, wanted, "")
-    return Verdict("P4", what, wanted, f"{best.value:.2f} x",
+    if not case.picked("Open MPI", size):
+        return missing("P4", what, wanted, unpicked("Open MPI", best))
+    of = f" of {case.layout.each}" if towards else ""
+    return Verdict("P4", what, wanted, f"{best.value:.2f} x{of}",
                    f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting})", judge(best.value, TIMES_FLAT))
 
 
@@ -50,7 +54,7 @@ def curves(found):
 
 def measure(request):
     sizes = request.sizes or SIZES
-    lost, found = {}, []
+    lost, found = peers.elsewhere(), []
     for hosts, each in QUICK_LAYOUTS if request.quick else LAYOUTS:
         for mapping in MAPPINGS:
             found.append(cases.measure(request, Layout(hosts, each, mapping), sizes, contests, lost))
@@ -60,4 +64,4 @@ def measure(request):
         f"allreduce f32, several ranks a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], [verdict(case, size) for case in found for size in case.sizes()],
         lost, cases.COLUMNS, cases.lines(table), drawn, ("hosts x ranks a host", "times as long as the bound"),
-        cases.rate_notes(found), cases.record(found, table), Style(yscale="linear", ticks=ticks))
+        cases.notes(found), cases.record(found, table), Style(yscale="linear", ticks=ticks))

@@ -1,7 +1,7 @@
 """Part of suite lab: 16 bits on the wire beside tutti's own f32, P6."""
 import dataclasses
 
-from compare import cases
+from compare import cases, peers
 from compare.emulated import Layout
 from compare.outcome import Curve, Outcome, Style
 from compare.targets import Verdict, judge, missing
@@ -46,13 +46,13 @@ def curves(found):
 
 
 def halved(case):
-    """Facts, with the bound of what 16 bits leave to send."""
-    return cases.facts(case, bound=lambda who, size: case.bound_us(size) / (1 if who == "tutti" else 2))
+    """Facts, with what 16 bits leave to send."""
+    return cases.facts(case, share=lambda who: case.layout.share() / (1 if who == "tutti" else 2))
 
 
 def measure(request):
     sizes = request.sizes or (QUICK_SIZES if request.quick else SIZES)
-    lost, found = {}, []
+    lost, found = peers.elsewhere(), []
     for hosts in request.ranks or (QUICK_HOSTS if request.quick else HOSTS):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
     table = [line for case in found for line in halved(case)]
@@ -61,5 +61,5 @@ def measure(request):
         [row for case in found for row in case.rows],
         [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
         lost, cases.COLUMNS, cases.lines(table), curves(found),
-        ("hosts", "times as fast as f32 on the wire"), cases.rate_notes(found), cases.record(found, table),
+        ("hosts", "times as fast as f32 on the wire"), cases.notes(found), cases.record(found, table),
         Style(xscale="linear", yscale="linear"))

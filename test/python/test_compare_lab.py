@@ -12,18 +12,19 @@ sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
 import racing
 import stepping
-from compare import cases, cli, intel_on_hosts, links, parameter_server, ranks_a_host, training, wire
+from compare import cases, cli, emulated, intel_on_hosts, links, parameter_server, peers, ranks_a_host, training, wire
 from compare.contest import rows_of
 from compare.emulated import Layout, hosts
 from compare.intel_on_hosts import Hydra
 from resnet50 import in_proportion, resnet50
 
 MB = 10**6
+REAL_BURST = emulated.BURST
 
 
 def row(contest, who, us, ranks, size):
     return {"contest": contest, "who": who, "ranks": ranks, "bytes": size, "time_us": {"p50": us},
-            "setting": f"setting of {contest}", "wrong": 0}
+            "setting": f"setting of {contest}", "wrong": 0, "version": "1", "facts": {}}
 
 
 def on_hosts(*times, layout=Layout(8), size=40 * MB, rate=100 * MB):
@@ -32,10 +33,54 @@ def on_hosts(*times, layout=Layout(8), size=40 * MB, rate=100 * MB):
 
 
 class Lab(unittest.TestCase):
+    def setUp(self):
+        """Links that let nothing pass at once, but where a test is about that."""
+        still = mock.patch.object(emulated, "BURST", 0)
+        still.start()
+        self.addCleanup(still.stop)
+
     def test_an_allreduce_sends_each_link_twice_the_bytes_but_for_its_own_share(self):
         self.assertEqual([Layout(n).share() for n in (2, 4, 8)], [1, 1.5, 1.75])
         self.assertEqual(on_hosts().bound_us(40 * MB), 700_000)
         self.assertEqual(Layout(2, 4).share(), 1, "ranks of one host share its link")
+
+    def test_what_a_rested_link_lets_pass_at_once_is_no_part_of_the_bound(self):
+        with mock.patch.object(emulated, "BURST", 125e3):
+            case = on_hosts(("Open MPI", "tutti", 9.2), ("Open MPI, picked", "Open MPI, picked", 10), layout=Layout(2), size=MB)
+            self.assertEqual(case.bound_us(MB), 8750)
+            of_bound, peer = links.verdicts([case])
+            self.assertEqual((of_bound.reached, of_bound.verdict), ("95.1 %", "pass"))
+            self.assertIn("at most 1.14 x", peer.detail)
+            self.assertEqual([line["bound_us"] for line in cases.facts(case)], [8750] * 2)
+            self.assertEqual([line["bound_us"] for line in wire.halved(on_hosts(("bf16", wire.label("bf16"), 5), layout=Layout(2), size=MB))],
+                             [3750])
+            eight = on_hosts(("Open MPI", "tutti", 16.25), ("m", "MXNet, 1 server", 70), size=MB)
+            self.assertEqual([line["bound_us"] for line in parameter_server.facts(eight)], [16250, 68750])
+            self.assertGreater(on_hosts(size=4).bound_us(4), 0)
+
+    def test_a_link_lets_a_thousandth_of_a_seconds_payload_pass_at_once(self):
+        self.assertAlmostEqual(REAL_BURST, 117_700, delta=50)
+
+    def test_shares_of_the_bound_are_not_rounded_to_whole_per_cents(self):
+        self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short", "94.6 %")
+        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short", "1.064")
+
+    def test_without_a_picked_setting_open_mpis_best_is_not_known(self):
+        case = on_hosts(("Open MPI", "tutti", 700), ("Open MPI", "Open MPI", 1400))
+        for verdict in (links.against_open_mpi(case, 40 * MB), ranks_a_host.verdict(case, 40 * MB)):
+            self.assertEqual((verdict.verdict, verdict.reached), ("not measured", "-"))
+            self.assertIn("default 1.4 s, 2.00 x", verdict.detail)
+
+    def test_every_part_says_which_peers_it_does_not_run_and_which_does(self):
+        def measured(_, layout, sizes, *__):
+            return on_hosts(("Open MPI", "tutti", 700), layout=layout, size=sizes[0])
+        request = cli.parse(["--suite", "lab", "--quick"])
+        with mock.patch.object(cases, "measure", measured), mock.patch.object(training, "on_hosts", lambda *args: ([], 1.0)):
+            skipped = {part: set(part.measure(request).skipped) for part in (links, ranks_a_host, wire, parameter_server, training)}
+        everyone = set(peers.ELSEWHERE)
+        self.assertEqual([everyone - names for names in skipped.values()],
+                         [{"Intel MPI", "Gloo"}, set(), set(), {"MXNet's parameter server"}, set()])
+        self.assertEqual(peers.elsewhere()["Horovod"], "suites node and negotiation measure it")
 
     def test_with_one_rank_a_host_the_bound_and_open_mpis_best_are_what_counts(self):
         case = on_hosts(("Open MPI", "tutti", 735), ("Open MPI", "Open MPI", 1400),
@@ -61,15 +106,15 @@ class Lab(unittest.TestCase):
         self.assertIn("impi-rt", lost["Intel MPI"])
 
     def test_where_open_mpi_is_near_the_bound_no_one_is_asked_to_be_faster_than_the_links(self):
-        case = on_hosts(("Open MPI", "tutti", 705), ("Open MPI", "Open MPI", 720))
+        case = on_hosts(("Open MPI", "tutti", 705), ("picked", "Open MPI, picked", 720))
         self.assertEqual(links.against_open_mpi(case, 40 * MB).verdict, "no room")
 
     def test_several_ranks_a_host_are_held_against_flat_open_mpi_alone(self):
-        case = on_hosts(("Open MPI", "tutti", 100), ("Open MPI", "Open MPI", 130),
+        case = on_hosts(("Open MPI", "tutti", 100), ("Open MPI", "Open MPI, picked", 130),
                         (ranks_a_host.HIERARCHICAL, "tutti", 100), (ranks_a_host.HIERARCHICAL, ranks_a_host.HIERARCHICAL, 90),
                         layout=Layout(2, 4, "cyclic"))
         verdict = ranks_a_host.verdict(case, 40 * MB)
-        self.assertEqual((verdict.reached, verdict.verdict), ("1.30 x", "pass"))
+        self.assertEqual((verdict.reached, verdict.verdict), ("1.30 x of 4", "pass"))
         self.assertIn("towards 4 x", verdict.wanted)
 
     def test_bars_of_several_ranks_a_host_are_in_times_of_each_layouts_bound(self):
@@ -90,7 +135,7 @@ class Lab(unittest.TestCase):
     def test_mxnets_quicker_way_counts_for_each_number_of_servers(self):
         case = on_hosts(("Open MPI", "tutti", 742), *((f"MXNet, {count}", f"MXNet, {count}{keys}", ms) for count, keys, ms in (
             ("1 server", "", 5000), ("1 server", ", ResNet-50's keys", 4823), ("8 servers", "", 900))))
-        self.assertEqual(parameter_server.of_bound(case, 40 * MB).verdict, "pass", "742 / 700 = 1.06")
+        self.assertEqual(parameter_server.of_bound(case, 40 * MB).verdict, "pass", "742 / 700 = 1.060")
         self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 750)), 40 * MB).verdict, "short")
         one, two, eight = (parameter_server.against(case, 40 * MB, servers) for servers in (1, 2, 8))
         self.assertEqual((one.reached, one.verdict), ("6.50 x", "pass"))
@@ -129,6 +174,7 @@ class Lab(unittest.TestCase):
                                  "bound": ("40 MB", [8], [2], True), "target": ("40 MB", [8], [wire.TIMES_F32], True)})
         self.assertEqual({line["who"]: line["bound_us"] for line in wire.halved(case)},
                          {"tutti": 700e3, wire.label("bf16"): 350e3, wire.label("fp16"): 350e3})
+        self.assertEqual([line["link_bytes"] for line in wire.halved(case)], [70 * MB, 35 * MB, 35 * MB])
 
     def test_a_lines_share_of_the_bound_is_that_of_its_own_layout(self):
         line, = cases.lines(cases.facts(on_hosts(("Open MPI", "tutti", 1400))))
@@ -137,11 +183,20 @@ class Lab(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_the_target_is_for_the_most_hosts_and_the_defaults(self):
-        rows = [{"model": "vgg16", "hosts": hosts, "who": who, "step_ms": {"p50": 1 / reached}, "bound_ms": 1}
+        rows = [{"model": "vgg16", "scale": 0.25, "hosts": hosts, "who": who, "step_ms": {"p50": 1 / reached}, "bound_ms": 1}
                 for hosts, who, reached in ((2, training.AS_IT_COMES, 0.5), (8, training.AS_IT_COMES, 0.97),
                                             (8, training.AS_IT_COMES, 0.99), (8, training.AS_IT_COMES, 0.98), (8, "no replay", 0.9))]
         found = training.verdicts(training.cells(rows), 8)
         self.assertEqual([(v.reached, v.verdict) for v in found], [("50.0 %", "-"), ("98.0 %", "pass"), ("90.0 %", "-")])
+        self.assertEqual(found[1].what, "vgg16 at 0.25 of its size, 8 hosts, as it comes")
+
+    def test_a_share_of_97_6_is_short_and_fewer_than_8_hosts_are_not_what_the_target_is_for(self):
+        self.assertEqual([training.verdict(share, 8, training.AS_IT_COMES, 8) for share in (0.976, 0.98)], ["short", "pass"])
+        self.assertEqual(training.verdict(0.99, 4, training.AS_IT_COMES, 4), "not measured")
+        rows = [{"model": "vgg16", "scale": 1, "hosts": 4, "who": training.AS_IT_COMES, "step_ms": {"p50": 100}, "bound_ms": 99}]
+        found, = training.verdicts(training.cells(rows), 4)
+        self.assertEqual((found.wanted, found.reached), (">= 98 %", "99.0 %"))
+        self.assertIn("the target is for 8 hosts", found.detail)
 
     def test_the_least_bound_of_all_rounds_counts_for_the_median_step(self):
         rows = [{"step_ms": {"p50": step}, "bound_ms": bound} for step, bound in ((100, 98), (110, 97), (90, 130))]
