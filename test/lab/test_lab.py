@@ -3,6 +3,7 @@
     test_lab.py [unittest options]
 """
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -170,6 +171,30 @@ class Ends(Case):
         self.must("down", name=self.name)
         self.leaves_nothing(self.name)
         self.assertIn("no lab", lab("down", name=self.name).stderr)
+
+    @contextlib.contextmanager
+    def locked(self):
+        """As by another command that looks whether the lab has an owner."""
+        with open(f"/run/tutti-lab/{self.name}.json", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def test_down_waits_for_commands_that_look_at_the_lab(self):
+        self.must("up", 2, "--rate", "none", name=self.name)
+        self.addCleanup(lab, "down", name=self.name)
+        with self.locked():
+            process = self.started(LAB, "down", "--name", self.name)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(1)
+        self.assertEqual(process.wait(LIMIT), 0)
+        self.leaves_nothing(self.name)
+
+    def test_down_does_not_wait_for_ever(self):
+        self.must("up", 2, "--rate", "none", name=self.name)
+        self.addCleanup(lab, "down", name=self.name)
+        with self.locked():
+            self.assertIn("another process", lab("down", name=self.name).stderr)
+        self.must("down", name=self.name)
 
     def test_a_killed_up_leaves_nothing(self):
         process = self.started(LAB, "up", "--name", self.name, 20, "--rate", "none")
