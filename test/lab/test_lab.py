@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,11 @@ def remains(name):
              for path in pathlib.Path(folder).glob(f"{name}*")]
     listed = subprocess.run(["ps", "-eo", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [*map(str, found), *(line for line in listed.splitlines() if name in line)]
+
+
+def files_of_jobs(name):
+    """MPI's, of the lab's hosts."""
+    return [path for folder in (tempfile.gettempdir(), "/dev/shm") for path in pathlib.Path(folder).glob(f"*.{name}-h*")]
 
 
 def until(condition, what):
@@ -213,6 +219,18 @@ class Ends(Case):
         self.assertNotIn(self.name, self.must("list"))
         self.leaves_nothing(self.name)
 
+    def test_nothing_of_a_job_stays_when_it_is_ended_in_the_middle(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(signal=number):
+                process = self.started(ON_HOSTS, "--rate", "none", "2x2", "sh", "-c", "echo up; sleep 600; :")
+                for _ in range(4):
+                    self.assertEqual(process.stdout.readline(), "up\n")
+                name = f"tutti{process.pid}"
+                self.assertEqual(len(files_of_jobs(name)), 2)
+                process.send_signal(number)
+                self.leaves_nothing(name)
+                self.assertEqual(files_of_jobs(name), [])
+
     def test_hosts_for_one_job_go_away_when_it_is_killed(self):
         process = self.started(ON_HOSTS, "--rate", "1gbit", "2x1", "sh", "-c", "echo up; sleep 600; :")
         for _ in range(2):
@@ -231,12 +249,14 @@ class Words(Case):
         self.assertIn(because, done.stdout)
 
     def test_misspelt_words_are_errors(self):
-        self.refused(LAB, "up", 2, "--rat", "1gbit", because="--rat")
+        self.refused(LAB, "up", 2, "--rat", "1gbit", because="unknown option --rat; did you mean --rate?")
+        self.refused(LAB, "run", "--rank=2", "true", because="unknown option --rank; did you mean --ranks?")
+        self.refused(LAB, "down", "lab2", because="unexpected word lab2")
         self.refused(LAB, "up", 2, "--rate", "1gb", because="1mbit or more")
         self.refused(LAB, "upp", 2, because="upp")
         self.refused(LAB, "run", "--map", "blocks", "true", because="blocks")
         self.refused(LAB, "run", "-n", 4, "true", because="-n")
-        self.refused(ON_HOSTS, "--rat", "1gbit", "2x1", "true", because="--rat")
+        self.refused(ON_HOSTS, "--rat", "1gbit", "2x1", "true", because="did you mean --rate?")
         self.refused(ON_HOSTS, "2x1", because="which program")
         self.refused(ON_HOSTS, "2x", "true", because="2x4")
 
