@@ -1,5 +1,10 @@
 // Times tutti's allreduce or broadcast beside MPI's. See --help.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "benchmarks/allreduce/program.h"
 #include "tutti/tutti.h"
@@ -8,8 +13,9 @@ namespace {
 
 using namespace tutti::bench;
 
-std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& settings) {
-  std::shared_ptr<tutti::KVStore> store = tutti::KVStore::create(settings.store);
+std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& settings,
+                                           const tutti::Options& options) {
+  std::shared_ptr<tutti::KVStore> store = tutti::KVStore::create(settings.store, options);
   if (store->num_workers() != world.size()) {
     throw tutti::Error(
         tutti::ErrorCode::invalid_argument,
@@ -21,14 +27,35 @@ std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& s
   return store;
 }
 
+/// The same name on all ranks, and no other run's.
+std::string timeline_file(const World& world) {
+  const auto processes = world.gather(host_name() + "-" + std::to_string(::getpid()));
+  return std::filesystem::temp_directory_path() / ("allreduce_bench-" + processes[0] + ".json");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program(argc, argv, {}, [](const World& world, const Settings& settings) {
-    const auto store = open_store(world, settings);
+  std::string timeline;
+  const int status = run_program(argc, argv, {}, [&](const World& world, const Settings& settings) {
+    const tutti::Options options = tutti::Options::from_env();
     Contestants contestants;
-    contestants.push_back(make_tutti(store, settings, false));
-    if (settings.shared) contestants.push_back(make_tutti(store, settings, true));
+    // First, for the name of a later store's file would have a number.
+    if (settings.runs("timeline")) {
+      tutti::Options recording = options;
+      recording.timeline = timeline = timeline_file(world);
+      contestants.push_back(
+          make_tutti("timeline", open_store(world, settings, recording), settings, false));
+    }
+    if (settings.runs("tutti")) {
+      const auto store = open_store(world, settings, options);
+      contestants.push_back(make_tutti("tutti", store, settings, false));
+      if (settings.shared) contestants.push_back(make_tutti("tutti", store, settings, true));
+    }
     return contestants;
   });
+  // Written when its store closed; only the time counts.
+  std::error_code not_there;
+  if (!timeline.empty()) std::filesystem::remove(timeline, not_there);
+  return status;
 }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "benchmarks/command_line.h"
@@ -25,7 +27,8 @@ struct Settings {
   int steps = 1000;
   int warmup = 100;
   double idle = 3;
-  bool replay = true;
+  std::optional<bool> replay;  ///< none: as the environment says
+  std::string timeline;        ///< file; empty: no store that records one
   std::string json;
 };
 
@@ -94,29 +97,57 @@ double idle_use(KVStore& store, double seconds) {
   return (processor_seconds() - before) / seconds;
 }
 
-nlohmann::ordered_json measure(KVStore& store, const Settings& settings) {
-  Step step(store, settings);
-  for (int turn = 0; turn < settings.warmup; ++turn) step.take(turn);
-  const std::uint64_t before = store.counters().control_messages;
+/// A store, and how its steps went.
+struct Lane {
+  Lane(std::string name, const tutti::Options& options, const Settings& settings)
+      : impl(std::move(name)),
+        replay(options.replay),
+        store(KVStore::create("dist_sync_mpi", options)),
+        step(*store, settings) {}
+
+  double count_messages() const { return static_cast<double>(store->counters().control_messages); }
+
+  std::string impl;
+  bool replay;
+  std::shared_ptr<KVStore> store;
+  Step step;
   std::vector<double> times;
-  times.reserve(static_cast<std::size_t>(settings.steps));
-  for (int turn = 0; turn < settings.steps; ++turn) times.push_back(step.take(turn));
-  const auto messages = static_cast<double>(store.counters().control_messages - before);
+  double messages = 0;
+};
+using Lanes = std::vector<std::unique_ptr<Lane>>;
 
+/// Their steps in turns, so that what the machine does meanwhile hits all of them.
+void take_turns(const Lanes& lanes, const Settings& settings) {
+  for (int turn = 0; turn < settings.warmup; ++turn) {
+    for (const auto& lane : lanes) lane->step.take(turn);
+  }
+  for (const auto& lane : lanes) {
+    lane->messages = -lane->count_messages();
+    lane->times.reserve(static_cast<std::size_t>(settings.steps));
+  }
+  for (int turn = 0; turn < settings.steps; ++turn) {
+    for (const auto& lane : lanes) lane->times.push_back(lane->step.take(turn));
+  }
+  for (const auto& lane : lanes) lane->messages += lane->count_messages();
   // A rank that is ahead asks for a new key below, which messages tell the others. It is ahead by
-  // one step at the most, so that they have read their counter by then.
-  for (int turn = 0; turn < 3; ++turn) step.take(turn);
+  // one step at the most, so that they have read their counters by then.
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const auto& lane : lanes) lane->step.take(turn);
+  }
+}
 
+nlohmann::ordered_json row(Lane& lane, const Settings& settings) {
+  KVStore& store = *lane.store;
   const int own_key = settings.tensors;
-  times = over_ranks(store, own_key, std::move(times), ReduceOp::max);
+  std::vector<double> times = over_ranks(store, own_key, std::move(lane.times), ReduceOp::max);
   std::sort(times.begin(), times.end());
-  const auto totals = over_ranks(store, own_key + 1, {messages, step.wrong()}, ReduceOp::sum);
-  const double idle = idle_use(store, settings.idle);
-  const auto most = over_ranks(store, own_key + 2, {idle}, ReduceOp::max);
+  const auto totals =
+      over_ranks(store, own_key + 1, {lane.messages, lane.step.wrong()}, ReduceOp::sum);
+  const auto most = over_ranks(store, own_key + 2, {idle_use(store, settings.idle)}, ReduceOp::max);
   const auto at = [&](double share) {
     return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
   };
-  return {{"impl", "tutti"},
+  return {{"impl", lane.impl},
           {"version", tutti::version()},
           {"op", "negotiation"},
           {"dtype", "f32"},
@@ -124,12 +155,28 @@ nlohmann::ordered_json measure(KVStore& store, const Settings& settings) {
           {"hosts", store.counters().nodes},
           {"bytes", settings.elements * 4},
           {"tensors", settings.tensors},
-          {"replay", settings.replay},
+          {"replay", lane.replay},
           {"iters", settings.steps},
           {"time_us", {{"min", at(0)}, {"p50", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}}},
           {"control_messages", totals[0]},
           {"idle_cores", most[0]},
           {"wrong", totals[1]}};
+}
+
+/// One row a line, as an array; then how much longer steps take with a timeline.
+void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& file) {
+  std::string text;
+  for (const auto& each : rows) {
+    fmt::print("{}\n", each.dump());
+    text += (text.empty() ? "" : ",\n") + each.dump();
+  }
+  if (rows.size() > 1) {
+    fmt::print("# with a timeline a step takes {:.3f} times as long (median)\n",
+               rows[0]["time_us"]["p50"].get<double>() / rows[1]["time_us"]["p50"].get<double>());
+  }
+  if (!file.empty() && !(std::ofstream(file) << "[\n" << text << "\n]\n" << std::flush)) {
+    throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + file);
+  }
 }
 
 void declare(CLI::App& app, Settings& s) {
@@ -147,26 +194,34 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option("--idle", s.idle, "seconds for which the store is then left alone")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  app.add_flag("--replay,!--no-replay", s.replay, "repeat the plan without asking the coordinator")
-      ->default_str("on");
-  app.add_option("--json", s.json, "file for the row: an array with one object");
+  app.add_flag_function(
+      "--replay,!--no-replay", [&s](std::int64_t given) { s.replay = given > 0; },
+      "repeat the plan without asking the coordinator (default: as TUTTI_REPLAY says, or "
+      "on)");
+  app.add_option("--timeline", s.timeline,
+                 "also time a store that records its timeline in this file, step by step in turns; "
+                 "a timeline has room for a million events");
+  app.add_option("--json", s.json, "file for the rows: an array with an object for each");
 }
 
 /// Returns the program's exit status.
 int run(const Settings& settings) {
   tutti::Options options = tutti::Options::from_env();
-  options.replay = settings.replay;
-  const auto store = KVStore::create("dist_sync_mpi", options);
-  const nlohmann::ordered_json row = measure(*store, settings);
-  if (store->rank() == 0) {
-    fmt::print("{}\n", row.dump());
-    if (!settings.json.empty() && !(std::ofstream(settings.json) << "[\n"
-                                                                 << row.dump() << "\n]\n"
-                                                                 << std::flush)) {
-      throw tutti::Error(tutti::ErrorCode::invalid_argument, "cannot write " + settings.json);
-    }
+  if (settings.replay) options.replay = *settings.replay;
+  Lanes lanes;
+  if (!settings.timeline.empty()) {
+    // The name of a later store's file would have a number.
+    tutti::Options recording = options;
+    recording.timeline = settings.timeline;
+    lanes.push_back(std::make_unique<Lane>("timeline", recording, settings));
   }
-  return row["wrong"] == 0 ? 0 : 1;
+  lanes.push_back(std::make_unique<Lane>("tutti", options, settings));
+  take_turns(lanes, settings);
+  std::vector<nlohmann::ordered_json> rows;
+  for (const auto& lane : lanes) rows.push_back(row(*lane, settings));
+  if (lanes[0]->store->rank() == 0) report(rows, settings.json);
+  const bool right = std::ranges::all_of(rows, [](const auto& each) { return each["wrong"] == 0; });
+  return right ? 0 : 1;
 }
 
 }  // namespace

@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
   add("same thread", run_same_thread);
   add("other thread", run_other_thread);
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();
 }

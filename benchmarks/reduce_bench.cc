@@ -133,5 +133,6 @@ int main(int argc, char** argv) {
   add_all(large_bytes, "64MiB", false);
   add_all(large_bytes, "64MiB streaming", true);
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();
 }

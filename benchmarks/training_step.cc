@@ -21,13 +21,12 @@ Times in_milliseconds(std::vector<double> seconds) {
 
 StepReport measure(const StepSettings& settings, tutti::KVStore& store) {
   const Model model = make_model(settings.model, settings.scale);
-  StepReport report{
-      .settings = settings,
-      .options = settings.options(),
-      .tensors = tensor_count(model),
-      .elements = element_count(model),
-      .ranks = store.num_workers(),
-      .hosts = settings.hosts > 0 ? settings.hosts : static_cast<int>(store.counters().nodes)};
+  StepReport report{.settings = settings,
+                    .options = settings.options(),
+                    .tensors = tensor_count(model),
+                    .elements = element_count(model),
+                    .ranks = store.num_workers(),
+                    .hosts = settings.linked_hosts(static_cast<int>(store.counters().nodes))};
   Rehearsal rehearsal(store, model, settings);
   report.compute = in_milliseconds(rehearsal.compute_alone());
   report.step = in_milliseconds(rehearsal.steps());

@@ -47,17 +47,22 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
                               "print_suppressions=0:allocator_may_return_null=1"})
 
 
+def reason(said):
+    """Why a test was skipped, by its last word on that."""
+    return next((line for line in reversed(said.splitlines()) if "skipped: " in line), "it does not say why")
+
+
 class Tally:
-    """What passed, failed and was skipped; what the failed said is said again at the end."""
+    """What passed, failed and was skipped; what the failed said is said again at the end, and why others were skipped."""
 
     def __init__(self):
-        self.passed, self.skipped, self.failed = 0, 0, []
+        self.passed, self.skipped, self.failed = 0, [], []
 
     def record(self, name, outcome, said=""):
         if outcome == "ok":
             self.passed += 1
         elif outcome == "skipped":
-            self.skipped += 1
+            self.skipped.append((name, said))
         else:
             self.failed.append((name, said))
 
@@ -69,7 +74,8 @@ class Tally:
         if self.failed:
             print("\nFailed:\n  " + "\n  ".join(name for name, _ in self.failed))
         if self.skipped:
-            print(f"\n{self.skipped} skipped: they cannot run here, and say why above")
+            print("\n" + "\n".join(f"{name}: {reason(said)}" for name, said in self.skipped))
+            print(f"{len(self.skipped)} skipped: they cannot run here")
         print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 

@@ -32,8 +32,9 @@ class Contestant {
   virtual void run() = 0;
 };
 
-std::unique_ptr<Contestant> make_tutti(std::shared_ptr<KVStore> store, const Settings& settings,
-                                       bool shared);
+/// With `shared`, the tensors are the store's own memory.
+std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
+                                       const Settings& settings, bool shared);
 std::unique_ptr<Contestant> make_mpi(const Settings& settings);
 
 }  // namespace tutti::bench

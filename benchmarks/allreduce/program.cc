@@ -47,7 +47,9 @@ int race(const World& world, const Settings& settings, const MakeTutti& make_tut
   if (world.speaks() && !settings.json.empty()) check_writable(settings.json);
   const Setup setup = describe(world, settings);
   Contestants contestants;
-  if (settings.runs("tutti")) contestants = make_tutti_ones(world, settings);
+  if (settings.runs("tutti") || settings.runs("timeline")) {
+    contestants = make_tutti_ones(world, settings);
+  }
   if (settings.runs("mpi")) contestants.push_back(make_mpi(settings));
   Race run(world, settings, std::move(contestants));
   say(world, head(setup));

@@ -22,13 +22,18 @@ std::string_view reduction(const Settings& settings) {
   return reduces(settings.op) ? "sum" : "none";
 }
 
-/// How many times as long MPI took; "-" without MPI in the race.
-std::string against_mpi(const Row& row, const std::vector<Row>& rows) {
-  const auto mpi = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
-    return other.impl == "mpi" && other.count == row.count;
+/// Whom the others are held against: MPI, and without it tutti that records no timeline.
+std::string rival(const Settings& settings) {
+  return settings.runs("timeline") && !settings.runs("mpi") ? "tutti" : "mpi";
+}
+
+/// How many times as long the rival took; "-" without it in the race.
+std::string against(const std::string& impl, const Row& row, const std::vector<Row>& rows) {
+  const auto rival = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+    return other.impl == impl && !other.shared && other.count == row.count;
   });
-  if (mpi == rows.end()) return "-";
-  return fmt::format("{:.2f}", mpi->times.p50 / row.times.p50);
+  if (rival == rows.end()) return "-";
+  return fmt::format("{:.2f}", rival->times.p50 / row.times.p50);
 }
 
 }  // namespace
@@ -50,10 +55,9 @@ std::string head(const Setup& setup) {
   for (const std::string& fact : setup.facts) text += "# " + fact + "\n";
   text += fmt::format(
       "# {}, {}; an iteration lasts as long as its slowest rank, time is the median, ratio is "
-      "MPI's "
-      "time over this one\n#\n",
+      "{}'s time over this one\n#\n",
       s.in_place || s.op == Operation::broadcast ? "in place" : "out of place",
-      s.check ? "all results checked" : "results not checked");
+      s.check ? "all results checked" : "results not checked", rival(s) == "mpi" ? "MPI" : "tutti");
   text += fmt::format(
       "#{:>11} {:>11} {:>5} {:>5}  {:<12} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7} {:>6}\n",
       "size", "count", "type", "redop", "impl", "iters", "time", "min", "p99", "algbw", "busbw",
@@ -74,7 +78,7 @@ std::string lines(const std::vector<Row>& rows, const Setup& setup) {
         "{:>7} {:>6}\n",
         bytes_of(row, s), row.count, name(s.dtype), reduction(s), label(row), row.iterations,
         row.times.p50, row.times.min, row.times.p99, speed.algorithm, speed.bus,
-        s.check ? std::to_string(row.wrong) : "-", against_mpi(row, rows));
+        s.check ? std::to_string(row.wrong) : "-", against(rival(s), row, rows));
   }
   return text;
 }
@@ -93,7 +97,7 @@ std::string json(const std::vector<Row>& rows, const Setup& setup) {
         {"hosts", setup.hosts},
         {"bytes", bytes_of(row, s)},
         {"shared", row.shared},
-        {"wire", row.impl == "tutti" ? s.wire : "none"},
+        {"wire", row.impl == "mpi" ? "none" : s.wire},
         {"in_place", s.in_place || s.op == Operation::broadcast},
         {"iters", row.iterations},
         {"time_us",

@@ -35,9 +35,10 @@ void add_choice(CLI::App& app, const std::string& option, const std::string& wha
 
 void declare(CLI::App& app, Settings& s) {
   constexpr int many = std::numeric_limits<int>::max();
-  app.add_option("--impl", s.impls, "what to measure, in turns: tutti, mpi")
+  app.add_option("--impl", s.impls,
+                 "what to measure, in turns: tutti, timeline (tutti that records one), mpi")
       ->delimiter(',')
-      ->check(CLI::IsMember({"tutti", "mpi"}))
+      ->check(CLI::IsMember({"tutti", "timeline", "mpi"}))
       ->capture_default_str();
   add_choice(app, "--op", "allreduce, broadcast, reduce_scatter or allgather", operations, s.op);
   add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);
@@ -114,6 +115,9 @@ std::string what_is_wrong(const Settings& s, int ranks) {
     return "--in-place is not for " + std::string(name(s.op)) + ", whose result MPI puts elsewhere";
   }
   if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
+  if (s.runs("timeline") && s.store != "dist_sync_mpi") {
+    return "a store of type '" + s.store + "' records no timeline; leave it out of --impl";
+  }
   return {};
 }
 

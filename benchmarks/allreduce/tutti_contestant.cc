@@ -6,13 +6,15 @@ namespace {
 
 class TuttiContestant : public Contestant {
  public:
-  TuttiContestant(std::shared_ptr<KVStore> store, const Settings& settings, bool shared)
-      : store_(std::move(store)),
+  TuttiContestant(std::string impl, std::shared_ptr<KVStore> store, const Settings& settings,
+                  bool shared)
+      : impl_(std::move(impl)),
+        store_(std::move(store)),
         settings_(settings),
         shared_(shared),
         key_(shared ? 1'000'000 : 0) {}
 
-  std::string impl() const override { return "tutti"; }
+  std::string impl() const override { return impl_; }
   std::string version() const override { return tutti::version(); }
   bool shared() const override { return shared_; }
 
@@ -52,6 +54,7 @@ class TuttiContestant : public Contestant {
     return store_->allgather(key_, in_, out_);
   }
 
+  const std::string impl_;
   const std::shared_ptr<KVStore> store_;
   const Settings& settings_;
   const bool shared_;
@@ -62,9 +65,9 @@ class TuttiContestant : public Contestant {
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_tutti(std::shared_ptr<KVStore> store, const Settings& settings,
-                                       bool shared) {
-  return std::make_unique<TuttiContestant>(std::move(store), settings, shared);
+std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
+                                       const Settings& settings, bool shared) {
+  return std::make_unique<TuttiContestant>(std::move(impl), std::move(store), settings, shared);
 }
 
 }  // namespace tutti::bench

@@ -2,7 +2,12 @@
 import argparse
 import json
 import os
+import pathlib
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from command_line import Parser  # pylint: disable=wrong-import-position
 
 PERIOD = 251
 MOST = 1000
@@ -30,7 +35,7 @@ def place(name):
 
 
 def parser(about):
-    options = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--bytes", type=lambda text: [int(word) for word in text.split(",")], default=[4, 65536])
     options.add_argument("--seconds", type=float, default=2.0, help="for a size")
     options.add_argument("--least", type=int, default=5, help="turns a size at least")

@@ -21,7 +21,7 @@ def pattern(tensors):
 
 
 def parser(about):
-    options = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = racing.Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--tensors", type=int, default=160, help="in a step, of one f32 each")
     options.add_argument("--steps", type=int, default=200, help="that are measured")
     options.add_argument("--warmup", type=int, default=20, help="steps before them")

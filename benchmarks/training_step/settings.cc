@@ -16,7 +16,8 @@ constexpr const char* footer =
     "gradients when it ends the layer. The bound is what a link without latency that always\n"
     "carries the most urgent gradient would allow.\n\n"
     "example:\n"
-    "  mpirun -n 4 training_step --model resnet50 --scale 0.1 --compute-ms 200";
+    "  mpirun -n 4 training_step --model resnet50 --scale 0.1 --compute-ms 200\n"
+    "  mpirun -n 4 training_step --link-gbps 0.94 --hosts 4";
 
 /// CLI::Range lets NaN pass.
 CLI::Validator above_zero(double most) {
@@ -92,6 +93,17 @@ void declare_report(CLI::App& app, StepSettings& s) {
 }
 
 }  // namespace
+
+int StepSettings::linked_hosts(int found) const {
+  const int count = hosts > 0 ? hosts : found;
+  if (link_gbps && count == 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "--link-gbps is of links between hosts, and all ranks are on one; --hosts N says how "
+        "many the bound is for");
+  }
+  return count;
+}
 
 Options StepSettings::options() const {
   Options options = Options::from_env();

@@ -35,6 +35,9 @@ struct StepSettings {
   Turns whole_steps() const { return {warmup, steps}; }
   /// Of compute, and of communication.
   Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
+  /// That the bound's links join, where the store has found so many. Throws `invalid_argument` when
+  /// there are to be links and only one host.
+  int linked_hosts(int found) const;
   /// What the store is created with: the environment's, but for what was asked for here.
   Options options() const;
 };

@@ -1,5 +1,6 @@
 """Emulated hosts: network namespaces joined by a switch, each with a host name, an address and a link
 of its own. The machine's own network is not touched."""
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,6 +11,8 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 
 SKIPPED = 77
 MOST_HOSTS = 250
@@ -26,6 +29,10 @@ BURST_SECONDS = 0.001
 LEAST_BURST = 68_000
 # How long a packet may wait at a port of the switch, where many may send to one.
 QUEUE_SECONDS = 0.02
+# For processes that are asked to end, until they are killed.
+PATIENCE_SECONDS = 5
+# Of MPI's files for a job, by its host: folders of mpirun, and shared memory.
+LEFT_BY_JOBS = ("ompi.{host}.*", "vader_segment.{host}.*")
 
 
 class Refused(Exception):
@@ -141,6 +148,8 @@ class Lab:
         for name in [*self.names, self.switch]:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
             shutil.rmtree(pathlib.Path("/etc/netns") / name, ignore_errors=True)
+        for host in self.names:
+            remove_files_of_jobs(host)
 
     def processes(self):
         """Ids of those that run on the hosts."""
@@ -156,6 +165,8 @@ class Lab:
         return found
 
     def _end_processes(self):
+        # mpirun then ends its ranks, and removes what they have left.
+        ask_to_end(self.processes())
         # Those that are being ended may start others a few times.
         for _ in range(20):
             found = self.processes()
@@ -177,18 +188,50 @@ class Lab:
         return rows
 
 
+def remove_files_of_jobs(host):
+    """What killed MPI jobs have left. No other host has this name."""
+    for folder in {tempfile.gettempdir(), "/dev/shm"}:
+        for pattern in LEFT_BY_JOBS:
+            for path in pathlib.Path(folder).glob(pattern.format(host=host)):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def ask_to_end(processes):
+    """Waits until all have, up to PATIENCE_SECONDS."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with contextlib.ExitStack() as stack:
+        handles = [stack.enter_context(signalled(process, signal.SIGTERM)) for process in processes]
+        for handle in handles:
+            await_end(handle, deadline - time.monotonic())
+
+
 def end(process):
     """Kills it, and waits until it has gone."""
+    with signalled(process, signal.SIGKILL) as handle:
+        await_end(handle, PATIENCE_SECONDS)
+
+
+@contextlib.contextmanager
+def signalled(process, number):
+    """Its handle, or None if it has gone."""
     try:
         handle = os.pidfd_open(process)
     except ProcessLookupError:
+        yield None
         return
     try:
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        poll.poll(5000)
-    except ProcessLookupError:
-        pass
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, number)
+        yield handle
     finally:
         os.close(handle)
+
+
+def await_end(handle, seconds):
+    if handle is not None:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.poll(max(0, seconds * 1000))

@@ -8,6 +8,7 @@ import sys
 
 import mpi_job
 import registry
+from command_line import Parser
 from hosts import SKIPPED, Lab, Refused, enter, parse_rate, why_not
 
 ABOUT = """Makes emulated hosts on this machine: network namespaces joined by a switch, each with a host name
@@ -75,7 +76,7 @@ def show_all(_):
 
 
 def add(commands, function, name, text):
-    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(function=function, env=[])
     if function is not show_all:
         parser.add_argument("--name", default="lab", help="of the lab (%(default)s)")
@@ -83,8 +84,7 @@ def add(commands, function, name, text):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog="scripts/lab", description=ABOUT, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="scripts/lab", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     making = add(commands, up, "up", "makes a lab")
     making.add_argument("hosts", type=int, metavar="N", help="number of hosts")

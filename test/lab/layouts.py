@@ -2,18 +2,31 @@
 of on_hosts.py."""
 import pathlib
 import sys
+import unittest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent / "fault"))
+from hosts import SKIPPED
 from jobs import NO_HOSTS, Job, each, mpirun  # pylint: disable=unused-import
 
 
 def possible(layouts):
-    """Those that this machine can run; says which it cannot, and why."""
+    """Those that this machine can run; says which it cannot, and why. Skips the test if that is all of them."""
     left_out = [layout for layout in layouts if NO_HOSTS and not layout.isdigit()]
     if left_out:
         print(f"skipped: {', '.join(left_out)}: {NO_HOSTS}")
-    return [layout for layout in layouts if layout not in left_out]
+    left = [layout for layout in layouts if layout not in left_out]
+    if not left:
+        raise unittest.SkipTest(NO_HOSTS)
+    return left
+
+
+def main(options):
+    """unittest's. When no test could run here the program is skipped: it has not passed."""
+    done = unittest.main(argv=[sys.argv[0], *options], verbosity=2, exit=False).result
+    if done.wasSuccessful() and len(done.skipped) >= done.testsRun:
+        sys.exit(SKIPPED)
+    sys.exit(not done.wasSuccessful())
 
 
 def run_in(layout, *program, limit=60, **env):

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 
-from hosts import Refused, enter
+from hosts import PATIENCE_SECONDS, Refused, enter
 
 AGENT = pathlib.Path(__file__).with_name("agent.sh")
 # --map: ranks that follow each other on one host, or one on each host in turn.
@@ -68,11 +68,27 @@ def command(lab, args):
 def run(lab, args):
     """Returns mpirun's exit status."""
     before, start = lab.traffic(), time.monotonic()
-    status = subprocess.run(command(lab, args), env=environment(lab), check=False).returncode
+    # In a session of its own, for two signals, as from a terminal and from here, make mpirun give up on its ranks.
+    with subprocess.Popen(command(lab, args), env=environment(lab), start_new_session=True) as job:
+        try:
+            status = job.wait()
+        finally:
+            end(job)
     if args.traffic:
         difference = {"seconds": time.monotonic() - start, "links": since(before, lab.traffic())}
         args.traffic.write_text(json.dumps(difference, indent=1) + "\n")
     return status
+
+
+def end(job):
+    """Politely, so that mpirun ends its ranks and removes their files."""
+    job.terminate()
+    try:
+        job.wait(PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        job.kill()
 
 
 def since(before, after):

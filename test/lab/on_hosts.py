@@ -10,18 +10,21 @@ on them go away with it.
 """
 import argparse
 import os
+import pathlib
 import re
 import signal
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+# pylint: disable=wrong-import-position
 import mpi_job
+from command_line import Parser
 from hosts import SKIPPED, Lab, Refused, parse_rate, why_not
 from registry import made
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     allow_abbrev=False)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", default="none", help="of each link, both ways: 1gbit, 200mbit (%(default)s)")
     mpi_job.add_options(parser)
     parser.add_argument("layout", help="2x4, or 2+1+1")

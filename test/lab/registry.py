@@ -12,10 +12,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 from hosts import Lab, Refused
 
 FOLDER = pathlib.Path("/run/tutti-lab")
+# Any other command locks the file for a moment, to see whether it has an owner.
+PATIENCE_SECONDS = 5
 
 
 def path_of(name):
@@ -114,8 +117,11 @@ def made(lab, kept=False):
 
 def take_down(name):
     find(name)
-    if not settle(path_of(name), wait=False, kept_too=True):
-        raise Refused(f"lab '{name}' is being made or removed by another process")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not settle(path_of(name), wait=False, kept_too=True):
+        if time.monotonic() > deadline:
+            raise Refused(f"lab '{name}' is being made or removed by another process; tried for {PATIENCE_SECONDS} s")
+        time.sleep(0.02)
 
 
 def kept_labs():

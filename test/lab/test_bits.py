@@ -12,7 +12,7 @@ import random
 import sys
 import unittest
 
-from layouts import possible, run_in
+from layouts import main, possible, run_in
 from on_hosts import ranks_of
 
 BITS_TEST, TIER = sys.argv[1:3]
@@ -82,4 +82,4 @@ class Bits(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    main(sys.argv[3:])

@@ -6,7 +6,7 @@ import itertools
 import sys
 import unittest
 
-from layouts import each, possible, run_in
+from layouts import each, main, possible, run_in
 
 IDLE_TEST = sys.argv[1]
 LAYOUTS = ["2", "4", "2x1", "2x2"]
@@ -30,4 +30,4 @@ class Idle(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    main(sys.argv[2:])

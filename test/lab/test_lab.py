@@ -3,9 +3,11 @@
     test_lab.py [unittest options]
 """
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,11 @@ def remains(name):
              for path in pathlib.Path(folder).glob(f"{name}*")]
     listed = subprocess.run(["ps", "-eo", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [*map(str, found), *(line for line in listed.splitlines() if name in line)]
+
+
+def files_of_jobs(name):
+    """MPI's, of the lab's hosts."""
+    return [path for folder in (tempfile.gettempdir(), "/dev/shm") for path in pathlib.Path(folder).glob(f"*.{name}-h*")]
 
 
 def until(condition, what):
@@ -171,6 +178,30 @@ class Ends(Case):
         self.leaves_nothing(self.name)
         self.assertIn("no lab", lab("down", name=self.name).stderr)
 
+    @contextlib.contextmanager
+    def locked(self):
+        """As by another command that looks whether the lab has an owner."""
+        with open(f"/run/tutti-lab/{self.name}.json", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def test_down_waits_for_commands_that_look_at_the_lab(self):
+        self.must("up", 2, "--rate", "none", name=self.name)
+        self.addCleanup(lab, "down", name=self.name)
+        with self.locked():
+            process = self.started(LAB, "down", "--name", self.name)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(1)
+        self.assertEqual(process.wait(LIMIT), 0)
+        self.leaves_nothing(self.name)
+
+    def test_down_does_not_wait_for_ever(self):
+        self.must("up", 2, "--rate", "none", name=self.name)
+        self.addCleanup(lab, "down", name=self.name)
+        with self.locked():
+            self.assertIn("another process", lab("down", name=self.name).stderr)
+        self.must("down", name=self.name)
+
     def test_a_killed_up_leaves_nothing(self):
         process = self.started(LAB, "up", "--name", self.name, 20, "--rate", "none")
         until(lambda: f"/run/netns/{self.name}-h3" in remains(self.name), "some hosts are there")
@@ -187,6 +218,18 @@ class Ends(Case):
         self.assertIn(f"/run/netns/{self.name}-h3", remains(self.name))
         self.assertNotIn(self.name, self.must("list"))
         self.leaves_nothing(self.name)
+
+    def test_nothing_of_a_job_stays_when_it_is_ended_in_the_middle(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(signal=number):
+                process = self.started(ON_HOSTS, "--rate", "none", "2x2", "sh", "-c", "echo up; sleep 600; :")
+                for _ in range(4):
+                    self.assertEqual(process.stdout.readline(), "up\n")
+                name = f"tutti{process.pid}"
+                self.assertEqual(len(files_of_jobs(name)), 2)
+                process.send_signal(number)
+                self.leaves_nothing(name)
+                self.assertEqual(files_of_jobs(name), [])
 
     def test_hosts_for_one_job_go_away_when_it_is_killed(self):
         process = self.started(ON_HOSTS, "--rate", "1gbit", "2x1", "sh", "-c", "echo up; sleep 600; :")
@@ -206,12 +249,14 @@ class Words(Case):
         self.assertIn(because, done.stdout)
 
     def test_misspelt_words_are_errors(self):
-        self.refused(LAB, "up", 2, "--rat", "1gbit", because="--rat")
+        self.refused(LAB, "up", 2, "--rat", "1gbit", because="unknown option --rat; did you mean --rate?")
+        self.refused(LAB, "run", "--rank=2", "true", because="unknown option --rank; did you mean --ranks?")
+        self.refused(LAB, "down", "lab2", because="unexpected word lab2")
         self.refused(LAB, "up", 2, "--rate", "1gb", because="1mbit or more")
         self.refused(LAB, "upp", 2, because="upp")
         self.refused(LAB, "run", "--map", "blocks", "true", because="blocks")
         self.refused(LAB, "run", "-n", 4, "true", because="-n")
-        self.refused(ON_HOSTS, "--rat", "1gbit", "2x1", "true", because="--rat")
+        self.refused(ON_HOSTS, "--rat", "1gbit", "2x1", "true", because="did you mean --rate?")
         self.refused(ON_HOSTS, "2x1", because="which program")
         self.refused(ON_HOSTS, "2x", "true", because="2x4")
 

@@ -8,7 +8,7 @@ import math
 import sys
 import unittest
 
-from layouts import possible, run_in
+from layouts import main, possible, run_in
 from on_hosts import ranks_of
 
 PACKETS_JOB = sys.argv[1]
@@ -65,4 +65,4 @@ class Packets(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    main(sys.argv[2:])

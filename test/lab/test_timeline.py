@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from layouts import possible, run_in
+from layouts import main, possible, run_in
 from on_hosts import ranks_of
 
 TIMELINE_JOB = sys.argv[1]
@@ -218,4 +218,4 @@ class Timeline(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    main(sys.argv[2:])

@@ -5,7 +5,7 @@
 import sys
 import unittest
 
-from layouts import possible, run_in
+from layouts import main, possible, run_in
 
 TRAIN = [sys.argv[1], "--kv-store", "dist_sync_mpi", "--network", "lenet", "--epochs", "2"]
 
@@ -23,11 +23,12 @@ class Training(unittest.TestCase):
         return hashes[0]
 
     def test_the_weights_do_not_depend_on_where_the_workers_are(self):
+        layouts = possible(["2x2", "4x1"])
         on_one_host = self.weights("4")
-        for layout in possible(["2x2", "4x1"]):
+        for layout in layouts:
             with self.subTest(layout=layout):
                 self.assertEqual(self.weights(layout), on_one_host)
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    main(sys.argv[2:])

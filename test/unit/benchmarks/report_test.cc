@@ -59,6 +59,17 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THAT(lines(rows, setup), Catch::EndsWith(" -\n"));
 }
 
+TEST_CASE_METHOD(Fixture, "a timeline is held against tutti without one, unless MPI takes part") {
+  settings.impls = {"tutti", "timeline"};
+  rows[2].impl = "timeline";
+  CHECK_THAT(lines(rows, setup), Catch::EndsWith(" 0.40\n"));
+  CHECK_THAT(head(setup), Catch::Contains("ratio is tutti's time over this one"));
+  CHECK(nlohmann::json::parse(json(rows, setup))[2]["impl"] == "timeline");
+  settings.impls = {"tutti", "timeline", "mpi"};
+  CHECK_THAT(lines(rows, setup), Catch::EndsWith(" -\n"));
+  CHECK_THAT(head(setup), Catch::Contains("ratio is MPI's time over this one"));
+}
+
 TEST_CASE_METHOD(Fixture, "a run without checks shows no count of wrong elements") {
   settings.check = false;
   CHECK_THAT(lines({rows[0]}, setup), Catch::EndsWith("      -      -\n"));

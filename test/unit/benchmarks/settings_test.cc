@@ -32,6 +32,11 @@ TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
   CHECK(settings.counts(4).back() == 16u << 20);
 }
 
+TEST_CASE("only a store that records one is asked for a timeline") {
+  CHECK(parse({"--impl", "tutti,timeline"}).value().runs("timeline"));
+  CHECK_FALSE(parse({"--impl", "tutti,timeline", "--kv-store", "local"}));
+}
+
 TEST_CASE("every option reaches its setting") {
   const Settings s =
       parse({"--impl",      "tutti",      "--op",        "broadcast", "--dtype",    "bf16",

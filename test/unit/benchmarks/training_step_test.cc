@@ -56,6 +56,14 @@ double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, d
 
 }  // namespace
 
+TEST_CASE("a bound with links is for two hosts or more") {
+  CHECK(parse({}).linked_hosts(1) == 1);
+  CHECK(parse({"--link-gbps", "1"}).linked_hosts(2) == 2);
+  CHECK(parse({"--link-gbps", "1", "--hosts", "4"}).linked_hosts(1) == 4);
+  CHECK_THROWS_WITH(parse({"--link-gbps", "1"}).linked_hosts(1), Contains("--hosts N"));
+  CHECK_THROWS_AS(parse({"--link-gbps", "1", "--hosts", "1"}).linked_hosts(2), tutti::Error);
+}
+
 TEST_CASE("VGG-16 has the tensors, weights and work that others count") {
   const Model model = make_model("vgg16", 1);
   CHECK(model.size() == 16);
