@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <csignal>
 #include <utility>
@@ -31,6 +32,11 @@ NamedThread::NamedThread(const std::string& name, std::function<void()> run) {
   thread_ = std::thread(std::move(run));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), name.c_str());
+}
+
+void sleep_precisely() {
+  constexpr unsigned long nanoseconds = 1000;
+  ::prctl(PR_SET_TIMERSLACK, nanoseconds);
 }
 
 int usable_cpus() {

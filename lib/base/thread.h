@@ -39,6 +39,10 @@ class NamedThread {
   std::thread thread_;
 };
 
+/// From now on the calling thread's timed sleeps end when they are due: as Linux has it, they may
+/// last 50 us longer, so that wake-ups fall together.
+void sleep_precisely();
+
 /// Processors this process may run on (its affinity mask).
 int usable_cpus();
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/thread.h"
+
 namespace tutti::runtime {
 namespace {
 
@@ -36,6 +38,8 @@ Helm::Helm(Executor& executor, base::Doorbell& bell, bool crowded)
     : bell_(bell), crowded_(crowded), any_thread_(executor.any_thread()), executor_(executor) {}
 
 void Helm::run() {
+  // It looks after transfers by short sleeps, and a late look is an idle link.
+  base::sleep_precisely();
   Waiter waiter(bell_, crowded_);
   bool goes_on = true;
   while (goes_on) {

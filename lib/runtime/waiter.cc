@@ -53,7 +53,7 @@ bool Waiter::slow_transfer(For reason) const {
 
 base::Clock::duration Waiter::next_sleep(For reason) const {
   auto sleep = waited_ / 8;
-  if (slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 4);
+  if (slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 8);
   return std::min(sleep, longest_sleep(reason, waited_));
 }
 
