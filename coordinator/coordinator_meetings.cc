@@ -63,6 +63,8 @@ void Coordinator::end_join(const std::optional<Failure>& failure) {
     rank(r).joined = false;
   }
   joined_ = 0;
+  // What was planned meanwhile divides averages by fewer ranks.
+  cycles_.restart(log_.next_number());
 }
 
 void Coordinator::handle(int from, const DepartAsked& asked) {

@@ -28,7 +28,8 @@ class CycleFinder {
   /// A cycle that ends with the last batch, when the one before used the same keys as often, and
   /// both explain as many uses as the past demands.
   std::optional<Cycle> find() const;
-  /// A new epoch, or ids that changed their meaning.
+  /// What went before does not serve again: a new epoch, ids that changed their meaning, or ranks
+  /// that had joined contribute again.
   void restart(BatchNumber next);
   /// A replay of a cycle of `length` uses served `uses`. When that is less than it took to earn,
   /// the next must show twice as much, so that a program without a repeating order stays in

@@ -58,6 +58,19 @@ TEST_CASE("a replay is left for a barrier, a join and a departure") {
   }
 }
 
+TEST_CASE("what was planned while a rank had joined is no part of a cycle") {
+  const Program one_by_one = {submit(1), wait(1), submit(2), wait(2)};
+  const Program again = {as_use(submit(1), 2), wait(1), as_use(submit(2), 2), wait(2)};
+  const std::vector<Program> programs = {one_by_one * 2 + Program{just(Op::join)} + one_by_one * 5,
+                                         Program{just(Op::join)} + again + one_by_one * 4};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Run run(programs, replaying, seed);
+    REQUIRE(run.observed.last_epoch >= 1);
+    REQUIRE(run.observed.active_ranks.size() == 14);
+    for (std::size_t i = 0; i < 14; ++i) REQUIRE(run.observed.active_ranks[i] == (i < 4 ? 1 : 2));
+  }
+}
+
 TEST_CASE("a changed order is served although the cycle had another") {
   const Program one_by_one = {submit(1), wait(1), submit(2), wait(2), submit(3), wait(3)};
   const Program backwards = {submit(3), wait(3), submit(2), wait(2), submit(1), wait(1)};
