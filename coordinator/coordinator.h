@@ -24,7 +24,7 @@ class Coordinator {
 
   /// Throws `internal` for what no participant says.
   void receive(int from, const ToCoordinator& message);
-  /// A rank died or hangs. No death when the rank had been let go.
+  /// A rank died or hangs, as others see it. No death when the rank had been let go.
   void lost(int rank, const std::string& reason);
   void tick(Time now);
   /// When `tick` wants to be called at the latest.
@@ -81,6 +81,7 @@ class Coordinator {
   void conclude_barrier(const std::optional<Failure>& failure);
   void settle_join();
   void end_join(const std::optional<Failure>& failure);
+  void conclude_loss(int r, const std::string& reason);
   void abort_what_has_not_started();
   void let_go();
   bool may_go(int r) const;

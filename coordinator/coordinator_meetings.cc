@@ -138,16 +138,26 @@ void Coordinator::lost(int r, const std::string& reason) {
   if (rank(r).let_go) {
     rank(r).gone = true;
     let_go();
-    return;
+  } else {
+    conclude_loss(r, reason);
   }
+}
+
+void Coordinator::conclude_loss(int r, const std::string& reason) {
   mode_ = Mode::lost;
   watch_at_.reset();
   send(everyone, LostRank{r, reason});
 }
 
-void Coordinator::handle(int, const LostRank& loss) {
+// A rank that says so of itself has work left that others take part in: else it would have said
+// `Left`, and nothing after that.
+void Coordinator::handle(int from, const LostRank& loss) {
   check(loss.rank >= 0 && loss.rank < size_, "a lost rank is one of the ranks");
-  lost(loss.rank, loss.reason);
+  if (from == loss.rank) {
+    conclude_loss(loss.rank, loss.reason);
+  } else {
+    lost(loss.rank, loss.reason);
+  }
 }
 
 }  // namespace tutti::coordinator

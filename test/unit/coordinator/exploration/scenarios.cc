@@ -135,10 +135,17 @@ void add_replays(Collector& to) {
          {.replay = true});
 }
 
+const Program leave_or_fail = leave + Program{just(Op::fail)};
+
 void add_deaths(Collector& to) {
   const Program busy = {submit(1), wait(1), just(Op::barrier), just(Op::depart)};
   to.add("a death while negotiating", {busy, busy, {submit(1), wait(1), just(Op::die)}});
   to.add("the death of rank 0", {{submit(1), just(Op::die)}, busy, busy});
+  to.add(
+      "a rank fails by itself, perhaps when it may leave",
+      {Program{submit(1)} + leave, Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
+  to.add("rank 0 fails by itself, perhaps when it may leave",
+         {Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
   to.add_replaying("a death while replaying and escaping",
                    {two * 4 + new_key + leave, two * 4 + new_key + leave,
                     two_back * 3 + Program{submit(1), just(Op::die)}});
