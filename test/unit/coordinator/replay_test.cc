@@ -109,6 +109,47 @@ TEST_CASE(
   CHECK(run.outcome(1, 17).empty());
 }
 
+TEST_CASE("a timeout that is shorter than the time to a report is kept in replay, too") {
+  const Surroundings quick{.settings = {.replay = true, .key_timeout = 10s}};
+  const Run run({step * 8, step * 6}, quick);
+  CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 10 s");
+  CHECK(run.world.now() == 20s);
+}
+
+TEST_CASE(
+    "nor does a stop, a join or a departure wait beyond a timeout that comes before a report") {
+  Coordinator coordinator(2, {.replay = true, .key_timeout = 10s});
+  const auto report = [&](Epoch epoch, Round round) {
+    for (const int from : {0, 1}) {
+      coordinator.receive(from, Report{.epoch = epoch,
+                                       .entered = round,
+                                       .ready = {},
+                                       .fresh = {{.key = 1, .signature = {}, .round = round}}});
+    }
+  };
+  const auto stopped = [&](Epoch epoch, BatchNumber entered) {
+    for (const int from : {0, 1}) coordinator.receive(from, Stopped{epoch, entered});
+  };
+  coordinator.tick(0s);
+  report(0, 0);
+  report(0, 1);
+  stopped(0, 2);
+  // In replay nothing is watched.
+  coordinator.tick(20s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(0, Escape{.epoch = 1, .detail = "odd"});
+  CHECK(coordinator.next_tick() == 30s);
+  stopped(1, 0);
+  coordinator.tick(30s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(1, JoinAsked{2});
+  CHECK(coordinator.next_tick() == 40s);
+  coordinator.tick(40s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(0, DepartAsked{2});
+  CHECK(coordinator.next_tick() == 50s);
+}
+
 TEST_CASE("a call out of turn that nobody waits for is served before long") {
   const Program out_of_turn = {submit(3), pause(50s), submit(1), submit(2),
                                wait(1),   wait(2),    wait(3)};
