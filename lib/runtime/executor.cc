@@ -94,6 +94,8 @@ bool Executor::accept() {
       moved |= start_next(closed);
       moved |= move_data();
     }
+    // A thread that waits, and could not take the helm, may have rung before this look.
+    if (!moved) moved = note_waits();
     return moved;
   });
 }
