@@ -62,14 +62,14 @@ void Session::close() {
   thread_.join();
   helm_->close();
   parts_->write_timeline(executor_->lost());
-  if (executor_->lost()) {
-    parts_->abandon_mpi();
-  } else {
+  if (!executor_->lost()) {
     // Not before: rank 0 takes it that what this rank had to write is there.
     parts_->control().announce_departed();
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
     parts_->merge_timeline();
   }
+  // Also a rank that was lost during that wait would be waited for at the end of MPI.
+  if (executor_->lost() || parts_->control().lost()) parts_->abandon_mpi();
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();
