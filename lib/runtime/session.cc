@@ -20,7 +20,7 @@ Session::Session(World world, const Options& options)
       nodes_(parts_->topology().nodes.size()),
       segment_bytes_(parts_->segment_bytes()),
       choices_(choices_of(parts_->topology(), parts_->tuning(), parts_->protocol(), options_,
-                          parts_->crowded())) {
+                          parts_->crowded(), Executor::any_thread(parts_->data()))) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());
