@@ -20,17 +20,14 @@ constexpr std::uint64_t parts_ahead = 2;
 
 using base::check;
 
-Coordinator::Coordinator(int size, const Settings& settings, std::vector<int> leader_of)
+Coordinator::Coordinator(int size, const Settings& settings)
     : size_(size),
       settings_(settings),
       ranks_(static_cast<std::size_t>(size)),
       keys_(size),
       planner_(settings.fusion_bytes, settings.part_bytes),
       log_(size),
-      barrier_(size) {
-  check(leader_of.empty() || leader_of.size() == ranks_.size(), "every rank has a leader");
-  for (std::size_t r = 0; r < leader_of.size(); ++r) ranks_[r].leader = leader_of[r];
-}
+      barrier_(size) {}
 
 void Coordinator::receive(int from, const ToCoordinator& message) {
   check(from >= 0 && from < size_, "messages come from ranks");
@@ -59,7 +56,7 @@ void Coordinator::count(int from, Slot slot, const Ready& ready) {
   }
   check(ready.round == gathering.round(), "no rank is ahead of a key's round");
   keys_.vote(slot, from, ready, now_ - ready.age);
-  if (gathering.count() == 1) watch_from(gathering);
+  if (gathering.count() == 1) watch_from(gathering.since(), gathering.notice_at);
   if (first_to_leave_ >= 0 && keys_[slot].start == 0) {
     fail(slot, gone_failure(key_name(slot)));
   } else if (complete(gathering)) {

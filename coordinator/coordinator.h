@@ -18,13 +18,11 @@ namespace tutti::coordinator {
 /// by one thread. It has no clock: events happen at the time of the last `tick`.
 class Coordinator {
  public:
-  /// `leader_of[r]`: the rank whose links carry r's messages, which therefore leaves after r.
-  /// Empty: rank 0 for all.
-  Coordinator(int size, const Settings& settings, std::vector<int> leader_of = {});
+  Coordinator(int size, const Settings& settings);
 
   /// Throws `internal` for what no participant says.
   void receive(int from, const ToCoordinator& message);
-  /// A rank died or hangs. No death when the rank had been let go.
+  /// A rank died or hangs, as others see it. No death when the rank had been let go.
   void lost(int rank, const std::string& reason);
   void tick(Time now);
   /// When `tick` wants to be called at the latest.
@@ -49,7 +47,6 @@ class Coordinator {
     bool leaving = false;  ///< has asked to depart
     bool let_go = false;   ///< has been sent Departed
     bool gone = false;     ///< has said Left, or its end was seen after Departed
-    int leader = 0;
   };
   using Ranks = std::vector<int>;
 
@@ -81,6 +78,7 @@ class Coordinator {
   void conclude_barrier(const std::optional<Failure>& failure);
   void settle_join();
   void end_join(const std::optional<Failure>& failure);
+  void conclude_loss(int r, const std::string& reason);
   void abort_what_has_not_started();
   void let_go();
   bool may_go(int r) const;
@@ -88,7 +86,7 @@ class Coordinator {
   Failure gone_failure(const std::string& what) const;
 
   // waiting (coordinator_watch.cc)
-  void watch_from(Gathering& gathering);
+  void watch_from(Time since, Time& notice_at);
   void watch_keys();
   void watch_barrier();
   void watch_join();

@@ -53,8 +53,7 @@ void Coordinator::stop() {
   mode_ = Mode::stopping;
   for (Rank& r : ranks_) r.stopped = false;
   stop_since_ = now_;
-  stop_notice_at_ = now_ + settings_.stall_report_after;
-  note(stop_notice_at_);
+  watch_from(now_, stop_notice_at_);
   send(everyone, Stop{epoch_});
 }
 

@@ -18,7 +18,7 @@ void Coordinator::handle(int from, const BarrierAsked& asked) {
   }
   check(asked.round == barrier_.round(), "no rank is ahead of the barrier's round");
   barrier_.arrive(from, 0, now_);
-  if (barrier_.count() == 1) watch_from(barrier_);
+  if (barrier_.count() == 1) watch_from(barrier_.since(), barrier_.notice_at);
   if (first_to_leave_ >= 0) {
     conclude_barrier(gone_failure("barrier"));
   } else if (complete(barrier_)) {
@@ -37,9 +37,8 @@ void Coordinator::handle(int from, const JoinAsked& asked) {
   check(!rank(from).joined, "a rank joins once at a time");
   rank(from).joined = true;
   last_joined_ = from;
-  if (joined_++ == 0) join_notice_at_ = now_ + settings_.stall_report_after;
+  if (joined_++ == 0) watch_from(now_, join_notice_at_);
   join_waits_since_ = now_;
-  note(join_notice_at_);
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     if (!keys_[slot].queued && complete(keys_[slot].ranks)) conclude(slot);
   }
@@ -63,6 +62,8 @@ void Coordinator::end_join(const std::optional<Failure>& failure) {
     rank(r).joined = false;
   }
   joined_ = 0;
+  // What was planned meanwhile divides averages by fewer ranks.
+  cycles_.restart(log_.next_number());
 }
 
 void Coordinator::handle(int from, const DepartAsked& asked) {
@@ -70,8 +71,7 @@ void Coordinator::handle(int from, const DepartAsked& asked) {
   check(!rank(from).leaving, "a rank departs once");
   rank(from).leaving = true;
   leave_waits_since_ = now_;
-  leave_notice_at_ = now_ + settings_.stall_report_after;
-  note(leave_notice_at_);
+  watch_from(now_, leave_notice_at_);
   if (first_to_leave_ < 0) {
     first_to_leave_ = from;
     abort_what_has_not_started();
@@ -116,13 +116,10 @@ void Coordinator::let_go() {
   }
 }
 
-/// Rank 0 goes last, and who carries others' messages after those others.
+/// Rank 0 goes last.
 bool Coordinator::may_go(int r) const {
-  for (int other = 0; other < size_; ++other) {
-    if (other == r || rank(other).gone) continue;
-    if (r == 0 || rank(other).leader == r) return false;
-  }
-  return true;
+  return r != 0 || std::all_of(ranks_.begin() + 1, ranks_.end(),
+                               [](const Rank& other) { return other.gone; });
 }
 
 void Coordinator::handle(int from, const Left&) {
@@ -136,16 +133,26 @@ void Coordinator::lost(int r, const std::string& reason) {
   if (rank(r).let_go) {
     rank(r).gone = true;
     let_go();
-    return;
+  } else {
+    conclude_loss(r, reason);
   }
+}
+
+void Coordinator::conclude_loss(int r, const std::string& reason) {
   mode_ = Mode::lost;
   watch_at_.reset();
   send(everyone, LostRank{r, reason});
 }
 
-void Coordinator::handle(int, const LostRank& loss) {
+// A rank that says so of itself has work left that others take part in: else it would have said
+// `Left`, and nothing after that.
+void Coordinator::handle(int from, const LostRank& loss) {
   check(loss.rank >= 0 && loss.rank < size_, "a lost rank is one of the ranks");
-  lost(loss.rank, loss.reason);
+  if (from == loss.rank) {
+    conclude_loss(loss.rank, loss.reason);
+  } else {
+    lost(loss.rank, loss.reason);
+  }
 }
 
 }  // namespace tutti::coordinator

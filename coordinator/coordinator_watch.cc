@@ -14,9 +14,10 @@ void Coordinator::note(Time due) {
   watch_at_ = watch_at_ ? std::min(*watch_at_, due) : due;
 }
 
-void Coordinator::watch_from(Gathering& gathering) {
-  gathering.notice_at = gathering.since() + settings_.stall_report_after;
-  note(std::min(gathering.notice_at, gathering.since() + settings_.key_timeout));
+/// A wait begins, to be reported at `notice_at` and to be given up, whichever is due first.
+void Coordinator::watch_from(Time since, Time& notice_at) {
+  notice_at = since + settings_.stall_report_after;
+  note(std::min(notice_at, since + settings_.key_timeout));
 }
 
 std::optional<Time> Coordinator::next_tick() const {
@@ -141,7 +142,8 @@ void Coordinator::watch_stop() {
   note(std::min(stop_notice_at_, stop_since_ + settings_.key_timeout));
 }
 
-// A rank that carries others' messages cannot go before them, but not wait for ever either.
+// Rank 0 cannot go before the others, nor anybody before what has started is planned; but none can
+// wait for ever either.
 void Coordinator::watch_leaving() {
   const Ranks held = ranks_that([](const Rank& r) { return r.leaving && !r.let_go; });
   if (held.empty()) return;

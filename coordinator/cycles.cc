@@ -7,8 +7,6 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Uses remembered; a cycle is at most half as long.
-constexpr std::size_t memory = std::size_t{1} << 15;
 /// How many of a key's uses back a cycle may begin: keys may be used several times a cycle.
 constexpr int candidates = 8;
 
@@ -24,13 +22,15 @@ std::uint64_t mixed(KeyId id) {
 
 void CycleFinder::planned(const PlanBatch& batch, const std::vector<KeyId>& completes,
                           bool leaves_none_open) {
-  if (uses_.size() + completes.size() > memory) restart(first_ + batches_.size());
+  if (items_ + batch.items.size() > most_items) restart(first_ + batches_.size());
   batches_.push_back(batch);
+  items_ += batch.items.size();
   for (const KeyId id : completes) {
     const std::size_t here = uses_.size();
     const auto [last, fresh] = last_use_.try_emplace(id, here);
-    uses_.push_back({.sum = sum_before(here) + mixed(id),
+    uses_.push_back({.sum = before(here).sum + mixed(id),
                      .batches = batches_.size(),
+                     .items = items_,
                      .cut = false,
                      .period = here - last->second});
     last->second = here;
@@ -38,16 +38,21 @@ void CycleFinder::planned(const PlanBatch& batch, const std::vector<KeyId>& comp
   if (!uses_.empty() && leaves_none_open) {
     uses_.back().cut = true;
     uses_.back().batches = batches_.size();
+    uses_.back().items = items_;
   }
 }
 
+// No more is asked for than half of what is remembered, which need not begin where a step does.
 bool CycleFinder::repeats(std::size_t period) const {
   const std::size_t end = uses_.size();
-  const std::size_t times = std::max<std::size_t>(2, (demanded_ + period - 1) / period);
-  if (times > end / period || !uses_[end - period - 1].cut) return false;
-  const std::uint64_t once = uses_.back().sum - sum_before(end - period);
-  return once * 2 == uses_.back().sum - sum_before(end - 2 * period) &&
-         once * times == uses_.back().sum - sum_before(end - times * period);
+  if (end < 2 * period || !uses_[end - period - 1].cut) return false;
+  const std::size_t items = uses_.back().items - before(end - period).items;
+  const std::size_t wanted = std::min(demanded_, most_items / 2 * period / items);
+  const std::size_t times = std::max<std::size_t>(2, (wanted + period - 1) / period);
+  if (times > end / period) return false;
+  const auto since = [&](std::size_t use) { return uses_.back().sum - before(use).sum; };
+  const std::uint64_t once = since(end - period);
+  return since(end - 2 * period) == once * 2 && since(end - times * period) == once * times;
 }
 
 std::optional<Cycle> CycleFinder::find() const {
@@ -73,13 +78,14 @@ std::optional<Cycle> CycleFinder::find() const {
 void CycleFinder::restart(BatchNumber next) {
   first_ = next;
   batches_.clear();
+  items_ = 0;
   uses_.clear();
   last_use_.clear();
 }
 
 void CycleFinder::replay_ended(std::uint64_t length, std::uint64_t uses) {
   const std::uint64_t earned = std::max(demanded_, 2 * length);
-  demanded_ = uses >= earned ? 0 : 2 * earned;
+  demanded_ = uses >= earned ? 0 : std::min<std::uint64_t>(2 * earned, most_items);
 }
 
 void CycleFinder::fingerprint(Fingerprint& to) const {

@@ -22,17 +22,23 @@ struct Cycle {
 /// stretch of whole tensors is safe to replay.
 class CycleFinder {
  public:
+  /// What is remembered of the plan: tensors, or parts of them.
+  static constexpr std::size_t most_items = std::size_t{1} << 16;
+  /// A cycle of more items may go unnoticed: what repeats does not fit twice, wherever it begins.
+  static constexpr std::size_t longest_cycle = most_items / 3;
+
   /// The next batch, the ids of the tensors it completes, and whether it leaves no tensor partly
   /// planned.
   void planned(const PlanBatch& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
   /// A cycle that ends with the last batch, when the one before used the same keys as often, and
   /// both explain as many uses as the past demands.
   std::optional<Cycle> find() const;
-  /// A new epoch, or ids that changed their meaning.
+  /// What went before does not serve again: a new epoch, ids that changed their meaning, or ranks
+  /// that had joined contribute again.
   void restart(BatchNumber next);
   /// A replay of a cycle of `length` uses served `uses`. When that is less than it took to earn,
-  /// the next must show twice as much, so that a program without a repeating order stays in
-  /// negotiation.
+  /// the next must show twice as much, up to what can be remembered, so that a program without a
+  /// repeating order stays in negotiation.
   void replay_ended(std::uint64_t length, std::uint64_t uses);
 
   void fingerprint(Fingerprint& to) const;
@@ -41,14 +47,17 @@ class CycleFinder {
   struct Use {
     std::uint64_t sum = 0;    ///< of all keys' hashes up to here: equal for equal multisets
     std::size_t batches = 0;  ///< recorded up to here
+    std::size_t items = 0;    ///< in these
     bool cut = false;         ///< nothing is partly planned here
     std::size_t period = 0;   ///< uses since this key's last; 0: none
   };
-  std::uint64_t sum_before(std::size_t use) const { return use == 0 ? 0 : uses_[use - 1].sum; }
+  /// Up to a use, without it.
+  Use before(std::size_t use) const { return use == 0 ? Use() : uses_[use - 1]; }
   bool repeats(std::size_t period) const;
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch
   std::vector<PlanBatch> batches_;
+  std::size_t items_ = 0;  ///< in batches_
   std::vector<Use> uses_;
   std::map<KeyId, std::size_t> last_use_;
   std::uint64_t demanded_ = 0;  ///< uses that must have repeated

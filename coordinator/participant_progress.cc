@@ -46,7 +46,7 @@ void Participant::enter(Batch batch) {
   told = batch.planned;
   actions_.emplace_back(Enter{std::move(told)});
   open_.push_back(std::move(batch));
-  gate_notice_at_ = now_ + settings_.stall_report_after;
+  gate_notice_at_ = now_ + std::min(settings_.stall_report_after, settings_.key_timeout);
 }
 
 void Participant::report() {

@@ -50,7 +50,8 @@ void Participant::await_turn(Slot slot) {
 }
 
 Time Participant::patience_of(const KeyUse& use) const {
-  return use.call->submitted + std::max(least_patience, 2 * use.usual_wait);
+  return use.call->submitted +
+         std::min(std::max(least_patience, 2 * use.usual_wait), settings_.key_timeout);
 }
 
 void Participant::replay() {

@@ -38,8 +38,9 @@ struct Counters {
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
-  /// Buffers of `dist_sync_mpi` on this rank, its share of the node's shared segments included; no
-  /// more than `most_buffer_bytes` says. They are given back when the store ends.
+  /// Buffers of `dist_sync_mpi` on this rank, its share of the node's shared segments included: at
+  /// most `most_buffer_bytes`, and what it says of each key that was in flight at once. They are
+  /// given back when the store ends.
   std::uint64_t buffer_bytes = 0;
   std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
   std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was

@@ -86,8 +86,7 @@ void Reader::take(const Event& event) {
 
 void Reader::submit(const Event& event) {
   calls_[event.number] = history_.calls.size();
-  history_.calls.push_back(
-      {.key = event.detail, .broadcast = event.broadcast, .submitted = event.when});
+  history_.calls.push_back({.key = event.detail, .method = event.method, .submitted = event.when});
 }
 
 void Reader::finish(const Event& event, Outcome outcome) {

@@ -17,7 +17,7 @@ struct History {
 
   struct Call {
     std::uint32_t key = 0;  ///< index in Timeline::rows
-    bool broadcast = false;
+    Method method = Method::pushpull;
     std::int64_t submitted = never;
     std::int64_t planned = never;  ///< its first batch; never: in replay
     std::int64_t entered = never;  ///< the gate of its first batch

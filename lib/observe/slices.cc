@@ -55,14 +55,13 @@ Slices Layout::lay_out() {
 /// in replay, all of it is waiting for its turn.
 void Layout::show_call(const Call& call) {
   auto& row = slices_[{.key = call.key, .kind = RowId::Kind::call}];
-  const char* const method = call.broadcast ? "broadcast" : "pushpull";
   const bool unfinished = call.outcome == Outcome::unfinished;
-  row.push_back(
-      {.begin = call.submitted,
-       .end = call.end,
-       .name = fmt::format("{}{}", method, call.outcome == Outcome::failed ? " (failed)" : ""),
-       .category = "call",
-       .unfinished = unfinished});
+  row.push_back({.begin = call.submitted,
+                 .end = call.end,
+                 .name = fmt::format("{}{}", name(call.method),
+                                     call.outcome == Outcome::failed ? " (failed)" : ""),
+                 .category = "call",
+                 .unfinished = unfinished});
   const auto wait = [&](std::int64_t from, std::int64_t to, const char* name) {
     row.push_back({.begin = from,
                    .end = to == never ? call.end : to,

@@ -17,6 +17,10 @@ enum class Stage : std::uint8_t { copy_in, sum, between_nodes, copy_out };
 constexpr std::size_t stages = 4;
 std::string_view name(Stage stage);
 
+/// What a call does.
+enum class Method : std::uint8_t { pushpull, broadcast, reduce_scatter, allgather };
+std::string_view name(Method method);
+
 /// Records what happens to one rank's calls and batches, for a picture to be made of afterwards.
 ///
 /// Memory is taken when it is made; when that is full later events are counted and left out. Off it
@@ -27,7 +31,7 @@ class Timeline {
   static constexpr std::size_t usual_capacity = std::size_t{1} << 20;
 
   enum class Mark : std::uint8_t {
-    submitted,  ///< number: call; detail: row; broadcast or not
+    submitted,  ///< number: call; detail: row; method
     failed,     ///< number: call
     finished,   ///< number: call
     planned,    ///< number: the first gate; detail: how many
@@ -46,7 +50,7 @@ class Timeline {
     std::uint32_t detail = 0;
     Mark mark = Mark::submitted;
     Stage stage = Stage::copy_in;
-    bool broadcast = false;
+    Method method = Method::pushpull;
   };
   /// One number for a batch's gate: the epoch, and the batch in it.
   static constexpr int gate_bits = 40;
@@ -65,10 +69,10 @@ class Timeline {
 
   /// `row`: small, the same for all calls of a key.
   void submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
-                 const Key& key, bool broadcast) {
+                 const Key& key, Method method) {
     if (!on_) return;
     if (row >= rows_.size() || !rows_[row]) name(row, key);
-    add({.when = ns(when), .number = call, .detail = row, .broadcast = broadcast});
+    add({.when = ns(when), .number = call, .detail = row, .method = method});
   }
   /// A call ends with its last batch, at the time of the last event, unless it fails.
   void finished(std::uint64_t call, bool well) {

@@ -28,6 +28,20 @@ collective::Batch::Kind kind_of(coordinator::Kind kind) {
   return collective::Batch::Kind::allgather;
 }
 
+observe::Method method_of(coordinator::Kind kind) {
+  switch (kind) {
+    case coordinator::Kind::allreduce:
+      return observe::Method::pushpull;
+    case coordinator::Kind::broadcast:
+      return observe::Method::broadcast;
+    case coordinator::Kind::reduce_scatter:
+      return observe::Method::reduce_scatter;
+    case coordinator::Kind::allgather:
+      break;
+  }
+  return observe::Method::allgather;
+}
+
 std::exception_ptr pointer_to(const std::optional<Error>& error) {
   return error ? std::make_exception_ptr(*error) : nullptr;
 }
@@ -132,6 +146,11 @@ void Executor::apply(coordinator::Lost& action) {
 
 void Executor::apply(coordinator::Notice& action) {
   base::log().warn("{}", action.text);
+}
+
+void Executor::record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
+                                 const TensorCall& call) {
+  timeline_.submitted(list.submitted, id, row, call.key, method_of(call.signature.kind));
 }
 
 void Executor::record_plan(const coordinator::ToRank& message) {

@@ -5,18 +5,23 @@
 #include "base/names.h"
 #include "base/thread.h"
 #include "reduce/reduce.h"
+#include "runtime/executor.h"
 #include "runtime/waiter.h"
 
 namespace tutti::runtime {
 
 std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
                                const coordinator::Settings& protocol, const Options& options,
-                               bool crowded) {
+                               bool crowded, bool any_thread) {
   const bool several = topology.node_count() > 1;
   const std::string ranks = fmt::format("job: {} rank{} on {} processors", topology.local_size(),
                                         topology.local_size() > 1 ? "s" : "", base::usable_cpus());
   const std::string nodes =
       fmt::format("job: {} node{}", topology.node_count(), several ? "s" : "");
+  const std::string mover = !any_thread ? "tutti-exec"
+                            : several   ? fmt::format("the waiting thread up to {}, or tutti-exec",
+                                                      base::bytes_text(Executor::worth_driving))
+                                        : "the waiting thread, or tutti-exec";
   std::vector<Choice> choices{
       {"slice size", base::bytes_text(tuning.slice_bytes),
        options.slice_bytes != 0 ? ""
@@ -27,7 +32,7 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
       {"SIMD level", std::string(reduce::simd_level()), "machine"},
       {"waiting", Waiter::policy(crowded), ranks},
-      {"data is moved by", several ? "tutti-exec" : "the waiting thread, or tutti-exec", nodes},
+      {"data is moved by", mover, any_thread ? nodes : nodes + ", and the level of MPI"},
   };
   if (!options.fusion_bytes) {
     choices.push_back({"fusion threshold", base::bytes_text(protocol.fusion_bytes), nodes});

@@ -18,8 +18,6 @@ namespace {
 /// batch between nodes MPI is looked at ever less often, for longer than a rank may be silent
 /// before it is lost. Not for a message that any socket takes, if what came before it has left.
 constexpr auto linger_time = std::chrono::seconds(40);
-/// Between nodes a batch up to this is waited for by the thread that wants it.
-constexpr std::size_t worth_driving = std::size_t{256} << 10;
 constexpr auto first_flush = std::chrono::microseconds(50);
 constexpr auto last_flush = std::chrono::milliseconds(100);
 constexpr std::uint64_t any_socket_takes = 4096;
@@ -94,6 +92,8 @@ bool Executor::accept() {
       moved |= start_next(closed);
       moved |= move_data();
     }
+    // A thread that waits, and could not take the helm, may have rung before this look.
+    if (!moved) moved = note_waits();
     return moved;
   });
 }
@@ -183,10 +183,8 @@ void Executor::submit(const std::shared_ptr<CallList>& list) {
   for (TensorCall& call : list->calls) {
     const coordinator::CallId id = calls_.add(list, call);
     ++list->begun;
-    const bool broadcast = call.signature.kind == coordinator::Kind::broadcast;
     try {
-      const std::uint32_t row = participant_.submit(id, call);
-      timeline_.submitted(list->submitted, id, row, call.key, broadcast);
+      record_submission(*list, id, participant_.submit(id, call), call);
     } catch (const Error&) {
       const CallTable::Entry refused = calls_.take(id);
       inbox_.release({&refused.call, 1});

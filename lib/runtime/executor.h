@@ -41,6 +41,9 @@ struct Tally {
 /// Nothing here blocks, nothing throws: what goes wrong reaches every waiter.
 class Executor {
  public:
+  /// Between nodes a batch up to this is moved by the thread that waits for it.
+  static constexpr std::size_t worth_driving = std::size_t{256} << 10;
+
   Executor(int rank, int size, const coordinator::Settings& settings,
            control::ControlPlane& control, collective::Engine& engine,
            const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
@@ -72,7 +75,10 @@ class Executor {
   }
 
   /// Any thread may have its turn: MPI is not called, or does not mind which thread calls it.
-  bool any_thread() const { return data_ == nullptr || data_->any_thread(); }
+  bool any_thread() const { return any_thread(data_); }
+  static bool any_thread(const mpi::Communicator* data) {
+    return data == nullptr || data->any_thread();
+  }
   /// Large tensors are on their way between nodes: that takes so long that a hand-over of the helm
   /// costs more than it brings.
   bool takes_long() const;
@@ -121,6 +127,8 @@ class Executor {
   bool move_data();
   std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
   void point_to_tensors(Running& running);
+  void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
+                         const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
   void record_entry(const Running& running);
   /// Completes the batch of a sharded tensor, whose only item this is.

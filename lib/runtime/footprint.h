@@ -10,8 +10,8 @@ namespace tutti::runtime {
 /// together.
 std::size_t segment_share(std::size_t bytes, const topology::Topology& topology);
 
-/// The most that `Parts::buffer_bytes` can be with so many ranks on each node: the formula in
-/// lib/DESIGN.md.
+/// The most that the segments' share and the engine hold with so many ranks on each node: the
+/// formula in lib/DESIGN.md but for its last line, the calls in flight.
 std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes);
 
 }  // namespace tutti::runtime

@@ -122,7 +122,7 @@ void Helm::let_go(const Handover& handover) {
 void Helm::submitted() {
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // A callback runs inside somebody's turn.
+  // After its callbacks the communication thread looks anyway, and meets what all of them submit.
   if (!any_thread_ || base::Completion::in_callback() || !take()) return bell_.ring();
   let_go(accept());
 }
@@ -145,9 +145,8 @@ void Helm::drive(const base::Completion& call, base::Clock::time_point deadline)
   fork_guard_.check();
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // The ring: the executor may want to know that somebody waits.
-  if (!any_thread_) return bell_.ring();
-  if (!take()) return;
+  // The ring: whoever moves the executor may sleep, and may want to know that somebody waits.
+  if (!any_thread_ || !take()) return bell_.ring();
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
   while (!call.done() && handover.looked_at < deadline && !handover.takes_long) {

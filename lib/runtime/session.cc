@@ -20,7 +20,7 @@ Session::Session(World world, const Options& options)
       nodes_(parts_->topology().nodes.size()),
       segment_bytes_(parts_->segment_bytes()),
       choices_(choices_of(parts_->topology(), parts_->tuning(), parts_->protocol(), options_,
-                          parts_->crowded())) {
+                          parts_->crowded(), Executor::any_thread(parts_->data()))) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());
@@ -62,14 +62,14 @@ void Session::close() {
   thread_.join();
   helm_->close();
   parts_->write_timeline(executor_->lost());
-  if (executor_->lost()) {
-    parts_->abandon_mpi();
-  } else {
+  if (!executor_->lost()) {
     // Not before: rank 0 takes it that what this rank had to write is there.
     parts_->control().announce_departed();
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
     parts_->merge_timeline();
   }
+  // Also a rank that was lost during that wait would be waited for at the end of MPI.
+  if (executor_->lost() || parts_->control().lost()) parts_->abandon_mpi();
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();

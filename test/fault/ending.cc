@@ -6,6 +6,7 @@
 // exit       rank 1 calls exit(3) while the others wait for it
 // callback   the last owner of the store dies inside a callback
 // memory     rank 1 gets no more memory while it waits
+// leaving    rank 1 gets no more memory while it closes the store and a tensor still moves
 // finalise   one thread finalises MPI while another destroys the store
 // fork       children end by exit(0) while the store is open, and after; another makes a store
 #include <fmt/format.h>
@@ -26,7 +27,9 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "trap.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -99,6 +102,31 @@ int run_out_of_memory() {
     // mpirun ends the others when the first is gone; they have something to say, too.
     std::this_thread::sleep_for(1s);
   }
+  return 0;
+}
+
+int run_out_while_leaving() {
+  Options options = Options::from_env();
+  options.part_bytes = 0;
+  auto store = KVStore::create("dist_sync_mpi", options);
+  const int rank = store->rank();
+  constexpr std::size_t count = std::size_t{1} << 22;
+  const Shape shape{static_cast<std::int64_t>(count)};
+  std::vector<float> own(count);
+  // The trap is in the middle of rank 2's tensor, and later in rank 1's.
+  fault::TrappedFloats trapped(rank == 2 ? count : count / 2 * 3);
+  std::vector<Tensor> tensors{Tensor(trapped.all().data(), shape, DType::f32)};
+  // The sum of two devices takes a little from the heap for each chunk.
+  if (rank == 1) tensors.emplace_back(own.data(), shape, DType::f32);
+  if (rank == 1) trapped.set([] { out_of_memory = true; });
+  if (rank == 2) trapped.set([] { ::sleep(1); });
+  store->pushpull("key", tensors, tensors);
+  // By now it has been planned, and stands still halfway.
+  std::this_thread::sleep_for(300ms);
+  store.reset();
+  say(rank, "closed its store");
+  // mpirun ends the others when the first is gone; they have something to say, too.
+  std::this_thread::sleep_for(1s);
   return 0;
 }
 
@@ -202,8 +230,12 @@ int fork_children() {
 }
 
 int main(int argc, char** argv) {
-  static const std::map<std::string, int (*)()> ways = {
-      {"open", leave_open},          {"exit", exit_early},          {"callback", die_in_callback},
-      {"memory", run_out_of_memory}, {"finalise", finalise_beside}, {"fork", fork_children}};
+  static const std::map<std::string, int (*)()> ways = {{"open", leave_open},
+                                                        {"exit", exit_early},
+                                                        {"callback", die_in_callback},
+                                                        {"memory", run_out_of_memory},
+                                                        {"leaving", run_out_while_leaving},
+                                                        {"finalise", finalise_beside},
+                                                        {"fork", fork_children}};
   return argc == 2 ? ways.at(argv[1])() : 2;
 }

@@ -42,6 +42,13 @@ class Endings(unittest.TestCase):
             self.assertTrue(job.lines(rf"rank {rank} caught peer_lost: rank 1 is lost: std::bad_alloc.*'key'"), job)
         self.assertEqual(len(job.lines("error: rank 1 failed")), 1, job)
 
+    def test_a_rank_that_fails_while_it_closes_its_store_and_a_tensor_moves_leaves_nobody_waiting(self):
+        job = self.end("leaving")
+        self.every_rank(job, "closed its store")
+        self.assertTrue(job.lines("error: rank 1 failed: std::bad_alloc"), job)
+        for rank in (0, 2):
+            self.assertTrue(job.lines(rf"\brank {rank}\b.*rank 1 is lost: std::bad_alloc"), job)
+
     def test_mpi_may_be_finalised_beside_the_stores_destructor(self):
         job = self.end("finalise")
         self.assertEqual(job.code, 0, job)

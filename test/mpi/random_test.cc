@@ -30,6 +30,7 @@ struct Plan {
   std::vector<int> devices;  ///< of each rank
   bool allocated = false;    ///< on every rank; otherwise each does as it likes
   std::uint64_t salt = 0;
+  int joined = -1;  ///< the rank that has joined and brings nothing
 };
 
 /// Sizes that programs have and those that are easy to get wrong.
@@ -80,6 +81,7 @@ double expected(const Plan& plan, std::size_t i) {
   double least = std::numeric_limits<double>::infinity();
   double most = -least;
   for (std::size_t rank = 0; rank < plan.devices.size(); ++rank) {
+    if (static_cast<int>(rank) == plan.joined) continue;
     for (int device = 0; device < plan.devices[rank]; ++device) {
       const double value = contribution(plan, static_cast<int>(rank), device, i);
       sum += value;
@@ -87,7 +89,8 @@ double expected(const Plan& plan, std::size_t i) {
       most = std::max(most, value);
     }
   }
-  const double average = sum / static_cast<double>(plan.devices.size());
+  const std::size_t ranks = plan.devices.size() - (plan.joined >= 0 ? 1 : 0);
+  const double average = sum / static_cast<double>(ranks);
   switch (plan.op) {
     case ReduceOp::average:
       return numbers::is_integer(plan.dtype) ? std::trunc(average) : average;
@@ -193,21 +196,38 @@ Options random_options(std::mt19937_64& random) {
   return options;
 }
 
+/// Who brings nothing in a round; -1: everybody does. Roots come.
+int random_joined(std::mt19937_64& random, std::vector<Plan>& plans, int ranks) {
+  if (ranks == 1 || random() % 3 > 0) return -1;
+  const int joined = static_cast<int>(random() % static_cast<std::uint64_t>(ranks));
+  for (Plan& plan : plans) {
+    plan.joined = joined;
+    if (plan.root == joined) plan.root = (joined + 1) % ranks;
+  }
+  return joined;
+}
+
 /// Each exchanges one plan after the other; the last ones are the same with other values, so that
-/// replay has something to do.
+/// replay has something to do. In some rounds a rank has joined.
 void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
               std::set<std::pair<DType, ReduceOp>>& seen) {
   std::mt19937_64 before;
+  std::mt19937_64 of_joins(shared());
   for (int round = 0; round < rounds; ++round) {
     if (round > 3) shared = before;
     before = shared;
     std::vector<Plan> plans = random_plans(shared, store.num_workers());
-    std::vector<Part> parts;
+    const int joined = random_joined(of_joins, plans, store.num_workers());
     for (Plan& plan : plans) {
       plan.salt += static_cast<std::uint64_t>(round);
-      parts.emplace_back(store, plan, own);
       if (!plan.broadcast) seen.emplace(plan.dtype, plan.op);
     }
+    if (joined == store.rank()) {
+      store.join();
+      continue;
+    }
+    std::vector<Part> parts;
+    for (const Plan& plan : plans) parts.emplace_back(store, plan, own);
     for (const Pending& pending : submit(store, plans, parts, own)) pending.wait();
     for (std::size_t key = 0; key < keys; ++key) {
       const Plan& plan = plans[key];
@@ -216,6 +236,7 @@ void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
                     << name(plan.dtype));
       CHECK(parts[key].wrong() == 0);
     }
+    if (joined >= 0) store.join();
   }
 }
 

@@ -205,6 +205,15 @@ TEST_CASE("rank 0 leaves last") {
   CHECK(run.observed.notices.front() == "rank 0 can leave only after rank 1: 30 s so far");
 }
 
+TEST_CASE("a rank that fails by itself when it may leave already is a loss for those who remain") {
+  const Program leave = {submit(1), just(Op::depart)};
+  for (const std::size_t failing : {0U, 1U, 2U}) {
+    std::vector<Program> programs(3, leave);
+    programs[failing].push_back(just(Op::fail));
+    for (std::uint64_t seed = 0; seed < 200; ++seed) Run(programs, {}, seed);
+  }
+}
+
 TEST_CASE("a death reaches every rank and ends every call") {
   for (const int victim : {0, 1, 2}) {
     std::vector<Program> programs(3, {submit(1), submit(2), wait(2), submit(2), wait(1),

@@ -58,6 +58,19 @@ TEST_CASE("a replay is left for a barrier, a join and a departure") {
   }
 }
 
+TEST_CASE("what was planned while a rank had joined is no part of a cycle") {
+  const Program one_by_one = {submit(1), wait(1), submit(2), wait(2)};
+  const Program again = {as_use(submit(1), 2), wait(1), as_use(submit(2), 2), wait(2)};
+  const std::vector<Program> programs = {one_by_one * 2 + Program{just(Op::join)} + one_by_one * 5,
+                                         Program{just(Op::join)} + again + one_by_one * 4};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Run run(programs, replaying, seed);
+    REQUIRE(run.observed.last_epoch >= 1);
+    REQUIRE(run.observed.active_ranks.size() == 14);
+    for (std::size_t i = 0; i < 14; ++i) REQUIRE(run.observed.active_ranks[i] == (i < 4 ? 1 : 2));
+  }
+}
+
 TEST_CASE("a changed order is served although the cycle had another") {
   const Program one_by_one = {submit(1), wait(1), submit(2), wait(2), submit(3), wait(3)};
   const Program backwards = {submit(3), wait(3), submit(2), wait(2), submit(1), wait(1)};
@@ -94,6 +107,47 @@ TEST_CASE(
   const Run run({step * 8, step * 6}, quick);
   CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 100 s");
   CHECK(run.outcome(1, 17).empty());
+}
+
+TEST_CASE("a timeout that is shorter than the time to a report is kept in replay, too") {
+  const Surroundings quick{.settings = {.replay = true, .key_timeout = 10s}};
+  const Run run({step * 8, step * 6}, quick);
+  CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 10 s");
+  CHECK(run.world.now() == 20s);
+}
+
+TEST_CASE(
+    "nor does a stop, a join or a departure wait beyond a timeout that comes before a report") {
+  Coordinator coordinator(2, {.replay = true, .key_timeout = 10s});
+  const auto report = [&](Epoch epoch, Round round) {
+    for (const int from : {0, 1}) {
+      coordinator.receive(from, Report{.epoch = epoch,
+                                       .entered = round,
+                                       .ready = {},
+                                       .fresh = {{.key = 1, .signature = {}, .round = round}}});
+    }
+  };
+  const auto stopped = [&](Epoch epoch, BatchNumber entered) {
+    for (const int from : {0, 1}) coordinator.receive(from, Stopped{epoch, entered});
+  };
+  coordinator.tick(0s);
+  report(0, 0);
+  report(0, 1);
+  stopped(0, 2);
+  // In replay nothing is watched.
+  coordinator.tick(20s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(0, Escape{.epoch = 1, .detail = "odd"});
+  CHECK(coordinator.next_tick() == 30s);
+  stopped(1, 0);
+  coordinator.tick(30s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(1, JoinAsked{2});
+  CHECK(coordinator.next_tick() == 40s);
+  coordinator.tick(40s);
+  CHECK_FALSE(coordinator.next_tick());
+  coordinator.receive(0, DepartAsked{2});
+  CHECK(coordinator.next_tick() == 50s);
 }
 
 TEST_CASE("a call out of turn that nobody waits for is served before long") {

@@ -62,8 +62,9 @@ bool World::program_may_step(int rank) const {
   const RankState& state = at(rank);
   const Program& program = (*programs_)[static_cast<std::size_t>(rank)];
   if (state.step == program.size() || state.dead) return false;
-  if (state.in_barrier || state.in_join || state.in_depart) return false;
   const Op& op = program[state.step];
+  if (op.what == Op::fail) return true;
+  if (state.in_barrier || state.in_join || state.in_depart) return false;
   if (op.what == Op::pause) return now_ >= op.until;
   if (op.what == Op::wait && state.waiting) {
     return state.calls[index_of(state.last_call.at(op.key))].finished;
@@ -88,6 +89,9 @@ void World::step_program(int rank) {
   } else if (op.what == Op::die) {
     state.dead = true;
     dead_ = rank;
+  } else if (op.what == Op::fail) {
+    state.failed = !state.lost && !state.departed;
+    state.participant.lost(rank, "its device failed");
   } else if (op.what == Op::depart) {
     state.in_depart = true;
     state.participant.depart();
@@ -261,11 +265,13 @@ bool World::all_over() const {
 
 void World::check_end() const {
   require(all_over(), "it hangs: " + describe());
-  if (dead_ >= 0) {
+  const bool failed =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const RankParts& r) { return r.state->failed; });
+  if (dead_ >= 0 || failed) {
     for (int r = 0; r < size(); ++r) {
       const RankState& state = at(r);
       require(state.dead || state.lost || state.departed,
-              fmt::format("rank {} never heard of the death", r));
+              fmt::format("rank {} never heard of the loss", r));
     }
     return;
   }

@@ -24,6 +24,8 @@ struct Op {
     join,
     depart,
     die,
+    fail,   ///< by itself, also while it departs; nothing when it has left or heard of another's
+            ///< loss
     pause,  ///< until `until`
   };
   What what = submit;
@@ -148,6 +150,7 @@ class World {
     bool in_barrier = false, in_join = false, in_depart = false;
     bool has_joined = false;
     bool lost = false, dead = false, departed = false;
+    bool failed = false;  ///< by itself: lost for the others, and for itself
   };
   /// What is known of a batch while some rank may still touch it.
   struct BatchRecord {

@@ -57,7 +57,7 @@ void World::act(int rank, Action& action) {
     state.departed = true;
   } else if (const auto* loss = std::get_if<Lost>(&action)) {
     require(!state.lost, "LOST is concluded once");
-    require(dead_ >= 0 || loss->rank != dead_, "nobody is lost: " + loss->message);
+    require(loss->rank == dead_ || at(loss->rank).failed, "that rank lives: " + loss->message);
     lose(rank);
   } else if (observed_) {
     observed_->notices.push_back(std::get<Notice>(action).text);
@@ -200,7 +200,7 @@ bool World::data_may_be_done(int rank) const {
   for (int r = 0; r < size(); ++r) {
     if (known.done[static_cast<std::size_t>(r)]) continue;
     const RankState& other = at(r);
-    if (other.dead || other.open.empty() || !other.open.front().closed) return false;
+    if (other.dead || other.lost || other.open.empty() || !other.open.front().closed) return false;
     const PlannedBatch& theirs = other.open.front().batch;
     if (theirs.epoch != batch.epoch || theirs.number != batch.number) return false;
   }

@@ -42,7 +42,7 @@ std::string World::bytes_of_rank(const RankState& state) {
   state.participant.fingerprint(to);
   to.add(state.step).add(state.waiting).add(state.epoch).add(state.entered).add(state.halted);
   to.add(state.in_barrier).add(state.in_join).add(state.in_depart).add(state.has_joined);
-  to.add(state.lost).add(state.dead).add(state.departed).add(state.open.size());
+  to.add(state.lost).add(state.dead).add(state.departed).add(state.failed).add(state.open.size());
   for (const OpenBatch& open : state.open) to.add(open.batch.number).add(open.closed);
   for (const CallRecord& call : state.calls) {
     to.add(call.moved).add(call.finished).add(call.error.value_or(""));

@@ -4,6 +4,7 @@
 #include <map>
 
 using namespace tutti;
+using observe::Method;
 using observe::Slice;
 using observe::Stage;
 using observe::Timeline;
@@ -37,7 +38,7 @@ void chunk(Timeline& timeline, std::uint64_t number) {
 
 TEST_CASE("a call's slices follow each other within it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
   timeline.planned(0, 0, 1);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
@@ -64,7 +65,7 @@ TEST_CASE("a call's slices follow each other within it") {
 
 TEST_CASE("a replayed call has no plan to wait for, and one that starts at once is not held") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, 7, true);
+  timeline.submitted(timeline.now(), 1, 0, 7, Method::broadcast);
   timeline.entered(timeline.now(), 3, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 3, 0);
@@ -74,10 +75,23 @@ TEST_CASE("a replayed call has no plan to wait for, and one that starts at once 
   CHECK(names(rows_of(timeline).at("7")) == Names{"broadcast", "turn", "gate", "move"});
 }
 
+TEST_CASE("a call bears the name of its method") {
+  const std::vector<std::pair<Method, std::string>> methods = {
+      {Method::pushpull, "pushpull"},
+      {Method::broadcast, "broadcast"},
+      {Method::reduce_scatter, "reduce_scatter"},
+      {Method::allgather, "allgather"}};
+  for (const auto& [method, name] : methods) {
+    Timeline timeline(100);
+    timeline.submitted(timeline.now(), 1, 0, "w", method);
+    CHECK(rows_of(timeline).at("'w'").front().name == name);
+  }
+}
+
 TEST_CASE("every member of a fused batch shows it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "a", false);
-  timeline.submitted(timeline.now(), 2, 1, "b", false);
+  timeline.submitted(timeline.now(), 1, 0, "a", Method::pushpull);
+  timeline.submitted(timeline.now(), 2, 1, "b", Method::pushpull);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.item(2);
@@ -98,7 +112,7 @@ TEST_CASE("every member of a fused batch shows it") {
 
 TEST_CASE("a part whose gate is open while another part moves has a lane of its own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
@@ -117,7 +131,7 @@ TEST_CASE("a part whose gate is open while another part moves has a lane of its 
 
 TEST_CASE("chunks that are in one stage at once have lanes of their own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.closed(timeline.now(), 0, 0);
@@ -144,7 +158,7 @@ TEST_CASE("chunks that are in one stage at once have lanes of their own") {
 TEST_CASE("what moves at once is told apart") {
   Timeline timeline(100);
   for (const std::uint32_t batch : {0U, 1U}) {
-    timeline.submitted(timeline.now(), batch, batch, static_cast<int>(batch), false);
+    timeline.submitted(timeline.now(), batch, batch, static_cast<int>(batch), Method::pushpull);
     timeline.entered(timeline.now(), 0, batch, 0);
     timeline.item(batch);
     timeline.closed(timeline.now(), 0, batch);
@@ -178,7 +192,7 @@ TEST_CASE("one plan is for several batches, and a batch's title names two of its
   Timeline timeline(100);
   for (const int call : {1, 2, 3, 4}) {
     timeline.submitted(timeline.now(), static_cast<std::uint64_t>(call),
-                       static_cast<std::uint32_t>(call), call, false);
+                       static_cast<std::uint32_t>(call), call, Method::pushpull);
   }
   timeline.planned(0, 0, 2);
   timeline.entered(timeline.now(), 0, 0, 0);
@@ -200,9 +214,9 @@ TEST_CASE("one plan is for several batches, and a batch's title names two of its
 
 TEST_CASE("what was withdrawn, failed or never ended says so") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", false);
-  timeline.submitted(timeline.now(), 2, 1, "odd", false);
-  timeline.submitted(timeline.now(), 3, 2, "late", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
+  timeline.submitted(timeline.now(), 2, 1, "odd", Method::pushpull);
+  timeline.submitted(timeline.now(), 3, 2, "late", Method::pushpull);
   timeline.entered(timeline.now(), 0, 0, 0);
   timeline.item(1);
   timeline.withdrawn(timeline.now(), 0, 0);

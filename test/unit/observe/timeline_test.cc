@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 using namespace tutti;
+using observe::Method;
 using observe::Stage;
 using observe::Timeline;
 
@@ -10,7 +11,7 @@ TEST_CASE("a timeline that is off records nothing and reads no clock") {
   Timeline timeline(0);
   CHECK_FALSE(timeline.on());
   CHECK(timeline.now() == base::Clock::time_point());
-  timeline.submitted(timeline.now(), 1, 0, "w", false);
+  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
   timeline.entered(timeline.now(), 0, 0, 4096);
   timeline.item(1);
   timeline.begins(0, Stage::sum, 0);
@@ -45,9 +46,9 @@ TEST_CASE("events are recorded in the order of time") {
 
 TEST_CASE("a row has the key of its calls, and without calls none") {
   Timeline timeline(10);
-  timeline.submitted(timeline.now(), 1, 2, "w", false);
-  timeline.submitted(timeline.now(), 2, 0, "b", false);
-  timeline.submitted(timeline.now(), 1, 2, "w", false);
+  timeline.submitted(timeline.now(), 1, 2, "w", Method::pushpull);
+  timeline.submitted(timeline.now(), 2, 0, "b", Method::pushpull);
+  timeline.submitted(timeline.now(), 1, 2, "w", Method::pushpull);
   CHECK(timeline.rows() == std::vector<std::optional<Key>>{"b", std::nullopt, "w"});
   CHECK(timeline.events()[2].detail == 2);
 }

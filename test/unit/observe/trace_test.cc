@@ -30,7 +30,7 @@ class Folder {
 };
 
 void one_batch(Timeline& timeline, const Key& key, std::uint64_t number) {
-  timeline.submitted(timeline.now(), number + 1, 0, key, false);
+  timeline.submitted(timeline.now(), number + 1, 0, key, Method::pushpull);
   timeline.entered(timeline.now(), 0, number, 0);
   timeline.item(number + 1);
   timeline.closed(timeline.now(), 0, number);

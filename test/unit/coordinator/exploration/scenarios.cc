@@ -116,6 +116,13 @@ void add_replays(Collector& to) {
                    {one_by_one * 4 + swapped * 3, one_by_one * 4 + swapped * 3});
   to.add_replaying("deadlines at any moment of a replay", {two * 4, two_back * 4},
                    {.early_deadlines = 1});
+  const Program first = {submit(1), wait(1)};
+  const Program second = {submit(2), wait(2)};
+  to.add("a cycle after a join",
+         {second + first + second + Program{just(Op::join)} + (first + second) * 3,
+          Program{just(Op::join), as_use(submit(1), 1), wait(1), as_use(submit(2), 2), wait(2)} +
+              (first + second) * 2},
+         {.replay = true});
   const Program joined = {just(Op::join), as_use(submit(1), 4), as_use(submit(2), 4)};
   to.add_replaying("a join in replay", {two * 3 + joined, two * 4 + joined});
   to.add_replaying("a departure in replay",
@@ -128,10 +135,17 @@ void add_replays(Collector& to) {
          {.replay = true});
 }
 
+const Program leave_or_fail = leave + Program{just(Op::fail)};
+
 void add_deaths(Collector& to) {
   const Program busy = {submit(1), wait(1), just(Op::barrier), just(Op::depart)};
   to.add("a death while negotiating", {busy, busy, {submit(1), wait(1), just(Op::die)}});
   to.add("the death of rank 0", {{submit(1), just(Op::die)}, busy, busy});
+  to.add(
+      "a rank fails by itself, perhaps when it may leave",
+      {Program{submit(1)} + leave, Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
+  to.add("rank 0 fails by itself, perhaps when it may leave",
+         {Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
   to.add_replaying("a death while replaying and escaping",
                    {two * 4 + new_key + leave, two * 4 + new_key + leave,
                     two_back * 3 + Program{submit(1), just(Op::die)}});

@@ -1,0 +1,88 @@
+#include "coordinator/cycles.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace tutti::coordinator;
+
+namespace {
+
+/// Steps of a program that has the same tensors, each of so many parts, in every one.
+class Steps {
+ public:
+  Steps(CycleFinder& cycles, KeyId tensors, std::size_t parts)
+      : cycles_(cycles), tensors_(tensors), parts_(parts) {}
+
+  void step() {
+    for (KeyId id = 0; id < tensors_; ++id) {
+      for (std::size_t part = 1; part <= parts_; ++part) {
+        const PlanBatch batch{.items = {{.id = id, .begin = part - 1, .count = 1}}};
+        const bool last = part == parts_;
+        cycles_.planned(batch, last ? std::vector<KeyId>{id} : std::vector<KeyId>{}, last);
+      }
+    }
+  }
+  /// As a coordinator that looks when a step is over.
+  std::size_t until_found(std::size_t at_most) {
+    for (std::size_t steps = 1; steps <= at_most; ++steps) {
+      step();
+      if (const auto cycle = cycles_.find()) {
+        CHECK(cycle->uses == tensors_);
+        CHECK(cycle->batches.size() == tensors_ * parts_);
+        return steps;
+      }
+    }
+    FAIL("no cycle in " << at_most << " steps");
+    return 0;
+  }
+
+ private:
+  CycleFinder& cycles_;
+  const KeyId tensors_;
+  const std::size_t parts_;
+};
+
+}  // namespace
+
+TEST_CASE("each short replay makes the next one harder to earn, but none impossible") {
+  struct Size {
+    KeyId tensors;
+    std::size_t parts;
+  };
+  for (const Size size : {Size{1, 1}, Size{160, 1}, Size{5000, 1}, Size{1, 400}, Size{3, 5000}}) {
+    INFO(size.tensors << " tensors of " << size.parts << " parts");
+    CycleFinder cycles;
+    Steps steps(cycles, size.tensors, size.parts);
+    const std::size_t most = CycleFinder::most_items / (size.tensors * size.parts);
+    std::size_t before = 0;
+    for (int replay = 0; replay < 70; ++replay) {
+      const std::size_t now = steps.until_found(most);
+      CHECK(now >= before);
+      if (replay == 0) CHECK(now == 2);
+      before = now;
+      cycles.replay_ended(size.tensors, 0);
+      cycles.restart(0);
+    }
+    CHECK(before >= most / 2);
+    cycles.replay_ended(size.tensors, CycleFinder::most_items);
+    CHECK(steps.until_found(most) == 2);
+    cycles.restart(0);
+  }
+}
+
+TEST_CASE("the longest cycle there may be is found, whatever came before") {
+  for (const KeyId before : {0, 1, 1000, 30'000, 60'000}) {
+    CycleFinder cycles;
+    Steps(cycles, before, 1).step();
+    CHECK(Steps(cycles, CycleFinder::longest_cycle, 1).until_found(4) >= 2);
+  }
+}
+
+TEST_CASE("a longer one is not, for its plan is not remembered for long enough") {
+  CycleFinder cycles;
+  Steps steps(cycles, CycleFinder::most_items / 2 + 1, 1);
+  for (int i = 0; i < 4; ++i) {
+    steps.step();
+    CHECK_FALSE(cycles.find());
+  }
+}
