@@ -28,7 +28,7 @@ std::size_t available_memory();
 class Mapping {
  public:
   Mapping() = default;
-  /// Throws `internal`.
+  /// Throws `internal`, also when the file has another size.
   Mapping(const Fd& file, std::size_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;

@@ -44,6 +44,17 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
+/// The smallest of the ranks' caches: what is cut to it must be cut alike on all of them.
+std::size_t agreed_cache_bytes(const World& world) {
+  const auto all = world.all_gather(std::to_string(world.cache_bytes),
+                                    "every rank to tell the size of its cache");
+  std::size_t least = world.cache_bytes;
+  for (const std::string& bytes : all) {
+    least = std::min(least, static_cast<std::size_t>(std::stoull(bytes)));
+  }
+  return least;
+}
+
 std::string new_secret() {
   std::string secret(secret_bytes, '\0');
   base::check(::sodium_init() >= 0, "libsodium starts");
@@ -105,7 +116,7 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
 }
 
 void Parts::open_memory(const Options& options) {
-  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes);
+  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, agreed_cache_bytes(world_));
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
   base::Fd segment;
