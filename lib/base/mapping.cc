@@ -95,9 +95,7 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   return file;
 }
 
-void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
-  if (bytes == 0) return;
-  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+void check_available(std::size_t bytes) {
   if (const std::size_t room = available_memory(); bytes > room) {
     throw Error(
         ErrorCode::internal,
@@ -105,6 +103,12 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
                     "fewer ranks on this machine, or give it or its container more memory",
                     bytes, room));
   }
+}
+
+void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return;
+  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+  check_available(bytes);
   const int result =
       ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (result != 0) {

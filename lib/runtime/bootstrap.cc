@@ -123,11 +123,15 @@ void Parts::open_memory(const Options& options) {
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_bytes(), world_.map);
     segment = base::create_memory_file("segment", segment_size);
-    if (topology().is_leader()) base::reserve(segment, 0, segment_size);
+    // One rank for all, who would each find room for their own part.
+    if (topology().is_leader()) base::check_available(segment_size);
   });
   const auto arenas = control_->share(arena_->file());
   const auto segments = control_->share(segment);
-  agree("map shared memory", [&] {
+  agree("reserve and map shared memory", [&] {
+    for (const auto& extent : layout.extents_of(topology().local_index())) {
+      base::reserve(segments.front(), extent.begin, extent.bytes);
+    }
     segment_ = world_.map(segments.front(), segment_size);
     std::vector<std::span<std::byte>> views;
     for (std::size_t local = 0; local < arenas.size(); ++local) {

@@ -70,6 +70,15 @@ class NodeMemory {
     std::size_t small_bytes = 0;  ///< largest message that is exchanged whole
     /// Bytes of the whole segment.
     std::size_t bytes() const;
+
+    /// Whole pages of the segment.
+    struct Extent {
+      std::size_t begin = 0;
+      std::size_t bytes = 0;
+    };
+    /// What a rank uses most, as far as pages can tell: if each makes its own exist, they lie in
+    /// the memory next to its processor. All ranks' extents together are the segment.
+    std::vector<Extent> extents_of(int local) const;
   };
 
   /// `doorbells` and `arenas` by local index, an arena empty where there is none. Throws `internal`
