@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -94,9 +95,7 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   return file;
 }
 
-void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
-  if (bytes == 0) return;
-  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+void check_available(std::size_t bytes) {
   if (const std::size_t room = available_memory(); bytes > room) {
     throw Error(
         ErrorCode::internal,
@@ -104,6 +103,12 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
                     "fewer ranks on this machine, or give it or its container more memory",
                     bytes, room));
   }
+}
+
+void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return;
+  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+  check_available(bytes);
   const int result =
       ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (result != 0) {
@@ -112,6 +117,15 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
 }
 
 Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
+  // What lies beyond the end of a file can be mapped, but not touched.
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_failure("look at shared memory");
+  if (static_cast<std::size_t>(status.st_size) != bytes) {
+    throw Error(ErrorCode::internal,
+                fmt::format("shared memory of {} bytes is to be mapped as {}: its ranks do not "
+                            "agree on what it holds",
+                            status.st_size, bytes));
+  }
   void* const at =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
   if (at == MAP_FAILED) {

@@ -16,8 +16,12 @@ namespace tutti::base {
 /// Throws `internal`.
 Fd create_memory_file(const std::string& label, std::size_t bytes);
 
-/// Makes the pages of [offset, offset + bytes) exist. Throws `internal` when the machine, or the
-/// control group that the process lives in, has not enough memory left.
+/// Throws `internal` when the machine, or the control group that the process lives in, has not so
+/// much memory left.
+void check_available(std::size_t bytes);
+
+/// Makes the pages of [offset, offset + bytes) exist, next to this thread's processor. Throws as
+/// `check_available`.
 void reserve(const Fd& file, std::size_t offset, std::size_t bytes);
 
 /// Memory that this process may still take: the smaller of MemAvailable and what the control
@@ -28,7 +32,7 @@ std::size_t available_memory();
 class Mapping {
  public:
   Mapping() = default;
-  /// Throws `internal`.
+  /// Throws `internal`, also when the file has another size.
   Mapping(const Fd& file, std::size_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;

@@ -134,8 +134,7 @@ void Allreduce::sum_shared(topology::Range part) {
 
 /// `at`: the place in the chunk of the vector's elements `range`.
 void Allreduce::sum_sources(std::size_t at, topology::Range range) {
-  // The last sum divides.
-  const reduce::Kernel sum = kernel(several_nodes() ? 1 : batch_->divisor);
+  const reduce::Kernel sum = kernel(several_nodes() ? batch_->divisor_in_node() : batch_->divisor);
   if (!direct()) {
     reduce::reduce(sum, sources_, result(sum_.chunk, at), range.size());
   } else if (!scatters()) {
@@ -169,12 +168,12 @@ void Allreduce::start_exchange() {
   std::byte* const shard = result(sum_.chunk, own.begin);
   Exchange& exchange = this->exchange(sum_.chunk);
   if (!batch_->sharded()) {
-    exchange.start(kernel(batch_->divisor), batch_->wire, shard, own.size());
+    exchange.start(kernel(batch_->divisor_between()), batch_->wire, shard, own.size());
     return;
   }
   const auto& parts = cut_.parts(sum_.chunk, topology_.local_index());
   if (scatters()) {
-    exchange.scatter(kernel(batch_->divisor), batch_->wire, shard, parts);
+    exchange.scatter(kernel(batch_->divisor_between()), batch_->wire, shard, parts);
   } else {
     exchange.spread(batch_->dtype, shard, parts);
   }

@@ -63,6 +63,10 @@ struct Batch {
   bool sharded() const { return kind == Kind::reduce_scatter || kind == Kind::allgather; }
   std::size_t count() const;  ///< of what moves
   std::size_t bytes() const { return count() * size_of(dtype); }
+  /// With several nodes: what a node's sum is divided by, and the sum over nodes. 16 bits may not
+  /// hold a node's sum though they hold the average; the others are divided once, at the end.
+  double divisor_in_node() const { return size_of(dtype) == 2 ? divisor : 1; }
+  double divisor_between() const { return size_of(dtype) == 2 ? 1 : divisor; }
   /// Whether inputs and outputs, of the whole tensors, are more than fits in so much cache.
   bool exceeds(std::size_t cache_bytes) const {
     return std::max(bytes(), whole_bytes) > cache_bytes / 2;

@@ -74,7 +74,7 @@ class Engine {
 
  private:
   /// Batches that move.
-  static constexpr std::size_t at_once = 2;
+  static constexpr std::size_t at_once = shm::most_moving;
 
   enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 

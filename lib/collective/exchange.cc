@@ -20,11 +20,11 @@ constexpr std::size_t slack = 1024;
 
 Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
                    NodeSum sum_of_nodes, Limits limits, int stream)
-    : requests_(communicator),
-      kin_(std::move(kin)),
+    : kin_(std::move(kin)),
       me_(me),
       sum_of_nodes_(std::move(sum_of_nodes)),
-      tag_(stream) {
+      tag_(stream),
+      requests_(communicator) {
   const std::size_t share = std::max(limits.shard / peers() + slack, limits.part);
   inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + 63) / 64 * 64;
   inbox_.resize(inbox_stride_ * peers());

@@ -65,7 +65,6 @@ class Exchange {
   void sum(topology::Range range);
   bool all_done();
 
-  mpi::Requests requests_;
   const std::vector<int> kin_;
   const std::size_t me_;
   NodeSum sum_of_nodes_;
@@ -85,6 +84,7 @@ class Exchange {
   std::vector<mpi::Requests::Id> open_;
   std::vector<std::byte*> places_;
   std::uint64_t bytes_sent_ = 0;
+  mpi::Requests requests_;  ///< the last: it lets go of the buffers before they go
 };
 
 }  // namespace tutti::collective

@@ -76,9 +76,7 @@ bool LeaderGate::heard(std::size_t round) {
     const auto where = [](const Header& header) {
       return std::pair(header.epoch, header.batch_plus_one);
     };
-    if (where(theirs) > where(gate_)) {
-      return theirs.epoch == gate_.epoch && freight_.kind() == Freight::Kind::none;
-    }
+    if (where(theirs) > where(gate_)) return false;
     const bool here = where(theirs) == where(gate_);
     if (here) {
       freight_.take(freight_.rounds()[round], receiving.message.data() + sizeof(Header));

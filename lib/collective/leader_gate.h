@@ -17,10 +17,10 @@ namespace tutti::collective {
 /// whom).
 ///
 /// Messages carry epoch and batch. From one peer they come in order, and one that came is kept
-/// until it is of no more use: of an older batch or epoch, it is stale; of the same epoch and a
-/// later batch, the peer has arrived here, too, for the coordinator has told it that all have (not
-/// where the gate carries something: that is passed on in any case); of a newer epoch, the peer has
-/// resumed already, and so will this rank.
+/// until it is of no more use: of an older batch or epoch, it is stale; of a newer epoch, the peer
+/// has resumed already, and so will this rank. In one epoch no peer is ahead: it goes on when it
+/// has sent all its messages of a gate, or when the coordinator closes the gate, which begins
+/// another epoch.
 /// One thread at a time drives it; nothing blocks.
 class LeaderGate {
  public:

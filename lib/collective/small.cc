@@ -48,7 +48,7 @@ void Small::put(const Batch& batch, std::uint64_t sequence) const {
 Freight::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
   Freight::Load load{.kind = carried(batch),
                      .block = {memory_.small(0, sequence), batch.bytes()},
-                     .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor}};
+                     .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor_between()}};
   if (batch.kind == Batch::Kind::broadcast) {
     load.root = node_of(batch.root);
     const auto root = static_cast<std::size_t>(batch.root);
@@ -56,9 +56,8 @@ Freight::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
     if (here) load.block = {memory_.small(topology_.local_index_of[root], sequence), batch.bytes()};
     return load;
   }
-  if (memory_.local_size() == 1) return load;
-  // The last sum divides.
-  const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op};
+  const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, batch.divisor_in_node()};
+  if (memory_.local_size() == 1 && kernel.divisor == 1) return load;
   gather_sources(sequence);
   reduce::reduce(kernel, sources_, sum_.data(), batch.count());
   load.block = {sum_.data(), batch.bytes()};
@@ -75,7 +74,7 @@ void Small::unpack(const Batch& batch, std::uint64_t sequence, Freight& freight)
   for (std::size_t node = 0; node < topology_.nodes.size(); ++node) {
     blocks_.push_back(freight.block(node));
   }
-  const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, batch.divisor};
+  const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, batch.divisor_between()};
   sum_of_nodes_(kernel, blocks_, result, batch.count());
 }
 

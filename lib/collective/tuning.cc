@@ -4,7 +4,6 @@
 
 #include "collective/freight.h"
 #include "mpi/communicator.h"
-#include "shm/shared_cache.h"
 
 namespace tutti::collective {
 namespace {
@@ -60,9 +59,10 @@ std::size_t small_bytes_between(int nodes) {
 
 }  // namespace
 
-Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes) {
+Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes,
+                      std::size_t cache_bytes) {
   Tuning tuning;
-  tuning.cache_bytes = shm::shared_cache_bytes();
+  tuning.cache_bytes = cache_bytes;
   const bool several = topology.node_count() > 1;
   // Between nodes enough of them under way to hide the node's own work.
   if (several) tuning.slots = 4;

@@ -24,6 +24,9 @@
 namespace tutti::mpi {
 namespace {
 
+/// Open MPI looks at its sockets in one of so many calls.
+constexpr int calls_a_look = 8;
+
 /// Looks at a request until it is done, and returns true: often at first, then ever less, at most
 /// 2 ms apart, so that ranks that wait long for a late one leave it the processor. False: `limit`
 /// has passed.
@@ -31,9 +34,11 @@ bool done_within(std::chrono::milliseconds limit, MPI_Request& request, const ch
   base::Doorbell never;
   const auto start = base::Clock::now();
   for (;;) {
-    int done = 0;
-    checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
-    if (done != 0) return true;
+    for (int i = 0; i < calls_a_look; ++i) {
+      int done = 0;
+      checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+      if (done != 0) return true;
+    }
     const auto now = base::Clock::now();
     const auto waited = now - start;
     if (waited > limit) return false;
@@ -142,9 +147,7 @@ bool Communicator::any_thread() const {
 }
 
 void Communicator::keep_going() const {
-  // Open MPI looks at its sockets in one of eight calls.
-  constexpr int looks = 8;
-  for (int i = 0; i < looks; ++i) {
+  for (int i = 0; i < calls_a_look; ++i) {
     int arrived = 0;
     checked(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle_->comm, &arrived, MPI_STATUS_IGNORE),
             "MPI_Iprobe");

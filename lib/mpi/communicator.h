@@ -62,6 +62,7 @@ class Requests {
 
   explicit Requests(const Communicator& communicator);
   /// Cancels receives, and waits a bounded time for sends; what then remains is abandoned to MPI.
+  /// Nothing of it in a forked child: the transfers are the parent's.
   ~Requests();
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -27,6 +28,7 @@ struct Requests::State {
   };
 
   MPI_Comm comm = MPI_COMM_NULL;
+  const pid_t owner = ::getpid();
   std::vector<Transfer> transfers;
   std::vector<Id> free_ids;
   // One entry a message: MPI's request and the transfer it belongs to.
@@ -81,9 +83,11 @@ Requests::Requests(const Communicator& communicator) : state_(std::make_unique<S
 Requests::Requests(Requests&&) noexcept = default;
 
 Requests::~Requests() {
+  // In a forked child every call would read what the parent's connections bring.
+  if (!state_ || state_->owner != ::getpid()) return;
   int finalised = 0;
   MPI_Finalized(&finalised);
-  if (!state_ || finalised != 0) return;
+  if (finalised != 0) return;
   for (std::size_t i = 0; i < state_->messages.size(); ++i) {
     if (!state_->transfers[state_->owners[i]].sends) MPI_Cancel(&state_->messages[i]);
   }

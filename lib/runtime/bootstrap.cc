@@ -44,6 +44,17 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
+/// The smallest of the ranks' caches: what is cut to it must be cut alike on all of them.
+std::size_t agreed_cache_bytes(const World& world) {
+  const auto all = world.all_gather(std::to_string(world.cache_bytes),
+                                    "every rank to tell the size of its cache");
+  std::size_t least = world.cache_bytes;
+  for (const std::string& bytes : all) {
+    least = std::min(least, static_cast<std::size_t>(std::stoull(bytes)));
+  }
+  return least;
+}
+
 std::string new_secret() {
   std::string secret(secret_bytes, '\0');
   base::check(::sodium_init() >= 0, "libsodium starts");
@@ -105,18 +116,22 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
 }
 
 void Parts::open_memory(const Options& options) {
-  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes);
+  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, agreed_cache_bytes(world_));
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
   base::Fd segment;
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_bytes(), world_.map);
     segment = base::create_memory_file("segment", segment_size);
-    if (topology().is_leader()) base::reserve(segment, 0, segment_size);
+    // One rank for all, who would each find room for their own part.
+    if (topology().is_leader()) base::check_available(segment_size);
   });
   const auto arenas = control_->share(arena_->file());
   const auto segments = control_->share(segment);
-  agree("map shared memory", [&] {
+  agree("reserve and map shared memory", [&] {
+    for (const auto& extent : layout.extents_of(topology().local_index())) {
+      base::reserve(segments.front(), extent.begin, extent.bytes);
+    }
     segment_ = world_.map(segments.front(), segment_size);
     std::vector<std::span<std::byte>> views;
     for (std::size_t local = 0; local < arenas.size(); ++local) {

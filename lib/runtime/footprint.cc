@@ -5,6 +5,7 @@
 #include "collective/engine.h"
 #include "collective/tuning.h"
 #include "control/segment.h"
+#include "shm/shared_cache.h"
 
 namespace tutti::runtime {
 
@@ -18,7 +19,8 @@ std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int no
                              static_cast<std::size_t>(nodes));
   for (int rank = 0; int& leader : leader_of) leader = rank++ / ranks_per_node * ranks_per_node;
   const topology::Topology topology = topology::make_topology(0, leader_of);
-  const auto tuning = collective::Tuning::choose(topology, options.slice_bytes);
+  const auto tuning =
+      collective::Tuning::choose(topology, options.slice_bytes, shm::shared_cache_bytes());
   return segment_share(tuning.layout(topology).bytes(), topology) +
          segment_share(control::Segment::bytes(ranks_per_node), topology) +
          collective::Engine::most_buffer_bytes(topology, tuning);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "base/mapping.h"
 #include "mpi/communicator.h"
+#include "shm/shared_cache.h"
 #include "tutti/options.h"
 
 namespace tutti::runtime {
@@ -24,6 +26,8 @@ struct World {
   /// Null when no rank is on another node.
   std::unique_ptr<mpi::Communicator> data;
   std::unique_ptr<mpi::Communicator> gate;
+  /// Of the cache that this machine's ranks share.
+  std::size_t cache_bytes = shm::shared_cache_bytes();
   /// How a shared memory file gets into this process.
   base::Mapper map = base::map_file;
 };

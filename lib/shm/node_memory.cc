@@ -41,6 +41,27 @@ std::size_t NodeMemory::Layout::bytes() const {
          whole_pages(ranks(*this) * batches_alive * small_stride(*this));
 }
 
+std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
+  std::vector<Extent> extents;
+  std::size_t section = 0;
+  // Where a page has two owners it is the earlier one's.
+  const auto share = [&](std::size_t size) {
+    const auto end_of = [&](std::size_t owners) {
+      return whole_pages(size * owners / ranks(*this));
+    };
+    const auto before = static_cast<std::size_t>(local);
+    const std::size_t begin = end_of(before);
+    extents.push_back({section + begin, end_of(before + 1) - begin});
+    section += whole_pages(size);
+  };
+  share(head_bytes(*this));
+  share(in_bytes(*this));
+  // Each slot of the results has a slice of every lane.
+  for (std::size_t slot = 0; slot < slots; ++slot) share(whole_pages(slot_bytes));
+  share(ranks(*this) * batches_alive * small_stride(*this));
+  return extents;
+}
+
 NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int local_index,
                        std::span<base::Doorbell* const> doorbells,
                        std::vector<std::span<std::byte>> arenas)

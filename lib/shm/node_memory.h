@@ -37,10 +37,15 @@ struct alignas(64) Descriptor {
 
 /// How many gates a rank may have entered beyond the batch whose data moves there.
 inline constexpr std::uint64_t most_ahead = 2;
-/// A rank moves batch k only behind its gate, so its peers have at least entered k and move
-/// k - most_ahead or a later one; and it has entered k + most_ahead. What is written at entry, and
-/// read while the data moves, must outlast all of these.
+/// How many batches may move at once on a rank.
+inline constexpr std::uint64_t most_moving = 2;
+/// What is written at entry, and read while the data moves, must outlast all that peers may enter
+/// meanwhile. A rank that moves batch k, alone, has entered k + most_ahead at the most. So that is
+/// the last batch that a peer may have started, whose gate this rank stands at or has passed; and
+/// from there the peer has entered most_ahead more: k to k + 2 * most_ahead are alive.
 inline constexpr std::uint64_t batches_alive = 2 * most_ahead + 1;
+/// Where others move behind k, all of that is as much later.
+inline constexpr std::uint64_t descriptors_alive = batches_alive + most_moving - 1;
 
 /// What a rank shows to its node.
 struct RankBlock {
@@ -50,7 +55,7 @@ struct RankBlock {
   Flag copied_in;   ///< my chunk may be read
   Flag reduced;     ///< my part of the result may be read; I read the inputs no more
   Flag copied_out;  ///< I read the result no more
-  std::array<Descriptor, batches_alive> descriptors;
+  std::array<Descriptor, descriptors_alive> descriptors;
 };
 
 /// The node's data segment: one block a rank, what its leader has heard from other nodes, and
@@ -65,6 +70,15 @@ class NodeMemory {
     std::size_t small_bytes = 0;  ///< largest message that is exchanged whole
     /// Bytes of the whole segment.
     std::size_t bytes() const;
+
+    /// Whole pages of the segment.
+    struct Extent {
+      std::size_t begin = 0;
+      std::size_t bytes = 0;
+    };
+    /// What a rank uses most, as far as pages can tell: if each makes its own exist, they lie in
+    /// the memory next to its processor. All ranks' extents together are the segment.
+    std::vector<Extent> extents_of(int local) const;
   };
 
   /// `doorbells` and `arenas` by local index, an arena empty where there is none. Throws `internal`
@@ -83,13 +97,13 @@ class NodeMemory {
   /// data came with its gate between nodes. Its result lies where the leader had its part.
   Flag& delivered() const { return node_closed_[1]; }
   Descriptor& descriptor(int local, std::uint64_t batch) const {
-    return blocks_[local].descriptors[batch % batches_alive];
+    return blocks_[local].descriptors[batch % descriptors_alive];
   }
 
   /// Where a rank puts its own chunk, and where the reduced chunk comes to lie.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
-  /// Where a rank puts its part of the `batch`-th batch if that is small.
+  /// Where a rank puts its part of the `batch`-th batch if that is small, and so moves alone.
   std::byte* small(int local, std::uint64_t batch) const;
 
   /// The offset of [data, data + bytes) in this rank's arena, if it lies in it.

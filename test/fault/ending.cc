@@ -165,13 +165,16 @@ int finalise_beside() {
   return 0;
 }
 
-/// Whether a child that does `what` ends soon, and with status 0.
-bool child_ends_well(const std::function<void()>& what) {
+/// Whether a child that does `what`, while its parent does something else, ends soon, and with
+/// status 0.
+bool child_ends_well(
+    const std::function<void()>& what, const std::function<void()>& meanwhile = [] {}) {
   const pid_t child = ::fork();
   if (child == 0) {
     what();
     std::exit(0);
   }
+  meanwhile();
   int status = -1;
   for (int i = 0; i < 500; ++i) {
     if (::waitpid(child, &status, WNOHANG) == child) return status == 0;
@@ -200,12 +203,21 @@ int fork_children() {
   if (!child_ends_well(nothing)) say(rank, "has a child that ends badly beside the open store");
   if (!child_ends_well(refuse_new_store)) say(rank, "has a child that may make a store");
   store->pushpull("key", tensor, tensor).wait();
-  if (!child_ends_well([&] {
-        std::thread(nothing).join();
-        store.reset();
-      })) {
+  // It is under way at the fork.
+  constexpr std::size_t count = 5'000'000;
+  std::vector<float> values(count, 1);
+  const Tensor large(values.data(), {count}, DType::f32);
+  const Pending pending = store->pushpull("large", large, large);
+  std::this_thread::sleep_for(5ms);
+  const auto drop = [&] {
+    std::thread(nothing).join();
+    store.reset();
+  };
+  if (!child_ends_well(drop, [&] { pending.wait(); })) {
     say(rank, "has a child that cannot drop the store");
   }
+  const auto sum = static_cast<float>(store->num_workers());
+  if (values != std::vector<float>(count, sum)) say(rank, "has a child that takes what arrives");
   store->pushpull("key", tensor, tensor).wait();
   store.reset();
   if (!child_ends_well(nothing)) say(rank, "has a child that ends badly after the store");

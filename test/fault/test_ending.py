@@ -1,13 +1,13 @@
 """Programs that end as they should not: no hang, no crash without a word, and MPI is left in order where it can be.
 
-    test_ending.py ENDING [unittest options]
+    test_ending.py ENDING ON_HOSTS [unittest options]
 """
 import sys
 import unittest
 
-from jobs import Job, mpirun
+from jobs import NO_HOSTS, Job, mpirun
 
-ENDING = sys.argv[1]
+ENDING, ON_HOSTS = sys.argv[1:3]
 RANKS = 3
 
 
@@ -61,6 +61,14 @@ class Endings(unittest.TestCase):
         self.every_rank(job, "ended in order")
         self.assertFalse(job.lines("has a child|a store was still open"), job)
 
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
+    def test_a_forked_child_that_drops_the_store_leaves_what_its_parent_receives_alone(self):
+        for _ in range(4):
+            job = Job([ON_HOSTS, "--rate", "500mbit", "2x1", ENDING, "fork"])
+            self.assertEqual(job.code, 0, job)
+            self.assertEqual(len(job.lines("ended in order")), 2, job)
+            self.assertFalse(job.lines("has a child"), job)
+
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,6 +1,9 @@
 // The engine between nodes that are made up, under mpirun: random batches, the next one started
 // while one is at its last chunks, against sums that are computed one element after the other.
 // ENGINE_TEST_SEEDS makes it longer.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -8,6 +11,8 @@
 #include "member.h"
 #include "mpi/library.h"
 
+using tutti::collective::Batch;
+using tutti::collective::Rows;
 using tutti::collective::Tuning;
 
 namespace {
@@ -83,7 +88,55 @@ Played play(const std::vector<int>& leader_of, unsigned seed) {
   return played;
 }
 
+/// The average of `count` times 40000 on every rank, of which 16 bits do not hold the sum of two.
+std::string average_large(Member& member, Batch::Kind kind, std::size_t count, bool in_arena,
+                          std::uint64_t number) {
+  constexpr std::uint16_t large = 0x78E2;  // 40000 in f16
+  const tutti::topology::Topology& topology = member.topology();
+  std::vector<std::uint16_t> own(count, large);
+  const auto shared = member.arena().allocate(count * sizeof(large));
+  auto* const data = in_arena ? static_cast<std::uint16_t*>(shared.get()) : own.data();
+  std::fill_n(data, count, large);
+  const void* const in = data;
+  void* const out = data;
+  Batch batch;
+  batch.epoch = 1;
+  batch.number = number;
+  batch.kind = kind;
+  batch.dtype = tutti::DType::f16;
+  batch.op = tutti::ReduceOp::average;
+  batch.divisor = topology.size;
+  batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
+  if (batch.sharded()) batch.rows = Rows::of_part(count, topology.size, 0, count);
+  member.driver().run({&batch, 1});
+  const auto right = [](std::uint16_t is) { return std::abs(is - large) <= 2; };
+  if (std::all_of(data, data + count, right)) return "";
+  return fmt::format("{} of {} elements{}: 40000 becomes {:#x}", batch.sharded() ? "half" : "whole",
+                     count, in_arena ? " in arenas" : "",
+                     *std::find_if_not(data, data + count, right));
+}
+
 }  // namespace
+
+TEST_CASE("an average that 16 bits hold comes out though they do not hold a node's sum") {
+  tutti::mpi::start({});
+  const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
+  for (const std::vector<int>& leader_of : placements(world.size())) {
+    CAPTURE(leader_of);
+    Member member(leader_of, Tuning());
+    std::string failure;
+    std::uint64_t number = 0;
+    for (const Batch::Kind kind : {Batch::Kind::allreduce, Batch::Kind::reduce_scatter}) {
+      for (const std::size_t count : {1U, 5'000U, 500'000U}) {
+        for (const bool in_arena : {false, true}) {
+          failure += average_large(member, kind, count, in_arena, number++);
+        }
+      }
+    }
+    member.meet();
+    check_together(failure, world);
+  }
+}
 
 TEST_CASE("batches that move at once between nodes each give the serial sum's bits") {
   tutti::mpi::start({});

@@ -112,7 +112,7 @@ void on_all_placements(const Body& body) {
   const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
   for (const std::vector<int>& leader_of : placements(world.size())) {
     const auto topology = tutti::topology::make_topology(world.rank(), leader_of);
-    const Tuning tuning = Tuning::choose(topology, 0);
+    const Tuning tuning = Tuning::choose(topology, 0, Tuning().cache_bytes);
     Member member(leader_of, tuning);
     std::string failure;
     try {
@@ -137,7 +137,11 @@ void wait_until_closed(Member& member, const Batch& batch) {
 
 void finish(Member& member, const Call& call) {
   member.engine().start(call.batch());
-  member.driver().wait_for([&] { return member.engine().step() == Progress::done; });
+  member.driver().wait_for([&] {
+    Progress progress = Progress::moved;
+    while (progress == Progress::moved) progress = member.engine().step();
+    return progress == Progress::done;
+  });
   if (!call.right(member.topology().size)) throw std::runtime_error("a wrong result");
 }
 
@@ -148,10 +152,11 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
     const tutti::topology::Topology& topology = member.topology();
     std::mt19937_64 random(7);
     std::mt19937_64 own(static_cast<unsigned>(topology.rank));
-    for (std::uint64_t number = 0; number < 16; ++number) {
+    std::uint32_t epoch = 1;
+    for (std::uint64_t number = 0; number < 64; ++number) {
       Plan plan = Plan::random(random, topology.size);
       if (random() % 8 == 0) plan.count = 0;
-      const Call call(plan, topology.rank, 1, number);
+      const Call call(plan, topology.rank, epoch, number);
       member.engine().enter(call.batch());
       if (random() % 2 == 0) {
         wait_until_closed(member, call.batch());
@@ -159,8 +164,10 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
         member.meet();
         bool closed = false;
         for (std::uint64_t looks = own() % 30; !closed && looks > 0; --looks) {
-          closed = member.engine().closed(1, number);
+          closed = member.engine().closed(epoch, number);
         }
+        // As when the coordinator lets them go on.
+        ++epoch;
       }
       finish(member, call);
     }
@@ -191,7 +198,14 @@ TEST_CASE("what gates sum has the bits of one sum over all ranks") {
       batch.divisor = kernel.divisor;
       batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
       member.driver().run({&batch, 1});
-      if (mine != reference::reduced(kernel, sources, count)) {
+      std::vector<reference::Bytes> terms = sources;
+      double last = kernel.divisor;
+      if (size_of(dtype) == 2) {
+        // 16 bits may not hold a sum whose average they hold, so everyone divides before.
+        for (auto& term : terms) term = reference::reduced(kernel, {term}, count);
+        last = 1;
+      }
+      if (mine != reference::reduced({dtype, dtype, kernel.op, last}, terms, count)) {
         throw std::runtime_error("other bits than the serial sum's, of " +
                                  std::string(name(dtype)));
       }
@@ -205,7 +219,7 @@ TEST_CASE("a gate that does not close leaves nothing behind for those of the nex
     const tutti::topology::Topology& topology = member.topology();
     std::mt19937_64 random(8);
     std::mt19937_64 own(static_cast<unsigned>(topology.rank));
-    for (std::uint32_t epoch = 1; epoch <= 6; ++epoch) {
+    for (std::uint32_t epoch = 1; epoch <= 16; ++epoch) {
       const Call first(Plan::random(random, topology.size), topology.rank, epoch, 0);
       const Call withdrawn(Plan::random(random, topology.size), topology.rank, epoch, 1);
       member.engine().enter(first.batch());
@@ -224,21 +238,4 @@ TEST_CASE("a gate that does not close leaves nothing behind for those of the nex
     }
     member.meet();
   });
-}
-
-TEST_CASE("where nothing is carried, who is at a later gate of the epoch has been at this one") {
-  tutti::mpi::start({});
-  const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
-  // With other numbers of nodes the leaders alone need not learn of it.
-  if (!Freight::sums(static_cast<std::size_t>(world.size()))) return;
-  Member member(placements(world.size())[0], Tuning());
-  const Plan nothing{.count = 0};
-  for (std::uint64_t number = 0; number < 100; ++number) {
-    const Call call(number % 2 == 0 ? nothing : Plan{.count = 10}, world.rank(), 1, number);
-    member.engine().enter(call.batch());
-    const bool told_by_the_coordinator = number % 2 == 0 && world.rank() == 0;
-    if (!told_by_the_coordinator) wait_until_closed(member, call.batch());
-    finish(member, call);
-  }
-  member.meet();
 }

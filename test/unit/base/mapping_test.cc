@@ -35,3 +35,9 @@ TEST_CASE("a memory file may be larger than the machine until pages are reserved
   mapping.data()[huge - 1] = std::byte{1};
   CHECK_THROWS_AS(reserve(file, 0, huge), tutti::Error);
 }
+
+TEST_CASE("a memory file is not mapped with another size than it has") {
+  const Fd file = create_memory_file("test", 8192);
+  CHECK_THROWS_WITH(Mapping(file, 12288), Catch::Contains("8192") && Catch::Contains("12288"));
+  CHECK_THROWS_AS(Mapping(file, 4096), tutti::Error);
+}

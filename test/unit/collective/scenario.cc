@@ -60,8 +60,8 @@ bool may_have_joined(const Batch& batch, int rank) {
   return batch.kind != Batch::Kind::allgather;
 }
 
-reduce::Kernel undivided(const Batch& batch) {
-  return {batch.dtype, batch.dtype, batch.op};
+reduce::Kernel kernel(const Batch& batch, double divisor) {
+  return {batch.dtype, batch.dtype, batch.op, divisor};
 }
 
 /// Whether the placement of ranks shows in the sum: 16 bits hold what is rounded, and some nodes
@@ -77,20 +77,26 @@ bool depends_on_nodes(const Batch& batch, const topology::Topology& topology) {
 /// The sum over ranks: in the canonical tree over all of them, or over nodes.
 reference::Bytes over_nodes(const Batch& batch, const std::vector<reference::Bytes>& of_ranks,
                             const topology::Topology& topology, std::size_t count) {
-  const reduce::Kernel divided{batch.dtype, batch.dtype, batch.op, batch.divisor};
-  if (!depends_on_nodes(batch, topology)) return reference::reduced(divided, of_ranks, count);
+  const reduce::Kernel all = kernel(batch, batch.divisor);
+  if (!depends_on_nodes(batch, topology)) return reference::reduced(all, of_ranks, count);
+  // 16 bits may not hold what is not divided.
+  const bool narrow = size_of(batch.dtype) == 2;
+  const double first = narrow ? batch.divisor : 1;
+  const double second = narrow ? 1 : batch.divisor;
   std::vector<reference::Bytes> of_nodes;
   of_nodes.reserve(topology.nodes.size());
   for (const std::vector<int>& ranks : topology.nodes) {
     std::vector<reference::Bytes> of_node;
     of_node.reserve(ranks.size());
     for (const int rank : ranks) of_node.push_back(of_ranks[static_cast<std::size_t>(rank)]);
-    of_nodes.push_back(reference::reduced(undivided(batch), of_node, count));
+    of_nodes.push_back(reference::reduced(kernel(batch, first), of_node, count));
   }
-  if (batch.wire == WireFormat::none) return reference::reduced(divided, of_nodes, count);
+  if (batch.wire == WireFormat::none) {
+    return reference::reduced(kernel(batch, second), of_nodes, count);
+  }
   const DType wire = batch.wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
   for (reference::Bytes& sum : of_nodes) {
-    sum = reference::reduced({batch.dtype, wire, batch.op, batch.divisor}, {sum}, count);
+    sum = reference::reduced({batch.dtype, wire, batch.op, second}, {sum}, count);
   }
   const reference::Bytes sum = reference::reduced({wire, wire, batch.op}, of_nodes, count);
   return reference::reduced({wire, batch.dtype}, {sum}, count);
@@ -108,7 +114,7 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
     }
     return all;
   }
-  const reduce::Kernel over_devices = undivided(batch);
+  const reduce::Kernel over_devices = kernel(batch, 1);
   std::vector<reference::Bytes> of_ranks;
   of_ranks.reserve(by_rank.size());
   for (const Scenario::Tensors& tensors : by_rank) {

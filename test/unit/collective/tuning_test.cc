@@ -9,6 +9,7 @@ using tutti::topology::Topology;
 namespace {
 
 constexpr std::size_t kib = 1 << 10;
+constexpr std::size_t cache = std::size_t{32} << 20;
 
 Topology one_node(int ranks) {
   std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -24,8 +25,10 @@ std::size_t staging(const Tuning& tuning, int ranks) {
 }  // namespace
 
 TEST_CASE("slices of a node are so small that staging stays in a quarter of the cache") {
+  const std::size_t size = GENERATE(4 * kib * kib, 32 * kib * kib, 256 * kib * kib);
   for (int ranks = 1; ranks <= 32; ++ranks) {
-    const Tuning tuning = Tuning::choose(one_node(ranks), 0);
+    const Tuning tuning = Tuning::choose(one_node(ranks), 0, size);
+    CHECK(tuning.cache_bytes == size);
     CAPTURE(ranks, tuning.slice_bytes, tuning.cache_bytes);
     CHECK(tuning.slice_bytes % 64 == 0);
     CHECK(tuning.slice_bytes >= 32 * kib);
@@ -36,8 +39,8 @@ TEST_CASE("slices of a node are so small that staging stays in a quarter of the 
 }
 
 TEST_CASE("a slice size that somebody names is taken as it is") {
-  CHECK(Tuning::choose(one_node(8), 256 * kib).slice_bytes == 256 * kib);
-  CHECK(Tuning::choose(one_node(2), 64 * kib).slice_bytes == 64 * kib);
+  CHECK(Tuning::choose(one_node(8), 256 * kib, cache).slice_bytes == 256 * kib);
+  CHECK(Tuning::choose(one_node(2), 64 * kib, cache).slice_bytes == 64 * kib);
 }
 
 TEST_CASE("between three and four nodes gates carry less than a message holds, else a whole one") {
@@ -52,7 +55,7 @@ TEST_CASE("between three and four nodes gates carry less than a message holds, e
       topology.node_of.push_back(rank);
       topology.local_index_of.push_back(0);
     }
-    const std::size_t most = Tuning::choose(topology, 0).small_bytes;
+    const std::size_t most = Tuning::choose(topology, 0, cache).small_bytes;
     if (nodes == 3 || nodes == 4) {
       CHECK(most == 40 * kib);
     } else {

@@ -79,6 +79,21 @@ TEST_CASE("ranks as threads sum tensors in a random order of their own") {
   }
 }
 
+TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
+  const std::vector<std::size_t> caches{std::size_t{32} << 20, std::size_t{1} << 20};
+  std::atomic<int> right{0};
+  const auto sum = [&](Session& session) {
+    std::vector<float> values(1'000'000, 1);
+    submit(session, sum_of("w", values)).wait();
+    const bool summed = values == std::vector<float>(values.size(), 2);
+    for (const Choice& choice : session.choices()) {
+      if (choice.name == "shared cache") right += summed && choice.value == "1M" ? 1 : 0;
+    }
+  };
+  REQUIRE_NOTHROW(with_sessions(2, {}, sum, caches));
+  CHECK(right == 2);
+}
+
 TEST_CASE("barriers and joins meet every rank") {
   with_sessions(3, Options{}, [&](Session& session) {
     for (int i = 0; i < 20; ++i) session.barrier();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/failure.h"
@@ -69,8 +70,10 @@ class ThreadWorld {
 };
 
 /// Runs `body` with a session for each of `size` ranks and rethrows the first thing one throws.
+/// `caches`: by rank, where they are not this machine's.
 inline void with_sessions(int size, const tutti::Options& options,
-                          const std::function<void(tutti::runtime::Session&)>& body) {
+                          const std::function<void(tutti::runtime::Session&)>& body,
+                          const std::vector<std::size_t>& caches = {}) {
   ThreadWorld world(size);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> ranks;
@@ -78,7 +81,9 @@ inline void with_sessions(int size, const tutti::Options& options,
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       try {
-        tutti::runtime::Session session(world.rank(rank), options);
+        tutti::runtime::World own = world.rank(rank);
+        if (!caches.empty()) own.cache_bytes = caches[static_cast<std::size_t>(rank)];
+        tutti::runtime::Session session(std::move(own), options);
         body(session);
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <memory>
+#include <tuple>
 
 #include "tutti/error.h"
 
@@ -61,6 +63,35 @@ TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of 
     end = begin + bytes;
   }
   CHECK(end <= reinterpret_cast<const std::byte*>(ranks.segment.data()) + layout.bytes());
+}
+
+TEST_CASE("each page of the segment is of one rank, and staging memory of the rank that fills it") {
+  for (const auto& [ranks, slot_bytes, small_bytes] :
+       {std::tuple{1, 5000U, 100U}, {3, 5000U, 100U}, {7, 100'000U, 0U}, {4, 65'536U, 70'000U}}) {
+    const NodeMemory::Layout size{
+        .local_size = ranks, .slots = 2, .slot_bytes = slot_bytes, .small_bytes = small_bytes};
+    CAPTURE(ranks, slot_bytes, small_bytes);
+    std::map<std::size_t, std::size_t> ends;
+    for (int local = 0; local < ranks; ++local) {
+      for (const auto& [begin, bytes] : size.extents_of(local)) {
+        if (bytes > 0) CHECK(ends.emplace(begin, begin + bytes).second);
+      }
+    }
+    std::size_t end = 0;
+    for (const auto& [begin, next] : ends) {
+      CHECK(begin == end);
+      CHECK(next % 4096 == 0);
+      end = next;
+    }
+    CHECK(end == size.bytes());
+  }
+  const Ranks ranks(layout);
+  for (int local = 0; local < 3; ++local) {
+    const auto in =
+        static_cast<std::size_t>(ranks.views[0].staging_in(local, 0) -
+                                 reinterpret_cast<const std::byte*>(ranks.segment.data()));
+    CHECK(layout.extents_of(local)[1].begin == in);
+  }
 }
 
 TEST_CASE("all ranks see the same segment, and staging memory comes round again") {
