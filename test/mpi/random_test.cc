@@ -247,6 +247,7 @@ void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
       continue;
     }
     std::vector<Part> parts;
+    parts.reserve(plans.size());
     for (const Plan& plan : plans) parts.emplace_back(store, plan, own);
     for (const Pending& pending : submit(store, plans, parts, own)) pending.wait();
     for (std::size_t key = 0; key < keys; ++key) {

@@ -33,7 +33,8 @@ TEST_CASE("chunks fit their slots, are as few as can be, cover all, and the last
   constexpr std::size_t most = slot_bytes / sizeof(float);
   const auto topology = tutti::topology::make_topology(0, std::vector<int>{0, 1, 2});
   Cut cut(topology);
-  for (const std::size_t count : {1, 63, 64, 1023, 1024, 1025, 2048, 2049, 5000, 100'000}) {
+  for (const std::size_t count :
+       std::vector<std::size_t>{1, 63, 64, 1023, 1024, 1025, 2048, 2049, 5000, 100'000}) {
     cut.start(batch_of(Batch::Kind::allreduce, count, 3), slot_bytes, 7);
     const std::uint64_t chunks = cut.chunks().size();
     CAPTURE(count, chunks);
@@ -50,7 +51,7 @@ TEST_CASE("rows of a sharded batch are spread evenly over its chunks, too") {
   constexpr std::size_t most_rows = slot_bytes / sizeof(float) / 3;
   const auto topology = tutti::topology::make_topology(0, std::vector<int>{0, 1, 2});
   Cut cut(topology);
-  for (const std::size_t count : {1, 3, 1000, 1024, 1025, 3000, 50'001}) {
+  for (const std::size_t count : std::vector<std::size_t>{1, 3, 1000, 1024, 1025, 3000, 50'001}) {
     for (const Batch::Kind kind : {Batch::Kind::reduce_scatter, Batch::Kind::allgather}) {
       cut.start(batch_of(kind, count, 3), slot_bytes, 0);
       const std::uint64_t chunks = cut.chunks().size();

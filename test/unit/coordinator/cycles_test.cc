@@ -71,7 +71,7 @@ TEST_CASE("each short replay makes the next one harder to earn, but none impossi
 }
 
 TEST_CASE("the longest cycle there may be is found, whatever came before") {
-  for (const KeyId before : {0, 1, 1000, 30'000, 60'000}) {
+  for (const KeyId before : {0U, 1U, 1000U, 30'000U, 60'000U}) {
     CycleFinder cycles;
     Steps(cycles, before, 1).step();
     CHECK(Steps(cycles, CycleFinder::longest_cycle, 1).until_found(4) >= 2);
