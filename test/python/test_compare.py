@@ -459,6 +459,7 @@ class CommandLine(unittest.TestCase):
                 signal.raise_signal(signal.SIGTERM)
                 ended.append("cleaned up")
         kept = {number: signal.getsignal(number) for number in cli.ENDED_BY}
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, also by this test
         try:
             with mock.patch.object(cli.node, "measure", measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
                 status = cli.main(["--suite", "node"])
