@@ -159,7 +159,10 @@ def main(words):
     wrong = 0
     try:
         for part, module in parts_of(request):
-            wrong += show(part, before, module.measure(part))
+            began = machine.times()
+            outcome = module.measure(part)
+            stolen = round(began.since(machine.times()).stolen, 3)
+            wrong += show(part, {**before, "stolen": stolen}, outcome)
     except BenchError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 2

@@ -1,9 +1,15 @@
 """What the figures were measured on."""
+import dataclasses
 import os
 import pathlib
 import platform
 import re
 import subprocess
+import time
+
+LOOK = 2  # seconds
+# Of all processors, from which on others are felt.
+BUSY = 0.05
 
 
 def first_match(file, pattern):
@@ -36,8 +42,31 @@ def describe():
         "system": first_match("/etc/os-release", r'^PRETTY_NAME="(.*)"$'),
         "compiler": compiler(),
         "commit": commit(),
-        "load_before": [round(load, 2) for load in os.getloadavg()],
+        "busy_before": round(times().since(times_after(LOOK)).busy, 3),
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Of all processors together, since the machine started or as parts of what has passed."""
+    busy: float
+    stolen: float  # what the host gave to other machines
+    all: float
+
+    def since(self, later):
+        passed = later.all - self.all or 1
+        return Times((later.busy - self.busy) / passed, (later.stolen - self.stolen) / passed, 1)
+
+
+def times(file="/proc/stat"):
+    ticks = [int(word) for word in pathlib.Path(file).read_text().splitlines()[0].split()[1:9]]
+    idle, stolen = ticks[3] + ticks[4], ticks[7]
+    return Times(sum(ticks) - idle - stolen, stolen, sum(ticks))
+
+
+def times_after(seconds):
+    time.sleep(seconds)
+    return times()
 
 
 def compiler():
@@ -50,7 +79,7 @@ def compiler():
 def text(facts):
     line = (f"# {facts['cpu']}, {facts['cores']} cores, {facts['last_level_cache']} of last-level cache, "
             f"{facts['memory']} of memory, {facts['system']}, Linux {facts['kernel']}, tutti at {facts['commit']}\n"
-            f"# load before the run: {facts['load_before'][0]}")
-    if facts["load_before"][0] > 0.5:
+            f"# processors busy before the run: {100 * facts['busy_before']:.1f} %")
+    if facts["busy_before"] > BUSY:
         line += " - something else is running, which these figures then measure too"
     return line

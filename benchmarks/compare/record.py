@@ -2,7 +2,6 @@
 import dataclasses
 import datetime
 import json
-import os
 
 
 def document(request, machine, outcome):
@@ -12,7 +11,7 @@ def document(request, machine, outcome):
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "quick": request.quick,
         "rounds": request.rounds,
-        "machine": {**machine, "load_after": [round(load, 2) for load in os.getloadavg()]},
+        "machine": machine,
         "notes": outcome.notes,
         "skipped": outcome.skipped,
         "targets": [dataclasses.asdict(verdict) for verdict in outcome.verdicts],
