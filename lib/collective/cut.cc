@@ -47,7 +47,7 @@ void Cut::start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before
   sharded_ = batch.sharded();
   const std::size_t most = slot_bytes / size_of(batch.dtype);
   if (!sharded_) {
-    const auto parts = static_cast<std::size_t>(lanes_ * topology_.node_count());
+    const auto parts = static_cast<std::size_t>(lanes_) * topology_.nodes.size();
     const std::size_t unit = page / size_of(batch.dtype) * parts;
     chunks_ = Chunks(batch.count(), even(batch.count(), most, unit), before);
     return;
