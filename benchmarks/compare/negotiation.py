@@ -122,5 +122,5 @@ def measure(request):
     return Outcome(f"negotiation: {TENSORS} tensors of one element in one list call, median of {request.rounds} rounds",
                    rows, verdicts(rows, ranks), lost,
                    ["ranks", "who", "setting", "median of a step", "rounds", "x tutti", "control messages", "steps",
-                    "idle, of a core"], table_lines(rows, ranks), curves(rows, ranks), ("", "µs a step"),
+                    "idle, of a core"], table_lines(rows, ranks), curves(rows, ranks), ("", "time of a step, µs"),
                    style=Style(ticks=[f"{n} ranks" for n in ranks]))

@@ -102,5 +102,5 @@ def measure(request):
         f"allreduce f32 on one machine, median of {request.rounds} rounds", rows,
         node_targets.verdicts(figures, ranks, sizes, floor), lost,
         ["ranks", "size", "who", "setting", "median", "rounds", "GB/s", "x tutti", "of bound"], table_lines(figures, floor),
-        curves_of(figures, floor), ("bytes a rank", "µs"), notes,
+        curves_of(figures, floor), ("size of an allreduce", "time, µs"), notes,
         {"open_mpi_picks": picks, "floor_us": {f"{n} ranks, {size} B": us for (n, size), us in floor.items()}})

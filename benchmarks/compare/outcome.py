@@ -4,7 +4,7 @@ import dataclasses
 
 @dataclasses.dataclass
 class Curve:
-    """A line of the plot: y over x; `bound` ones are drawn dashed."""
+    """A line of the plot: y over x; `bound` ones are no series of anybody's."""
     panel: str
     label: str
     xs: list
@@ -15,8 +15,9 @@ class Curve:
 @dataclasses.dataclass
 class Style:
     """How curves are drawn: as lines, or, with ticks, as bars in groups that these stand below."""
-    xscale: str = "log"
+    xscale: str = "log"  # of bytes
     yscale: str = "log"
+    base: float = 0  # where a linear y begins, unless something is below it
     ticks: list = dataclasses.field(default_factory=list)
 
 

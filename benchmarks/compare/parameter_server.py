@@ -116,6 +116,6 @@ def measure(request):
     return Outcome(
         f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
-        cases.lines(table), drawn, ("", "ms"),
+        cases.lines(table), drawn, ("", "time of push and pull, ms"),
         [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
         Style(yscale="linear", ticks=ticks))

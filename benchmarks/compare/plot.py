@@ -1,77 +1,124 @@
-"""A panel for each of the curves' names of one, PNG and SVG."""
+"""A panel for each of the curves' names of one, and one legend beside them, PNG and SVG."""
 import pathlib
 
-COLOURS = {"tutti": "#c0392b", "tutti, replay": "#c0392b", "tutti, replay off": "#e6a79f", "tutti, shared": "#e67e22",
-           "Open MPI": "#2c3e50", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
-           "hierarchical Open MPI": "#8e44ad", "MXNet, one array": "#2980b9",
-           "MXNet, keys": "#16a085"}
+from compare import looks
+from compare.targets import size_text
+
 COLUMNS = 3
-LINES_WIDTH, BARS_WIDTH = 4.6, 7
+PANEL_WIDTH, MOST_WIDTH, HEIGHT = 4.8, 16, 4.6  # inches
+BAR_WIDTH, BESIDE_BARS = 0.3, 1.1  # inches: a bar's, in which its figure fits, and the axis and what it keeps free
+BETWEEN = 1.4  # groups of bars, in bars: what stands below one bar fits
+OF_BOUND = {"target": ":"}  # the other bounds are dashed
 
 
-def style(curve):
-    if curve.bound:
-        return {"color": "#888888", "linestyle": "--", "linewidth": 1.2, "marker": "x", "markersize": 4}
-    chosen = {"marker": "o", "markersize": 3.5, "linewidth": 1.6}
-    family = max((name for name in COLOURS if curve.label.startswith(name)), key=len, default=None)
-    if family:
-        chosen["color"] = COLOURS[family]
-        if curve.label != family and not curve.label.startswith("MXNet"):
-            chosen["linestyle"] = ":"
-    return chosen
+def bound_style(curve):
+    return {"color": "#333333", "linestyle": OF_BOUND.get(curve.label, "--"), "linewidth": 1.4}
 
 
-def draw_lines(curves, look, axes):
+def draw_lines(curves, look_of, style, axes):
     for curve in curves:
-        axes.plot(curve.xs, curve.ys, label=curve.label, **style(curve))
-    axes.set_xscale(look.xscale, **({"base": 2} if look.xscale == "log" else {}))
-    axes.set_yscale(look.yscale)
-    if look.xscale == "linear":
-        axes.set_xticks(sorted({x for curve in curves for x in curve.xs}))
-    if look.yscale == "linear":
-        axes.set_ylim(bottom=0)
+        shown = {**bound_style(curve), "marker": "x", "markersize": 4} if curve.bound else look_of[curve.label].line()
+        axes.plot(curve.xs, curve.ys, label=curve.label, **shown)
+    axes.set_xscale(style.xscale)
+    measured = sorted({x for curve in curves for x in curve.xs})
+    if style.xscale == "log":
+        axes.set_xticks(measured, map(size_text, measured), rotation=60, fontsize=8)
+        axes.minorticks_off()
+    else:
+        axes.set_xticks(measured)
+    axes.grid(True, alpha=0.25)
 
 
-def draw_bars(curves, look, axes):
-    """Those that are there share the width of a group; the bound is a line across it."""
-    bars = [curve for curve in curves if not curve.bound]
-    for curve in bars:
-        lefts, widths = [], []
-        for x in curve.xs:
-            there = [other for other in bars if x in other.xs]
-            widths.append(0.8 / len(there))
-            lefts.append(x - 0.4 + widths[-1] * there.index(curve))
-        chosen = style(curve)
-        drawn = axes.bar(lefts, curve.ys, widths, align="edge", label=curve.label, color=chosen.get("color"),
-                         alpha=0.55 if "linestyle" in chosen else 1)
-        axes.bar_label(drawn, [f"{y:.0f}" if y >= 100 else f"{y:.3g}" for y in curve.ys], fontsize=6)
-    for curve in (curve for curve in curves if curve.bound):
-        axes.hlines(curve.ys, [x - 0.45 for x in curve.xs], [x + 0.45 for x in curve.xs], colors="#333333", linestyles="--",
-                    linewidth=1.4, zorder=3, label=curve.label)
-    if look.yscale == "log":  # so that the shortest bar is seen, too
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=min(y for curve in curves for y in curve.ys) / 3)
-    axes.set_xticks(range(len(look.ticks)), look.ticks, fontsize=7)
+def groups_of(curves, count):
+    """[(where its bars begin, the curves that have one there)], every bar being 1 wide."""
+    groups, begin = [], 0
+    for x in range(count):
+        there = [curve for curve in curves if not curve.bound and x in curve.xs]
+        groups.append((begin, there))
+        begin += len(there) + BETWEEN
+    return groups
 
 
-def draw(panel, outcome, axes):
-    curves = [curve for curve in outcome.curves if curve.panel == panel]
-    (draw_bars if outcome.style.ticks else draw_lines)(curves, outcome.style, axes)
-    axes.set_title(panel)
-    axes.set_xlabel(outcome.axes[0])
-    axes.grid(True, which="major", alpha=0.25)
-    axes.legend(fontsize=7)
+def draw_bars(curves, look_of, style, axes):
+    """Groups are as wide as they have bars; a bound is a line across the group."""
+    from matplotlib import patheffects
+    groups = groups_of(curves, len(style.ticks))
+    for curve in curves:
+        begins = [groups[x][0] for x in curve.xs]
+        if curve.bound:
+            ends = [begin + len(groups[x][1]) for begin, x in zip(begins, curve.xs)]
+            axes.hlines(curve.ys, [begin - 0.25 for begin in begins], [end + 0.25 for end in ends], label=curve.label, zorder=3,
+                        **{f"{name}s": value for name, value in bound_style(curve).items()})
+            continue
+        lefts = [begin + groups[x][1].index(curve) for begin, x in zip(begins, curve.xs)]
+        drawn = axes.bar(lefts, curve.ys, 1, align="edge", label=curve.label, **look_of[curve.label].bar())
+        axes.bar_label(drawn, [f"{y:.0f}" if y >= 100 else f"{y:.3g}" for y in curve.ys], padding=1, fontsize=7, zorder=4,
+                       path_effects=[patheffects.withStroke(linewidth=2, foreground="white")])
+    axes.set_xticks([begin + len(there) / 2 for begin, there in groups], style.ticks, fontsize=8)
+    axes.grid(True, axis="y", alpha=0.25)
 
 
-def grid_of(panels, pyplot, width):
-    """(figure, axes by panel, those at the left), at most COLUMNS beside each other."""
-    columns = min(COLUMNS, len(panels))
+def panel_width(curves, count):
+    """Inches: bars have as much as their figures need."""
+    begin, there = groups_of(curves, count)[-1] if count else (0, [])
+    return max(PANEL_WIDTH, BESIDE_BARS + BAR_WIDTH * (begin + len(there)))
+
+
+def limit(curves, style, axes):
+    """The same for all panels, with nothing at the edge."""
+    ys = [y for curve in curves for y in curve.ys]
+    if style.yscale == "log":
+        axes.set_yscale("log")  # bars begin below the shortest, so that it is seen, too
+        axes.set_ylim(min(ys) / (3 if style.ticks else 1.6), max(ys) * 1.6)
+    else:
+        axes.set_ylim(min(style.base, *ys), style.base + (max(ys) - style.base) * 1.06)
+
+
+def legend(figure, curves):
+    """Of all panels together, where it hides nothing; bounds come last."""
+    handles = {}
+    for axes in figure.axes:
+        handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
+    labels = dict.fromkeys(curve.label for curve in sorted(curves, key=lambda curve: curve.bound))
+    figure.legend([handles[label] for label in labels], labels, loc="upper left", bbox_to_anchor=(1, 0.92), fontsize=8,
+                  handlelength=3.5, handleheight=1.2)
+
+
+def panels_of(curves):
+    """{panel: its curves}, in order."""
+    panels = {}
+    for curve in curves:
+        panels.setdefault(curve.panel, []).append(curve)
+    return panels
+
+
+def places(figure, panels, width):
+    """Axes by rows, a place for each panel: as many beside each other as are not too wide, COLUMNS at most."""
+    columns = min(COLUMNS, len(panels), max(1, int(MOST_WIDTH / width)))
     rows = -(-len(panels) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, 4.4 * rows), squeeze=False, sharey="row")
-    places = list(axes.flat)
-    for empty in places[len(panels):]:
+    figure.set_size_inches(width * columns, HEIGHT * rows)
+    found = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for empty in found.flat[len(panels):]:
         empty.remove()
-    return figure, dict(zip(panels, places)), [line[0] for line in axes]
+    return found
+
+
+def draw(figure, outcome):
+    curves, style = outcome.curves, outcome.style
+    panels = panels_of(curves)
+    grid = places(figure, panels, max(panel_width(own, len(style.ticks)) for own in panels.values()))
+    look_of = looks.of(dict.fromkeys(curve.label for curve in curves if not curve.bound))
+    for axes, (panel, own) in zip(grid.flat, panels.items()):
+        (draw_bars if style.ticks else draw_lines)(own, look_of, style, axes)
+        axes.set_title(panel)
+        axes.set_xlabel(outcome.axes[0])
+        axes.set_axisbelow(True)
+    limit(curves, style, grid[0, 0])
+    for axes in grid[:, 0]:
+        axes.set_ylabel(outcome.axes[1])
+    figure.suptitle(outcome.title, fontsize=11, wrap=True)
+    figure.tight_layout()
+    legend(figure, curves)
 
 
 def write(stem, outcome):
@@ -83,16 +130,10 @@ def write(stem, outcome):
         return []
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    panels = list(dict.fromkeys(curve.panel for curve in outcome.curves))
-    figure, places, firsts = grid_of(panels, pyplot, BARS_WIDTH if outcome.style.ticks else LINES_WIDTH)
-    for panel, axes in places.items():
-        draw(panel, outcome, axes)
-    for axes in firsts:
-        axes.set_ylabel(outcome.axes[1])
-    figure.suptitle(outcome.title, fontsize=11, wrap=True)
-    figure.tight_layout()
+    figure = pyplot.figure()
+    draw(figure, outcome)
     files = [pathlib.Path(f"{stem}.{kind}") for kind in ("png", "svg")]
     for file in files:
-        figure.savefig(file, dpi=110)
+        figure.savefig(file, dpi=110, bbox_inches="tight")
     pyplot.close(figure)
     return files

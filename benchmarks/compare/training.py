@@ -126,7 +126,7 @@ def curves(found):
     series = {}
     for (model, hosts, who), rows in found.items():
         at = list(SETTINGS).index(who)
-        for label, value in ((f"{hosts} hosts", reached(rows)), ("bound", 1)):
+        for label, value in ((f"tutti, {hosts} hosts", reached(rows)), ("bound", 1)):
             series.setdefault((model, label), {})[at] = 100 * value
     return [Curve(model, label, list(points), list(points.values()), label == "bound") for (model, label), points in series.items()]
 

@@ -62,4 +62,4 @@ def measure(request):
         [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
         lost, cases.COLUMNS, cases.lines(table), curves(found),
         ("hosts", "times as fast as f32 on the wire"), cases.notes(found), cases.record(found, table),
-        Style(xscale="linear", yscale="linear"))
+        Style(xscale="linear", yscale="linear", base=1))

@@ -14,7 +14,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from compare import cli, lab, lanes, machine, negotiation, node_targets, openmpi, outcome, peers, plot, record, rounds, table, targets, wire
+from compare import cli, lab, lanes, machine, negotiation, node_targets, openmpi, outcome, peers, record, rounds, table, targets, wire
 from compare.contest import BenchError, Contest, Launcher, end, execute, facts_of, last_words
 from compare.figures import Figures
 
@@ -412,20 +412,6 @@ class Machine(unittest.TestCase):
         facts = dict.fromkeys(("cpu", "cores", "last_level_cache", "memory", "system", "kernel", "commit"), "x")
         self.assertNotIn("something else", machine.text({**facts, "busy_before": 0.049}))
         self.assertIn("before the run: 6.0 % - something else is running", machine.text({**facts, "busy_before": 0.06}))
-
-
-class Plots(unittest.TestCase):
-    def test_every_panel_is_drawn_as_lines_and_as_bars(self):
-        curves = [outcome.Curve(f"panel {n}", label, [0, 1], [n + 1, 2], label == "bound")
-                  for n in range(5) for label in ("tutti", "Open MPI, picked", "bound")]
-        for style in (outcome.Style(), outcome.Style("linear", "linear"), outcome.Style(ticks=["a", "b"])):
-            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
-                drawn = outcome.Outcome("t", [], [], {}, [], [], curves, ("x", "y"), style=style)
-                files = plot.write(pathlib.Path(folder, "p"), drawn)
-                if "has no matplotlib" in said.getvalue():
-                    self.skipTest(said.getvalue())
-                self.assertEqual(pathlib.Path(folder, "p.svg").read_text().count("<!-- panel "), 5)
-                self.assertEqual([file.suffix for file in files], [".png", ".svg"])
 
 
 class CommandLine(unittest.TestCase):

@@ -225,7 +225,7 @@ class Training(unittest.TestCase):
         rows = [{"model": "vgg16", "hosts": 8, "who": who, "step_ms": {"p50": 100}, "bound_ms": 100 * reached}
                 for who, reached in ((training.AS_IT_COMES, 0.99), ("bf16 wire", 0.9))]
         self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.curves(training.cells(rows))},
-                         {"8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
+                         {"tutti, 8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
 
     def test_a_program_that_leaves_one_object_has_one_row(self):
         with tempfile.NamedTemporaryFile("w+") as file:

@@ -1,0 +1,60 @@
+"""How a series is drawn: a peer has its colour in every plot, each of its settings a tone or a texture of it."""
+import dataclasses
+
+TUTTI = "tutti"
+FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
+            "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085"}
+STRANGER = "#555555"
+# What settings are called, behind the family's name: either its tone or a part of its texture.
+TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0, "4 hosts": 1, "2 hosts": 2,
+           "one array": 0, "keys of ResNet-50": 1, "0.1 ms": 1, "0 ms": 2}
+TEXTURE_OF = {"yielding": 1, "grouped": 2}  # 3 is both
+WHITE_IN, BLACK_IN = (0, 0.35, 0.6), (0, 0.35, 0.12, 0.5)  # by tone, and by texture on top of that
+LINES = ("-", "--", ":")
+MARKERS, HATCHES = ("o", "s", "^", "D"), ("", "////", "....", "xxxx")
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    family: str  # its colour
+    tone: int = 0
+    texture: int = 0
+
+    @property
+    def colour(self):
+        white, black = WHITE_IN[self.tone], BLACK_IN[self.texture]
+        parts = (int(self.family[at:at + 2], 16) for at in (1, 3, 5))
+        return "#" + "".join(f"{round((part + (255 - part) * white) * (1 - black)):02x}" for part in parts)
+
+    def line(self):
+        """tutti's own are thick, and below those that they would hide."""
+        ours = self.family == FAMILIES[TUTTI]
+        return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture], "markersize": 5.5 if ours else 3.5,
+                "linewidth": 2.8 if ours else 1.3, "zorder": 2 if ours else 3}
+
+    def bar(self):
+        return {"color": self.colour, "hatch": HATCHES[self.texture], "edgecolor": "white", "linewidth": 0.5}
+
+
+def family_of(label):
+    """Its name, or None."""
+    return next((name for name in FAMILIES if f"{label}, ".startswith(f"{name}, ")), None)
+
+
+def wanted(label):
+    """The look that this label has in every plot; None for words that are not known."""
+    family = family_of(label)
+    words = label.removeprefix(family or "").split(", ")[1:]
+    if family is None or not all(word in TONE_OF or word in TEXTURE_OF for word in words):
+        return None
+    return Look(FAMILIES[family], sum(TONE_OF.get(word, 0) for word in words), sum(TEXTURE_OF.get(word, 0) for word in words))
+
+
+def of(labels):
+    """{label: Look}, no two the same. What is not known gets one of its family's that nobody wants."""
+    found = {label: wanted(label) for label in labels}
+    for label in (label for label, look in found.items() if look is None):
+        colour = FAMILIES.get(family_of(label), STRANGER)
+        every = [Look(colour, tone, texture) for texture in range(len(HATCHES)) for tone in range(len(LINES))]
+        found[label] = next((look for look in every if look not in found.values()), every[0])
+    return found
