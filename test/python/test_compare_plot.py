@@ -1,13 +1,11 @@
 #!/usr/bin/python3
-"""compare.py's plots: every series looks like no other and the same in all of them, and nothing is hidden."""
+"""benchmarks/compare/plot.py and looks.py: every series looks like no other and the same in all of them, and nothing is hidden."""
 import pathlib
-import sys
 import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
-
+import comparing  # for the way to the modules
 from compare import cli, looks, negotiation, parameter_server, peers, plot, ranks_a_host, training, wire
 from compare.outcome import Curve, Outcome, Style
 

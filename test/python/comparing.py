@@ -1,0 +1,18 @@
+"""What the tests of compare.py's modules share: the way to them, rows and contests made up."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from compare.contest import Contest, Launcher
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def row(contest, who, us, ranks=2, size=4):
+    return {"contest": contest, "who": who, "ranks": ranks, "bytes": size, "time_us": {"p50": us},
+            "setting": f"setting of {contest}", "wrong": 0}
+
+
+def contest(name, needed=False, covers=None):
+    return Contest(name, "as it comes", ("true",), Launcher(), {}, covers=covers, needed=needed)

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""benchmarks/compare/cli.py: what may be asked, and how a run ends."""
+import contextlib
+import dataclasses
+import io
+import pathlib
+import signal
+import tempfile
+import unittest
+from unittest import mock
+
+from comparing import KIB, MIB
+from compare import cli, lab, record, wire
+
+
+class CommandLine(unittest.TestCase):
+    def test_quick_takes_fewer_rounds_and_keeps_its_record_out_of_the_tree(self):
+        quick, full = cli.parse(["--suite", "node", "--quick", "--build", "/b"]), cli.parse(["--suite", "node"])
+        self.assertEqual((quick.rounds, full.rounds), (3, 5))
+        self.assertEqual(quick.out, pathlib.Path("/b/compare"))
+        self.assertEqual(full.out, cli.ROOT / "benchmarks/results")
+
+    def test_sizes_and_ranks_are_lists(self):
+        request = cli.parse(["--suite", "node", "--bytes", "4,64K,1m", "--ranks", "2,8"])
+        self.assertEqual((request.sizes, request.ranks), ((4, 64 * KIB, MIB), (2, 8)))
+
+    def test_suite_lab_is_kept_part_by_part_and_one_may_be_chosen(self):
+        all_parts, one = (cli.parts_of(cli.parse(["--suite", "lab", *words])) for words in ([], ["--only", "wire"]))
+        self.assertEqual([request.part for request, _ in all_parts], list(lab.PARTS))
+        self.assertEqual([(request.part, module) for request, module in one], [("wire", wire)])
+        self.assertEqual([request.part for request, _ in cli.parts_of(cli.parse(["--suite", "node"]))], [""])
+        with tempfile.TemporaryDirectory() as folder:
+            request = dataclasses.replace(one[0][0], out=pathlib.Path(folder))
+            file, = record.write(request, {"rows": []})
+        self.assertTrue(file.name.endswith("-lab-wire.json"), file)
+
+    def test_what_cannot_be_is_refused(self):
+        for words in (["--only", "links"], ["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):
+            with self.subTest(words), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                cli.parse(["--suite", "node", *words])
+
+    def refusal(self, *words):
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            cli.parse(["--suite", *words])
+        return said.getvalue().splitlines()[-1]
+
+    def test_an_option_is_never_cut_short_and_a_misspelt_one_is_told_its_name(self):
+        self.assertIn("--round (did you mean --rounds?)", self.refusal("node", "--round", "9"))
+        self.assertIn("--byts=4 (did you mean --bytes?)", self.refusal("node", "--byts=4"))
+        self.assertTrue(self.refusal("node", "xyz").endswith("unknown: xyz"))
+
+    def test_a_signal_ends_it_once_behind_what_it_cleans_up(self):
+        ended, said = [], io.StringIO()
+
+        def measure(_):
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+                ended.append("cleaned up")
+        kept = {number: signal.getsignal(number) for number in cli.ENDED_BY}
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, also by this test
+        try:
+            with mock.patch.object(cli.node, "measure", measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+                status = cli.main(["--suite", "node"])
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+        self.assertEqual((status, ended), (128 + signal.SIGHUP, ["cleaned up"]))
+        self.assertIn("ended by SIGHUP", said.getvalue())
+
+    def test_what_a_suite_would_ignore_is_refused(self):
+        for words, said in ((["lab", "--only", "ranks", "--ranks", "2"], "--ranks: suite lab, part ranks, has its own"),
+                            (["lab", "--ranks", "2"], "--only chooses another part"),
+                            (["negotiation", "--bytes", "4"], "--bytes: suite negotiation has its own"),
+                            (["training", "--bytes", "4"], "--bytes: suite training has its own"),
+                            (["lab", "--only", "parameter-server", "--bytes", "4,8"], "part parameter-server, takes one value"),
+                            (["lab", "--only", "parameter-server", "--ranks", "4,8"], "part parameter-server, takes one value")):
+            with self.subTest(words):
+                self.assertIn(said, self.refusal(*words))
+        cli.parse(["--suite", "lab", "--only", "parameter-server", "--ranks", "4", "--bytes", "4M"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+"""benchmarks/compare/peers.py: which peers run, in which settings."""
+import pathlib
+import unittest
+from unittest import mock
+
+from comparing import KIB, MIB
+from compare import cli, peers
+
+
+class Peers(unittest.TestCase):
+    def with_modules(self, *modules):
+        """(contests, skipped) of node and of steps, with these in the peers' Python."""
+        request = cli.parse(["--suite", "node"])
+        with mock.patch.object(peers, "has_module", lambda _, name: name in modules), \
+                mock.patch.object(peers, "prefix_of", lambda _: pathlib.Path("/no/such/prefix")):
+            return peers.installed(request), peers.installed_for_steps(request)
+
+    def test_what_is_not_installed_is_skipped_with_the_package_that_brings_it(self):
+        (of_node, skipped), (of_steps, skipped_for_steps) = self.with_modules()
+        self.assertEqual((of_node, of_steps), ([], []))
+        self.assertEqual(set(skipped), set(peers.ELSEWHERE))
+        self.assertEqual(set(skipped_for_steps), set(peers.ELSEWHERE))
+        self.assertRegex(skipped["Horovod"], "^not installed; pip install horovod")
+        self.assertRegex(skipped_for_steps["PyTorch's DDP"], "^not installed; pip install torch")
+
+    def test_each_setting_of_horovod_has_rows_of_its_own(self):
+        (of_node, skipped), (of_steps, skipped_for_steps) = self.with_modules("horovod.torch", "torch.distributed")
+        self.assertNotIn("Horovod", {**skipped, **skipped_for_steps})
+        yielding = "OMPI_MCA_mpi_yield_when_idle=1"
+        horovods = [one for one in of_node if one.name.startswith("Horovod")]
+        self.assertEqual([one.setting for one in horovods],
+                         ["default", "HOROVOD_CYCLE_TIME=0", f"HOROVOD_CYCLE_TIME=0, {yielding}"])
+        self.assertEqual([one.setting for one in of_steps][:5],
+                         ["default", "HOROVOD_CYCLE_TIME=0.1", "HOROVOD_CYCLE_TIME=0",
+                          f"HOROVOD_CYCLE_TIME=0.1, {yielding}", f"HOROVOD_CYCLE_TIME=0, {yielding}"])
+        for contests in (of_node, of_steps):
+            names = [who for one in contests for who in one.names.values()]
+            self.assertEqual(len(names), len(set(names)), names)
+        self.assertEqual([one.setting for one in of_node + of_steps if "Horovod" in one.names.values()], ["default"] * 2)
+
+    def test_horovod_is_told_to_yield_where_open_mpi_does_not_by_itself(self):
+        with mock.patch("os.sched_getaffinity", return_value={0, 1}):
+            (of_node, _), _ = self.with_modules("horovod.torch")
+        self.assertEqual([[one.name for one in peers.fitting(of_node, ranks)] for ranks in (2, 4)],
+                         [["Horovod", "Horovod, 0 ms", "Horovod, 0 ms, yielding"], ["Horovod", "Horovod, 0 ms"]])
+        self.assertEqual(of_node[-1].env["OMPI_MCA_mpi_yield_when_idle"], "1")
+
+    def test_gloo_and_horovod_are_run_for_some_sizes(self):
+        (of_node, _), _ = self.with_modules("horovod.torch", "torch.distributed")
+        sizes = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 16 * MIB, 64 * MIB, 128 * MIB]
+        self.assertEqual([one.sizes_of(sizes) for one in of_node],
+                         [[4, 16 * KIB, 64 * KIB, MIB, 64 * MIB]] * 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
