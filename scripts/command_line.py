@@ -3,6 +3,12 @@ import argparse
 import difflib
 
 
+def meant(word, known):
+    """What an error says of the known one that a word is nearest to: nothing where there is none."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviation for an option. Of a misspelt one it says which was meant."""
 
@@ -20,5 +26,4 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"unexpected word {word}"
         name = word.partition("=")[0]
-        near = difflib.get_close_matches(name, [known for action in self._actions for known in action.option_strings], n=1)
-        return f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"unknown option {name}" + meant(name, [known for action in self._actions for known in action.option_strings])

@@ -1,7 +1,6 @@
 """The command line, and the order of things: measure, judge, print, keep."""
 import argparse
 import dataclasses
-import difflib
 import pathlib
 import shutil
 import signal
@@ -11,6 +10,9 @@ from compare import lab, machine, negotiation, node, plot, record, table, target
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from command_line import Parser  # pylint: disable=wrong-import-position
+
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -54,17 +56,6 @@ def listed(one):
     return lambda text: tuple(one(word) for word in text.split(","))
 
 
-def refuse_unknown(parser, words):
-    """Each with the option that it is nearest to."""
-    names = [name for name in parser._option_string_actions if name.startswith("--")]  # pylint: disable=protected-access
-    said = []
-    for word in words:
-        near = difflib.get_close_matches(word.partition("=")[0], names, 1) if word.startswith("-") else []
-        said.append(word + (f" (did you mean {near[0]}?)" if near else ""))
-    if said:
-        parser.error("unknown: " + ", ".join(said))
-
-
 def refuse_unused(parser, request):
     """What a part would ignore is not asked of it."""
     for part, module in parts_of(request):
@@ -77,8 +68,8 @@ def refuse_unused(parser, request):
 
 
 def options():
-    parser = argparse.ArgumentParser(
-        prog="compare.py", allow_abbrev=False,
+    parser = Parser(
+        prog="compare.py",
         description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
         epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's DDP: pip install "
                "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and that must be "
@@ -104,8 +95,7 @@ def options():
 
 def parse(words):
     parser = options()
-    given, unknown = parser.parse_known_args(words)
-    refuse_unknown(parser, unknown)
+    given = parser.parse_args(words)
     if given.only and given.suite != "lab":
         parser.error("--only chooses a part of suite lab")
     build = given.build.resolve()

@@ -1,11 +1,12 @@
 """The launcher's command line."""
 import argparse
 import dataclasses
-import difflib
 import math
 import shlex
 import sys
 from typing import List, Optional
+
+from command_line import meant
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
@@ -83,17 +84,14 @@ def split(parser, words):
         if name[:2] in takes_value and not name.startswith("--") and len(name) > 2:
             name, value = name[:2], name[2:]  # -n4
         if name not in takes_value:
-            close = difflib.get_close_matches(name, takes_value, n=1)
-            raise UsageError(f"unknown option {name}" + (f"; did you mean {close[0]}?" if close else "; see --help"))
+            raise UsageError(f"unknown option {name}" + (meant(name, takes_value) or "; see --help"))
         at += 2 if takes_value[name] and not value else 1
     return words[:at], words[at:]
 
 
 def check_choice(option, given, known):
     if given not in known:
-        close = difflib.get_close_matches(given, known, n=1)
-        raise UsageError(f"{option} {given}: unknown; known are {', '.join(known)}"
-                         + (f"; did you mean {close[0]}?" if close else ""))
+        raise UsageError(f"{option} {given}: unknown; known are {', '.join(known)}" + meant(given, known))
 
 
 def check(given):

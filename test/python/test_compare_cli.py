@@ -45,9 +45,9 @@ class CommandLine(unittest.TestCase):
         return said.getvalue().splitlines()[-1]
 
     def test_an_option_is_never_cut_short_and_a_misspelt_one_is_told_its_name(self):
-        self.assertIn("--round (did you mean --rounds?)", self.refusal("node", "--round", "9"))
-        self.assertIn("--byts=4 (did you mean --bytes?)", self.refusal("node", "--byts=4"))
-        self.assertTrue(self.refusal("node", "xyz").endswith("unknown: xyz"))
+        self.assertIn("unknown option --round; did you mean --rounds?", self.refusal("node", "--round", "9"))
+        self.assertIn("unknown option --byts; did you mean --bytes?", self.refusal("node", "--byts=4"))
+        self.assertTrue(self.refusal("node", "xyz").endswith("unexpected word xyz"))
 
     def test_a_signal_ends_it_once_behind_what_it_cleans_up(self):
         ended, said = [], io.StringIO()
