@@ -80,7 +80,8 @@ def options():
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)
     parser.add_argument("--only", choices=lab.PARTS, help="this part of suite lab")
     parser.add_argument("--quick", action="store_true",
-                        help="about a minute (of suite lab, for each part): 3 rounds, fewer sizes, short turns")
+                        help="about a minute (of suite lab, for each part), longer with PyTorch, Horovod or MXNet, which every rank loads "
+                             "anew in each round: 3 rounds, fewer sizes, short turns")
     parser.add_argument("--rounds", type=positive, help="interleaved rounds that medians are taken over (5; 3 with --quick)")
     parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
     parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
