@@ -27,11 +27,11 @@ class Hydra(Launcher):
 
 def contests(stage, lost):
     """It yields where Open MPI does: with more ranks than cores."""
-    prefix = peers.prefix_of(stage.request.peers_python)
-    if not (prefix / "include/mpi.h").exists() or not (prefix / "bin/mpiexec.hydra").exists():
-        lost["Intel MPI"] = "not installed; " + peers.BROUGHT_BY["Intel MPI"]
-        return []
     try:
+        prefix = peers.intel_prefix(stage.request.peers_python)
+        if prefix is None:
+            lost["Intel MPI"] = peers.not_installed("Intel MPI")
+            return []
         program = peers.compile_for(prefix, stage.request.build)
     except BenchError as error:
         lost["Intel MPI"] = str(error)

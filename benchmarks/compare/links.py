@@ -1,7 +1,7 @@
 """Part of suite lab: one rank a host, held up by the links, P3."""
 from compare import cases, intel_on_hosts, peers
 from compare.emulated import Layout
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import SHORT, Verdict, judge, judge_share, missing, unpicked
 
 HOSTS, QUICK_HOSTS = (2, 3, 4, 5, 6, 8), (4,)
@@ -14,7 +14,7 @@ NO_ROOM = "no room"
 def contests(stage, lost):
     others = peers.gloo(stage.request, stage.job, "between hosts", ("--master", stage.job.first))
     if not others:
-        lost["Gloo"] = "not installed; " + peers.BROUGHT_BY["Gloo"]
+        lost["Gloo"] = peers.not_installed("Gloo")
     return [*cases.with_open_mpi(stage, lost), *intel_on_hosts.contests(stage, lost), *others]
 
 
@@ -46,7 +46,7 @@ def verdicts(found):
             for verdict in (of_bound("P3", case, size, OF_BOUND), against_open_mpi(case, size))]
 
 
-def curves(found):
+def drawn(found):
     """MB/s over each link of what does not pass it at once, by the number of hosts; a panel for each size."""
     series = {}
     for case in found:
@@ -54,8 +54,7 @@ def curves(found):
             rates = {who: case.bound_us(size) / us * case.rate for who, us in case.quickest(size).items()}
             for who, rate in {**rates, "bound: payload of a link": case.rate}.items():
                 series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = rate / cases.MB
-    return [Curve(panel, who, list(points), list(points.values()), who.startswith("bound"))
-            for (panel, who), points in series.items()]
+    return curves(series)
 
 
 def measure(request):
@@ -67,5 +66,5 @@ def measure(request):
     return Outcome(
         f"allreduce f32, one rank a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], verdicts(found), lost, cases.COLUMNS,
-        cases.lines(table), curves(found), ("hosts", "MB/s over a link, either way"),
+        cases.lines(table), drawn(found), ("hosts", "MB/s over a link, either way"),
         cases.notes(found), cases.record(found, table), Style(xscale="linear", yscale="linear"))

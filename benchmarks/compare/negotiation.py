@@ -3,7 +3,7 @@ import statistics
 
 from compare import peers, rounds
 from compare.contest import Contest, open_mpi
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import FINE, PASS, SHORT, Verdict, at_most, judge, missing, times
 
 # How many values an option may have here.
@@ -99,15 +99,14 @@ def table_lines(rows, ranks):
     return lines
 
 
-def curves(rows, ranks):
+def drawn(rows, ranks):
     panel = f"{TENSORS} tensors of one element a step"
-    found = []
+    series = {}
     for who in dict.fromkeys(who for n in ranks for who in everyone(rows, n)):
-        points = {place: step_us(rows, n, who) for place, n in enumerate(ranks) if who in everyone(rows, n)}
-        found.append(Curve(panel, who, list(points), list(points.values())))
+        series[panel, who] = {place: step_us(rows, n, who) for place, n in enumerate(ranks) if who in everyone(rows, n)}
     if 2 in ranks:
-        found.append(Curve(panel, "target", [ranks.index(2)], [STEP_US], True))
-    return found
+        series[panel, "target"] = {ranks.index(2): STEP_US}
+    return curves(series)
 
 
 def measure(request):
@@ -122,5 +121,5 @@ def measure(request):
     return Outcome(f"negotiation: {TENSORS} tensors of one element in one list call, median of {request.rounds} rounds",
                    rows, verdicts(rows, ranks), lost,
                    ["ranks", "who", "setting", "median of a step", "rounds", "x tutti", "control messages", "steps",
-                    "idle, of a core"], table_lines(rows, ranks), curves(rows, ranks), ("", "time of a step, µs"),
+                    "idle, of a core"], table_lines(rows, ranks), drawn(rows, ranks), ("", "time of a step, µs"),
                    style=Style(ticks=[f"{n} ranks" for n in ranks]))

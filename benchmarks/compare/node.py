@@ -8,7 +8,8 @@ import tempfile
 from compare import lanes, node_targets, openmpi, peers, rounds
 from compare.contest import BenchError, Contest, Pace, open_mpi
 from compare.figures import Figures
-from compare.outcome import Curve, Outcome
+from compare.node_targets import FREE
+from compare.outcome import Outcome, curves
 from compare.targets import size_text, times
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -52,8 +53,8 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
-    free = Contest("tutti, reproducible off", "TUTTI_REPRODUCIBLE=0", allreduce(request.build, "tutti"), launcher,
-                   {"tutti": "tutti, reproducible off"}, {"TUTTI_REPRODUCIBLE": "0"}, frozenset([max(sizes)]))
+    free = Contest(FREE, "TUTTI_REPRODUCIBLE=0", allreduce(request.build, "tutti"), launcher,
+                   {"tutti": FREE}, {"TUTTI_REPRODUCIBLE": "0"}, frozenset([max(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
     return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}
 
@@ -71,16 +72,17 @@ def table_lines(figures, floor):
     return lines
 
 
-def curves_of(figures, floor):
+def drawn(figures, floor):
     series = {}
     for contest, who, ranks, size in figures.keys():
+        if who == FREE:
+            continue
         us = figures.time(contest, who, ranks, size)
         points = series.setdefault((f"{ranks} ranks", who), {})
         points[size] = min(us, points.get(size, us))
     for (ranks, size), us in floor.items():
         series.setdefault((f"{ranks} ranks", "bound: 2nS of memory"), {})[size] = us
-    return [Curve(panel, label, sorted(points), [points[size] for size in sorted(points)], label.startswith("bound"))
-            for (panel, label), points in series.items() if label != "tutti, reproducible off"]
+    return curves(series)
 
 
 def measure(request):
@@ -102,5 +104,5 @@ def measure(request):
         f"allreduce f32 on one machine, median of {request.rounds} rounds", rows,
         node_targets.verdicts(figures, ranks, sizes, floor), lost,
         ["ranks", "size", "who", "setting", "median", "rounds", "GB/s", "x tutti", "of bound"], table_lines(figures, floor),
-        curves_of(figures, floor), ("size of an allreduce", "time, µs"), notes,
+        drawn(figures, floor), ("size of an allreduce", "time, µs"), notes,
         {"open_mpi_picks": picks, "floor_us": {f"{n} ranks, {size} B": us for (n, size), us in floor.items()}})

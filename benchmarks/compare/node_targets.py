@@ -6,6 +6,7 @@ from compare import peers
 from compare.targets import MISSING, Verdict, against, against_default, against_picked, at_most, judge, judge_share, missing, size_text
 
 OPEN_MPI = "Open MPI"
+FREE = "tutti, reproducible off"
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = 64 * MIB
 # By number of ranks: times Open MPI at 16 MiB and from 64 MiB on.
@@ -66,7 +67,7 @@ def horovod(figures, ranks, sizes):
 def reproducible(figures, ranks, sizes):
     what = f"{ranks} ranks, {size_text(max(sizes))}, reproducible : not"
     wanted = f"1.00 x (>= {SAME})"
-    ratio = figures.best("tutti", "tutti, reproducible off", ranks, max(sizes))
+    ratio = figures.best("tutti", FREE, ranks, max(sizes))
     if ratio is None:
         return missing("P9", what, wanted, "")
     detail = f"{ratio.own_us:.1f} : {ratio.peer_us:.1f} µs"

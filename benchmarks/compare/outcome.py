@@ -12,6 +12,12 @@ class Curve:
     bound: bool = False
 
 
+def curves(series):
+    """Of {(panel, label): {x: y}}. A bound's label says so, or that it is a target."""
+    return [Curve(panel, label, sorted(points), [points[x] for x in sorted(points)], label.startswith(("bound", "target")))
+            for (panel, label), points in series.items()]
+
+
 @dataclasses.dataclass
 class Style:
     """How curves are drawn: as lines, or, with ticks, as bars in groups that these stand below."""

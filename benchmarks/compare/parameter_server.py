@@ -1,7 +1,7 @@
 """Part of suite lab: 40 MB from every worker to every worker, by allreduce and by MXNet's parameter server, P5."""
 from compare import cases, peers
 from compare.emulated import Layout
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import FINE, Verdict, judge, missing
 
 MOST_VALUES = {"sizes": 1, "ranks": 1}
@@ -46,7 +46,7 @@ def contests(stage, lost):
     for servers in counts(stage.request, stage.layout.hosts):
         found += peers.mxnet(stage.request, stage.job, servers, words)
     if not any(contest.name.startswith("MXNet") for contest in found):
-        lost["MXNet's parameter server"] = "not installed; " + peers.BROUGHT_BY["MXNet's parameter server"]
+        lost["MXNet's parameter server"] = peers.not_installed("MXNet's parameter server")
     return found
 
 
@@ -59,7 +59,7 @@ def of_bound(case, size):
 
 def against(case, size, servers):
     """Its quicker way of the two, one array or many keys."""
-    name = f"MXNet, {servers} server" + "s" * (servers > 1)
+    name = peers.mxnet_with(servers)
     what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : {name}", f">= {SERVERS[servers]} x"
     best = case.best(name, size)
     if best is None:
@@ -77,17 +77,17 @@ def place(who):
     return name.replace(", ", ",\n"), f"MXNet, {KEYS if keys else ONE_ARRAY}"
 
 
-def curves(case, size):
+def drawn(case, size):
     """One group of bars for each layout, with its bound; MXNet's have two bars."""
+    panel = f"{cases.size_text(size)} a worker, {case.layout.hosts} workers, servers on the workers' hosts"
     series, bounds = {}, {}
     for who, us in case.quickest(size).items():
         tick, label = place(who)
         at = list(bounds).index(tick) if tick in bounds else len(bounds)
         bounds[tick] = case.link_us(share(case, who) * size) / 1e3
-        series.setdefault(label, {})[at] = us / 1e3
-    panel = f"{cases.size_text(size)} a worker, {case.layout.hosts} workers, servers on the workers' hosts"
-    drawn = [Curve(panel, label, list(points), list(points.values())) for label, points in series.items()]
-    return list(bounds), [*drawn, Curve(panel, "bound of the layout", list(range(len(bounds))), list(bounds.values()), True)]
+        series.setdefault((panel, label), {})[at] = us / 1e3
+    series[panel, "bound of the layout"] = dict(enumerate(bounds.values()))
+    return list(bounds), curves(series)
 
 
 def layout_notes(case, size, servers_counts):
@@ -111,11 +111,11 @@ def measure(request):
     workers = request.ranks[-1] if request.ranks else WORKERS
     lost = peers.elsewhere("MXNet's parameter server")
     case = cases.measure(request, Layout(workers), (size,), contests, lost)
-    ticks, drawn = curves(case, size)
+    ticks, bars = drawn(case, size)
     table = facts(case)
     return Outcome(
         f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
-        cases.lines(table), drawn, ("", "time of push and pull, ms"),
+        cases.lines(table), bars, ("", "time of push and pull, ms"),
         [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
         Style(yscale="linear", ticks=ticks))

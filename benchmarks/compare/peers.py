@@ -28,6 +28,7 @@ ELSEWHERE = {
 # A thread a rank: torch's own would only take the cores from each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 HOROVOD = "Horovod"
+ASKED_FOR = 120  # seconds: a Python may load much
 # Of Gloo's and Horovod's allreduces on one machine: small ones, for which P2 asks, and two that show what large ones get.
 # Theirs take long, small ones, too, and would fill half of the suite's time.
 SLOW_PEERS_SIZES = frozenset([4, 16 << 10, 64 << 10, 1 << 20, 64 << 20])
@@ -40,19 +41,36 @@ YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING} for name in ("Horovod, 0.1 ms", "Horovod, 0 ms")}
 
 
-@functools.lru_cache
-def has_module(python, name):
+def not_installed(name):
+    """Why a peer is skipped."""
+    return "not installed; " + BROUGHT_BY[name]
+
+
+def run_line(python, line):
+    """What became of one line of Python there."""
     try:
-        return subprocess.run([python, "-c", f"import {name}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              timeout=120, check=False).returncode == 0
+        return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ASKED_FOR,
+                              check=False)
     except OSError:
         raise BenchError(f"{python}: there is no such program") from None
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{python}: \"{line}\" still runs after {ASKED_FOR} s") from None
+
+
+@functools.lru_cache
+def has_module(python, name):
+    return run_line(python, f"import {name}").returncode == 0
 
 
 def prefix_of(python):
     """The folder of the environment that a Python is of."""
-    said = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], text=True, stdout=subprocess.PIPE, check=True)
-    return pathlib.Path(said.stdout.strip())
+    return pathlib.Path(run_line(python, "import sys; print(sys.prefix)").stdout.strip())
+
+
+def intel_prefix(python):
+    """The folder that Intel MPI is in; None where it is not installed."""
+    prefix = prefix_of(python)
+    return prefix if (prefix / "include/mpi.h").exists() and (prefix / "bin/mpiexec.hydra").exists() else None
 
 
 def newest(files):
@@ -78,8 +96,8 @@ def compile_for(prefix, build):
 
 def intel_mpi(request):
     """Contests of Intel MPI, by its own mpirun: as it comes, and yielding."""
-    prefix = prefix_of(request.peers_python)
-    if not (prefix / "include/mpi.h").exists() or not (prefix / "bin/mpiexec.hydra").exists():
+    prefix = intel_prefix(request.peers_python)
+    if prefix is None:
         return []
     program = compile_for(prefix, request.build)
     path = f"{prefix}/bin:{os.environ['PATH']}"
@@ -131,14 +149,17 @@ def ddp_steps(request):
                     {"ddp": "DDP, Gloo"}, ONE_THREAD)]
 
 
+def mxnet_with(servers):
+    return f"MXNet, {servers} server" + "s" * (servers > 1)
+
+
 def mxnet(request, launcher, servers, words):
     """Its parameter server with so many servers on the workers' hosts."""
     if not has_module(request.mxnet_python, "mxnet"):
         return []
     program = (request.mxnet_python, PEERS / "mxnet_pushpull.py", "--servers", servers, *words)
-    count = f"{servers} server" + "s" * (servers > 1)
-    return [Contest(f"MXNet, {count}", "dist_sync, sums on the servers", program, launcher,
-                    {"mxnet": f"MXNet, {count}", "mxnet keys": f"MXNet, {count}, ResNet-50's keys"},
+    name = mxnet_with(servers)
+    return [Contest(name, "dist_sync, sums on the servers", program, launcher, {"mxnet": name, "mxnet keys": f"{name}, ResNet-50's keys"},
                     ONE_THREAD)]
 
 
@@ -153,7 +174,7 @@ def found(request, finders):
             continue
         contests += mine
         if not mine:
-            skipped[name] = "not installed; " + BROUGHT_BY[name]
+            skipped[name] = not_installed(name)
     return contests, skipped
 
 

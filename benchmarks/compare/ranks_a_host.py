@@ -3,7 +3,7 @@ import dataclasses
 
 from compare import cases, openmpi, peers
 from compare.emulated import Layout
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import Verdict, judge, missing, unpicked
 
 MOST_VALUES = {"ranks": 0}
@@ -36,7 +36,7 @@ def verdict(case, size):
                    f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting})", judge(best.value, TIMES_FLAT))
 
 
-def curves(found):
+def drawn(found):
     """A group of bars for each layout, in times of its bound; a panel for each mapping and size."""
     groups = list(dict.fromkeys((case.layout.hosts, case.layout.each) for case in found))
     series = {}
@@ -48,8 +48,7 @@ def curves(found):
             for who, us in {**case.quickest(size), "bound": bound}.items():
                 series.setdefault((panel, who), {})[at] = us / bound
     ticks = [f"{hosts} x {each}" for hosts, each in groups]
-    return ticks, [Curve(panel, who, list(points), list(points.values()), who == "bound")
-                   for (panel, who), points in series.items()]
+    return ticks, curves(series)
 
 
 def measure(request):
@@ -58,10 +57,10 @@ def measure(request):
     for hosts, each in QUICK_LAYOUTS if request.quick else LAYOUTS:
         for mapping in MAPPINGS:
             found.append(cases.measure(request, Layout(hosts, each, mapping), sizes, contests, lost))
-    ticks, drawn = curves(found)
+    ticks, bars = drawn(found)
     table = [line for case in found for line in cases.facts(case)]
     return Outcome(
         f"allreduce f32, several ranks a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], [verdict(case, size) for case in found for size in case.sizes()],
-        lost, cases.COLUMNS, cases.lines(table), drawn, ("hosts x ranks a host", "times as long as the bound"),
+        lost, cases.COLUMNS, cases.lines(table), bars, ("hosts x ranks a host", "times as long as the bound"),
         cases.notes(found), cases.record(found, table), Style(yscale="linear", ticks=ticks))

@@ -4,7 +4,7 @@ import statistics
 from compare import cases, emulated, lanes, peers, rounds
 from compare.contest import Contest
 from compare.emulated import Layout
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import MISSING, Verdict, judge_share
 
 MOST_VALUES = {"sizes": 0}
@@ -121,14 +121,14 @@ def lines(found):
                f"{max(row['control_messages'] for row in rows)}"]
 
 
-def curves(found):
+def drawn(found):
     """A group of bars for each setting, a bar for each number of hosts; a panel for each network."""
     series = {}
     for (model, hosts, who), rows in found.items():
         at = list(SETTINGS).index(who)
         for label, value in ((f"tutti, {hosts} hosts", reached(rows)), ("bound", 1)):
             series.setdefault((model, label), {})[at] = 100 * value
-    return [Curve(model, label, list(points), list(points.values()), label == "bound") for (model, label), points in series.items()]
+    return curves(series)
 
 
 def measure(request):
@@ -146,5 +146,5 @@ def measure(request):
              *lanes.describe(rows)]
     return Outcome(
         f"training steps with overlapped compute, links of 1 Gbit/s, median of {request.rounds} rounds", rows,
-        verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), curves(found), ("", "% of the bound's speed"),
+        verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), drawn(found), ("", "% of the bound's speed"),
         notes, {"payload_Bps": rates}, Style(yscale="linear", ticks=list(SETTINGS)))

@@ -3,7 +3,7 @@ import dataclasses
 
 from compare import cases, peers
 from compare.emulated import Layout
-from compare.outcome import Curve, Outcome, Style
+from compare.outcome import Outcome, Style, curves
 from compare.targets import Verdict, judge, missing
 
 HOSTS, QUICK_HOSTS = (2, 4, 8), (4,)
@@ -33,7 +33,7 @@ def verdict(case, size, wire):
                    judge(ratio, TIMES_F32))
 
 
-def curves(found):
+def drawn(found):
     series = {}
     for case in found:
         for size in case.sizes():
@@ -41,8 +41,7 @@ def curves(found):
             ratios = {who: at["tutti"] / us for who, us in at.items() if who != "tutti"}
             for who, ratio in {**ratios, "bound": 2, "target": TIMES_F32}.items():
                 series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = ratio
-    return [Curve(panel, who, list(points), list(points.values()), who in ("bound", "target"))
-            for (panel, who), points in series.items()]
+    return curves(series)
 
 
 def halved(case):
@@ -60,6 +59,6 @@ def measure(request):
         f"allreduce of f32 tensors with 16 bits on the wire, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows],
         [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
-        lost, cases.COLUMNS, cases.lines(table), curves(found),
+        lost, cases.COLUMNS, cases.lines(table), drawn(found),
         ("hosts", "times as fast as f32 on the wire"), cases.notes(found), cases.record(found, table),
         Style(xscale="linear", yscale="linear", base=1))

@@ -119,12 +119,12 @@ class Lab(unittest.TestCase):
 
     def test_bars_of_several_ranks_a_host_are_in_times_of_each_layouts_bound(self):
         found = [on_hosts(("Open MPI", "tutti", 480), layout=Layout(2, each)) for each in (2, 4)]
-        ticks, drawn = ranks_a_host.curves(found)
+        ticks, drawn = ranks_a_host.drawn(found)
         self.assertEqual(ticks, ["2 x 2", "2 x 4"])
         self.assertEqual({curve.label: curve.ys for curve in drawn}, {"tutti": [1.2, 1.2], "bound": [1, 1]})
 
     def test_lines_show_the_rate_over_a_link_by_hosts(self):
-        tutti, bound = links.curves([on_hosts(("Open MPI", "tutti", 1400))])
+        tutti, bound = links.drawn([on_hosts(("Open MPI", "tutti", 1400))])
         self.assertEqual((tutti.xs, tutti.ys, bound.ys), ([8], [50], [100]))
 
     def test_a_servers_link_carries_all_other_workers_and_its_own_workers_share_of_the_other_servers(self):
@@ -144,7 +144,7 @@ class Lab(unittest.TestCase):
 
     def test_each_bar_of_a_parameter_server_has_its_layouts_bound(self):
         case = on_hosts(("Open MPI", "tutti", 742), ("m", "MXNet, 1 server", 5000), ("m", "MXNet, 1 server, ResNet-50's keys", 4800))
-        ticks, drawn = parameter_server.curves(case, 40 * MB)
+        ticks, drawn = parameter_server.drawn(case, 40 * MB)
         self.assertEqual(ticks, ["tutti", "MXNet,\n1 server"])
         found = {curve.label: (curve.xs, curve.ys) for curve in drawn}
         self.assertEqual(found["bound of the layout"], ([0, 1], [700, 2800]))
@@ -169,7 +169,7 @@ class Lab(unittest.TestCase):
 
     def test_the_plot_of_16_bit_wires_has_their_ratios_beside_bound_and_target_and_half_the_bytes_halve_the_bound(self):
         case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100), ("fp16", wire.label("fp16"), 95))
-        drawn = {curve.label: (curve.panel, curve.xs, curve.ys, curve.bound) for curve in wire.curves([case])}
+        drawn = {curve.label: (curve.panel, curve.xs, curve.ys, curve.bound) for curve in wire.drawn([case])}
         self.assertEqual(drawn, {wire.label("bf16"): ("40 MB", [8], [1.9], False), wire.label("fp16"): ("40 MB", [8], [2], False),
                                  "bound": ("40 MB", [8], [2], True), "target": ("40 MB", [8], [wire.TIMES_F32], True)})
         self.assertEqual({line["who"]: line["bound_us"] for line in wire.halved(case)},
@@ -224,7 +224,7 @@ class Training(unittest.TestCase):
     def test_bars_of_training_stand_by_setting_beside_the_bound(self):
         rows = [{"model": "vgg16", "hosts": 8, "who": who, "step_ms": {"p50": 100}, "bound_ms": 100 * reached}
                 for who, reached in ((training.AS_IT_COMES, 0.99), ("bf16 wire", 0.9))]
-        self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.curves(training.cells(rows))},
+        self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.drawn(training.cells(rows))},
                          {"tutti, 8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
 
     def test_a_program_that_leaves_one_object_has_one_row(self):

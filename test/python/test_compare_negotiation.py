@@ -30,7 +30,7 @@ class Steps(unittest.TestCase):
         lines = negotiation.table_lines([{**one, "setting": "x"} for one in (own, peer)], [2])
         self.assertEqual([line[4:] for line in lines], [["30 µs-30 µs", "1.00", "3", 9, "0.00 %"],
                                                         ["600 µs-600 µs", "20.00", "-", 2, "30.00 %"]])
-        self.assertEqual([curve.label for curve in negotiation.curves([own, peer], [2])],
+        self.assertEqual([curve.label for curve in negotiation.drawn([own, peer], [2])],
                          [negotiation.REPLAYED, "Horovod", "target"])
 
     def test_everyones_steps_have_the_same_part_before_them(self):

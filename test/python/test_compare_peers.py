@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """benchmarks/compare/peers.py: which peers run, in which settings."""
 import pathlib
+import subprocess
 import unittest
 from unittest import mock
 
 from comparing import KIB, MIB
 from compare import cli, peers
+from compare.contest import BenchError
 
 
 class Peers(unittest.TestCase):
@@ -23,6 +25,18 @@ class Peers(unittest.TestCase):
         self.assertEqual(set(skipped_for_steps), set(peers.ELSEWHERE))
         self.assertRegex(skipped["Horovod"], "^not installed; pip install horovod")
         self.assertRegex(skipped_for_steps["PyTorch's DDP"], "^not installed; pip install torch")
+
+    def test_without_the_python_that_has_them_peers_are_skipped_and_it_is_named(self):
+        request = cli.parse(["--suite", "node", "--peers-python", "/no/such/python"])
+        for find, here in ((peers.installed, ("Intel MPI", "Gloo", "Horovod")), (peers.installed_for_steps, ("Horovod", "PyTorch's DDP"))):
+            contests, skipped = find(request)
+            self.assertEqual(contests, [])
+            self.assertEqual({skipped[name] for name in here}, {"/no/such/python: there is no such program"})
+
+    def test_a_python_that_does_not_answer_is_no_peer_that_is_not_installed(self):
+        with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("python", 1)), \
+                self.assertRaisesRegex(BenchError, "import x.* still runs after"):
+            peers.has_module("/some/python", "x")
 
     def test_each_setting_of_horovod_has_rows_of_its_own(self):
         (of_node, skipped), (of_steps, skipped_for_steps) = self.with_modules("horovod.torch", "torch.distributed")
