@@ -5,7 +5,7 @@ import pathlib
 import shlex
 
 from compare import peers
-from compare.contest import BenchError, Contest, Launcher
+from compare.contest import Contest, Launcher
 from compare.emulated import hosts, mpi_job
 
 # libfabric's TCP, as it is between hosts without other fabrics; the link's address of each host.
@@ -25,17 +25,12 @@ class Hydra(Launcher):
         return ["setpriv", "--pdeathsig", "TERM", *hosts.enter(self.lab.names[0], shlex.join(words))]
 
 
-def contests(stage, lost):
+def contests(stage):
     """It yields where Open MPI does: with more ranks than cores."""
-    try:
-        prefix = peers.intel_prefix(stage.request.peers_python)
-        if prefix is None:
-            lost["Intel MPI"] = peers.not_installed("Intel MPI")
-            return []
-        program = peers.compile_for(prefix, stage.request.build)
-    except BenchError as error:
-        lost["Intel MPI"] = str(error)
+    prefix = peers.intel_prefix(stage.request.peers_python)
+    if prefix is None:
         return []
+    program = peers.compile_for(prefix, stage.request.build)
     crowded = stage.layout.ranks > len(os.sched_getaffinity(0))
     env = {"I_MPI_ROOT": str(prefix), "PATH": f"{prefix}/bin:{os.environ['PATH']}", **NETWORK, **(YIELDING if crowded else {})}
     setting = "libfabric's tcp" + (", I_MPI_THREAD_YIELD=2" if crowded else "")

@@ -12,10 +12,11 @@ NO_ROOM = "no room"
 
 
 def contests(stage, lost):
-    others = peers.gloo(stage.request, stage.job, "between hosts", ("--master", stage.job.first))
-    if not others:
-        lost["Gloo"] = peers.not_installed("Gloo")
-    return [*cases.with_open_mpi(stage, lost), *intel_on_hosts.contests(stage, lost), *others]
+    others, skipped = peers.found(stage.request, {
+        "Intel MPI": lambda request: intel_on_hosts.contests(stage),
+        "Gloo": lambda request: peers.gloo(request, stage.job, "between hosts", ("--master", stage.job.first))})
+    lost.update(skipped)
+    return [*cases.with_open_mpi(stage, lost), *others]
 
 
 def of_bound(target, case, size, wanted):

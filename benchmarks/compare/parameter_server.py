@@ -40,14 +40,16 @@ def share(case, who):
     return overlapped(case.layout.hosts, servers) if servers else case.layout.share()
 
 
-def contests(stage, lost):
-    found = cases.with_open_mpi(stage, lost)
+def mxnet(stage):
     words = ("--master", stage.job.first, "--interface", "eth0")
-    for servers in counts(stage.request, stage.layout.hosts):
-        found += peers.mxnet(stage.request, stage.job, servers, words)
-    if not any(contest.name.startswith("MXNet") for contest in found):
-        lost["MXNet's parameter server"] = peers.not_installed("MXNet's parameter server")
-    return found
+    return [contest for servers in counts(stage.request, stage.layout.hosts)
+            for contest in peers.mxnet(stage.request, stage.job, servers, words)]
+
+
+def contests(stage, lost):
+    others, skipped = peers.found(stage.request, {"MXNet's parameter server": lambda request: mxnet(stage)})
+    lost.update(skipped)
+    return [*cases.with_open_mpi(stage, lost), *others]
 
 
 def of_bound(case, size):

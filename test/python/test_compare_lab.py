@@ -12,7 +12,7 @@ sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
 import racing
 import stepping
-from compare import cases, cli, emulated, intel_on_hosts, links, parameter_server, peers, ranks_a_host, training, wire
+from compare import cases, cli, emulated, links, parameter_server, peers, ranks_a_host, training, wire
 from compare.contest import rows_of
 from compare.emulated import Layout, hosts
 from compare.intel_on_hosts import Hydra
@@ -99,11 +99,23 @@ class Lab(unittest.TestCase):
         self.assertTrue(of("-bootstrap-exec").endswith("agent.sh"))
         self.assertEqual(words[-3:], ["program", "--bytes", "4"])
 
-    def test_an_intel_mpi_that_is_not_there_is_skipped_and_what_brings_it_is_told(self):
-        stage, lost = cases.Stage(cli.parse(["--suite", "lab"]), Layout(2), (4,), None, None), {}
-        with mock.patch("compare.peers.prefix_of", return_value=pathlib.Path("/nowhere")):
-            self.assertEqual(intel_on_hosts.contests(stage, lost), [])
-        self.assertIn("impi-rt", lost["Intel MPI"])
+    def test_peers_that_are_not_there_are_skipped_and_what_brings_them_is_told(self):
+        stage, lost = cases.Stage(cli.parse(["--suite", "lab"]), Layout(2), (4,), mock.Mock(), None), {}
+        nowhere = mock.patch.multiple("compare.peers", prefix_of=lambda python: pathlib.Path("/nowhere"),
+                                      has_module=lambda python, name: False)
+        with nowhere, mock.patch("compare.cases.with_open_mpi", return_value=[]):
+            self.assertEqual(links.contests(stage, lost) + parameter_server.contests(stage, lost), [])
+        self.assertEqual({name: brings in lost[name] for name, brings in
+                          (("Intel MPI", "impi-rt"), ("Gloo", "torch"), ("MXNet's parameter server", "mxnet==1.9.1"))},
+                         {"Intel MPI": True, "Gloo": True, "MXNet's parameter server": True})
+
+    def test_a_python_that_is_not_there_skips_its_peers_and_ends_nothing(self):
+        stage, lost = cases.Stage(cli.parse(["--suite", "lab", "--peers-python", "/nowhere"]), Layout(2), (4,), mock.Mock(), None), {}
+        with mock.patch("compare.cases.with_open_mpi", return_value=[]):
+            links.contests(stage, lost)
+            parameter_server.contests(stage, lost)
+        self.assertEqual(set(lost.values()), {"/nowhere: there is no such program"})
+        self.assertEqual(set(lost), {"Intel MPI", "Gloo", "MXNet's parameter server"})
 
     def test_where_open_mpi_is_near_the_bound_no_one_is_asked_to_be_faster_than_the_links(self):
         case = on_hosts(("Open MPI", "tutti", 705), ("picked", "Open MPI, picked", 720))
