@@ -160,6 +160,7 @@ void Coordinator::plan() {
     plan.batches.push_back(std::move(batch));
   }
   if (plan.batches.empty()) return;
+  check(!draining_, "nothing is planned once ranks drain");
   join_waits_since_ = now_;
   plan.agreements = std::exchange(agreements_, {});
   send(everyone, std::move(plan));

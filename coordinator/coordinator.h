@@ -45,6 +45,7 @@ class Coordinator {
     bool joined = false;
     bool stopped = false;  ///< has answered this epoch's Stop
     bool leaving = false;  ///< has asked to depart
+    bool drained = false;  ///< has answered Drain
     bool let_go = false;   ///< has been sent Departed
     bool gone = false;     ///< has said Left, or its end was seen after Departed
   };
@@ -54,6 +55,7 @@ class Coordinator {
   void handle(int from, const BarrierAsked& asked);
   void handle(int from, const JoinAsked& asked);
   void handle(int from, const DepartAsked& asked);
+  void handle(int from, const Drained& drained);
   void handle(int from, const Left& left);
   void handle(int from, const Escape& escape);
   void handle(int from, const Stopped& stopped);
@@ -81,6 +83,7 @@ class Coordinator {
   void conclude_loss(int r, const std::string& reason);
   void abort_what_has_not_started();
   void let_go();
+  Ranks undrained() const;
   bool may_go(int r) const;
   bool started_work() const;
   Failure gone_failure(const std::string& what) const;
@@ -92,6 +95,7 @@ class Coordinator {
   void watch_join();
   void watch_stop();
   void watch_leaving();
+  std::string holds_leaving() const;
   void note(Time due);
   Ranks missing(const Gathering& gathering) const;
   Ranks ranks_that(bool (*holds)(const Rank&)) const;
@@ -116,6 +120,7 @@ class Coordinator {
   int joined_ = 0;
   int last_joined_ = 0;
   int first_to_leave_ = -1;
+  bool draining_ = false;  ///< Drain has been sent; once, for nothing is planned from then on
 
   Readiness keys_;
   Planner planner_;

@@ -49,6 +49,7 @@ bool Coordinator::may_replay(const Cycle& cycle) const {
 }
 
 void Coordinator::stop() {
+  base::check(first_to_leave_ < 0, "the epoch of the first departure is the last");
   was_replaying_ = mode_ == Mode::replaying;
   mode_ = Mode::stopping;
   for (Rank& r : ranks_) r.stopped = false;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/failure.h"
 #include "coordinator/coordinator.h"
@@ -107,13 +108,28 @@ bool Coordinator::started_work() const {
   return false;
 }
 
+// MPI may hold bytes that others wait for when a batch is done at their sender, and sends them only
+// while that rank calls it. So nobody leaves before everybody has received everything.
 void Coordinator::let_go() {
   if (first_to_leave_ < 0 || started_work()) return;
+  if (!std::exchange(draining_, true)) send(everyone, Drain{epoch_});
+  if (!undrained().empty()) return;
   for (int r = 0; r < size_; ++r) {
     if (!rank(r).leaving || rank(r).let_go || !may_go(r)) continue;
     rank(r).let_go = true;
     send(r, Departed{epoch_});
   }
+}
+
+std::vector<int> Coordinator::undrained() const {
+  return ranks_that([](const Rank& r) { return !r.drained; });
+}
+
+void Coordinator::handle(int from, const Drained& drained) {
+  check(drained.epoch == epoch_ && draining_ && !rank(from).drained,
+        "a rank drains once, when it is asked to");
+  rank(from).drained = true;
+  let_go();
 }
 
 /// Rank 0 goes last.
@@ -144,8 +160,8 @@ void Coordinator::conclude_loss(int r, const std::string& reason) {
   send(everyone, LostRank{r, reason});
 }
 
-// A rank that says so of itself has work left that others take part in: else it would have said
-// `Left`, and nothing after that.
+// A rank that says so of itself has not left, though it may leave: the others will not meet it at
+// the end of MPI.
 void Coordinator::handle(int from, const LostRank& loss) {
   check(loss.rank >= 0 && loss.rank < size_, "a lost rank is one of the ranks");
   if (from == loss.rank) {

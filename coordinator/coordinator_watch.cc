@@ -142,22 +142,30 @@ void Coordinator::watch_stop() {
   note(std::min(stop_notice_at_, stop_since_ + settings_.key_timeout));
 }
 
-// Rank 0 cannot go before the others, nor anybody before what has started is planned; but none can
+/// What comes before any rank, or rank 0, can be let go.
+std::string Coordinator::holds_leaving() const {
+  if (draining_ && !undrained().empty()) {
+    return "the last batches are done at " + rank_list(undrained());
+  }
+  const Ranks others =
+      ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); });
+  return others.empty() ? "the started tensors" : rank_list(others);
+}
+
+// Rank 0 cannot go before the others, nor anybody before what has started is done; but none can
 // wait for ever either.
 void Coordinator::watch_leaving() {
   const Ranks held = ranks_that([](const Rank& r) { return r.leaving && !r.let_go; });
   if (held.empty()) return;
   const Time waited = now_ - leave_waits_since_;
-  const Ranks others =
-      ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); });
-  const std::string absent = others.empty() ? "the started tensors" : rank_list(others);
   if (waited >= settings_.key_timeout) {
-    lost(held.front(), fmt::format("it waited {} to leave after {}", seconds(waited), absent));
+    lost(held.front(),
+         fmt::format("it waited {} and can leave only after {}", seconds(waited), holds_leaving()));
     return;
   }
   if (now_ >= leave_notice_at_) {
-    notices_.push_back(fmt::format("{} can leave only after {}: {} so far", rank_list(held), absent,
-                                   seconds(waited)));
+    notices_.push_back(fmt::format("{} can leave only after {}: {} so far", rank_list(held),
+                                   holds_leaving(), seconds(waited)));
     leave_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
   note(std::min(leave_notice_at_, leave_waits_since_ + settings_.key_timeout));

@@ -32,6 +32,7 @@ void Participant::fingerprint(Fingerprint& to) const {
     add_to(to, call.signature);
   }
   for (const Slot slot : unreported_) to.add(slot);
+  to.add(owes_drained_);
   to.add(cycle_.size()).add(cursor_).add(lacks_next_).add(deviation_).add(impatient_at_);
   for (const PlanBatch& batch : cycle_) add_to(to, batch);
   for (const Wait& wait : waits_) to.add(wait.slot).add(wait.round);
@@ -43,8 +44,9 @@ void Participant::fingerprint(Fingerprint& to) const {
 
 void Coordinator::fingerprint(Fingerprint& to) const {
   to.add(now_).add(epoch_).add(mode_).add(joined_).add(last_joined_).add(first_to_leave_);
+  to.add(draining_);
   for (const Rank& r : ranks_) {
-    to.add(r.joined).add(r.stopped).add(r.leaving).add(r.let_go).add(r.gone);
+    to.add(r.joined).add(r.stopped).add(r.leaving).add(r.drained).add(r.let_go).add(r.gone);
   }
   keys_.fingerprint(to);
   planner_.fingerprint(to);

@@ -70,7 +70,13 @@ struct DepartAsked {
   friend bool operator==(const DepartAsked&, const DepartAsked&) = default;
 };
 
-/// The rank has its `Departed` and nothing left to do: its end is no death.
+/// Answers `Drain`: every batch that was planned is done at this rank.
+struct Drained {
+  Epoch epoch = 0;
+  friend bool operator==(const Drained&, const Drained&) = default;
+};
+
+/// The rank has its `Departed`: its end is no death.
 struct Left {
   Epoch epoch = 0;
   friend bool operator==(const Left&, const Left&) = default;
@@ -100,8 +106,8 @@ struct LostRank {
   friend bool operator==(const LostRank&, const LostRank&) = default;
 };
 
-using ToCoordinator =
-    std::variant<Report, BarrierAsked, JoinAsked, DepartAsked, Left, Escape, Stopped, LostRank>;
+using ToCoordinator = std::variant<Report, BarrierAsked, JoinAsked, DepartAsked, Drained, Left,
+                                   Escape, Stopped, LostRank>;
 
 struct Agreement {
   KeyId id = 0;
@@ -157,7 +163,13 @@ struct JoinOver {
   friend bool operator==(const JoinOver&, const JoinOver&) = default;
 };
 
-/// Nothing more will be asked of this rank after what has been planned.
+/// Somebody leaves and nothing more will be planned: say when what was planned is done.
+struct Drain {
+  Epoch epoch = 0;
+  friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+/// Every rank has drained, and nothing more will be asked of this one.
 struct Departed {
   Epoch epoch = 0;
   friend bool operator==(const Departed&, const Departed&) = default;
@@ -178,7 +190,8 @@ struct Resume {
   friend bool operator==(const Resume&, const Resume&) = default;
 };
 
-using ToRank = std::variant<Plan, Failed, BarrierOver, JoinOver, Departed, Stop, Resume, LostRank>;
+using ToRank =
+    std::variant<Plan, Failed, BarrierOver, JoinOver, Drain, Departed, Stop, Resume, LostRank>;
 
 /// `to` of a message for all ranks that have not left.
 constexpr int everyone = -1;

@@ -144,9 +144,14 @@ void Participant::handle(const JoinOver& over) {
   actions_.emplace_back(JoinDone{over.last, std::move(error)});
 }
 
+void Participant::handle(const Drain& drain) {
+  if (current(drain.epoch)) owes_drained_ = true;
+}
+
 void Participant::handle(const Departed& departed) {
   if (!current(departed.epoch)) return;
   check(depart_.wanted, "only a rank that asked to depart is let go");
+  check(open_.empty(), "a rank is let go when nothing moves");
   may_leave_ = true;
 }
 

@@ -185,6 +185,7 @@ class Participant {
   void handle(const Failed& failed);
   void handle(const BarrierOver& over);
   void handle(const JoinOver& over);
+  void handle(const Drain& drain);
   void handle(const Departed& departed);
   void handle(const Stop& stop);
   void handle(const Resume& resume);
@@ -209,6 +210,7 @@ class Participant {
   void report();
   void report_some();
   void send_requests();
+  void say_drained();
   void leave_if_done();
   void withdraw(const Batch& batch);
   void watch_gate();
@@ -253,6 +255,7 @@ class Participant {
   Round barrier_round_ = 0;
   Request join_;
   Request depart_;
+  bool owes_drained_ = false;
   bool may_leave_ = false;
   bool left_ = false;
   std::optional<Lost> lost_;

@@ -24,6 +24,7 @@ void Participant::pump() {
     }
     report();
     send_requests();
+    say_drained();
   }
   leave_if_done();
 }
@@ -88,9 +89,16 @@ void Participant::send_requests() {
   }
 }
 
+// Every plan has come before Drain, and what is planned is entered unless something is open.
+void Participant::say_drained() {
+  if (!owes_drained_ || !open_.empty()) return;
+  owes_drained_ = false;
+  actions_.emplace_back(Send{Drained{epoch_}});
+}
+
 void Participant::leave_if_done() {
   if (!depart_.wanted || left_) return;
-  if (!lost_ && (!may_leave_ || !open_.empty() || !queued_.empty())) return;
+  if (!lost_ && !may_leave_) return;
   left_ = true;
   if (!lost_) actions_.emplace_back(Send{Left{epoch_}});
   actions_.emplace_back(DepartDone{});

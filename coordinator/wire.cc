@@ -57,6 +57,9 @@ Offset<wire::JoinAsked> pack(Builder& to, const JoinAsked&) {
 Offset<wire::DepartAsked> pack(Builder& to, const DepartAsked&) {
   return wire::CreateDepartAsked(to);
 }
+Offset<wire::Drained> pack(Builder& to, const Drained&) {
+  return wire::CreateDrained(to);
+}
 Offset<wire::Left> pack(Builder& to, const Left&) {
   return wire::CreateLeft(to);
 }
@@ -111,6 +114,9 @@ Offset<wire::BarrierOver> pack(Builder& to, const BarrierOver& over) {
 }
 Offset<wire::JoinOver> pack(Builder& to, const JoinOver& over) {
   return wire::CreateJoinOver(to, over.last, pack(to, over.failure));
+}
+Offset<wire::Drain> pack(Builder& to, const Drain&) {
+  return wire::CreateDrain(to);
 }
 Offset<wire::Departed> pack(Builder& to, const Departed&) {
   return wire::CreateDeparted(to);

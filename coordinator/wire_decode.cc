@@ -76,6 +76,9 @@ JoinAsked unpack(Epoch epoch, const wire::JoinAsked&) {
 DepartAsked unpack(Epoch epoch, const wire::DepartAsked&) {
   return {epoch};
 }
+Drained unpack(Epoch epoch, const wire::Drained&) {
+  return {epoch};
+}
 Left unpack(Epoch epoch, const wire::Left&) {
   return {epoch};
 }
@@ -126,6 +129,9 @@ BarrierOver unpack(Epoch epoch, const wire::BarrierOver& from) {
 JoinOver unpack(Epoch epoch, const wire::JoinOver& from) {
   return {epoch, from.last(), unpack(from.failure())};
 }
+Drain unpack(Epoch epoch, const wire::Drain&) {
+  return {epoch};
+}
 Departed unpack(Epoch epoch, const wire::Departed&) {
   return {epoch};
 }
@@ -160,6 +166,8 @@ ToCoordinator decode_to_coordinator(std::span<const std::byte> bytes) {
       return unpack(up.epoch(), *up.body_as_JoinAsked());
     case wire::FromRank::DepartAsked:
       return unpack(up.epoch(), *up.body_as_DepartAsked());
+    case wire::FromRank::Drained:
+      return unpack(up.epoch(), *up.body_as_Drained());
     case wire::FromRank::Left:
       return unpack(up.epoch(), *up.body_as_Left());
     case wire::FromRank::Escape:
@@ -185,6 +193,8 @@ ToRank decode_to_rank(std::span<const std::byte> bytes) {
       return unpack(down.epoch(), *down.body_as_BarrierOver());
     case wire::FromCoordinator::JoinOver:
       return unpack(down.epoch(), *down.body_as_JoinOver());
+    case wire::FromCoordinator::Drain:
+      return unpack(down.epoch(), *down.body_as_Drain());
     case wire::FromCoordinator::Departed:
       return unpack(down.epoch(), *down.body_as_Departed());
     case wire::FromCoordinator::Stop:

@@ -72,8 +72,8 @@ class TUTTI_EXPORT KVStore {
 
   /// What `create` uses; a Backend is no part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
-  /// Ends in order: started tensors finish, those that need this rank fail with `aborted`
-  /// elsewhere. Blocks until that is known; `dist_sync_mpi` on rank 0, and wherever other ranks'
+  /// Ends in order: started tensors finish on every rank, others that need this one fail with
+  /// `aborted` elsewhere. Blocks until then; `dist_sync_mpi` on rank 0, and wherever other ranks'
   /// messages pass, until those have closed theirs. Before `main` returns, and never in a callback,
   /// which ends the process.
   ~KVStore();

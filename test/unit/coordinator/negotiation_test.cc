@@ -205,6 +205,39 @@ TEST_CASE("rank 0 leaves last") {
   CHECK(run.observed.notices.front() == "rank 0 can leave only after rank 1: 30 s so far");
 }
 
+TEST_CASE("a close that is held up names the ranks at which the last batches are not done") {
+  Coordinator coordinator(3, {});
+  coordinator.receive(1, DepartAsked{0});
+  coordinator.receive(1, Drained{0});
+  const std::vector<Outgoing> asked = coordinator.take_messages();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked.front().to == everyone);
+  CHECK(std::holds_alternative<Drain>(asked.front().message));
+  coordinator.tick(30s);
+  CHECK(coordinator.take_notices() ==
+        std::vector<std::string>{"rank 1 can leave only after the last batches are done at ranks "
+                                 "0 and 2: 30 s so far"});
+  coordinator.receive(0, Drained{0});
+  coordinator.tick(1800s);
+  const std::vector<Outgoing> lost = coordinator.take_messages();
+  REQUIRE(lost.size() == 1);
+  CHECK(std::get<LostRank>(lost.front().message).reason ==
+        "it waited 1800 s and can leave only after the last batches are done at rank 2");
+}
+
+TEST_CASE("ranks are asked once whether they are done, whoever leaves when") {
+  Coordinator coordinator(2, {});
+  coordinator.receive(1, DepartAsked{0});
+  for (const int rank : {0, 1}) coordinator.receive(rank, Drained{0});
+  CHECK(coordinator.take_messages().size() == 2);
+  coordinator.receive(1, Left{0});
+  coordinator.receive(0, DepartAsked{0});
+  const std::vector<Outgoing> last = coordinator.take_messages();
+  REQUIRE(last.size() == 1);
+  CHECK(last.front().to == 0);
+  CHECK(std::holds_alternative<Departed>(last.front().message));
+}
+
 TEST_CASE("a rank that fails by itself when it may leave already is a loss for those who remain") {
   const Program leave = {submit(1), just(Op::depart)};
   for (const std::size_t failing : {0U, 1U, 2U}) {

@@ -235,6 +235,9 @@ void World::drain(int rank) {
 
 void World::drain_coordinator() {
   for (const Outgoing& out : coordinator_.change().take_messages()) {
+    if (std::holds_alternative<Departed>(out.message)) {
+      require(all_drained(), "I7: a rank is let go before all that was planned is done everywhere");
+    }
     for (int r = 0; r < size(); ++r) {
       if ((out.to != everyone && out.to != r) || at(r).dead || at(r).departed) continue;
       if (observed_) ++observed_->messages;
@@ -267,6 +270,7 @@ void World::check_end() const {
   require(all_over(), "it hangs: " + describe());
   const bool failed =
       std::any_of(ranks_.begin(), ranks_.end(), [](const RankParts& r) { return r.state->failed; });
+  require(!failed || !coordinator_->finished(), "I6: a rank that failed is taken to have left");
   if (dead_ >= 0 || failed) {
     for (int r = 0; r < size(); ++r) {
       const RankState& state = at(r);

@@ -195,6 +195,7 @@ class World {
   std::optional<Time> next_time() const;
   bool program_over(int rank) const;
   bool all_over() const;
+  bool all_drained() const;
   bool coordinator_lives() const { return dead_ != 0; }
 
   std::shared_ptr<const std::vector<Program>> programs_;

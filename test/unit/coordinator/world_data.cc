@@ -207,6 +207,16 @@ bool World::data_may_be_done(int rank) const {
   return true;
 }
 
+// A plan is entered when it arrives unless batches before it are open.
+bool World::all_drained() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankParts& rank) {
+    return rank.state->open.empty() &&
+           std::none_of(rank.down->begin(), rank.down->end(), [](const ToRank& message) {
+             return std::holds_alternative<Plan>(message);
+           });
+  });
+}
+
 // With flags, a gate that is seen closed now is not later, once another rank's flag shows the next
 // epoch. No rank goes there before this one has answered the stop; and this one does by RESUME.
 bool World::is_shielded(int rank) const {

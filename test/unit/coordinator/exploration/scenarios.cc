@@ -78,10 +78,14 @@ void add_negotiations(Collector& to) {
           {submit(1), wait(1), submit(1), wait(1), just(Op::join), as_use(submit(1), 2)}});
   to.add("ranks leave at different points",
          {Program{submit(1), submit(2)} + leave, Program{submit(2)} + leave,
-          Program{submit(1)} + leave});
+          Program{submit(1)} + leave},
+         {}, {.reduce = true});
   to.add("a departure in the middle of a tensor",
          {Program{submit(1, 300)} + leave, Program{submit(1, 300), wait(1)} + leave},
          {.parts = true, .remembered = true}, {.reduce = true});
+  to.add(
+      "a departure while another rank has joined",
+      {Program{submit(1), submit(2), wait(1)} + leave, Program{submit(1), just(Op::join)} + leave});
   const Program on_time = {submit(1), wait(1), submit(1), submit(2), wait(2)};
   const Program late = {pause(1800s), submit(1), wait(1), submit(1), submit(2), wait(2)};
   to.add("a timeout, with the late rank at any moment", {on_time, late},
