@@ -1,0 +1,8 @@
+#pragma once
+#include <chrono>
+
+/// A program that is linked with this has an MPI that takes a message at once, as MPI may do, and
+/// sends it no sooner than `time` later, when it is called again: as Open MPI does with the last
+/// words of a message when a connection is full, only with all but small ones. 0, as at first:
+/// sends at once.
+void hold_messages(std::chrono::milliseconds time);

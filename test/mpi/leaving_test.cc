@@ -1,0 +1,93 @@
+// A rank that closes its store and then calls MPI no more for a while, as a program does that goes
+// on to write a checkpoint; run under mpirun on hosts. All ranks see the same files.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "held_messages.h"
+#include "store_fixture.h"
+
+using namespace tutti;
+using namespace store_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Not rank 0, which leaves last.
+constexpr int leaver = 1;
+/// Longer than closing a store takes.
+constexpr auto held = 400ms;
+/// Floats: what travels with a gate, what MPI sends at once, what it does not, and several parts.
+constexpr std::size_t sizes[] = {2000, 10'000, 100'000, 1'000'000};
+
+enum class Verb : std::uint8_t { broadcast, pushpull };
+
+/// How the others tell a rank that may not call MPI that they have what they wait for.
+class Receipts {
+ public:
+  Receipts(std::uint64_t job, Verb verb, std::size_t size)
+      : name_(fmt::format("tutti-{:x}-{}-{}", job, static_cast<int>(verb), size)) {}
+
+  void give(int rank) const { std::ofstream(path(rank)) << "received\n"; }
+  /// From all other ranks. In vain: false, after a while.
+  bool await(int own, int ranks) const {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    for (int rank = 0; rank < ranks; ++rank) {
+      while (rank != own && !std::filesystem::exists(path(rank))) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::sleep_for(10ms);
+      }
+    }
+    return true;
+  }
+  void remove(int rank) const { std::filesystem::remove(path(rank)); }
+
+ private:
+  std::filesystem::path path(int rank) const {
+    return std::filesystem::temp_directory_path() / fmt::format("{}-{}", name_, rank);
+  }
+
+  std::string name_;
+};
+
+/// The last call of a store, which needs what the leaver has.
+void bring(KVStore& store, Verb verb, std::size_t size) {
+  std::vector<float> value(size, static_cast<float>(store.rank()));
+  const Tensor tensor(value.data(), {static_cast<std::int64_t>(size)}, DType::f32);
+  if (store.rank() == leaver) hold_messages(held);
+  const int ranks = store.num_workers();
+  const bool sums = verb == Verb::pushpull;
+  (sums ? store.pushpull(1, tensor, tensor) : store.broadcast(1, tensor, leaver)).wait();
+  const int expected = sums ? ranks * (ranks - 1) / 2 : leaver;
+  CHECK(value == std::vector<float>(size, static_cast<float>(expected)));
+}
+
+/// The leaver leaves as soon as it has its own value, the others when they have theirs.
+void leave_first(std::uint64_t job, Verb verb, std::size_t size) {
+  auto store = make_store();
+  const int rank = store->rank();
+  const int ranks = store->num_workers();
+  const Receipts receipts(job, verb, size);
+  bring(*store, verb, size);
+  if (rank != leaver) receipts.give(rank);
+  store.reset();
+  if (rank == leaver) CHECK(receipts.await(rank, ranks));
+  hold_messages(0ms);
+  // So that nobody's receipt goes before it has been seen.
+  make_store()->barrier();
+  receipts.remove(rank);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what a rank sent last reaches the others though it closes its store and calls MPI no more") {
+  const std::uint64_t job = agreed_seed();
+  for (const Verb verb : {Verb::broadcast, Verb::pushpull}) {
+    for (const std::size_t size : sizes) {
+      INFO((verb == Verb::broadcast ? "broadcast of " : "pushpull of ") << size << " elements");
+      leave_first(job, verb, size);
+    }
+  }
+}
