@@ -8,7 +8,7 @@
 namespace tutti::runtime {
 
 /// How a thread that moves data passes the time when it can do nothing: it spins for as long as a
-/// wake-up would cost, yields a few times, and sleeps on its doorbell. With more ranks than
+/// wake-up would cost, yields a little longer, and sleeps on its doorbell. With more ranks than
 /// processors it does not spin, for the rank it waits for may need this very processor. Nor does it
 /// where transfers usually take long: on a slow network the processor is better left to others.
 class Waiter {

@@ -5,6 +5,10 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
+
+using tutti::shm::shared_cache_bytes;
+using tutti::shm::usable_cache;
 
 namespace {
 
@@ -25,11 +29,21 @@ std::set<std::size_t> largest_caches() {
 
 }  // namespace
 
-TEST_CASE("the shared cache is as large as the kernel says that one is") {
-  const auto caches = largest_caches();
-  if (caches.empty()) {
+TEST_CASE("the shared cache is as large as the kernel says that one is, as far as it may be used") {
+  std::set<std::size_t> usable;
+  for (const std::size_t bytes : largest_caches()) {
+    usable.insert(usable_cache(bytes, std::thread::hardware_concurrency()));
+  }
+  if (usable.empty()) {
     WARN("skipped: the kernel lists no caches here");
     return;
   }
-  CHECK(caches.contains(tutti::shm::shared_cache_bytes()));
+  CHECK(usable.contains(shared_cache_bytes()));
+}
+
+TEST_CASE("a few processors do not count on all of a cache that is a whole server's") {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  CHECK(usable_cache(480 * mib, 2) == 64 * mib);
+  CHECK(usable_cache(480 * mib, 96) == 480 * mib);
+  CHECK(usable_cache(32 * mib, 1) == 32 * mib);
 }
