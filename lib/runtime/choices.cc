@@ -26,7 +26,7 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
       {"slice size", base::bytes_text(tuning.slice_bytes),
        options.slice_bytes != 0 ? ""
        : several                ? nodes
-                                : ranks + ", and the shared cache"},
+                                : ranks},
       {"chunks under way", fmt::format("{}", tuning.slots), nodes},
       {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},

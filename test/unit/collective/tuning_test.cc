@@ -24,7 +24,7 @@ std::size_t staging(const Tuning& tuning, int ranks) {
 
 }  // namespace
 
-TEST_CASE("slices of a node are so small that staging stays in a quarter of the cache") {
+TEST_CASE("slices of a node are so small that staging stays in the processors' own caches") {
   const std::size_t size = GENERATE(4 * kib * kib, 32 * kib * kib, 256 * kib * kib);
   for (int ranks = 1; ranks <= 32; ++ranks) {
     const Tuning tuning = Tuning::choose(one_node(ranks), 0, size);
@@ -33,9 +33,15 @@ TEST_CASE("slices of a node are so small that staging stays in a quarter of the 
     CHECK(tuning.slice_bytes % 64 == 0);
     CHECK(tuning.slice_bytes >= 32 * kib);
     CHECK(tuning.slice_bytes <= 128 * kib);
-    const bool fits = staging(tuning, ranks) <= tuning.cache_bytes / 4;
+    const bool fits = staging(tuning, ranks) <= 2 * kib * kib;
     CHECK((fits || tuning.slice_bytes == 32 * kib));
   }
+}
+
+TEST_CASE("slices of a node are as large as fits there") {
+  CHECK(Tuning::choose(one_node(2), 0, cache).slice_bytes == 128 * kib);
+  CHECK(Tuning::choose(one_node(4), 0, cache).slice_bytes == 64 * kib);
+  CHECK(Tuning::choose(one_node(8), 0, cache).slice_bytes == 32 * kib);
 }
 
 TEST_CASE("a slice size that somebody names is taken as it is") {
