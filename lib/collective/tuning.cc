@@ -29,9 +29,9 @@ std::size_t slice_between(int nodes) {
   return round > about ? about : about / round * round;
 }
 
-/// Staging stays in the caches that processors have to themselves. From 16 MiB on, on two of them, 4
-/// ranks took 7 % less time with 64 KiB than with 128, and 10 % more with 16; 8 ranks 5 % less with
-/// 32.
+/// Staging stays in the caches that processors have to themselves. From 16 MiB on, on two of them,
+/// 4 ranks took 7 % less time with 64 KiB than with 128, and 10 % more with 16; 8 ranks 5 % less
+/// with 32.
 std::size_t slice_inside(std::size_t slices) {
   constexpr std::size_t own_caches = std::size_t{2} << 20;
   constexpr std::size_t least = std::size_t{32} << 10;
