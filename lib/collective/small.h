@@ -16,7 +16,9 @@ namespace tutti::collective {
 /// of its own before it arrives at the gate, so that the closing gate itself says that all data is
 /// there.
 ///
-/// On one node everyone computes the whole result alone: one flag round trip. With several, each
+/// On one node everyone computes the whole result alone: one flag round trip. With more ranks than
+/// processors that is the same work many times over, so whoever runs first computes it for all
+/// (`sum_together`). With several, each
 /// node's leader sums its ranks' inputs, the leaders' gate carries the sums or sums of them to all
 /// of them, and each leaves the whole result where its own part was: no message more than the gate
 /// has anyway. How much that may be depends on what it is (`Freight::Kind`).
@@ -49,6 +51,8 @@ class Small {
   /// How a gate between nodes carries it: none where it does not.
   Freight::Kind carried(const Batch& batch) const;
   void gather_sources(std::uint64_t sequence);
+  void sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to);
+  void sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence);
   void finish_allreduce(const Batch& batch, std::uint64_t sequence);
   void finish_reduce_scatter(const Batch& batch, std::uint64_t sequence);
   void finish_allgather(const Batch& batch, std::uint64_t sequence) const;
@@ -56,6 +60,7 @@ class Small {
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   std::vector<const void*> sources_;
+  std::vector<const void*> parts_;  ///< of the sources
   std::vector<std::byte> sum_;
   NodeSum sum_of_nodes_;
   std::vector<std::byte*> blocks_;

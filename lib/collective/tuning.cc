@@ -39,12 +39,13 @@ std::size_t slice_inside(std::size_t slices) {
 }
 
 /// Up to here being woken once more costs more than that every rank sums everything, which takes
-/// the longer the more ranks there are.
-std::size_t small_bytes_for(int local_size) {
+/// the longer the more ranks there are; or than that everything goes through memory of its own,
+/// where ranks sum together.
+std::size_t small_bytes_for(int local_size, bool together) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
   const auto ranks = static_cast<std::size_t>(local_size);
-  return ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
+  return together || ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
 }
 
 /// A gate's messages are fewer than those of the exchange behind it, but on three and four nodes
@@ -61,17 +62,19 @@ std::size_t small_bytes_between(int nodes) {
 }  // namespace
 
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes,
-                      std::size_t cache_bytes) {
+                      const Machine& machine) {
   Tuning tuning;
-  tuning.cache_bytes = cache_bytes;
+  tuning.cache_bytes = machine.cache_bytes;
   const bool several = topology.node_count() > 1;
   // Between nodes enough of them under way to hide the node's own work.
   if (several) tuning.slots = 4;
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
-  tuning.small_bytes =
-      several ? small_bytes_between(topology.node_count()) : small_bytes_for(topology.local_size());
+  // Ranks with a processor each compute at once: each sums for itself, rather than wait for others.
+  tuning.sums_together = !several && topology.local_size() > machine.processors;
+  tuning.small_bytes = several ? small_bytes_between(topology.node_count())
+                               : small_bytes_for(topology.local_size(), tuning.sums_together);
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
@@ -88,6 +91,7 @@ shm::NodeMemory::Layout Tuning::layout(const topology::Topology& topology) const
   layout.slots = slots;
   layout.slot_bytes = slice_bytes * static_cast<std::size_t>(topology.lanes());
   layout.small_bytes = small_bytes;
+  layout.small_results = sums_together;
   return layout;
 }
 

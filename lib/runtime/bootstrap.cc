@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "base/failure.h"
@@ -44,13 +45,17 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
-/// The smallest of the ranks' caches: what is cut to it must be cut alike on all of them.
-std::size_t agreed_cache_bytes(const World& world) {
-  const auto all = world.all_gather(std::to_string(world.cache_bytes),
-                                    "every rank to tell the size of its cache");
-  std::size_t least = world.cache_bytes;
-  for (const std::string& bytes : all) {
-    least = std::min(least, static_cast<std::size_t>(std::stoull(bytes)));
+/// The least that any rank has: what is chosen by it must be chosen alike on all of them.
+collective::Machine agreed_machine(const World& world) {
+  const auto all = world.all_gather(fmt::format("{} {}", world.cache_bytes, world.processors),
+                                    "every rank to tell of its cache and processors");
+  collective::Machine least{world.cache_bytes, world.processors};
+  for (const std::string& text : all) {
+    std::istringstream words(text);
+    collective::Machine one;
+    words >> one.cache_bytes >> one.processors;
+    least.cache_bytes = std::min(least.cache_bytes, one.cache_bytes);
+    least.processors = std::min(least.processors, one.processors);
   }
   return least;
 }
@@ -116,7 +121,7 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
 }
 
 void Parts::open_memory(const Options& options) {
-  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, agreed_cache_bytes(world_));
+  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, agreed_machine(world_));
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
   base::Fd segment;

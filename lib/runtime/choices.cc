@@ -29,6 +29,7 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
                                 : ranks},
       {"chunks under way", fmt::format("{}", tuning.slots), nodes},
       {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
+      {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
       {"SIMD level", std::string(reduce::simd_level()), "machine"},
       {"waiting", Waiter::policy(crowded), ranks},

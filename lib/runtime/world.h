@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "base/thread.h"
 #include "mpi/communicator.h"
 #include "shm/shared_cache.h"
 #include "tutti/options.h"
@@ -28,6 +29,8 @@ struct World {
   std::unique_ptr<mpi::Communicator> gate;
   /// Of the cache that this machine's ranks share.
   std::size_t cache_bytes = shm::shared_cache_bytes();
+  /// That this rank may run on.
+  int processors = base::usable_cpus();
   /// How a shared memory file gets into this process.
   base::Mapper map = base::map_file;
 };

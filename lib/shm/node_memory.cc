@@ -19,7 +19,8 @@ std::size_t ranks(const NodeMemory::Layout& layout) {
 }
 
 std::size_t head_bytes(const NodeMemory::Layout& layout) {
-  return whole_pages(ranks(layout) * sizeof(RankBlock) + 2 * sizeof(Flag));
+  return whole_pages(ranks(layout) * sizeof(RankBlock) + 2 * sizeof(Flag) +
+                     batches_alive * sizeof(Claims));
 }
 
 std::size_t in_bytes(const NodeMemory::Layout& layout) {
@@ -34,11 +35,15 @@ std::size_t small_stride(const NodeMemory::Layout& layout) {
   return (layout.small_bytes + 63) / 64 * 64;
 }
 
+std::size_t all_small_bytes(const NodeMemory::Layout& layout) {
+  const std::size_t owners = ranks(layout) + (layout.small_results ? 1 : 0);
+  return whole_pages(owners * batches_alive * small_stride(layout));
+}
+
 }  // namespace
 
 std::size_t NodeMemory::Layout::bytes() const {
-  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) +
-         whole_pages(ranks(*this) * batches_alive * small_stride(*this));
+  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) + all_small_bytes(*this);
 }
 
 std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
@@ -58,7 +63,7 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   share(in_bytes(*this));
   // Each slot of the results has a slice of every lane.
   for (std::size_t slot = 0; slot < slots; ++slot) share(whole_pages(slot_bytes));
-  share(ranks(*this) * batches_alive * small_stride(*this));
+  share(all_small_bytes(*this));
   return extents;
 }
 
@@ -71,6 +76,7 @@ NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int l
       arenas_(std::move(arenas)),
       blocks_(reinterpret_cast<RankBlock*>(segment.data())),
       node_closed_(reinterpret_cast<Flag*>(segment.data() + ranks(layout) * sizeof(RankBlock))),
+      claims_(reinterpret_cast<Claims*>(node_closed_ + 2)),
       in_(segment.data() + head_bytes(layout)),
       out_(in_ + in_bytes(layout)),
       small_(out_ + out_bytes(layout)) {

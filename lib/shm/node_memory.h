@@ -58,6 +58,26 @@ struct RankBlock {
   std::array<Descriptor, descriptors_alive> descriptors;
 };
 
+/// Which stripes of a small batch's result somebody computes, by one word a stripe: twice one more
+/// than the batch while it is being computed, one more than that when it is there.
+struct alignas(64) Claims {
+  static constexpr std::size_t most_stripes = 16;
+  std::array<std::atomic<std::uint64_t>, most_stripes> stripes{};
+
+  /// True for one rank only, which then computes the stripe.
+  bool claim(std::size_t stripe, std::uint64_t batch) {
+    std::uint64_t seen = stripes[stripe].load(std::memory_order_relaxed);
+    const std::uint64_t claimed = 2 * (batch + 1);
+    return seen < claimed && stripes[stripe].compare_exchange_strong(seen, claimed);
+  }
+  void fulfil(std::size_t stripe, std::uint64_t batch) {
+    stripes[stripe].store(2 * (batch + 1) + 1, std::memory_order_release);
+  }
+  bool fulfilled(std::size_t stripe, std::uint64_t batch) const {
+    return stripes[stripe].load(std::memory_order_acquire) == 2 * (batch + 1) + 1;
+  }
+};
+
 /// The node's data segment: one block a rank, what its leader has heard from other nodes, and
 /// staging memory. Views into a mapping that the caller owns; all zeros is the fresh state.
 class NodeMemory {
@@ -68,6 +88,7 @@ class NodeMemory {
     std::size_t slots = 2;        ///< chunks under way at once
     std::size_t slot_bytes = 0;   ///< one chunk of one rank
     std::size_t small_bytes = 0;  ///< largest message that is exchanged whole
+    bool small_results = false;   ///< their results have room there, too
     /// Bytes of the whole segment.
     std::size_t bytes() const;
 
@@ -105,6 +126,10 @@ class NodeMemory {
   std::byte* staging_out(std::uint64_t chunk) const;
   /// Where a rank puts its part of the `batch`-th batch if that is small, and so moves alone.
   std::byte* small(int local, std::uint64_t batch) const;
+  /// Where its result may lie, of which each stripe is its claimant's to write. With
+  /// `Layout::small_results` only.
+  std::byte* small_result(std::uint64_t batch) const { return small(layout_.local_size, batch); }
+  Claims& claims(std::uint64_t batch) const { return claims_[batch % batches_alive]; }
 
   /// The offset of [data, data + bytes) in this rank's arena, if it lies in it.
   std::optional<std::uint64_t> arena_offset(const void* data, std::size_t bytes) const;
@@ -128,6 +153,7 @@ class NodeMemory {
   std::vector<std::span<std::byte>> arenas_;
   RankBlock* blocks_;
   Flag* node_closed_;
+  Claims* claims_;
   std::byte* in_;
   std::byte* out_;
   std::byte* small_;

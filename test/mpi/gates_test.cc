@@ -112,7 +112,7 @@ void on_all_placements(const Body& body) {
   const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
   for (const std::vector<int>& leader_of : placements(world.size())) {
     const auto topology = tutti::topology::make_topology(world.rank(), leader_of);
-    const Tuning tuning = Tuning::choose(topology, 0, Tuning().cache_bytes);
+    const Tuning tuning = Tuning::choose(topology, 0, {Tuning().cache_bytes, 1});
     Member member(leader_of, tuning);
     std::string failure;
     try {

@@ -9,7 +9,7 @@ using tutti::topology::Topology;
 namespace {
 
 constexpr std::size_t kib = 1 << 10;
-constexpr std::size_t cache = std::size_t{32} << 20;
+constexpr tutti::collective::Machine machine{std::size_t{32} << 20, 2};
 
 Topology one_node(int ranks) {
   std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -27,7 +27,7 @@ std::size_t staging(const Tuning& tuning, int ranks) {
 TEST_CASE("slices of a node are so small that staging stays in the processors' own caches") {
   const std::size_t size = GENERATE(4 * kib * kib, 32 * kib * kib, 256 * kib * kib);
   for (int ranks = 1; ranks <= 32; ++ranks) {
-    const Tuning tuning = Tuning::choose(one_node(ranks), 0, size);
+    const Tuning tuning = Tuning::choose(one_node(ranks), 0, {size, 2});
     CHECK(tuning.cache_bytes == size);
     CAPTURE(ranks, tuning.slice_bytes, tuning.cache_bytes);
     CHECK(tuning.slice_bytes % 64 == 0);
@@ -39,14 +39,27 @@ TEST_CASE("slices of a node are so small that staging stays in the processors' o
 }
 
 TEST_CASE("slices of a node are as large as fits there") {
-  CHECK(Tuning::choose(one_node(2), 0, cache).slice_bytes == 128 * kib);
-  CHECK(Tuning::choose(one_node(4), 0, cache).slice_bytes == 64 * kib);
-  CHECK(Tuning::choose(one_node(8), 0, cache).slice_bytes == 32 * kib);
+  CHECK(Tuning::choose(one_node(2), 0, machine).slice_bytes == 128 * kib);
+  CHECK(Tuning::choose(one_node(4), 0, machine).slice_bytes == 64 * kib);
+  CHECK(Tuning::choose(one_node(8), 0, machine).slice_bytes == 32 * kib);
 }
 
 TEST_CASE("a slice size that somebody names is taken as it is") {
-  CHECK(Tuning::choose(one_node(8), 256 * kib, cache).slice_bytes == 256 * kib);
-  CHECK(Tuning::choose(one_node(2), 64 * kib, cache).slice_bytes == 64 * kib);
+  CHECK(Tuning::choose(one_node(8), 256 * kib, machine).slice_bytes == 256 * kib);
+  CHECK(Tuning::choose(one_node(2), 64 * kib, machine).slice_bytes == 64 * kib);
+}
+
+TEST_CASE("ranks of one node sum small messages together when they share processors") {
+  for (const int processors : {1, 2, 8, 64}) {
+    for (int ranks = 1; ranks <= 16; ++ranks) {
+      CAPTURE(processors, ranks);
+      const Tuning tuning = Tuning::choose(one_node(ranks), 0, {machine.cache_bytes, processors});
+      CHECK(tuning.sums_together == (ranks > processors));
+      CHECK(tuning.layout(one_node(ranks)).small_results == tuning.sums_together);
+      const bool most = ranks <= 4 || tuning.sums_together;
+      CHECK(tuning.small_bytes == (most ? 256 * kib : 512 * kib / ranks / 64 * 64));
+    }
+  }
 }
 
 TEST_CASE("between three and four nodes gates carry less than a message holds, else a whole one") {
@@ -61,7 +74,7 @@ TEST_CASE("between three and four nodes gates carry less than a message holds, e
       topology.node_of.push_back(rank);
       topology.local_index_of.push_back(0);
     }
-    const std::size_t most = Tuning::choose(topology, 0, cache).small_bytes;
+    const std::size_t most = Tuning::choose(topology, 0, machine).small_bytes;
     if (nodes == 3 || nodes == 4) {
       CHECK(most == 40 * kib);
     } else {

@@ -80,7 +80,8 @@ TEST_CASE("ranks as threads sum tensors in a random order of their own") {
 }
 
 TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
-  const std::vector<std::size_t> caches{std::size_t{32} << 20, std::size_t{1} << 20};
+  const std::vector<collective::Machine> machines{{std::size_t{32} << 20, 2},
+                                                  {std::size_t{1} << 20, 2}};
   std::atomic<int> right{0};
   const auto sum = [&](Session& session) {
     std::vector<float> values(1'000'000, 1);
@@ -90,8 +91,24 @@ TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
       if (choice.name == "shared cache") right += summed && choice.value == "1M" ? 1 : 0;
     }
   };
-  REQUIRE_NOTHROW(with_sessions(2, {}, sum, caches));
+  REQUIRE_NOTHROW(with_sessions(2, {}, sum, machines));
   CHECK(right == 2);
+}
+
+TEST_CASE("ranks that may run on different numbers of processors move small tensors alike") {
+  std::vector<collective::Machine> machines(5, {std::size_t{32} << 20, 64});
+  machines[3].processors = 4;
+  std::atomic<int> right{0};
+  const auto sum = [&](Session& session) {
+    std::vector<float> values(50'000, 1);
+    for (int round = 0; round < 10; ++round) submit(session, sum_of("w", values)).wait();
+    const bool summed = values == std::vector<float>(values.size(), 9'765'625.0F);
+    for (const Choice& choice : session.choices()) {
+      if (choice.name == "small sums") right += summed && choice.value == "by whoever runs" ? 1 : 0;
+    }
+  };
+  REQUIRE_NOTHROW(with_sessions(5, {}, sum, machines));
+  CHECK(right == 5);
 }
 
 TEST_CASE("barriers and joins meet every rank") {

@@ -70,10 +70,10 @@ class ThreadWorld {
 };
 
 /// Runs `body` with a session for each of `size` ranks and rethrows the first thing one throws.
-/// `caches`: by rank, where they are not this machine's.
+/// `machines`: by rank, where they are not this one.
 inline void with_sessions(int size, const tutti::Options& options,
                           const std::function<void(tutti::runtime::Session&)>& body,
-                          const std::vector<std::size_t>& caches = {}) {
+                          const std::vector<tutti::collective::Machine>& machines = {}) {
   ThreadWorld world(size);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> ranks;
@@ -82,7 +82,10 @@ inline void with_sessions(int size, const tutti::Options& options,
     ranks.emplace_back([&, rank] {
       try {
         tutti::runtime::World own = world.rank(rank);
-        if (!caches.empty()) own.cache_bytes = caches[static_cast<std::size_t>(rank)];
+        if (!machines.empty()) {
+          own.cache_bytes = machines[static_cast<std::size_t>(rank)].cache_bytes;
+          own.processors = machines[static_cast<std::size_t>(rank)].processors;
+        }
         tutti::runtime::Session session(std::move(own), options);
         body(session);
       } catch (...) {

@@ -38,7 +38,7 @@ struct Ranks {
 };
 
 constexpr NodeMemory::Layout layout{
-    .local_size = 3, .slots = 2, .slot_bytes = 5000, .small_bytes = 100};
+    .local_size = 3, .slots = 2, .slot_bytes = 5000, .small_bytes = 100, .small_results = true};
 
 }  // namespace
 
@@ -54,6 +54,10 @@ TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of 
     }
   }
   for (std::uint64_t i = 0; i < 2; ++i) parts.emplace_back(memory.staging_out(i), 5000);
+  for (std::uint64_t i = 0; i < batches_alive; ++i) {
+    parts.emplace_back(memory.small_result(i), 100);
+    parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.claims(i)), sizeof(Claims));
+  }
   parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.node_closed()), sizeof(Flag));
   std::sort(parts.begin(), parts.end());
   const auto* end = reinterpret_cast<const std::byte*>(ranks.segment.data());
@@ -101,6 +105,23 @@ TEST_CASE("all ranks see the same segment, and staging memory comes round again"
   CHECK(ranks.views[0].staging_out(4) == ranks.views[1].staging_out(6));
   CHECK(ranks.views[0].small(2, 1) == ranks.views[1].small(2, 1 + batches_alive));
   CHECK(&ranks.views[1].mine() == &ranks.views[0].block(1));
+}
+
+TEST_CASE("a stripe has one claimant, for one batch, and is there when that one says so") {
+  const Ranks ranks(layout);
+  for (const std::uint64_t batch : {0U, 5U, 10U}) {
+    CAPTURE(batch);
+    Claims& claims = ranks.views[1].claims(batch);
+    CHECK(&claims == &ranks.views[2].claims(batch));
+    CHECK(claims.claim(3, batch));
+    CHECK_FALSE(claims.claim(3, batch));
+    CHECK_FALSE(claims.fulfilled(3, batch));
+    claims.fulfil(3, batch);
+    CHECK_FALSE(claims.claim(3, batch));
+    CHECK(claims.fulfilled(3, batch));
+    CHECK_FALSE(claims.fulfilled(3, batch + batches_alive));
+    CHECK_FALSE(claims.fulfilled(4, batch));
+  }
 }
 
 TEST_CASE("a raised flag wakes the others only when it was the lowest") {
