@@ -76,6 +76,7 @@ class Executor {
 
   /// Any thread may have its turn: MPI is not called, or does not mind which thread calls it.
   bool any_thread() const { return any_thread(data_); }
+  bool between_nodes() const { return data_ != nullptr; }
   static bool any_thread(const mpi::Communicator* data) {
     return data == nullptr || data->any_thread();
   }

@@ -41,6 +41,11 @@ class Helm final : public base::Driver {
     base::Clock::time_point until;
     base::Clock::time_point looked_at;
   };
+  /// What the communication thread may wait for.
+  struct Idle {
+    Executor::Rest rest;
+    bool visited = false;  ///< user threads come and go
+  };
   /// A user thread that may touch the bell and the executor.
   class Visitor;
 
@@ -51,6 +56,10 @@ class Helm final : public base::Driver {
   Handover accept() TUTTI_EXCLUDES(turn_);
   /// The communication thread's look; whether there will be another.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
+  /// The part of it under the lock. Nothing where there is no need to wait.
+  std::optional<Idle> own_look(Waiter& waiter) TUTTI_REQUIRES(turn_);
+  /// Lets a user thread run that has let go of the helm a moment ago.
+  void give_way();
   /// Until when it sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_callbacks() TUTTI_EXCLUDES(turn_);
@@ -59,11 +68,14 @@ class Helm final : public base::Driver {
   base::Doorbell& bell_;
   const bool crowded_;
   const bool any_thread_;
+  const bool between_nodes_;
   base::Mutex turn_;  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  bool callbacks_told_ TUTTI_GUARDED_BY(turn_) = false;  ///< the communication thread knows
-  std::atomic<bool> taken_{false};                       ///< a user thread has the helm
-  std::atomic<bool> visited_{false};                     ///< one had it of late
+  std::atomic<bool> callbacks_due_{false};      ///< and the communication thread knows
+  std::atomic<bool> taken_{false};              ///< a user thread has the helm
+  std::atomic<bool> visited_{false};            ///< one had it of late
+  bool in_stride_ = false;                      ///< the communication thread's: it is moving data
+  std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last did
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;
