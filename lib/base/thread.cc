@@ -39,11 +39,15 @@ void sleep_precisely() {
   ::prctl(PR_SET_TIMERSLACK, nanoseconds);
 }
 
-int usable_cpus() {
+std::set<int> usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
-  return CPU_COUNT(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return {0};
+  std::set<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cpus.insert(cpu);
+  }
+  return cpus;
 }
 
 }  // namespace tutti::base

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -43,7 +44,7 @@ class NamedThread {
 /// last 50 us longer, so that wake-ups fall together.
 void sleep_precisely();
 
-/// Processors this process may run on (its affinity mask).
-int usable_cpus();
+/// The processors that this process may run on (its affinity mask), by the kernel's numbers.
+std::set<int> usable_cpus();
 
 }  // namespace tutti::base

@@ -17,8 +17,8 @@ namespace tutti::collective {
 /// there.
 ///
 /// On one node everyone computes the whole result alone: one flag round trip. With more ranks than
-/// processors that is the same work many times over, so whoever runs first computes it for all
-/// (`sum_together`). With several, each
+/// processors that is the same work many times over, so whoever runs first computes an allreduce
+/// for all, unless it is tiny (`sum_together`). With several, each
 /// node's leader sums its ranks' inputs, the leaders' gate carries the sums or sums of them to all
 /// of them, and each leaves the whole result where its own part was: no message more than the gate
 /// has anyway. How much that may be depends on what it is (`Freight::Kind`).

@@ -11,6 +11,8 @@ namespace {
 /// Slices are whole cache lines of the widest element, so that boundaries fall between elements.
 constexpr std::size_t granule = 64;
 
+constexpr std::size_t page = 4096;
+
 /// What staging on the fullest node may take. It is touched all the time.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
 
@@ -35,17 +37,16 @@ std::size_t slice_between(int nodes) {
 std::size_t slice_inside(std::size_t slices) {
   constexpr std::size_t own_caches = std::size_t{2} << 20;
   constexpr std::size_t least = std::size_t{32} << 10;
-  return std::clamp(own_caches / slices, least, Tuning().slice_bytes);
+  return std::clamp(own_caches / slices / page * page, least, Tuning().slice_bytes);
 }
 
-/// Up to here being woken once more costs more than that every rank sums everything, which takes
-/// the longer the more ranks there are; or than that everything goes through memory of its own,
-/// where ranks sum together.
-std::size_t small_bytes_for(int local_size, bool together) {
+/// Up to here being woken once more costs more than that everybody who runs sums everything, which
+/// takes the longer the more ranks run at once.
+std::size_t small_bytes_for(int running) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
-  const auto ranks = static_cast<std::size_t>(local_size);
-  return together || ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
+  const auto ranks = static_cast<std::size_t>(running);
+  return ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
 }
 
 /// A gate's messages are fewer than those of the exchange behind it, but on three and four nodes
@@ -72,9 +73,10 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
   // Ranks with a processor each compute at once: each sums for itself, rather than wait for others.
-  tuning.sums_together = !several && topology.local_size() > machine.processors;
-  tuning.small_bytes = several ? small_bytes_between(topology.node_count())
-                               : small_bytes_for(topology.local_size(), tuning.sums_together);
+  tuning.sums_together = !several && machine.crowded(topology);
+  tuning.small_bytes = several
+                           ? small_bytes_between(topology.node_count())
+                           : small_bytes_for(std::min(topology.local_size(), machine.processors));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.

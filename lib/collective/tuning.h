@@ -6,19 +6,23 @@
 
 namespace tutti::collective {
 
-/// What every rank has at least.
+/// What data moves on.
 struct Machine {
-  std::size_t cache_bytes = 0;  ///< of the last-level cache that ranks share
-  int processors = 1;           ///< that it may run on
+  /// Of the last-level cache that ranks share, what they can count on; the least of all nodes.
+  std::size_t cache_bytes = 0;
+  int processors = 1;  ///< that ranks of this node may run on, together
+
+  bool crowded(const topology::Topology& topology) const {
+    return topology.local_size() > processors;
+  }
 };
 
-/// How data moves. Equal on all ranks, but `small_bytes` and `sums_together` only on those of a
-/// node.
+/// How data moves. Equal on all ranks.
 struct Tuning {
   std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank reduces of a chunk
   std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole with the gate
   std::size_t slots = 2;                             ///< chunks under way at once
-  std::size_t cache_bytes = std::size_t{32} << 20;   ///< the last-level cache that ranks share
+  std::size_t cache_bytes = std::size_t{32} << 20;   ///< `Machine::cache_bytes`
   bool sums_together = false;  ///< whoever runs sums small messages for everybody
 
   /// `slice_bytes` 0: the default.

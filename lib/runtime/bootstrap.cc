@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -45,19 +46,24 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
-/// The least that any rank has: what is chosen by it must be chosen alike on all of them.
-collective::Machine agreed_machine(const World& world) {
-  const auto all = world.all_gather(fmt::format("{} {}", world.cache_bytes, world.processors),
-                                    "every rank to tell of its cache and processors");
-  collective::Machine least{world.cache_bytes, world.processors};
-  for (const std::string& text : all) {
-    std::istringstream words(text);
-    collective::Machine one;
-    words >> one.cache_bytes >> one.processors;
-    least.cache_bytes = std::min(least.cache_bytes, one.cache_bytes);
-    least.processors = std::min(least.processors, one.processors);
+/// The smallest of all ranks' caches, for what is cut to it must be cut alike on all of them; and
+/// all processors that ranks of this node may run on, whether each is bound to some of them or none
+/// is.
+collective::Machine agreed_machine(const World& world, const topology::Topology& topology) {
+  const auto all =
+      world.all_gather(fmt::format("{} {}", world.cache_bytes, fmt::join(world.processors, " ")),
+                       "every rank to tell of its cache and processors");
+  std::size_t cache_bytes = world.cache_bytes;
+  std::set<int> processors;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::istringstream words(all[rank]);
+    std::size_t bytes = 0;
+    words >> bytes;
+    cache_bytes = std::min(cache_bytes, bytes);
+    if (topology.node_of[rank] != topology.node()) continue;
+    processors.insert(std::istream_iterator<int>(words), {});
   }
-  return least;
+  return {cache_bytes, static_cast<int>(processors.size())};
 }
 
 std::string new_secret() {
@@ -121,7 +127,8 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
 }
 
 void Parts::open_memory(const Options& options) {
-  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, agreed_machine(world_));
+  machine_ = agreed_machine(world_, topology());
+  tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, machine_);
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
   base::Fd segment;
@@ -164,10 +171,6 @@ void Parts::open_timeline(const Options& options) {
 
 base::Doorbell& Parts::bell() {
   return *control_->doorbells()[static_cast<std::size_t>(topology().local_index())];
-}
-
-bool Parts::crowded() const {
-  return topology().local_size() > base::usable_cpus();
 }
 
 Tensor Parts::allocate(const Shape& shape, DType dtype) {

@@ -44,12 +44,11 @@ class Parts {
     return topology().node_count() > 1 ? world_.data.get() : nullptr;
   }
   base::Doorbell& bell();
-  /// More ranks on this node than processors it may use.
-  bool crowded() const;
   Tensor allocate(const Shape& shape, DType dtype);
   /// This rank's share of the node's segments.
   std::size_t segment_bytes() const;
   const shm::Arena& arena() const { return *arena_; }
+  const collective::Machine& machine() const { return machine_; }
   const collective::Tuning& tuning() const { return tuning_; }
 
   /// Runs when the program finalises MPI while the store lives. Null: no longer.
@@ -79,6 +78,7 @@ class Parts {
 
   World world_;
   coordinator::Settings protocol_;
+  collective::Machine machine_;
   collective::Tuning tuning_;
   std::unique_ptr<control::ControlPlane> control_;
   std::shared_ptr<shm::Arena> arena_;

@@ -3,19 +3,19 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
-#include "base/thread.h"
 #include "reduce/reduce.h"
 #include "runtime/executor.h"
 #include "runtime/waiter.h"
 
 namespace tutti::runtime {
 
-std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
+std::vector<Choice> choices_of(const topology::Topology& topology,
+                               const collective::Machine& machine, const collective::Tuning& tuning,
                                const coordinator::Settings& protocol, const Options& options,
-                               bool crowded, bool any_thread) {
+                               bool any_thread) {
   const bool several = topology.node_count() > 1;
   const std::string ranks = fmt::format("job: {} rank{} on {} processors", topology.local_size(),
-                                        topology.local_size() > 1 ? "s" : "", base::usable_cpus());
+                                        topology.local_size() > 1 ? "s" : "", machine.processors);
   const std::string nodes =
       fmt::format("job: {} node{}", topology.node_count(), several ? "s" : "");
   const std::string mover = !any_thread ? "tutti-exec"
@@ -29,12 +29,15 @@ std::vector<Choice> choices_of(const topology::Topology& topology, const collect
                                 : ranks},
       {"chunks under way", fmt::format("{}", tuning.slots), nodes},
       {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
-      {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
       {"SIMD level", std::string(reduce::simd_level()), "machine"},
-      {"waiting", Waiter::policy(crowded), ranks},
+      {"waiting", Waiter::policy(machine.crowded(topology)), ranks},
       {"data is moved by", mover, any_thread ? nodes : nodes + ", and the level of MPI"},
   };
+  if (!several) {
+    choices.push_back(
+        {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks});
+  }
   if (!options.fusion_bytes) {
     choices.push_back({"fusion threshold", base::bytes_text(protocol.fusion_bytes), nodes});
   }

@@ -9,11 +9,11 @@
 
 namespace tutti::runtime {
 
-/// What a session works with beyond its options. `crowded`: more ranks on this node than
-/// processors; `any_thread`: the program's threads may move data, too. The origin is empty where an
-/// option says it.
-std::vector<Choice> choices_of(const topology::Topology& topology, const collective::Tuning& tuning,
+/// What a session works with beyond its options. `any_thread`: the program's threads may move data,
+/// too. The origin is empty where an option says it.
+std::vector<Choice> choices_of(const topology::Topology& topology,
+                               const collective::Machine& machine, const collective::Tuning& tuning,
                                const coordinator::Settings& protocol, const Options& options,
-                               bool crowded, bool any_thread);
+                               bool any_thread);
 
 }  // namespace tutti::runtime

@@ -1,8 +1,8 @@
 #include "runtime/footprint.h"
 
+#include <algorithm>
 #include <vector>
 
-#include "base/thread.h"
 #include "collective/engine.h"
 #include "collective/tuning.h"
 #include "control/segment.h"
@@ -20,11 +20,15 @@ std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int no
                              static_cast<std::size_t>(nodes));
   for (int rank = 0; int& leader : leader_of) leader = rank++ / ranks_per_node * ranks_per_node;
   const topology::Topology topology = topology::make_topology(0, leader_of);
-  const auto tuning = collective::Tuning::choose(topology, options.slice_bytes,
-                                                 {shm::shared_cache_bytes(), base::usable_cpus()});
-  return segment_share(tuning.layout(topology).bytes(), topology) +
-         segment_share(control::Segment::bytes(ranks_per_node), topology) +
-         collective::Engine::most_buffer_bytes(topology, tuning);
+  // Whether ranks will share processors, and how many, depends on how the job is started.
+  std::size_t most = 0;
+  for (const int processors : {1, ranks_per_node}) {
+    const auto tuning = collective::Tuning::choose(topology, options.slice_bytes,
+                                                   {shm::shared_cache_bytes(), processors});
+    most = std::max(most, segment_share(tuning.layout(topology).bytes(), topology) +
+                              collective::Engine::most_buffer_bytes(topology, tuning));
+  }
+  return most + segment_share(control::Segment::bytes(ranks_per_node), topology);
 }
 
 }  // namespace tutti::runtime

@@ -19,12 +19,13 @@ Session::Session(World world, const Options& options)
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
       nodes_(parts_->topology().nodes.size()),
       segment_bytes_(parts_->segment_bytes()),
-      choices_(choices_of(parts_->topology(), parts_->tuning(), parts_->protocol(), options_,
-                          parts_->crowded(), Executor::any_thread(parts_->data()))) {
+      choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
+                          parts_->protocol(), options_, Executor::any_thread(parts_->data()))) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());
-  helm_ = std::make_shared<Helm>(*executor_, parts_->bell(), parts_->crowded());
+  helm_ = std::make_shared<Helm>(*executor_, parts_->bell(),
+                                 parts_->machine().crowded(parts_->topology()));
   thread_ = base::NamedThread("tutti-exec", [this] { helm_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
 }

@@ -66,7 +66,7 @@ base::Clock::duration Waiter::next_sleep(For reason) const {
 
 std::string Waiter::policy(bool crowded) {
   const std::string spin = crowded ? "" : fmt::format("spins {} us, ", spin_time.count());
-  return fmt::format("{}yields for {} us, then sleeps", spin, yield_time.count());
+  return fmt::format("{}yields until {} us have passed, then sleeps", spin, yield_time.count());
 }
 
 void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct World {
   /// Of the cache that this machine's ranks share.
   std::size_t cache_bytes = shm::shared_cache_bytes();
   /// That this rank may run on.
-  int processors = base::usable_cpus();
+  std::set<int> processors = base::usable_cpus();
   /// How a shared memory file gets into this process.
   base::Mapper map = base::map_file;
 };

@@ -35,15 +35,16 @@ std::size_t small_stride(const NodeMemory::Layout& layout) {
   return (layout.small_bytes + 63) / 64 * 64;
 }
 
-std::size_t all_small_bytes(const NodeMemory::Layout& layout) {
-  const std::size_t owners = ranks(layout) + (layout.small_results ? 1 : 0);
+/// For small messages of so many ranks, or their results.
+std::size_t small_bytes_of(const NodeMemory::Layout& layout, std::size_t owners) {
   return whole_pages(owners * batches_alive * small_stride(layout));
 }
 
 }  // namespace
 
 std::size_t NodeMemory::Layout::bytes() const {
-  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) + all_small_bytes(*this);
+  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) +
+         small_bytes_of(*this, ranks(*this)) + (small_results ? small_bytes_of(*this, 1) : 0);
 }
 
 std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
@@ -63,7 +64,8 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   share(in_bytes(*this));
   // Each slot of the results has a slice of every lane.
   for (std::size_t slot = 0; slot < slots; ++slot) share(whole_pages(slot_bytes));
-  share(all_small_bytes(*this));
+  share(small_bytes_of(*this, ranks(*this)));
+  if (small_results) share(small_bytes_of(*this, 1));
   return extents;
 }
 

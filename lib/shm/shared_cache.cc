@@ -28,8 +28,9 @@ std::size_t look() {
   for (unsigned level = 4; level >= 2; --level) {
     const int depth = hwloc_get_cache_type_depth(raw, level, HWLOC_OBJ_CACHE_UNIFIED);
     if (depth < 0) continue;
-    const auto bytes = hwloc_get_obj_by_depth(raw, depth, 0)->attr->cache.size;
-    const int processors = hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_PU);
+    const hwloc_obj* const cache = hwloc_get_obj_by_depth(raw, depth, 0);
+    const int processors = hwloc_bitmap_weight(cache->cpuset);
+    const auto bytes = cache->attr->cache.size;
     if (bytes > 0) return usable_cache(bytes, static_cast<std::size_t>(std::max(processors, 1)));
   }
   return common;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "base/thread.h"
 #include "errors.h"
 #include "kvstore/environment.h"
 #include "tutti/info.h"
@@ -66,8 +65,8 @@ TEST_CASE(
   constexpr std::uint64_t fixed = (6 * 256 + 2 * 512 + 2 * 64) << 10;
   CHECK(rest(1) > fixed);
   CHECK(rest(1) < fixed + (32 << 10));
-  // Ranks that share processors share five results of small messages, too.
-  const std::uint64_t shared = base::usable_cpus() < 4 ? 5 * (256 << 10) / 4 : 0;
+  // Where ranks share processors, they share five results of small messages, too.
+  constexpr std::uint64_t shared = 5 * (256 << 10) / 4;
   CHECK(rest(4) > fixed + shared);
   CHECK(rest(4) < fixed + shared + (32 << 10));
 }

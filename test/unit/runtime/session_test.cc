@@ -80,8 +80,6 @@ TEST_CASE("ranks as threads sum tensors in a random order of their own") {
 }
 
 TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
-  const std::vector<collective::Machine> machines{{std::size_t{32} << 20, 2},
-                                                  {std::size_t{1} << 20, 2}};
   std::atomic<int> right{0};
   const auto sum = [&](Session& session) {
     std::vector<float> values(1'000'000, 1);
@@ -91,23 +89,35 @@ TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
       if (choice.name == "shared cache") right += summed && choice.value == "1M" ? 1 : 0;
     }
   };
-  REQUIRE_NOTHROW(with_sessions(2, {}, sum, machines));
+  REQUIRE_NOTHROW(with_sessions(2, {}, sum, [](int rank, World& world) {
+    world.cache_bytes = std::size_t{rank == 0 ? 32U : 1U} << 20;
+  }));
   CHECK(right == 2);
 }
 
-TEST_CASE("ranks that may run on different numbers of processors move small tensors alike") {
-  std::vector<collective::Machine> machines(5, {std::size_t{32} << 20, 64});
-  machines[3].processors = 4;
+TEST_CASE("ranks share processors where all of a node may run on fewer than they are") {
+  // Bound to one processor each, or to those of two.
+  using Bound = std::vector<std::set<int>>;
+  const auto bound =
+      GENERATE(Bound{{0}, {1}, {2}, {3}, {4}}, Bound{{0, 1}, {0, 1}, {2}, {3}, {2, 3}},
+               Bound{{7}, {7}, {7}, {7}, {0, 1, 2, 3, 4}}, Bound{{0}, {0}, {0}, {0}, {0}});
+  std::set<int> all;
+  for (const std::set<int>& one : bound) all.insert(one.begin(), one.end());
+  CAPTURE(all.size());
   std::atomic<int> right{0};
   const auto sum = [&](Session& session) {
     std::vector<float> values(50'000, 1);
     for (int round = 0; round < 10; ++round) submit(session, sum_of("w", values)).wait();
     const bool summed = values == std::vector<float>(values.size(), 9'765'625.0F);
     for (const Choice& choice : session.choices()) {
-      if (choice.name == "small sums") right += summed && choice.value == "by whoever runs" ? 1 : 0;
+      if (choice.name != "small sums") continue;
+      const bool together = choice.value == "by whoever runs";
+      right += summed && together == (all.size() < 5) ? 1 : 0;
     }
   };
-  REQUIRE_NOTHROW(with_sessions(5, {}, sum, machines));
+  REQUIRE_NOTHROW(with_sessions(5, {}, sum, [&](int rank, World& world) {
+    world.processors = bound[static_cast<std::size_t>(rank)];
+  }));
   CHECK(right == 5);
 }
 

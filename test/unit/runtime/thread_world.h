@@ -70,10 +70,10 @@ class ThreadWorld {
 };
 
 /// Runs `body` with a session for each of `size` ranks and rethrows the first thing one throws.
-/// `machines`: by rank, where they are not this one.
+/// `adapt` changes what a rank knows of its machine.
 inline void with_sessions(int size, const tutti::Options& options,
                           const std::function<void(tutti::runtime::Session&)>& body,
-                          const std::vector<tutti::collective::Machine>& machines = {}) {
+                          const std::function<void(int, tutti::runtime::World&)>& adapt = {}) {
   ThreadWorld world(size);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   std::vector<std::thread> ranks;
@@ -82,10 +82,7 @@ inline void with_sessions(int size, const tutti::Options& options,
     ranks.emplace_back([&, rank] {
       try {
         tutti::runtime::World own = world.rank(rank);
-        if (!machines.empty()) {
-          own.cache_bytes = machines[static_cast<std::size_t>(rank)].cache_bytes;
-          own.processors = machines[static_cast<std::size_t>(rank)].processors;
-        }
+        if (adapt) adapt(rank, own);
         tutti::runtime::Session session(std::move(own), options);
         body(session);
       } catch (...) {

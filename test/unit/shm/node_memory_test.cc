@@ -89,13 +89,19 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
     }
     CHECK(end == size.bytes());
   }
-  const Ranks ranks(layout);
+  // Whole pages, so that a rank's part begins where its extent does.
+  NodeMemory::Layout pages = layout;
+  pages.small_bytes = 4096;
+  const Ranks ranks(pages);
+  const auto offset = [&](const std::byte* at) {
+    return static_cast<std::size_t>(at - reinterpret_cast<const std::byte*>(ranks.segment.data()));
+  };
   for (int local = 0; local < 3; ++local) {
-    const auto in =
-        static_cast<std::size_t>(ranks.views[0].staging_in(local, 0) -
-                                 reinterpret_cast<const std::byte*>(ranks.segment.data()));
-    CHECK(layout.extents_of(local)[1].begin == in);
+    const auto extents = pages.extents_of(local);
+    CHECK(extents[1].begin == offset(ranks.views[0].staging_in(local, 0)));
+    CHECK(extents[2 + pages.slots].begin == offset(ranks.views[0].small(local, 0)));
   }
+  CHECK(pages.extents_of(0).back().begin == offset(ranks.views[0].small_result(0)));
 }
 
 TEST_CASE("all ranks see the same segment, and staging memory comes round again") {
