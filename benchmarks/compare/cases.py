@@ -5,7 +5,7 @@ import tempfile
 
 from compare import emulated, lanes, openmpi, rounds
 from compare.contest import Contest, Pace
-from compare.figures import Figures
+from compare.figures import MAIN, Figures
 from compare.targets import times
 
 MB = 10**6
@@ -43,7 +43,7 @@ class Case:
         return self.link_us(self.layout.share() * size)
 
     def own(self, size, who="tutti"):
-        return self.figures.own("Open MPI", who, self.layout.ranks, size)
+        return self.figures.own(MAIN, who, self.layout.ranks, size)
 
     def best(self, family, size):
         return self.figures.best("tutti", family, self.layout.ranks, size)
@@ -54,14 +54,9 @@ class Case:
     def sizes(self):
         return sorted({row["bytes"] for row in self.rows})
 
-    def quickest(self, size):
-        """{who: its least median}; who, for one of several contests may have it."""
-        found = {}
-        for contest, who, ranks, its_size in self.figures.keys():
-            if its_size == size:
-                us = self.figures.time(contest, who, ranks, size)
-                found[who] = min(us, found.get(who, us))
-        return found
+    def shown(self, size):
+        """{who: the one time that stands for it}"""
+        return {who: us for (who, _, its_size), us in self.figures.shown().items() if its_size == size}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +96,7 @@ def measure(request, layout, sizes, contests_for, lost):
 def allreduce(stage, impls, *words):
     """A contest of tutti, Open MPI as it comes, or both, in one process."""
     program = (stage.request.build / "benchmarks/allreduce_bench", "--impl", impls, *words)
-    return Contest("Open MPI", "default", program, stage.job, {"tutti": "tutti", "mpi": "Open MPI"}, needed=True)
+    return Contest(MAIN, "default", program, stage.job, {"tutti": "tutti", "mpi": "Open MPI"}, needed=True)
 
 
 def with_open_mpi(stage, lost):

@@ -129,6 +129,16 @@ def show(request, before, outcome):
     return sum(row["wrong"] for row in outcome.rows)
 
 
+def measure(request, module, described):
+    """One part, with a look at what else runs right before it. Returns how many elements were wrong."""
+    busy = machine.busy_processors()
+    print(machine.busy_text(busy), flush=True)
+    began = machine.times()
+    outcome = module.measure(request)
+    stolen = round(began.since(machine.times()).stolen, 3)
+    return show(request, {**described, "busy_processors_before": busy, "stolen": stolen}, outcome)
+
+
 class Ended(BaseException):
     """By a signal: what runs is ended, and hosts that were made go."""
 
@@ -145,15 +155,12 @@ def main(words):
     for number in ENDED_BY:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             signal.signal(number, raise_ended)
-    before = machine.describe()
-    print(machine.text(before), flush=True)
+    described = machine.describe()
+    print(machine.text(described), flush=True)
     wrong = 0
     try:
         for part, module in parts_of(request):
-            began = machine.times()
-            outcome = module.measure(part)
-            stolen = round(began.since(machine.times()).stolen, 3)
-            wrong += show(part, {**before, "stolen": stolen}, outcome)
+            wrong += measure(part, module, described)
     except BenchError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 2

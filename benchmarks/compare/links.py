@@ -1,6 +1,7 @@
 """Part of suite lab: one rank a host, held up by the links, P3."""
 from compare import cases, intel_on_hosts, peers
 from compare.emulated import Layout
+from compare.figures import CAPTION
 from compare.outcome import Outcome, Style, curves
 from compare.targets import SHORT, Verdict, judge, judge_share, missing, unpicked
 
@@ -52,7 +53,7 @@ def drawn(found):
     series = {}
     for case in found:
         for size in case.sizes():
-            rates = {who: case.bound_us(size) / us * case.rate for who, us in case.quickest(size).items()}
+            rates = {who: case.bound_us(size) / us * case.rate for who, us in case.shown(size).items()}
             for who, rate in {**rates, "bound: payload of a link": case.rate}.items():
                 series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = rate / cases.MB
     return curves(series)
@@ -68,4 +69,4 @@ def measure(request):
         f"allreduce f32, one rank a host, links of 1 Gbit/s, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], verdicts(found), lost, cases.COLUMNS,
         cases.lines(table), drawn(found), ("hosts", "MB/s over a link, either way"),
-        cases.notes(found), cases.record(found, table), Style(xscale="linear", yscale="linear"))
+        cases.notes(found), cases.record(found, table), Style(xscale="linear", yscale="linear"), caption=CAPTION)

@@ -8,8 +8,8 @@ import subprocess
 import time
 
 LOOK = 2  # seconds
-# Of all processors, from which on others are felt.
-BUSY = 0.05
+# Processors' worth, from which on others are felt, however many there are: of an idle machine's two 0.01 or 0.02 are busy.
+BUSY = 0.1
 
 
 def first_match(file, pattern):
@@ -42,7 +42,6 @@ def describe():
         "system": first_match("/etc/os-release", r'^PRETTY_NAME="(.*)"$'),
         "compiler": compiler(),
         "commit": commit(),
-        "busy_before": round(times().since(times_after(LOOK)).busy, 3),
     }
 
 
@@ -52,21 +51,29 @@ class Times:
     busy: float
     stolen: float  # what the host gave to other machines
     all: float
+    processors: int
 
     def since(self, later):
         passed = later.all - self.all or 1
-        return Times((later.busy - self.busy) / passed, (later.stolen - self.stolen) / passed, 1)
+        return Times((later.busy - self.busy) / passed, (later.stolen - self.stolen) / passed, 1, self.processors)
 
 
 def times(file="/proc/stat"):
-    ticks = [int(word) for word in pathlib.Path(file).read_text().splitlines()[0].split()[1:9]]
+    total, *rest = pathlib.Path(file).read_text().splitlines()
+    ticks = [int(word) for word in total.split()[1:9]]
     idle, stolen = ticks[3] + ticks[4], ticks[7]
-    return Times(sum(ticks) - idle - stolen, stolen, sum(ticks))
+    return Times(sum(ticks) - idle - stolen, stolen, sum(ticks), sum(line.startswith("cpu") for line in rest))
 
 
 def times_after(seconds):
     time.sleep(seconds)
     return times()
+
+
+def busy_processors():
+    """Whole ones' worth of what runs now."""
+    passed = times().since(times_after(LOOK))
+    return round(passed.busy * passed.processors, 2)
 
 
 def compiler():
@@ -77,9 +84,12 @@ def compiler():
 
 
 def text(facts):
-    line = (f"# {facts['cpu']}, {facts['cores']} cores, {facts['last_level_cache']} of last-level cache, "
-            f"{facts['memory']} of memory, {facts['system']}, Linux {facts['kernel']}, tutti at {facts['commit']}\n"
-            f"# processors busy before the run: {100 * facts['busy_before']:.1f} %")
-    if facts["busy_before"] > BUSY:
+    return (f"# {facts['cpu']}, {facts['cores']} cores, {facts['last_level_cache']} of last-level cache, "
+            f"{facts['memory']} of memory, {facts['system']}, Linux {facts['kernel']}, tutti at {facts['commit']}")
+
+
+def busy_text(processors):
+    line = f"# processors busy before the run: {processors:.2f}"
+    if processors > BUSY:
         line += " - something else is running, which these figures then measure too"
     return line

@@ -7,7 +7,7 @@ import tempfile
 
 from compare import lanes, node_targets, openmpi, peers, rounds
 from compare.contest import BenchError, Contest, Pace, open_mpi
-from compare.figures import Figures
+from compare.figures import CAPTION, MAIN, Figures
 from compare.node_targets import FREE
 from compare.outcome import Outcome, curves
 from compare.targets import size_text, times
@@ -48,7 +48,7 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     """Everyone who runs on so many ranks. Open MPI's settings each race with tutti in one process."""
     launcher = open_mpi()
     names = {"tutti": "tutti", "mpi": "Open MPI"}
-    main = Contest("Open MPI", "default", allreduce(request.build, "tutti,mpi", "--shared"), launcher, names, needed=True)
+    main = Contest(MAIN, "default", allreduce(request.build, "tutti,mpi", "--shared"), launcher, names, needed=True)
     alone = dataclasses.replace(main, name="screening", program=allreduce(request.build, "mpi"), needed=False)
     choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
@@ -74,12 +74,9 @@ def table_lines(figures, floor):
 
 def drawn(figures, floor):
     series = {}
-    for contest, who, ranks, size in figures.keys():
-        if who == FREE:
-            continue
-        us = figures.time(contest, who, ranks, size)
-        points = series.setdefault((f"{ranks} ranks", who), {})
-        points[size] = min(us, points.get(size, us))
+    for (who, ranks, size), us in figures.shown().items():
+        if who != FREE:
+            series.setdefault((f"{ranks} ranks", who), {})[size] = us
     for (ranks, size), us in floor.items():
         series.setdefault((f"{ranks} ranks", "bound: 2nS of memory"), {})[size] = us
     return curves(series)
@@ -105,4 +102,5 @@ def measure(request):
         node_targets.verdicts(figures, ranks, sizes, floor), lost,
         ["ranks", "size", "who", "setting", "median", "rounds", "GB/s", "x tutti", "of bound"], table_lines(figures, floor),
         drawn(figures, floor), ("size of an allreduce", "time, µs"), notes,
-        {"open_mpi_picks": picks, "floor_us": {f"{n} ranks, {size} B": us for (n, size), us in floor.items()}})
+        {"open_mpi_picks": picks, "floor_us": {f"{n} ranks, {size} B": us for (n, size), us in floor.items()}},
+        caption=CAPTION)

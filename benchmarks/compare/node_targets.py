@@ -3,6 +3,7 @@
 The best of a peer's settings counts, and what the default gets is told beside it; the targets of Horovod's default
 alone are for that one."""
 from compare import peers
+from compare.figures import MAIN
 from compare.targets import MISSING, Verdict, against, against_default, against_picked, at_most, judge, judge_share, missing, size_text
 
 OPEN_MPI = "Open MPI"
@@ -35,7 +36,7 @@ def of_floor(figures, ranks, sizes, floor):
     for size in sizes:
         if size < LARGE or (ranks, size) not in floor:
             continue
-        us = figures.own(OPEN_MPI, "tutti", ranks, size)
+        us = figures.own(MAIN, "tutti", ranks, size)
         share = floor[ranks, size] / us
         yield Verdict("P1", f"{ranks} ranks, {size_text(size)}, part of the memory floor", f">= {100 * OF_FLOOR:.0f} %",
                       f"{100 * share:.1f} %", f"floor {floor[ranks, size] / 1e3:.3g} ms", judge_share(share, OF_FLOOR))
@@ -44,7 +45,7 @@ def of_floor(figures, ranks, sizes, floor):
 def small(figures, ranks, sizes):
     if ranks == 2:
         if 4 in sizes:
-            yield at_most("P2", "2 ranks, 4 B", figures.own(OPEN_MPI, "tutti", 2, 4), SMALL_US, "µs")
+            yield at_most("P2", "2 ranks, 4 B", figures.own(MAIN, "tutti", 2, 4), SMALL_US, "µs")
         for size in sizes:
             if 16 * KIB <= size < 16 * MIB:
                 yield against_picked("P2", figures, "tutti", OPEN_MPI, 2, size, 1)

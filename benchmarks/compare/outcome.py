@@ -40,3 +40,4 @@ class Outcome:
     notes: list = dataclasses.field(default_factory=list)
     extra: dict = dataclasses.field(default_factory=dict)  # further measurements for the record
     style: Style = dataclasses.field(default_factory=Style)
+    caption: str = ""  # what of the rows the curves are, where there is a choice

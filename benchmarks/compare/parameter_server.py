@@ -1,6 +1,7 @@
 """Part of suite lab: 40 MB from every worker to every worker, by allreduce and by MXNet's parameter server, P5."""
 from compare import cases, peers
 from compare.emulated import Layout
+from compare.figures import CAPTION
 from compare.outcome import Outcome, Style, curves
 from compare.targets import FINE, Verdict, judge, missing
 
@@ -83,7 +84,7 @@ def drawn(case, size):
     """One group of bars for each layout, with its bound; MXNet's have two bars."""
     panel = f"{cases.size_text(size)} a worker, {case.layout.hosts} workers, servers on the workers' hosts"
     series, bounds = {}, {}
-    for who, us in case.quickest(size).items():
+    for who, us in case.shown(size).items():
         tick, label = place(who)
         at = list(bounds).index(tick) if tick in bounds else len(bounds)
         bounds[tick] = case.link_us(share(case, who) * size) / 1e3
@@ -120,4 +121,4 @@ def measure(request):
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
         cases.lines(table), bars, ("", "time of push and pull, ms"),
         [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
-        Style(yscale="linear", ticks=ticks))
+        Style(yscale="linear", ticks=ticks), caption=CAPTION)

@@ -4,7 +4,7 @@ import os
 import pathlib
 import subprocess
 
-from compare.contest import BenchError, Contest, Launcher, open_mpi
+from compare.contest import BenchError, Contest, Launcher, last_words, open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
@@ -49,22 +49,38 @@ def not_installed(name):
 def run_line(python, line):
     """What became of one line of Python there."""
     try:
-        return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ASKED_FOR,
-                              check=False)
-    except OSError:
+        return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ASKED_FOR,
+                              errors="replace", check=False)
+    except FileNotFoundError:
         raise BenchError(f"{python}: there is no such program") from None
+    except OSError as error:
+        raise BenchError(f"cannot start {python}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise BenchError(f"{python}: \"{line}\" still runs after {ASKED_FOR} s") from None
 
 
+def failed(python, line, done):
+    return BenchError(f"{python}: \"{line}\" ended with {done.returncode}: {last_words(done.stderr or done.stdout)}")
+
+
 @functools.lru_cache
 def has_module(python, name):
-    return run_line(python, f"import {name}").returncode == 0
+    """Whether it is there. One that is and cannot be imported is not missing, nor is one that a broken Python is asked for."""
+    line = f"import {name}"
+    done = run_line(python, line)
+    absent = f"ModuleNotFoundError: No module named '{name.partition('.')[0]}'"
+    if done.returncode != 0 and absent not in done.stderr:
+        raise failed(python, line, done)
+    return done.returncode == 0
 
 
 def prefix_of(python):
     """The folder of the environment that a Python is of."""
-    return pathlib.Path(run_line(python, "import sys; print(sys.prefix)").stdout.strip())
+    line = "import sys; print(sys.prefix)"
+    done = run_line(python, line)
+    if done.returncode != 0 or not done.stdout.strip():
+        raise failed(python, line, done)
+    return pathlib.Path(done.stdout.strip())
 
 
 def intel_prefix(python):

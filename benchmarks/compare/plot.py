@@ -116,7 +116,7 @@ def draw(figure, outcome):
     limit(curves, style, grid[0, 0])
     for axes in grid[:, 0]:
         axes.set_ylabel(outcome.axes[1])
-    figure.suptitle(outcome.title, fontsize=11, wrap=True)
+    figure.suptitle("\n".join(filter(None, [outcome.title, outcome.caption])), fontsize=11, wrap=True)
     figure.tight_layout()
     legend(figure, curves)
 

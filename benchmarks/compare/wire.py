@@ -37,7 +37,7 @@ def drawn(found):
     series = {}
     for case in found:
         for size in case.sizes():
-            at = case.quickest(size)
+            at = case.shown(size)
             ratios = {who: at["tutti"] / us for who, us in at.items() if who != "tutti"}
             for who, ratio in {**ratios, "bound": 2, "target": TIMES_F32}.items():
                 series.setdefault((cases.size_text(size), who), {})[case.layout.hosts] = ratio

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import json
 import pathlib
 import signal
 import tempfile
@@ -11,6 +12,7 @@ from unittest import mock
 
 from comparing import KIB, MIB
 from compare import cli, lab, record, wire
+from compare.outcome import Outcome
 
 
 class CommandLine(unittest.TestCase):
@@ -33,6 +35,22 @@ class CommandLine(unittest.TestCase):
             request = dataclasses.replace(one[0][0], out=pathlib.Path(folder))
             file, = record.write(request, {"rows": []})
         self.assertTrue(file.name.endswith("-lab-wire.json"), file)
+
+    def test_each_part_is_kept_with_a_look_from_right_before_it(self):
+        done, said = [], io.StringIO()
+
+        def part():
+            measure = lambda request: done.append(request.part) or Outcome("t", [], [], {}, ["c"], [], [], ("x", "y"))
+            return mock.Mock(spec=["measure"], measure=measure)
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
+                mock.patch.object(cli.lab, "PARTS", {"first": part(), "second": part()}), \
+                mock.patch.object(cli.machine, "busy_processors", lambda: float(len(done))), \
+                mock.patch.object(cli.plot, "write", lambda *_: []), mock.patch.object(cli.signal, "signal"):
+            self.assertEqual(cli.main(["--suite", "lab", "--out", folder]), 0)
+            kept = {document["part"]: document["machine"]["busy_processors_before"] for document in
+                    (json.loads(file.read_text()) for file in pathlib.Path(folder).iterdir())}
+        self.assertEqual(kept, {"first": 0, "second": 1})
+        self.assertIn("busy before the run: 1.00 - something else", said.getvalue())
 
     def test_what_cannot_be_is_refused(self):
         for words in (["--only", "links"], ["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):

@@ -36,6 +36,12 @@ class Medians(unittest.TestCase):
         self.assertEqual(figures.best("tutti", "Gloo", 2, 4).value, 5)
         self.assertIsNone(figures.best("tutti", "Horovod", 2, 4))
 
+    def test_tutti_stands_as_beside_open_mpi_as_it_comes_not_as_in_its_luckiest_race_and_a_peer_by_its_best_setting(self):
+        rows = [row("picked", "tutti", 1), row("picked", "Open MPI, picked", 3), row("Open MPI", "tutti", 4), row("Open MPI", "Open MPI", 9),
+                row("Open MPI", "tutti, shared", 2), row("Intel MPI", "Intel MPI", 8), row("Intel MPI, yielding", "Intel MPI", 7)]
+        self.assertEqual(Figures(rows).shown(), {("tutti", 2, 4): 4, ("Open MPI, picked", 2, 4): 3, ("Open MPI", 2, 4): 9,
+                                                 ("tutti, shared", 2, 4): 2, ("Intel MPI", 2, 4): 7})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import comparing  # for the way to the modules
 from compare import machine
@@ -17,10 +18,21 @@ class Machine(unittest.TestCase):
             passed = machine.times(files[0]).since(machine.times(files[1]))
         self.assertEqual((passed.busy, passed.stolen), (100 / 500, 50 / 500))
 
-    def test_a_busy_machine_is_said_so(self):
-        facts = dict.fromkeys(("cpu", "cores", "last_level_cache", "memory", "system", "kernel", "commit"), "x")
-        self.assertNotIn("something else", machine.text({**facts, "busy_before": 0.049}))
-        self.assertIn("before the run: 6.0 % - something else is running", machine.text({**facts, "busy_before": 0.06}))
+    def look(self, processors, busy):
+        """What is said when so many of the processors are busy for a second."""
+        with tempfile.TemporaryDirectory() as folder:
+            looks = []
+            for ran, rested in ((0, 0), (round(100 * busy), round(100 * (processors - busy)))):
+                stat = pathlib.Path(folder, "stat")
+                stat.write_text(f"cpu {ran} 0 0 {rested} 0 0 0 0 0 0\n" + "".join(f"cpu{n} 0 0 0 0\n" for n in range(processors)) + "intr 1\n")
+                looks.append(machine.times(stat))
+        with mock.patch.object(machine, "times", side_effect=looks), mock.patch.object(machine, "LOOK", 0):
+            return machine.busy_text(machine.busy_processors())
+
+    def test_a_process_that_runs_is_said_so_on_a_machine_of_any_size(self):
+        for processors in (1, 2, 64, 512):
+            self.assertTrue(self.look(processors, 0.09).endswith("before the run: 0.09"))
+            self.assertIn("before the run: 1.00 - something else is running", self.look(processors, 1))
 
 
 if __name__ == "__main__":

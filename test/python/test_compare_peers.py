@@ -2,11 +2,13 @@
 """benchmarks/compare/peers.py: which peers run, in which settings."""
 import pathlib
 import subprocess
+import sys
+import tempfile
 import unittest
 from unittest import mock
 
 from comparing import KIB, MIB
-from compare import cli, peers
+from compare import cli, intel_on_hosts, peers
 from compare.contest import BenchError
 
 
@@ -32,6 +34,43 @@ class Peers(unittest.TestCase):
             contests, skipped = find(request)
             self.assertEqual(contests, [])
             self.assertEqual({skipped[name] for name in here}, {"/no/such/python: there is no such program"})
+
+    def python(self, script):
+        """A program that is said to be a Python."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program = pathlib.Path(folder.name, "python")
+        program.write_text(script)
+        program.chmod(0o755)
+        return str(program)
+
+    def test_a_python_that_fails_is_told_as_such_for_every_peer_with_what_it_said(self):
+        broken = self.python("#!/bin/sh\necho 'no encodings here' >&2\nexit 3\n")
+        request = cli.parse(["--suite", "node", "--peers-python", broken])
+        stage = mock.Mock(request=request)
+        on_hosts = lambda _: peers.found(request, {
+            "Intel MPI": lambda _: intel_on_hosts.contests(stage), "MXNet's parameter server": lambda one: peers.mxnet(one, None, 1, ())})
+        for find in (peers.installed, peers.installed_for_steps, on_hosts):
+            contests, skipped = find(request)
+            here = {name: why for name, why in skipped.items() if why != peers.ELSEWHERE[name]}
+            self.assertEqual((contests, len(here)), ([], 3 if find is peers.installed else 2))
+            for why in here.values():
+                self.assertRegex(why, f'^{broken}: "import .*" ended with 3: no encodings here$')
+
+    def test_no_folder_is_taken_for_that_of_a_python_that_does_not_name_its_own(self):
+        for program, said in ((self.python("#!/bin/sh\n"), "ended with 0: it said nothing"), (self.python("#!/bin/sh\npwd; exit 1\n"), "ended with 1"),
+                              ("/", "cannot start /: Permission denied")):
+            with self.assertRaisesRegex(BenchError, said):
+                peers.prefix_of(program)
+        self.assertEqual(peers.prefix_of(sys.executable), pathlib.Path(sys.prefix))
+
+    def test_a_module_is_missing_where_it_is_not_found_alone_not_where_it_cannot_be_imported(self):
+        self.assertTrue(peers.has_module(sys.executable, "json.decoder"))
+        self.assertFalse(peers.has_module(sys.executable, "no_such_peer.torch"))
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict("os.environ", PYTHONPATH=folder):
+            pathlib.Path(folder, "needs_another.py").write_text("import no_such_peer\n")
+            with self.assertRaisesRegex(BenchError, "import needs_another\" ended with 1: .*No module named 'no_such_peer'"):
+                peers.has_module(sys.executable, "needs_another")
 
     def test_a_python_that_does_not_answer_is_no_peer_that_is_not_installed(self):
         with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("python", 1)), \

@@ -5,8 +5,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-import comparing  # for the way to the modules
-from compare import cli, looks, negotiation, parameter_server, peers, plot, ranks_a_host, training, wire
+from comparing import row
+from compare import cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training, wire
+from compare.emulated import Layout
+from compare.figures import Figures
 from compare.outcome import Curve, Outcome, Style
 
 try:
@@ -78,6 +80,18 @@ class Groups(unittest.TestCase):
         self.assertGreater(plot.panel_width(many, 1), 40 * plot.BAR_WIDTH)
 
 
+class Races(unittest.TestCase):
+    def test_of_tuttis_races_each_plot_shows_the_one_beside_open_mpi_as_it_comes(self):
+        rows = [row(contest, who, us * 1e3) for contest, who, us in
+                (("Open MPI", "tutti", 4), ("picked", "tutti", 1), ("Open MPI", "Open MPI", 9))]
+        case = cases.Case(Layout(2), rows, 1e6)
+        for plotted, unit in ((node.drawn(Figures(rows), {}), 1e3), (ranks_a_host.drawn([case])[1], 1e3 / case.bound_us(4)),
+                              (parameter_server.drawn(case, 4)[1], 1)):
+            self.assertEqual([curve.ys for curve in plotted if curve.label == "tutti"], [[4 * unit]])
+        rates = {curve.label: curve.ys[0] for curve in links.drawn([case])}
+        self.assertAlmostEqual(rates["tutti"] / rates["Open MPI"], 9 / 4)
+
+
 @unittest.skipUnless(matplotlib, "this Python has no matplotlib")
 class Plots(unittest.TestCase):
     STYLES = Style(), Style("linear", "linear"), Style(ticks=["a", "b"])
@@ -108,6 +122,12 @@ class Plots(unittest.TestCase):
             self.assertEqual([text.get_text() for text in legend.get_texts()], ["tutti", "Open MPI, picked", "bound"])
             self.assertFalse(any(axes.get_window_extent().overlaps(legend.get_window_extent()) for axes in figure.axes))
             self.assertFalse(any(axes.get_legend() for axes in figure.axes))
+
+    def test_what_the_curves_are_stands_below_the_title(self):
+        outcome = self.outcome(Style())
+        self.assertEqual([text.get_text() for text in self.drawn(outcome).texts], ["t"])
+        outcome.caption = "of one race"
+        self.assertEqual([text.get_text() for text in self.drawn(outcome).texts], ["t\nof one race"])
 
     def test_a_series_that_one_panel_alone_has_is_in_the_legend_too(self):
         curves = [Curve("first", "tutti", [0], [1]), Curve("second", "Gloo", [0], [2])]
