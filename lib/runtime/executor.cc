@@ -13,13 +13,7 @@
 namespace tutti::runtime {
 namespace {
 
-/// A send that MPI calls complete may still have its last words queued in this process (Open MPI's
-/// TCP does it when a socket is full), and they leave only while somebody calls MPI. So after a
-/// batch between nodes MPI is looked at ever less often, for longer than a rank may be silent
-/// before it is lost. Not for a message that any socket takes, if what came before it has left.
-constexpr auto linger_time = std::chrono::seconds(40);
-constexpr auto first_flush = std::chrono::microseconds(50);
-constexpr auto last_flush = std::chrono::milliseconds(100);
+/// MPI holds back nothing of a message that any socket takes, if what came before it has left.
 constexpr std::uint64_t any_socket_takes = 4096;
 
 /// One thread at a time writes.
@@ -176,6 +170,7 @@ void Executor::submit(Submission& submission) {
   } else {
     participant_.depart();
     depart_ = std::move(std::get<DepartCall>(submission));
+    if (data_ != nullptr) lingering_.leave(looked_at_);
   }
 }
 
@@ -280,17 +275,13 @@ void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
   if (sent - before <= any_socket_takes && !engine_.sending()) return;
-  sent_at_ = looked_at_;
-  flush_at_ = looked_at_ + first_flush;
+  lingering_.sent(looked_at_);
 }
 
 void Executor::flush() {
-  if (looked_at_ < flush_at_) return;
+  if (looked_at_ < lingering_.next()) return;
   data_->keep_going();
-  const auto since = looked_at_ - sent_at_;
-  flush_at_ = since < linger_time ? looked_at_ + std::clamp<base::Clock::duration>(
-                                                     since / 8, first_flush, last_flush)
-                                  : base::Clock::time_point::max();
+  lingering_.flushed(looked_at_);
 }
 
 Executor::Rest Executor::rest() {
@@ -305,7 +296,7 @@ Executor::Rest Executor::rest() {
   if (engine_.polling()) {
     rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
   } else {
-    rest.until = std::min(rest.until, flush_at_);
+    rest.until = std::min(rest.until, lingering_.next());
   }
   return rest;
 }

@@ -16,6 +16,7 @@
 #include "observe/timeline.h"
 #include "runtime/call_table.h"
 #include "runtime/inbox.h"
+#include "runtime/lingering.h"
 #include "runtime/loss_log.h"
 #include "runtime/waiter.h"
 #include "tutti/kvstore.h"
@@ -179,8 +180,7 @@ class Executor {
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  /// When the last batch that sent much was done, and when MPI is looked at next for its sake.
-  base::Clock::time_point sent_at_{}, flush_at_ = base::Clock::time_point::max();
+  Lingering lingering_;      ///< of MPI between nodes; nothing on one
   bool gate_moved_ = false;  ///< in the last look, though it did not close
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;
