@@ -357,14 +357,25 @@ bool Executor::somebody_waits() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  // Only rank 0 knows more as long as nothing has been planned, and says so there.
-  const std::string plan = rank_ == 0 ? "other ranks have not come yet"
-                                      : "rank 0 answers when all have come, unless it is stopped";
-  const std::string wait = running_.empty() ? plan : engine_.describe();
   base::log().warn("nothing has moved for {:.1f} s; {}; {}\n{}\nlast events:\n{}", waited.count(),
-                   calls_.empty() ? "in a barrier, join or close" : in_flight_text(), wait,
-                   participant_.describe(), recorder_.dump(events));
+                   in_call_text(), wait_text(), participant_.describe(), recorder_.dump(events));
   stall_interval_ *= 2;
+}
+
+std::string Executor::in_call_text() const {
+  if (!calls_.empty()) return in_flight_text();
+  return depart_ ? "closing the store" : "in a barrier or join";
+}
+
+std::string Executor::wait_text() const {
+  if (!running_.empty()) return engine_.describe();
+  if (depart_) {
+    const std::string all = "nobody leaves before every rank has done all that was planned";
+    return rank_ == 0 ? all + ", and rank 0 leaves last" : all;
+  }
+  // Only rank 0 knows more as long as nothing has been planned, and says so there.
+  return rank_ == 0 ? "other ranks have not come yet"
+                    : "rank 0 answers when all have come, unless it is stopped";
 }
 
 std::string Executor::in_flight_text() const {

@@ -146,6 +146,9 @@ class Executor {
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
+  /// What the user has called, and what that waits for.
+  std::string in_call_text() const;
+  std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool somebody_waits() const;
   /// Nothing has moved for the stall time though somebody waits: says who waits for what.
