@@ -96,6 +96,7 @@ class Coordinator {
   void watch_stop();
   void watch_leaving();
   std::string holds_leaving() const;
+  std::string under_way() const;
   void note(Time due);
   Ranks missing(const Gathering& gathering) const;
   Ranks ranks_that(bool (*holds)(const Rank&)) const;

@@ -9,6 +9,12 @@
 #include "coordinator/text.h"
 
 namespace tutti::coordinator {
+namespace {
+
+/// Keys named in one text.
+constexpr std::size_t shown_keys = 5;
+
+}  // namespace
 
 void Coordinator::note(Time due) {
   watch_at_ = watch_at_ ? std::min(*watch_at_, due) : due;
@@ -88,7 +94,7 @@ void Coordinator::watch_keys() {
   }
   for (const auto& [absent, names] : stalled) {
     notices_.push_back(fmt::format("waiting for {} to submit {}: {} so far", rank_list(absent),
-                                   some_of(names, 5), seconds(longest[absent])));
+                                   some_of(names, shown_keys), seconds(longest[absent])));
   }
 }
 
@@ -142,14 +148,33 @@ void Coordinator::watch_stop() {
   note(std::min(stop_notice_at_, stop_since_ + settings_.key_timeout));
 }
 
+/// "the tensors under way are done (1 and 2), held up by rank 3".
+std::string Coordinator::under_way() const {
+  std::vector<std::string> names;
+  std::vector<bool> late(ranks_.size(), false);
+  for (Slot slot = 0; slot < keys_.size(); ++slot) {
+    const KeyState& state = keys_[slot];
+    // From a departure on, whatever is queued has started.
+    if (!state.queued && state.start == 0) continue;
+    names.push_back(state.key.describe());
+    for (const int r : state.queued ? log_.behind() : missing(state.ranks)) {
+      late[static_cast<std::size_t>(r)] = true;
+    }
+  }
+  Ranks ranks;
+  for (int r = 0; r < size_; ++r) {
+    if (late[static_cast<std::size_t>(r)]) ranks.push_back(r);
+  }
+  const std::string text =
+      fmt::format("the tensors under way are done ({})", some_of(names, shown_keys));
+  return ranks.empty() ? text : fmt::format("{}, held up by {}", text, rank_list(ranks));
+}
+
 /// What comes before any rank, or rank 0, can be let go.
 std::string Coordinator::holds_leaving() const {
-  if (draining_ && !undrained().empty()) {
-    return "the last batches are done at " + rank_list(undrained());
-  }
-  const Ranks others =
-      ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); });
-  return others.empty() ? "the started tensors" : rank_list(others);
+  if (!draining_) return under_way();
+  if (!undrained().empty()) return "the last batches are done at " + rank_list(undrained());
+  return rank_list(ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); }));
 }
 
 // Rank 0 cannot go before the others, nor anybody before what has started is done; but none can
@@ -185,7 +210,7 @@ std::string Coordinator::describe() const {
     waiting[missing(state.ranks)].push_back(state.key.describe());
   }
   for (const auto& [absent, names] : waiting) {
-    text += fmt::format("; {} not submitted by {}", some_of(names, 5), rank_list(absent));
+    text += fmt::format("; {} not submitted by {}", some_of(names, shown_keys), rank_list(absent));
   }
   return text;
 }

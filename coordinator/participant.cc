@@ -145,7 +145,7 @@ void Participant::handle(const JoinOver& over) {
 }
 
 void Participant::handle(const Drain& drain) {
-  if (current(drain.epoch)) owes_drained_ = true;
+  if (current(drain.epoch)) told_to_drain_ = owes_drained_ = true;
 }
 
 void Participant::handle(const Departed& departed) {
@@ -187,6 +187,20 @@ std::string Participant::calls_in_flight() const {
   return some_of(names, 5);
 }
 
+std::string Participant::describe_leaving() const {
+  if (depart_.wanted && may_leave_) return "; free to leave";
+  std::string text;
+  if (depart_.wanted) text = "; wants to leave";
+  if (owes_drained_) {
+    text += "; its last batches must be done before anybody leaves";
+  } else if (told_to_drain_) {
+    text += "; has done all that was planned";
+  } else if (depart_.wanted) {
+    text += ", and has not been told yet that all is planned";
+  }
+  return text;
+}
+
 std::string Participant::describe() const {
   std::string text = fmt::format("rank {}: epoch {}, {} gates entered, {} batches planned ahead",
                                  rank_, epoch_, entered_, queued_.size());
@@ -199,7 +213,7 @@ std::string Participant::describe() const {
   }
   if (barrier_.wanted) text += "; in a barrier";
   if (join_.wanted) text += "; joined";
-  if (depart_.wanted) text += may_leave_ ? "; free to leave" : "; wants to leave";
+  text += describe_leaving();
   if (lost_) text += "; " + lost_->message;
   const std::string flight = calls_in_flight();
   return flight.empty() ? text : fmt::format("{}; in flight: {}", text, flight);

@@ -216,6 +216,7 @@ class Participant {
   void watch_gate();
   std::vector<Slot> unplanned() const;
   std::string calls_in_flight() const;
+  std::string describe_leaving() const;
 
   int rank_;
   int size_;
@@ -255,6 +256,7 @@ class Participant {
   Round barrier_round_ = 0;
   Request join_;
   Request depart_;
+  bool told_to_drain_ = false;  ///< decides nothing, but tells why a close is held up
   bool owes_drained_ = false;
   bool may_leave_ = false;
   bool left_ = false;

@@ -25,6 +25,15 @@ void PlanLog::entered(int rank, BatchNumber count) {
   }
 }
 
+std::vector<int> PlanLog::behind() const {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < entered_.size(); ++r) {
+    if (entered_[r] == entered_by_all_) ranks.push_back(static_cast<int>(r));
+  }
+  if (ranks.size() == entered_.size()) ranks.clear();
+  return ranks;
+}
+
 std::vector<PlanItem> PlanLog::not_entered_by_all() const {
   std::vector<PlanItem> items;
   for (auto entry = batches_.rbegin(); entry != batches_.rend(); ++entry) {

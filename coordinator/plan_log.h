@@ -21,6 +21,9 @@ class PlanLog {
   BatchNumber entered_by_all() const { return entered_by_all_; }
   /// Bytes planned beyond that.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
+  /// The ranks that keep it so low; none when all have said the same, for who is late then is not
+  /// known here.
+  std::vector<int> behind() const;
   /// Items of batches beyond that, the last first.
   std::vector<PlanItem> not_entered_by_all() const;
   /// A new epoch: nothing planned, nothing entered.

@@ -13,13 +13,7 @@
 namespace tutti::runtime {
 namespace {
 
-/// A send that MPI calls complete may still have its last words queued in this process (Open MPI's
-/// TCP does it when a socket is full), and they leave only while somebody calls MPI. So after a
-/// batch between nodes MPI is looked at ever less often, for longer than a rank may be silent
-/// before it is lost. Not for a message that any socket takes, if what came before it has left.
-constexpr auto linger_time = std::chrono::seconds(40);
-constexpr auto first_flush = std::chrono::microseconds(50);
-constexpr auto last_flush = std::chrono::milliseconds(100);
+/// MPI holds back nothing of a message that any socket takes, if what came before it has left.
 constexpr std::uint64_t any_socket_takes = 4096;
 
 /// One thread at a time writes.
@@ -176,6 +170,7 @@ void Executor::submit(Submission& submission) {
   } else {
     participant_.depart();
     depart_ = std::move(std::get<DepartCall>(submission));
+    if (data_ != nullptr) lingering_.leave(looked_at_);
   }
 }
 
@@ -280,17 +275,13 @@ void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
   if (sent - before <= any_socket_takes && !engine_.sending()) return;
-  sent_at_ = looked_at_;
-  flush_at_ = looked_at_ + first_flush;
+  lingering_.sent(looked_at_);
 }
 
 void Executor::flush() {
-  if (looked_at_ < flush_at_) return;
+  if (looked_at_ < lingering_.next()) return;
   data_->keep_going();
-  const auto since = looked_at_ - sent_at_;
-  flush_at_ = since < linger_time ? looked_at_ + std::clamp<base::Clock::duration>(
-                                                     since / 8, first_flush, last_flush)
-                                  : base::Clock::time_point::max();
+  lingering_.flushed(looked_at_);
 }
 
 Executor::Rest Executor::rest() {
@@ -305,7 +296,7 @@ Executor::Rest Executor::rest() {
   if (engine_.polling()) {
     rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
   } else {
-    rest.until = std::min(rest.until, flush_at_);
+    rest.until = std::min(rest.until, lingering_.next());
   }
   return rest;
 }
@@ -366,14 +357,25 @@ bool Executor::somebody_waits() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  // Only rank 0 knows more as long as nothing has been planned, and says so there.
-  const std::string plan = rank_ == 0 ? "other ranks have not come yet"
-                                      : "rank 0 answers when all have come, unless it is stopped";
-  const std::string wait = running_.empty() ? plan : engine_.describe();
   base::log().warn("nothing has moved for {:.1f} s; {}; {}\n{}\nlast events:\n{}", waited.count(),
-                   calls_.empty() ? "in a barrier, join or close" : in_flight_text(), wait,
-                   participant_.describe(), recorder_.dump(events));
+                   in_call_text(), wait_text(), participant_.describe(), recorder_.dump(events));
   stall_interval_ *= 2;
+}
+
+std::string Executor::in_call_text() const {
+  if (!calls_.empty()) return in_flight_text();
+  return depart_ ? "closing the store" : "in a barrier or join";
+}
+
+std::string Executor::wait_text() const {
+  if (!running_.empty()) return engine_.describe();
+  if (depart_) {
+    const std::string all = "nobody leaves before every rank has done all that was planned";
+    return rank_ == 0 ? all + ", and rank 0 leaves last" : all;
+  }
+  // Only rank 0 knows more as long as nothing has been planned, and says so there.
+  return rank_ == 0 ? "other ranks have not come yet"
+                    : "rank 0 answers when all have come, unless it is stopped";
 }
 
 std::string Executor::in_flight_text() const {

@@ -16,6 +16,7 @@
 #include "observe/timeline.h"
 #include "runtime/call_table.h"
 #include "runtime/inbox.h"
+#include "runtime/lingering.h"
 #include "runtime/loss_log.h"
 #include "runtime/waiter.h"
 #include "tutti/kvstore.h"
@@ -145,6 +146,9 @@ class Executor {
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
+  /// What the user has called, and what that waits for.
+  std::string in_call_text() const;
+  std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool somebody_waits() const;
   /// Nothing has moved for the stall time though somebody waits: says who waits for what.
@@ -179,8 +183,7 @@ class Executor {
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  /// When the last batch that sent much was done, and when MPI is looked at next for its sake.
-  base::Clock::time_point sent_at_{}, flush_at_ = base::Clock::time_point::max();
+  Lingering lingering_;      ///< of MPI between nodes; nothing on one
   bool gate_moved_ = false;  ///< in the last look, though it did not close
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;

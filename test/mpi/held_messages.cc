@@ -25,6 +25,7 @@ struct Message {
 constexpr int small_bytes = 4096;
 
 std::atomic<std::chrono::milliseconds> hold_for{};
+std::atomic<int> probed{0};
 std::mutex mutex;
 std::deque<Message> held, sent;  // in the order in which they were given
 
@@ -60,6 +61,10 @@ void hold_messages(std::chrono::milliseconds time) {
   hold_for = time;
 }
 
+int probes() {
+  return probed;
+}
+
 // NOLINTBEGIN(readability-identifier-naming): MPI's functions, in the place of which these are
 // called.
 extern "C" {
@@ -89,6 +94,7 @@ int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
 }
 
 int MPI_Iprobe(int from, int tag, MPI_Comm comm, int* arrived, MPI_Status* status) {
+  ++probed;
   send_what_is_due();
   return PMPI_Iprobe(from, tag, comm, arrived, status);
 }

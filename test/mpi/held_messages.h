@@ -6,3 +6,6 @@
 /// words of a message when a connection is full, only with all but small ones. 0, as at first:
 /// sends at once.
 void hold_messages(std::chrono::milliseconds time);
+
+/// How often MPI has been called for no message in particular.
+int probes();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "held_messages.h"
 #include "store_fixture.h"
@@ -26,18 +27,23 @@ enum class Verb : std::uint8_t { broadcast, pushpull };
 /// How the others tell a rank that may not call MPI that they have what they wait for.
 class Receipts {
  public:
-  Receipts(std::uint64_t job, Verb verb, std::size_t size)
-      : name_(fmt::format("tutti-{:x}-{}-{}", job, static_cast<int>(verb), size)) {}
+  Receipts(std::uint64_t job, const std::string& what)
+      : name_(fmt::format("tutti-{:x}-{}", job, what)) {}
 
   void give(int rank) const { std::ofstream(path(rank)) << "received\n"; }
-  /// From all other ranks. In vain: false, after a while.
-  bool await(int own, int ranks) const {
+  /// In vain: false, after a while.
+  bool await_from(int rank) const {
     const auto end = std::chrono::steady_clock::now() + 10s;
+    while (!std::filesystem::exists(path(rank))) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(10ms);
+    }
+    return true;
+  }
+  /// From all other ranks.
+  bool await(int own, int ranks) const {
     for (int rank = 0; rank < ranks; ++rank) {
-      while (rank != own && !std::filesystem::exists(path(rank))) {
-        if (std::chrono::steady_clock::now() > end) return false;
-        std::this_thread::sleep_for(10ms);
-      }
+      if (rank != own && !await_from(rank)) return false;
     }
     return true;
   }
@@ -68,7 +74,7 @@ void leave_first(std::uint64_t job, Verb verb, std::size_t size) {
   auto store = make_store();
   const int rank = store->rank();
   const int ranks = store->num_workers();
-  const Receipts receipts(job, verb, size);
+  const Receipts receipts(job, fmt::format("{}-{}", static_cast<int>(verb), size));
   bring(*store, verb, size);
   if (rank != leaver) receipts.give(rank);
   store.reset();
@@ -77,6 +83,42 @@ void leave_first(std::uint64_t job, Verb verb, std::size_t size) {
   // So that nobody's receipt goes before it has been seen.
   make_store()->barrier();
   receipts.remove(rank);
+}
+
+/// What the ranks of the case below tell one another.
+struct Told {
+  explicit Told(std::uint64_t job)
+      : ready(job, "ready"), busy(job, "busy"), probed(job, "probed") {}
+  Receipts ready, busy, probed;
+};
+
+/// Rank 0: keeps its communication thread in a callback, so that nobody is let go, until all others
+/// have called MPI. Whether they did. Its other thread stays away from the store meanwhile.
+bool hold_up(KVStore& store, const Tensor& tensor, const Told& told) {
+  const auto probed = std::make_shared<std::promise<bool>>();
+  const Pending pending = store.pushpull("small", tensor, tensor);
+  pending.then([&told, probed, ranks = store.num_workers()](const std::exception_ptr&) {
+    told.busy.give(0);
+    probed->set_value(told.probed.await(0, ranks));
+  });
+  told.ready.give(0);
+  return probed->get_future().get();
+}
+
+/// Another rank: closes its store, and tells rank 0 when it has called MPI meanwhile.
+void leave_watched(std::unique_ptr<KVStore> store, const Tensor& tensor, const Told& told) {
+  CHECK(told.ready.await_from(0));
+  store->pushpull("small", tensor, tensor).wait();
+  CHECK(told.busy.await_from(0));
+  std::thread witness([&told, rank = store->rank(), before = probes()] {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (probes() == before && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(1ms);
+    }
+    if (probes() > before) told.probed.give(rank);
+  });
+  store.reset();
+  witness.join();
 }
 
 }  // namespace
@@ -90,4 +132,20 @@ TEST_CASE(
       leave_first(job, verb, size);
     }
   }
+}
+
+TEST_CASE("a rank that waits until it may leave calls MPI though it sent nothing of late") {
+  const Told told(agreed_seed());
+  auto store = make_store();
+  const int rank = store->rank();
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  if (rank == 0) {
+    CHECK(hold_up(*store, tensor, told));
+    store.reset();
+  } else {
+    leave_watched(std::move(store), tensor, told);
+  }
+  make_store()->barrier();
+  for (const Receipts* receipts : {&told.ready, &told.busy, &told.probed}) receipts->remove(rank);
 }

@@ -1,15 +1,12 @@
 #include "base/completion.h"
 
-#include <spdlog/sinks/ostream_sink.h>
-
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 
-#include "base/log.h"
+#include "logged.h"
 #include "tutti/error.h"
 #include "tutti/pending.h"
 
@@ -24,21 +21,6 @@ namespace {
 std::exception_ptr failure(const char* text, ErrorCode code = ErrorCode::timeout) {
   return std::make_exception_ptr(Error(code, text));
 }
-
-/// What is logged while it lives.
-class Logged {
- public:
-  Logged() { tutti::base::log().sinks().push_back(sink_); }
-  ~Logged() { tutti::base::log().sinks().pop_back(); }
-  Logged(const Logged&) = delete;
-  Logged& operator=(const Logged&) = delete;
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_ =
-      std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
-};
 
 }  // namespace
 

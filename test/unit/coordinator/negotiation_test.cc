@@ -7,6 +7,7 @@ using namespace tutti;
 using namespace tutti::coordinator;
 using namespace tutti::coordinator::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using namespace std::chrono_literals;
 
 TEST_CASE("ranks that submit in different orders run the same batches in the same order") {
@@ -223,6 +224,50 @@ TEST_CASE("a close that is held up names the ranks at which the last batches are
   REQUIRE(lost.size() == 1);
   CHECK(std::get<LostRank>(lost.front().message).reason ==
         "it waited 1800 s and can leave only after the last batches are done at rank 2");
+}
+
+TEST_CASE("a close that tensors under way hold up names these and the ranks that are behind") {
+  Coordinator coordinator(3, {.part_bytes = 1024});
+  const Signature signature{.shape = {1024}};  // four parts, of which three are planned ahead
+  for (const int rank : {0, 1, 2}) {
+    coordinator.receive(rank, Report{0, 0, {}, {{"w", signature, 0, 0, {}}}});
+  }
+  coordinator.receive(1, DepartAsked{0});
+  coordinator.tick(30s);
+  const std::string unknown = "rank 1 can leave only after the tensors under way are done ('w')";
+  CHECK(coordinator.take_notices() == std::vector<std::string>{unknown + ": 30 s so far"});
+  for (const int rank : {0, 1}) coordinator.receive(rank, Report{0, 1, {}, {}});
+  coordinator.tick(60s);
+  CHECK(coordinator.take_notices() ==
+        std::vector<std::string>{unknown + ", held up by rank 2: 60 s so far"});
+  coordinator.take_messages();
+  coordinator.tick(1800s);
+  const std::vector<Outgoing> lost = coordinator.take_messages();
+  REQUIRE(lost.size() == 1);
+  CHECK(std::get<LostRank>(lost.front().message).reason ==
+        "it waited 1800 s and can leave only after the tensors under way are done ('w'), held up "
+        "by rank 2");
+}
+
+TEST_CASE("a rank that leaves can say how far its close is") {
+  Participant participant(1, 2, {});
+  participant.submit(1, {.key = "w", .signature = {.shape = {4}}});
+  participant.take_actions();
+  participant.receive(Plan{0, 0, {{0, "w", {.shape = {4}}}}, {{2, false, {{0, 0, 0, 4}}}}});
+  participant.depart();
+  participant.take_actions();
+  CHECK_THAT(participant.describe(),
+             Contains("; wants to leave, and has not been told yet that all is planned"));
+  participant.receive(Drain{0});
+  participant.take_actions();
+  CHECK_THAT(participant.describe(),
+             Contains("; wants to leave; its last batches must be done before anybody leaves"));
+  participant.gate_closed(0, 0);
+  participant.batch_done(0, 0);
+  participant.take_actions();
+  CHECK_THAT(participant.describe(), EndsWith("; wants to leave; has done all that was planned"));
+  participant.receive(Departed{0});
+  CHECK_THAT(participant.describe(), EndsWith("; free to leave"));
 }
 
 TEST_CASE("ranks are asked once whether they are done, whoever leaves when") {

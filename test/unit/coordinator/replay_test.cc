@@ -90,6 +90,28 @@ TEST_CASE("a changed signature leaves the replay") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) Run({program, program}, replaying, seed);
 }
 
+TEST_CASE("a close that a half replayed tensor holds up names who has not come back to it") {
+  Coordinator coordinator(3, {.replay = true, .part_bytes = 1024});
+  const Signature two_parts{.shape = {512}};
+  for (Round use = 0; use < 2; ++use) {
+    for (const int rank : {0, 1, 2}) {
+      coordinator.receive(rank, Report{0, 2 * use, {}, {{"w", two_parts, 0, use, {}}}});
+    }
+  }
+  for (const int rank : {0, 1, 2}) coordinator.receive(rank, Stopped{0, 4});
+  coordinator.receive(1, Escape{1, EscapeReason::request, "depart"});
+  for (const int rank : {0, 1, 2}) coordinator.receive(rank, Stopped{1, 1});
+  coordinator.receive(1, Report{2, 0, {{0, 0, 2, {}}}, {}});
+  coordinator.receive(1, DepartAsked{2});
+  coordinator.tick(30s);
+  const std::vector<std::string> notices = coordinator.take_notices();
+  REQUIRE(notices.size() == 2);
+  CHECK(notices[0] == "waiting for ranks 0 and 2 to submit 'w': 30 s so far");
+  CHECK(notices[1] ==
+        "rank 1 can leave only after the tensors under way are done ('w'), held up by ranks 0 and "
+        "2: 30 s so far");
+}
+
 TEST_CASE("tensors in parts are replayed, and left in the middle") {
   const Surroundings parts{.settings = {.replay = true, .fusion_bytes = 64, .part_bytes = 256}};
   const Program large = {submit(1, 300), submit(2, 5), submit(3, 200, 1),

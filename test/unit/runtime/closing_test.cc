@@ -1,0 +1,37 @@
+// What a store that is being closed says of those it waits for.
+#include <catch2/catch.hpp>
+
+#include "../base/logged.h"
+#include "thread_world.h"
+
+using namespace tutti;
+using namespace tutti::runtime;
+using Catch::Contains;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Until it has been logged, or for a while.
+void await(const Logged& logged, const char* what) {
+  const auto end = base::Clock::now() + 10s;
+  while (logged.text().find(what) == std::string::npos && base::Clock::now() < end) {
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a close that is held up says what it waits for, not that other ranks have not come") {
+  const Logged logged;
+  Options options;
+  options.stall_report_after = 50ms;
+  with_sessions(2, options, [&](const Session& session) {
+    if (session.rank() == 1) await(logged, "leave; has done all");
+  });
+  CHECK_THAT(logged.text(),
+             Contains("closing the store; nobody leaves before every rank has done all that was "
+                      "planned, and rank 0 leaves last") &&
+                 Contains("rank 0: epoch 0, 0 gates entered, 0 batches planned ahead; wants to "
+                          "leave; has done all that was planned") &&
+                 !Contains("have not come"));
+}
