@@ -1,5 +1,6 @@
 // What a store holds, beside the formula, and that it does not grow.
 #include <fstream>
+#include <thread>
 
 #include "store_fixture.h"
 #include "tutti/info.h"
@@ -29,15 +30,21 @@ std::uint64_t formula(const tutti::KVStore& store, const Options& options) {
   return tutti::most_buffer_bytes(options, store.num_workers() / nodes, nodes);
 }
 
+/// What the formula is for: between nodes, and where ranks have a processor each, it may be less.
+bool holds_most(const tutti::KVStore& store) {
+  const auto ranks = static_cast<std::size_t>(store.num_workers());
+  return store.counters().nodes == 1 && (ranks == 1 || ranks > std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
-TEST_CASE("a fresh store holds what the formula says, between nodes no more, whatever the slices") {
+TEST_CASE("a fresh store holds what the formula says, or less, whatever the slices") {
   for (const std::size_t slice : {std::size_t{0}, std::size_t{4096}, std::size_t{1} << 20}) {
     Options options = Options::from_env();
     options.slice_bytes = slice;
     const auto store = make_store(options);
     const tutti::Counters counters = store->counters();
-    if (counters.nodes == 1) CHECK(counters.buffer_bytes == formula(*store, options));
+    if (holds_most(*store)) CHECK(counters.buffer_bytes == formula(*store, options));
     CHECK(counters.buffer_bytes <= formula(*store, options));
     CHECK(counters.allocated_bytes == 0);
   }
@@ -75,10 +82,8 @@ TEST_CASE("200 steps of varying sizes make neither the buffers nor the process g
   const std::uint64_t before = resident();
   steps(200);
   const tutti::Counters counters = store->counters();
-  if (counters.nodes == 1) {
-    CHECK(counters.buffer_bytes == buffers);
-    CHECK(buffers > formula(*store, options));
-  }
+  if (counters.nodes == 1) CHECK(counters.buffer_bytes == buffers);
+  if (holds_most(*store)) CHECK(buffers > formula(*store, options));
   CHECK(counters.buffer_bytes <= formula(*store, options) + keys_of_classes * bytes_a_key);
   const std::uint64_t after = resident();
   CHECK(after < before + may_grow);
