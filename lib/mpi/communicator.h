@@ -70,7 +70,7 @@ class Requests {
   /// Do not block. Ids are reused once `done` has returned true for them.
   Id send(int to, int tag, std::span<const std::byte> data);
   Id receive(int from, int tag, std::span<std::byte> data);
-  /// One MPI_Testsome over everything under way. True when something finished. Does not block.
+  /// MPI_Testsome over everything under way. True when something finished. Does not block.
   bool progress();
   /// Whether a transfer has finished, as of the last `progress`; true forgets it.
   bool done(Id id);

@@ -64,6 +64,22 @@ struct Requests::State {
     } while (offset < bytes);
   }
 
+  /// Whether something finished.
+  bool test_some() {
+    const int count = static_cast<int>(messages.size());
+    finished.resize(messages.size());
+    int number = 0;
+    checked(MPI_Testsome(count, messages.data(), &number, finished.data(), MPI_STATUSES_IGNORE),
+            "MPI_Testsome");
+    if (number == MPI_UNDEFINED || number == 0) return false;
+    for (int i = 0; i < number; ++i) {
+      const auto message = static_cast<std::size_t>(finished[static_cast<std::size_t>(i)]);
+      --transfers[owners[message]].open_messages;
+    }
+    forget_finished();
+    return true;
+  }
+
   void forget_finished() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -120,19 +136,9 @@ Requests::Id Requests::receive(int from, int tag, std::span<std::byte> data) {
 
 bool Requests::progress() {
   if (state_->messages.empty()) return false;
-  const int count = static_cast<int>(state_->messages.size());
-  state_->finished.resize(state_->messages.size());
-  int finished = 0;
-  checked(MPI_Testsome(count, state_->messages.data(), &finished, state_->finished.data(),
-                       MPI_STATUSES_IGNORE),
-          "MPI_Testsome");
-  if (finished == MPI_UNDEFINED || finished == 0) return false;
-  for (int i = 0; i < finished; ++i) {
-    const auto message = static_cast<std::size_t>(state_->finished[static_cast<std::size_t>(i)]);
-    --state_->transfers[state_->owners[message]].open_messages;
-  }
-  state_->forget_finished();
-  return true;
+  // Open MPI tells in one call what the call before has brought, and a thread that is told nothing
+  // may sleep in between: 1 MB on 8 hosts at 1 Gbit/s took 4 % longer.
+  return state_->test_some() || state_->test_some();
 }
 
 bool Requests::done(Id id) {
