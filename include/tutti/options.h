@@ -58,7 +58,7 @@ struct TUTTI_EXPORT Options {
   /// on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
   std::optional<std::size_t> fusion_bytes;
   /// [agreed] Larger tensors are cut into parts of this size, so that a more urgent one can
-  /// overtake; 0 never cuts. None: 4 MiB on one node, 1 MiB between nodes. `TUTTI_PART_BYTES`.
+  /// overtake; 0 never cuts. None: 4 MiB on one node, 512 KiB between nodes. `TUTTI_PART_BYTES`.
   std::optional<std::size_t> part_bytes;
   /// [agreed] Bytes of each slice in the shared-memory stage; 0: chosen at run time.
   /// `TUTTI_SLICE_BYTES`.

@@ -272,8 +272,8 @@ TEST_CASE("parts are smaller between nodes, unless the program says how large") 
   };
   const std::string chosen = part_size(*make_store());
   INFO(chosen);
-  CHECK((chosen == "4M (job: 1 node)" || chosen.starts_with("1M (job: ")));
-  CHECK((chosen.ends_with(" nodes)") == chosen.starts_with("1M")));
+  CHECK((chosen == "4M (job: 1 node)" || chosen.starts_with("512K (job: ")));
+  CHECK((chosen.ends_with(" nodes)") == chosen.starts_with("512K")));
   Options options = Options::from_env();
   options.part_bytes = 3 << 20;
   CHECK(part_size(*KVStore::create("dist_sync_mpi", options)) == "3M (program)");

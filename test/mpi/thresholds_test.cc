@@ -153,7 +153,7 @@ std::vector<std::size_t> random_counts(const Variant& variant, const Nodes& node
   const std::size_t slice = variant.slice_bytes != 0 ? variant.slice_bytes : 128 * KiB;
   sizes.insert(sizes.end(), {slice, slice * most_local, slice * ranks});
   const bool defaults = variant.slice_bytes == 0 && variant.wire == std::string("none");
-  sizes.push_back(variant.part_bytes.value_or(0) != 0 ? *variant.part_bytes : MiB);
+  sizes.push_back(variant.part_bytes.value_or(0) != 0 ? *variant.part_bytes : 512 * KiB);
   if (defaults) {
     sizes.push_back(4 * MiB);
     // Outputs that are written around the caches; not all of a server's larger one.
