@@ -1,6 +1,7 @@
 #include "benchmarks/allreduce/measure.h"
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace tutti::bench {
@@ -48,6 +49,9 @@ void Race::turn(Lane& lane) {
   // Stale results would pass the check, and unwritten buffers would flatter the caches.
   pattern_.fill(buffers.out, buffers.out_count, world_.rank(), turn_ + 1);
   pattern_.fill(buffers.in, buffers.in_count, world_.rank(), turn_);
+  if (settings_.rest > 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(settings_.rest));
+  }
   world_.barrier();
   const Clock::time_point start = Clock::now();
   lane.contestant->run();

@@ -68,6 +68,9 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option("--warmup", s.warmup, "turns a size that are not measured")
       ->check(CLI::Range(0, many).description(""))
       ->capture_default_str();
+  app.add_option("--rest", s.rest, "milliseconds before each turn in which nothing is sent")
+      ->check(CLI::Range(0.0, 1e4).description(""))
+      ->capture_default_str();
   app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
       ->capture_default_str();
   app.add_flag("--check,!--no-check", s.check, "compare every result, outside the time")

@@ -31,6 +31,7 @@ struct Settings {
   int iterations = 0;    ///< 0: as many as `seconds` allow, `least` or more
   int least = 5;         ///< turns between two looks at the clock
   int warmup = 5;        ///< turns before the measured ones
+  double rest = 0;       ///< milliseconds before each turn in which nothing is sent
   double seconds = 2.0;  ///< time for one size, all implementations and checks together
   bool check = true;
   std::string json;  ///< file for the rows; empty: none

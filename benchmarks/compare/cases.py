@@ -9,9 +9,11 @@ from compare.figures import MAIN, Figures
 from compare.targets import times
 
 MB = 10**6
+# A link that has rested lets a burst pass at once, which the bound allows for: so all links rest before each turn.
+REST = 2 * emulated.hosts.BURST_SECONDS * 1e3
 # A size that takes long is paced by its turns, one that does not by the time: 40 MB has few, 1 MB has many.
-PACE = Pace(seconds=0.5, least=1, warmup=1)
-QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
+PACE = Pace(seconds=0.5, least=1, warmup=1, rest=REST)
+QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1, rest=REST)
 COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
 
 
@@ -103,7 +105,7 @@ def with_open_mpi(stage, lost):
     """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
     ranks, quick = stage.layout.ranks, stage.request.quick
     alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
-    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost)
+    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost, REST)
     main = allreduce(stage, "tutti,mpi")
     pair = dataclasses.replace(main, needed=False, names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     return [main, *openmpi.picked(pair, ranks, choice, stage.folder)]
@@ -140,7 +142,8 @@ def rate_notes(cases):
     return [f"# payload of a link, by one TCP stream before the rounds and one behind (the quicker counts; "
             f"{emulated.PAYLOAD / MB:.1f} expected): {listed}",
             "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts, but for the first "
-            f"{emulated.BURST / 1e3:.0f} kB, which a link that has rested lets pass at once"]
+            f"{emulated.BURST / 1e3:.0f} kB, which a link that has rested, as all do "
+            f"for {REST:g} ms before each turn, lets pass at once"]
 
 
 def notes(cases):

@@ -19,13 +19,16 @@ class BenchError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How long a size is measured: at least so many turns, and on until the time is over."""
+    """How long a size is measured: at least so many turns, each behind so many ms of rest, and on until the time is
+    over."""
     seconds: float
     least: int
     warmup: int
+    rest: float = 0
 
     def words(self):
-        return ["--seconds", str(self.seconds), "--least", str(self.least), "--warmup", str(self.warmup)]
+        return ["--seconds", str(self.seconds), "--least", str(self.least), "--warmup", str(self.warmup),
+                "--rest", f"{self.rest:g}"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,14 +77,15 @@ def rules(ranks, choice):
     return "\n".join(lines) + "\n"
 
 
-def screen(contest, ranks, sizes, candidates, lost):
-    """{size: its quickest Setting}, each of the candidates measured once and alone, for the sizes that it suits."""
-    best = {}
+def screen(contest, ranks, sizes, candidates, lost, rest=0):
+    """{size: its quickest Setting}, each of the candidates measured once and alone, for the sizes that it suits, with
+    the same `rest` as in the race."""
+    best, pace = {}, dataclasses.replace(PACE, rest=rest)
     for setting in candidates:
         try:
             covers = frozenset(size for size in sizes if setting.suits(ranks, size))
             trial = dataclasses.replace(contest, env=dict(setting.env), covers=covers)
-            for row in trial.race(ranks, sizes, PACE):
+            for row in trial.race(ranks, sizes, pace):
                 if row["wrong"] == 0 and (row["bytes"] not in best or row["time_us"]["p50"] < best[row["bytes"]][0]):
                     best[row["bytes"]] = (row["time_us"]["p50"], setting)
         except BenchError as error:

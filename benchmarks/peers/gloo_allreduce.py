@@ -32,7 +32,7 @@ def main():
     rank, ranks = join(given.master, given.port)
     rows = []
     for size in given.bytes:
-        race = racing.Race(Gloo(size // 4, ranks, rank))
+        race = racing.Race(Gloo(size // 4, ranks, rank), given.rest)
         times = race.run(given)
         who = {"impl": "gloo", "version": f"torch {torch.__version__}", "in_place": True}
         rows.append(racing.row(who, size, ranks, times, over_ranks([race.wrong], "SUM")[0]))

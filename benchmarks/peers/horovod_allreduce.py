@@ -32,7 +32,7 @@ def main():
     hvd.init()
     rows = []
     for size in given.bytes:
-        race = racing.Race(Horovod(size // 4, hvd.size(), hvd.rank()))
+        race = racing.Race(Horovod(size // 4, hvd.size(), hvd.rank()), given.rest)
         times = race.run(given)
         who = {"impl": "horovod", "version": f"horovod {horovod.__version__}", "in_place": True}
         rows.append(racing.row(who, size, hvd.size(), times, over_ranks([race.wrong], "SUM")[0]))

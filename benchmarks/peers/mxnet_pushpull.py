@@ -106,7 +106,7 @@ def measure(given):
     lines, rows = Lines(mxnet, store), []
     for size in given.bytes:
         for impl, counts in (("mxnet", [size // 4]), ("mxnet keys", in_proportion(size // 4, resnet50()))):
-            race = racing.Race(Keys(lines, f"{impl} {size}", counts))
+            race = racing.Race(Keys(lines, f"{impl} {size}", counts), given.rest)
             times = race.run(given)
             who = {"impl": impl, "version": f"mxnet {mxnet.__version__}", "keys": len(counts), "servers": given.servers}
             wrong = float(lines.gather([race.wrong]).sum())

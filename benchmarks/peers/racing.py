@@ -40,6 +40,7 @@ def parser(about):
     options.add_argument("--seconds", type=float, default=2.0, help="for a size")
     options.add_argument("--least", type=int, default=5, help="turns a size at least")
     options.add_argument("--warmup", type=int, default=5, help="turns before them")
+    options.add_argument("--rest", type=float, default=0, help="milliseconds before each turn")
     options.add_argument("--json", help="file for the rows")
     options.add_argument("--master", default="127.0.0.1", help="rank 0's address")
     return options
@@ -49,12 +50,14 @@ class Race:
     """Turns of one size. `contestant` has fill(turn), barrier(), exchange() and wrong(turn), and largest(list),
     each number's maximum over the ranks."""
 
-    def __init__(self, contestant):
-        self.contestant = contestant
+    def __init__(self, contestant, rest=0):
+        self.contestant, self.rest = contestant, rest
         self.turn, self.wrong, self.times = 0, 0, []
 
     def take(self):
         self.contestant.fill(self.turn)
+        if self.rest:
+            time.sleep(self.rest / 1e3)
         self.contestant.barrier()
         start = time.perf_counter()
         self.contestant.exchange()

@@ -260,6 +260,20 @@ class PeersPrograms(unittest.TestCase):
         mine = [numbers[(at + racing.phase_of(rank, turn)) % racing.PERIOD] for rank in range(3)]
         self.assertEqual(sum(mine), sums[(at + racing.phase_of(0, turn)) % racing.PERIOD])
 
+    def test_a_peer_rests_before_each_turns_barrier_outside_the_time(self):
+        done = []
+        peer = mock.Mock(wrong=lambda turn: 0, fill=lambda turn: done.append("fill"),
+                         barrier=lambda: done.append("barrier"), exchange=lambda: done.append("exchange"))
+        with mock.patch.object(racing.time, "sleep", lambda seconds: done.append(seconds)):
+            racing.Race(peer, 2.5).take()
+            racing.Race(peer).take()
+        turn = ["barrier", "exchange", "barrier"]
+        self.assertEqual(done, ["fill", 0.0025, *turn, "fill", *turn])
+
+    def test_every_turn_in_the_lab_is_behind_twice_the_burst_that_the_bound_allows_for(self):
+        for pace in (cases.PACE, cases.QUICK_PACE):
+            self.assertEqual(pace.rest, 2e3 * emulated.BURST / emulated.PAYLOAD)
+
     def test_a_step_adds_up_over_all_ranks(self):
         self.assertEqual(stepping.offsets(3, 205), sum(stepping.offset(rank, 205) for rank in range(3)))
         self.assertEqual([stepping.offsets(2, turn) for turn in (0, 1, 99, 100)], [1, 3, 199, 1])

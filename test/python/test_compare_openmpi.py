@@ -51,6 +51,17 @@ class Settings(unittest.TestCase):
         self.assertEqual((pace.least, pace.warmup), (3, 1))
         self.assertEqual(self.screened(2, (16 * MIB,), openmpi.on_hosts(False))[0]["coll_tuned recursive doubling"], [16 * MIB])
 
+    def test_links_rest_while_candidates_are_compared_as_they_do_in_the_race(self):
+        paces = []
+
+        def race(_, __, ___, pace):
+            paces.append(pace.words())
+            return []
+        with mock.patch.object(Contest, "race", race):
+            openmpi.screen(contest("x"), 2, (4,), openmpi.on_hosts(True)[:1], {}, rest=2.0)
+            openmpi.screen(contest("x"), 2, (4,), openmpi.on_hosts(True)[:1], {})
+        self.assertEqual([words[words.index("--rest") + 1] for words in paces], ["2", "0"])
+
     def test_a_candidate_with_wrong_sums_is_not_picked(self):
         first, second = openmpi.on_hosts(True)[:2]
         self.assertEqual(self.screened(2, (4,), [first, second], wrong=(first.name,))[2], {4: second})

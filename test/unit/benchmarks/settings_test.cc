@@ -44,7 +44,7 @@ TEST_CASE("every option reaches its setting") {
              "--in-place",  "--shared",   "--iters",     "7",         "--warmup",   "3",
              "--least",     "2",          "--seconds",   "0.5",       "--no-check", "--json",
              "rows.json",   "--kv-store", "local",       "--root",    "3",          "--wire",
-             "fp16"})
+             "fp16",        "--rest",     "2.5"})
           .value();
   CHECK_FALSE(s.runs("mpi"));
   CHECK(s.op == Operation::broadcast);
@@ -55,6 +55,7 @@ TEST_CASE("every option reaches its setting") {
   CHECK(s.warmup == 3);
   CHECK(s.least == 2);
   CHECK(s.seconds == 0.5);
+  CHECK(s.rest == 2.5);
   CHECK(s.json == "rows.json");
   CHECK(s.store == "local");
   CHECK(s.root == 3);
