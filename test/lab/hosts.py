@@ -131,6 +131,8 @@ class Lab:
             # The machine's own may be one that probes or paces, and does not fill the link. The kernel lets
             # a namespace choose this one wherever it is.
             run(f"ip netns exec {name} sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'")
+            # Else who comes after a program that has overrun the queues begins with as narrow a window.
+            run(f"ip netns exec {name} sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save'")
         run(f"ip -n {name} link set eth0 up")
         run(f"ip -n {self.switch} link set port{i} master bridge up")
 

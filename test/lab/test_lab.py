@@ -111,6 +111,10 @@ class Lab(Case):
     def test_the_directions_of_a_link_do_not_share_what_it_carries(self):
         self.assertGreater(self.share([("h0", "h1"), ("h1", "h0")], 1.2), 1.2)
 
+    def test_no_connection_begins_with_what_another_has_met(self):
+        self.streams([("h0", "h1")], 0.3)
+        self.assertEqual(self.must("exec", "h0", "ip", "tcp_metrics", "show", name=self.name), "")
+
     def test_each_host_has_its_own_name_and_knows_the_others(self):
         for host in ("h0", "h1", f"{self.name}-h2"):
             own = self.must("exec", host, "hostname", name=self.name).strip()
