@@ -62,6 +62,7 @@ class Contest:
     covers: frozenset = None
     needed: bool = False
     most_ranks: int = None
+    limit: float = LIMIT  # seconds that a run may take
 
     def sizes_of(self, sizes):
         return [size for size in sizes if self.covers is None or size in self.covers]
@@ -76,7 +77,7 @@ class Contest:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "rows.json")
             line = self.launcher.line(ranks, [*self.program, *options, "--json", file])
-            said = execute(line, {**self.launcher.env, **self.env}, lambda: rows_of(file))
+            said = execute(line, {**self.launcher.env, **self.env}, lambda: rows_of(file), self.limit)
             rows = rows_of(file)
         if not rows:
             raise BenchError(f"{' '.join(map(str, line))}: ended well, and left no rows")

@@ -31,6 +31,11 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(BenchError, "true .*: ended well, and left no rows"):
             dataclasses.replace(contest("x"), launcher=Plain()).run(2, [])
 
+    def test_a_contest_that_hangs_is_given_up_after_its_own_limit(self):
+        hangs = dataclasses.replace(contest("x"), launcher=Plain(), program=("sh", "-c", "sleep 60"), limit=0.2)
+        with self.assertRaisesRegex(BenchError, "still running after 0.2 s"):
+            hangs.run(2, [])
+
     def test_a_program_that_is_ended_may_clean_up_first(self):
         with tempfile.TemporaryDirectory() as folder:
             left = pathlib.Path(folder, "left")
