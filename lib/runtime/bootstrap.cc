@@ -32,8 +32,8 @@ std::size_t arena_bytes() {
 
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
 /// next one moves while it ends, so that small parts cost less there: a training step with
-/// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.8 % of what the links allow
-/// in parts of 512 KiB, 97.5 to 98.4 in parts of 1 MiB; over eight hosts as much in either, 88 in
+/// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of what the links allow
+/// in parts of 512 KiB, 97.6 to 98.4 in parts of 1 MiB; over eight hosts 90 to 94 in either, 85 in
 /// parts of 4 MiB. On one node the pipeline runs empty at each end, so parts are larger.
 coordinator::Settings protocol_of(const Options& options, const topology::Topology& topology) {
   const bool several_nodes = topology.node_count() > 1;

@@ -149,13 +149,13 @@ std::vector<std::size_t> random_counts(const Variant& variant, const Nodes& node
   // What lies whole in one cache line, is sent to every node whole, travels with a gate (of eight
   // nodes, of fewer; on one node), is one message.
   std::vector<std::size_t> sizes{64, 8 * KiB, 15 * KiB, 60 * KiB, 256 * KiB};
-  // A slice, a chunk, a part.
+  // A slice, a chunk, a part; where nothing is said between nodes, a part and a fused batch.
   const std::size_t slice = variant.slice_bytes != 0 ? variant.slice_bytes : 128 * KiB;
   sizes.insert(sizes.end(), {slice, slice * most_local, slice * ranks});
   const bool defaults = variant.slice_bytes == 0 && variant.wire == std::string("none");
   sizes.push_back(variant.part_bytes.value_or(0) != 0 ? *variant.part_bytes : 512 * KiB);
   if (defaults) {
-    sizes.push_back(4 * MiB);
+    sizes.insert(sizes.end(), {MiB, 4 * MiB});
     // Outputs that are written around the caches; not all of a server's larger one.
     sizes.push_back(std::min(shm::shared_cache_bytes() / most_local / 2, 16 * MiB));
   }
