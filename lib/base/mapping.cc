@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/huge_pages.h"
 
 namespace tutti::base {
 namespace {
@@ -69,6 +70,30 @@ std::size_t machine_available() {
     return kibibytes << 10;
   }
   return unlimited;
+}
+
+Error unmappable(std::size_t bytes) {
+  return system_failure(
+      fmt::format("map {} bytes of shared memory (a range of addresses; "
+                  "`ulimit -v` shows how much a process may have)",
+                  bytes));
+}
+
+/// Addresses for so many bytes, at which nothing is yet. They begin where a huge page may, if one
+/// fits in.
+std::byte* keep_addresses(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t whole = (bytes + page - 1) / page * page;
+  const std::size_t huge = bytes < huge_page_bytes() ? 0 : huge_page_bytes();
+  void* const found =
+      ::mmap(nullptr, whole + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) throw unmappable(bytes);
+  auto* const begin = static_cast<std::byte*>(found);
+  if (huge == 0) return begin;
+  const std::size_t ahead = -reinterpret_cast<std::uintptr_t>(begin) % huge;
+  if (ahead > 0) ::munmap(begin, ahead);
+  ::munmap(begin + ahead + whole, huge - ahead);
+  return begin + ahead;
 }
 
 }  // namespace
@@ -126,15 +151,14 @@ Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
                             "agree on what it holds",
                             status.st_size, bytes));
   }
-  void* const at =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-  if (at == MAP_FAILED) {
-    throw system_failure(
-        fmt::format("map {} bytes of shared memory (a range of addresses; "
-                    "`ulimit -v` shows how much a process may have)",
-                    bytes));
+  std::byte* const room = keep_addresses(bytes);
+  if (::mmap(room, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+             file.get(), 0) == MAP_FAILED) {
+    const Error error = unmappable(bytes);
+    ::munmap(room, bytes);
+    throw error;
   }
-  data_ = static_cast<std::byte*>(at);
+  data_ = room;
   ::madvise(data_, size_, MADV_DONTDUMP);
 }
 

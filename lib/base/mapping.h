@@ -28,7 +28,8 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes);
 /// groups allow. Bytes.
 std::size_t available_memory();
 
-/// Owns a shared, writable mapping of a whole memory file. Left out of core dumps.
+/// Owns a shared, writable mapping of a whole memory file. Left out of core dumps. One in which a
+/// huge page has room begins where one may, so that the file shows the same huge pages everywhere.
 class Mapping {
  public:
   Mapping() = default;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/huge_pages.h"
 #include "tutti/error.h"
 
 namespace tutti::shm {
@@ -30,22 +31,34 @@ Arena::Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping)
       mapping_(std::move(mapping)),
       free_{{0, mapping_->size()}} {}
 
+std::optional<std::size_t> Arena::find(std::size_t bytes, std::size_t alignment) const {
+  for (const auto& [begin, room] : free_) {
+    const std::size_t offset = (begin + alignment - 1) / alignment * alignment;
+    if (offset - begin <= room && bytes <= room - (offset - begin)) return offset;
+  }
+  return std::nullopt;
+}
+
 std::size_t Arena::take(std::size_t bytes) {
   const base::Lock lock(mutex_);
-  const auto fits = std::find_if(free_.begin(), free_.end(),
-                                 [&](const auto& range) { return range.second >= bytes; });
-  if (fits == free_.end()) {
+  const std::size_t huge = base::huge_page_bytes();
+  std::optional<std::size_t> offset = find(bytes, huge > 0 && bytes >= huge ? huge : page);
+  if (!offset) offset = find(bytes, page);
+  if (!offset) {
     throw Error(ErrorCode::internal,
                 fmt::format("allocate: no {} bytes in a row are free of this rank's {} bytes of "
                             "shared memory; free tensors that were allocated before",
                             bytes, mapping_->size()));
   }
-  const auto [offset, room] = *fits;
-  free_.erase(fits);
-  if (room > bytes) free_.emplace(offset + bytes, room - bytes);
+  const auto around = std::prev(free_.upper_bound(*offset));
+  const auto [begin, room] = *around;
+  const std::size_t end = *offset + bytes;
+  free_.erase(around);
+  if (*offset > begin) free_.emplace(begin, *offset - begin);
+  if (begin + room > end) free_.emplace(end, begin + room - end);
   held_ += bytes;
   peak_ = std::max(held(), peak());
-  return offset;
+  return *offset;
 }
 
 void Arena::give_back(std::size_t offset, std::size_t bytes) {
@@ -81,6 +94,7 @@ std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
   const std::size_t offset = take(size);
   try {
     base::reserve(file_, offset, size);
+    base::join_pages(span().subspan(offset, size));
   } catch (...) {
     give_back(offset, size);
     throw;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/fd.h"
@@ -25,9 +26,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const base::Fd& file() const { return file_; }
   std::span<std::byte> span() const { return mapping_->span(); }
 
-  /// Page-aligned memory, all zeros, whose pages are there for certain; given back when the last
-  /// copy of the pointer goes, in this process. Throws `internal` when the machine has not enough
-  /// left.
+  /// Page-aligned memory, all zeros, whose pages are there for certain, huge ones where they fit
+  /// and the kernel has them; given back when the last copy of the pointer goes, in this process.
+  /// Throws `internal` when the machine has not enough left.
   std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
   /// Allocated now, and the most that ever was, in whole pages.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
@@ -35,6 +36,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
  private:
   Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping);
+  std::optional<std::size_t> find(std::size_t bytes, std::size_t alignment) const
+      TUTTI_REQUIRES(mutex_);
   std::size_t take(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
   void give_back(std::size_t offset, std::size_t bytes) TUTTI_EXCLUDES(mutex_);
 

@@ -2,8 +2,11 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
 
+#include "base/huge_pages.h"
 #include "tutti/error.h"
 
 using namespace tutti::base;
@@ -15,6 +18,20 @@ TEST_CASE("two mappings of a memory file show the same bytes") {
   const Mapping b(file, 8192);
   a.data()[5000] = std::byte{42};
   CHECK(b.data()[5000] == std::byte{42});
+}
+
+TEST_CASE("a mapping in which a huge page has room begins where one may") {
+  // Where the kernel has none any page will do.
+  const std::size_t huge = std::max<std::size_t>(huge_page_bytes(), 4096);
+  for (const std::size_t bytes : {huge, 2 * huge + 4096, 3 * huge - 1}) {
+    const Fd file = create_memory_file("test", bytes);
+    const Mapping mapping(file, bytes);
+    const Mapping another(file, bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(mapping.data()) % huge == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(another.data()) % huge == 0);
+    mapping.data()[bytes - 1] = std::byte{42};
+    CHECK(another.data()[bytes - 1] == std::byte{42});
+  }
 }
 
 TEST_CASE("a memory file beyond the limit of files is an error, not the end of the process") {

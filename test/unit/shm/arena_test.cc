@@ -1,5 +1,7 @@
 #include "shm/arena.h"
 
+#include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,11 +11,15 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <string>
 #include <thread>
 
+#include "base/huge_pages.h"
 #include "tutti/error.h"
 
+using tutti::base::huge_page_bytes;
 using tutti::shm::Arena;
 
 namespace {
@@ -36,7 +42,67 @@ std::size_t resident(const Arena& arena) {
   return static_cast<std::size_t>(state.st_blocks) * 512;
 }
 
+/// Of the mapping that begins at this address: what it shows in huge pages, in bytes.
+std::size_t in_huge_pages(const std::byte* mapping) {
+  std::ifstream maps("/proc/self/smaps");
+  const std::string begin = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(mapping));
+  std::string word;
+  while (maps >> word && !word.starts_with(begin)) {
+  }
+  while (maps >> word && word != "ShmemPmdMapped:") {
+  }
+  std::size_t kibibytes = 0;
+  maps >> kibibytes;
+  return kibibytes << 10U;
+}
+
+/// Whether the kernel joins pages of shared memory at all.
+bool joins_pages() {
+  const std::size_t huge = huge_page_bytes();
+  if (huge == 0) return false;
+  const auto file = tutti::base::create_memory_file("test", huge);
+  tutti::base::reserve(file, 0, huge);
+  const tutti::base::Mapping mapping(file, huge);
+  mapping.data()[0] = std::byte{1};
+  return ::madvise(mapping.data(), huge, 25 /* MADV_COLLAPSE */) == 0;
+}
+
 }  // namespace
+
+TEST_CASE("a large allocation lies in huge pages, for its owner and for the others of the node") {
+  if (!joins_pages()) {
+    WARN("this kernel does not join pages of shared memory: not tested");
+    return;
+  }
+  const std::size_t huge = huge_page_bytes();
+  const auto arena = make(8 * huge);
+  const auto small = arena->allocate(4096);
+  const auto large = arena->allocate(2 * huge + 4096);
+  const tutti::base::Mapping others(arena->file(), 8 * huge);
+  auto* const begin = static_cast<std::byte*>(large.get());
+  std::memset(begin, 1, 2 * huge + 4096);
+  CHECK(in_huge_pages(arena->span().data()) == 2 * huge);
+  const std::byte* const shown = others.data() + (begin - arena->span().data());
+  CHECK(all_are(shown, 2 * huge + 4096, 1));
+  CHECK(in_huge_pages(others.data()) == 2 * huge);
+  CHECK(resident(*arena) == 2 * huge + 8192);
+}
+
+TEST_CASE("what is left out before a huge page is given to others") {
+  const std::size_t huge = std::max(huge_page_bytes(), megabyte);
+  const auto arena = make(2 * huge + 8192);
+  const auto first = arena->allocate(4096);
+  const auto large = arena->allocate(huge);
+  const auto gap = arena->allocate(huge - 4096);
+  CHECK(arena->allocate(8192) != nullptr);
+}
+
+TEST_CASE("where no huge page fits a large allocation takes the small ones") {
+  const std::size_t huge = std::max(huge_page_bytes(), megabyte);
+  const auto arena = make(huge + 4096);
+  const auto first = arena->allocate(4096);
+  CHECK(arena->allocate(huge) != nullptr);
+}
 
 TEST_CASE("allocations are aligned to pages, zeroed, inside the arena and apart") {
   const auto arena = make(64 * megabyte);
