@@ -28,7 +28,8 @@ struct TUTTI_EXPORT Options {
   /// was initialised below MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
   bool user_makes_no_mpi_calls = false;
   /// [agreed] Results depend on values, dtype and number of ranks alone, not on timing, fusion,
-  /// chunking or algorithm. `TUTTI_REPRODUCIBLE`.
+  /// chunking or algorithm. `false` allows quicker ways that do not keep to that; so far none is
+  /// quicker, and results are the same. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
