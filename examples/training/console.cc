@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace training {
 namespace {
@@ -44,7 +46,9 @@ bool leads_to_terminal(int fd) {
 
 void print(const std::string& line) {
   fmt::print("{}\n", line);
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+  }
 }
 
 std::string describe(const EpochResult& result) {

@@ -9,6 +9,7 @@
 namespace training {
 
 /// Prints a line to standard output in one piece, so that lines of several processes do not mix.
+/// Throws std::system_error when it cannot be written.
 void print(const std::string& line);
 
 /// `Epoch N: ...`, several lines.

@@ -165,6 +165,13 @@ TEST_CASE("processes of an mpirun that train alone are warned") {
   CHECK_THAT(outcome.output, Contains("each trains alone. --kv-store dist_sync_mpi joins them"));
 }
 
+TEST_CASE("standard output that cannot be written to is an error") {
+  const Outcome outcome =
+      run("sh -c '" + train + " --benchmark 1 --epochs 1 --dataset mnist > /dev/full'");
+  CHECK(WEXITSTATUS(outcome.status) == 1);
+  CHECK_THAT(outcome.output, Contains("No space left on device"));
+}
+
 TEST_CASE("a benchmark needs no data and tells each worker's speed") {
   const Outcome outcome =
       run(mpirun(2) + with_mpi + " --benchmark 1 --epochs 1 --dataset mnist --batch-size 4");
