@@ -47,6 +47,12 @@ int main(int argc, char** argv) {
       contestants.push_back(
           make_tutti("timeline", open_store(world, settings, recording), settings, false));
     }
+    if (settings.runs("irreproducible")) {
+      tutti::Options free = options;
+      free.reproducible = false;
+      contestants.push_back(
+          make_tutti("irreproducible", open_store(world, settings, free), settings, false));
+    }
     if (settings.runs("tutti")) {
       const auto store = open_store(world, settings, options);
       contestants.push_back(make_tutti("tutti", store, settings, false));

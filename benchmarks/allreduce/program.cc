@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -47,7 +48,8 @@ int race(const World& world, const Settings& settings, const MakeTutti& make_tut
   if (world.speaks() && !settings.json.empty()) check_writable(settings.json);
   const Setup setup = describe(world, settings);
   Contestants contestants;
-  if (settings.runs("tutti") || settings.runs("timeline")) {
+  const auto is_ours = [](const std::string& impl) { return impl != "mpi"; };
+  if (std::any_of(settings.impls.begin(), settings.impls.end(), is_ours)) {
     contestants = make_tutti_ones(world, settings);
   }
   if (settings.runs("mpi")) contestants.push_back(make_mpi(settings));

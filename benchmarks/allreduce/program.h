@@ -11,7 +11,7 @@ namespace tutti::bench {
 
 using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
-/// Called when the command line asks for tutti or its timeline. MPI ends after the contestants.
+/// Called when the command line asks for tutti, in whichever way. MPI ends after the contestants.
 using MakeTutti = std::function<Contestants(const World&, const Settings&)>;
 
 /// The whole program, with MPI's lane in it: parses, races, prints. `settings` are the defaults.

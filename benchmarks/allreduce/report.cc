@@ -22,9 +22,9 @@ std::string_view reduction(const Settings& settings) {
   return reduces(settings.op) ? "sum" : "none";
 }
 
-/// Whom the others are held against: MPI, and without it tutti that records no timeline.
+/// Whom the others are held against: MPI, and without it tutti as it comes.
 std::string rival(const Settings& settings) {
-  return settings.runs("timeline") && !settings.runs("mpi") ? "tutti" : "mpi";
+  return settings.runs("mpi") || settings.impls.size() == 1 ? "mpi" : "tutti";
 }
 
 /// How many times as long the rival took; "-" without it in the race.

@@ -36,9 +36,10 @@ void add_choice(CLI::App& app, const std::string& option, const std::string& wha
 void declare(CLI::App& app, Settings& s) {
   constexpr int many = std::numeric_limits<int>::max();
   app.add_option("--impl", s.impls,
-                 "what to measure, in turns: tutti, timeline (tutti that records one), mpi")
+                 "what to measure, in turns: tutti, timeline (tutti that records one), irreproducible "
+                 "(tutti whose sums need not have the same bits), mpi")
       ->delimiter(',')
-      ->check(CLI::IsMember({"tutti", "timeline", "mpi"}))
+      ->check(CLI::IsMember({"tutti", "timeline", "irreproducible", "mpi"}))
       ->capture_default_str();
   add_choice(app, "--op", "allreduce, broadcast, reduce_scatter or allgather", operations, s.op);
   add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);

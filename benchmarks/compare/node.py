@@ -53,8 +53,8 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
-    free = Contest(FREE, "TUTTI_REPRODUCIBLE=0", allreduce(request.build, "tutti"), launcher,
-                   {"tutti": FREE}, {"TUTTI_REPRODUCIBLE": "0"}, frozenset([max(sizes)]))
+    free = Contest(FREE, "reproducible = false", allreduce(request.build, "tutti,irreproducible"), launcher,
+                   {"tutti": "tutti", "irreproducible": FREE}, covers=frozenset([max(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
     return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}
 

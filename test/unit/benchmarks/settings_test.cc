@@ -32,6 +32,12 @@ TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
   CHECK(settings.counts(4).back() == 16u << 20);
 }
 
+TEST_CASE("tutti can be measured in several ways") {
+  const Settings s = parse({"--impl", "tutti,timeline,irreproducible"}).value();
+  CHECK(s.runs("irreproducible"));
+  CHECK_FALSE(s.runs("mpi"));
+}
+
 TEST_CASE("only a store that records one is asked for a timeline") {
   CHECK(parse({"--impl", "tutti,timeline"}).value().runs("timeline"));
   CHECK_FALSE(parse({"--impl", "tutti,timeline", "--kv-store", "local"}));
