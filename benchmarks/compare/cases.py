@@ -9,16 +9,15 @@ from compare.figures import MAIN, Figures
 from compare.targets import times
 
 MB = 10**6
-# A link that has rested lets a burst pass at once, which the bound allows for: so all links rest before each turn.
-REST = 2 * emulated.hosts.BURST_SECONDS * 1e3
 # A size that takes long is paced by its turns, one that does not by the time: 40 MB has few, 1 MB has many.
-PACE = Pace(seconds=0.5, least=1, warmup=1, rest=REST)
-QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1, rest=REST)
+PACE = Pace(seconds=0.5, least=1, warmup=1)
+QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
 COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
 
 
 def pace(request):
-    return QUICK_PACE if request.quick else PACE
+    """A link that has rested lets a burst pass at once, which the bound allows for: so all links rest before each turn."""
+    return dataclasses.replace(QUICK_PACE if request.quick else PACE, rest=request.links.rest)
 
 
 def stream_seconds(request):
@@ -32,13 +31,14 @@ class Case:
     layout: emulated.Layout
     rows: list
     rate: float
+    links: emulated.Links = emulated.Links()
 
     def __post_init__(self):
         self.figures = Figures(self.rows)
 
     def link_us(self, carried):
         """Before a link that has rested has carried so many bytes. What passes at once does not take no time, either."""
-        return max((carried - emulated.BURST) / self.rate * 1e6, 1)
+        return max((carried - self.links.burst) / self.rate * 1e6, 1)
 
     def bound_us(self, size):
         """Of an allreduce."""
@@ -82,7 +82,7 @@ def race(stage, contest):
 def measure(request, layout, sizes, contests_for, lost):
     """A Case. `contests_for(stage, lost)` gives all that take turns."""
     missing = {}
-    with emulated.launcher(layout) as job, tempfile.TemporaryDirectory() as folder:
+    with emulated.launcher(layout, request.links) as job, tempfile.TemporaryDirectory() as folder:
         stage = Stage(request, layout, sizes, job, pathlib.Path(folder))
         seconds = stream_seconds(request)
         rates = [emulated.payload_rate(job, seconds)]
@@ -92,7 +92,7 @@ def measure(request, layout, sizes, contests_for, lost):
     lost.update({f"{who} ({layout})": why for who, why in missing.items()})
     placed = {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping}
     # The quicker stream: nothing but the link held it up.
-    return Case(layout, [{**row, **placed} for row in rows], max(rates))
+    return Case(layout, [{**row, **placed} for row in rows], max(rates), request.links)
 
 
 def allreduce(stage, impls, *words):
@@ -105,7 +105,7 @@ def with_open_mpi(stage, lost):
     """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
     ranks, quick = stage.layout.ranks, stage.request.quick
     alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
-    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost, REST)
+    choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost, stage.request.links.rest)
     main = allreduce(stage, "tutti,mpi")
     pair = dataclasses.replace(main, needed=False, names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     return [main, *openmpi.picked(pair, ranks, choice, stage.folder)]
@@ -138,12 +138,13 @@ def lines(found):
 
 
 def rate_notes(cases):
+    links = cases[0].links
     listed = ", ".join(f"{case.layout}: {case.rate / MB:.1f} MB/s" for case in cases)
     return [f"# payload of a link, by one TCP stream before the rounds and one behind (the quicker counts; "
-            f"{emulated.PAYLOAD / MB:.1f} expected): {listed}",
+            f"{links.payload / MB:.1f} expected): {listed}",
             "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts, but for the first "
-            f"{emulated.BURST / 1e3:.0f} kB, which a link that has rested, as all do "
-            f"for {REST:g} ms before each turn, lets pass at once"]
+            f"{links.burst / 1e3:.0f} kB, which a link that has rested, as all do "
+            f"for {links.rest:g} ms before each turn, lets pass at once"]
 
 
 def notes(cases):
@@ -152,5 +153,5 @@ def notes(cases):
 
 
 def record(found, table):
-    """For the record: what each layout's links carried, and the table's lines as numbers."""
-    return {"payload_Bps": {str(case.layout): case.rate for case in found}, "table": table}
+    """For the record: the links' rate, what each layout's carried, and the table's lines as numbers."""
+    return {"links_bps": found[0].links.rate, "payload_Bps": {str(case.layout): case.rate for case in found}, "table": table}

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 
-from compare import lab, machine, negotiation, node, plot, record, table, targets, training
+from compare import emulated, lab, machine, negotiation, node, plot, record, table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
+ON_HOSTS = ("lab", "training")
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -31,6 +32,7 @@ class Request:
     peers_python: str
     mxnet_python: str
     only: str = None
+    links: emulated.Links = emulated.Links()
     part: str = ""  # of the suite, that this measurement is
 
 
@@ -44,6 +46,17 @@ def size(text):
     if value < 4 or value % 4:
         raise argparse.ArgumentTypeError(f"{text}: a size is a multiple of 4 bytes, those of an f32")
     return value
+
+
+def links(text):
+    """Those of "1gbit"."""
+    try:
+        rate = emulated.hosts.parse_rate(text)
+    except emulated.hosts.Refused as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if rate is None:
+        raise argparse.ArgumentTypeError("without a rate links have no bound to be held against")
+    return emulated.Links(rate)
 
 
 def positive(text):
@@ -85,6 +98,7 @@ def options():
     parser.add_argument("--rounds", type=positive, help="interleaved rounds that medians are taken over (5; 3 with --quick)")
     parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
     parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
+    parser.add_argument("--rate", type=links, help="of the emulated hosts' links, such as 500mbit (1gbit)")
     parser.add_argument("--out", type=pathlib.Path,
                         help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder (build)")
@@ -99,10 +113,13 @@ def parse(words):
     given = parser.parse_args(words)
     if given.only and given.suite != "lab":
         parser.error("--only chooses a part of suite lab")
+    if given.rate and given.suite not in ON_HOSTS:
+        parser.error(f"--rate is of emulated hosts' links, which suite {given.suite} has none of")
     build = given.build.resolve()
     request = Request(given.suite, given.quick, given.rounds or (3 if given.quick else 5), given.ranks, given.bytes,
                       given.out or (build / "compare" if given.quick else ROOT / "benchmarks/results"),
-                      build, found(given.peers_python), found(given.mxnet_python or given.peers_python), given.only)
+                      build, found(given.peers_python), found(given.mxnet_python or given.peers_python), given.only,
+                      given.rate or emulated.Links())
     refuse_unused(parser, request)
     return request
 

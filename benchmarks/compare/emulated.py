@@ -17,16 +17,37 @@ import hosts  # pylint: disable=wrong-import-position
 import mpi_job  # pylint: disable=wrong-import-position
 import registry  # pylint: disable=wrong-import-position
 
-RATE = 1e9  # of a link, bits a second
-# What that leaves for TCP's payload in Ethernet frames: with time stamps, 1448 of each 1538 bytes.
-PAYLOAD = RATE / 8 * 1448 / 1538
+# Of a frame with TCP and its time stamps, the payload.
+PAYLOAD_OF_A_FRAME = 1448
 # As on real hosts, MPI has shared memory between ranks of one.
 ALSO_IN_A_HOST = {"OMPI_MCA_btl": "vader,tcp,self"}
-# Of payload, what a link that has rested lets pass at once. It passes the sender's queue so, and the receiver's behind it,
-# which is of the same rate and as full: once, not twice.
-BURST = hosts.BURST_SECONDS * PAYLOAD
 STREAM = (sys.executable, str(LAB / "stream.py"))
 LIMIT = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Links:
+    """Of each host one, of so many bits a second either way."""
+    rate: float = 1e9
+
+    @property
+    def payload(self):
+        """What that leaves for TCP's payload, bytes a second."""
+        return self.rate / 8 * PAYLOAD_OF_A_FRAME / hosts.ON_THE_WIRE
+
+    @property
+    def burst(self):
+        """Of payload, the bytes that a link that has rested lets pass at once. They pass the sender's queue so, and the
+        receiver's behind it, which is of the same rate and as full: once, not twice."""
+        return hosts.burst(self.rate) * PAYLOAD_OF_A_FRAME / hosts.COUNTED
+
+    @property
+    def rest(self):
+        """Milliseconds, twice what they take to let so much pass at once again."""
+        return 2e3 * self.burst / self.payload
+
+    def __str__(self):
+        return f"links of {self.rate / 1e9:g} Gbit/s" if self.rate >= 1e9 else f"links of {self.rate / 1e6:g} Mbit/s"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +85,13 @@ class OnHosts(Launcher):
 
 
 @contextlib.contextmanager
-def launcher(layout):
-    """For a job on hosts that are there while the block runs."""
+def launcher(layout, links):
+    """For a job on hosts with such links that are there while the block runs."""
     reason = hosts.why_not()
     if reason:
         raise BenchError(reason)
     try:
-        lab = hosts.Lab(f"bench{os.getpid()}", (layout.each,) * layout.hosts, RATE)
+        lab = hosts.Lab(f"bench{os.getpid()}", (layout.each,) * layout.hosts, links.rate)
         with registry.made(lab):
             yield OnHosts(env={**mpi_job.settings(lab), **ALSO_IN_A_HOST}, lab=lab, mapping=layout.mapping)
     except hosts.Refused as error:

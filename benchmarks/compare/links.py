@@ -66,7 +66,7 @@ def measure(request):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
     table = [line for case in found for line in cases.facts(case)]
     return Outcome(
-        f"allreduce f32, one rank a host, links of 1 Gbit/s, median of {request.rounds} rounds",
+        f"allreduce f32, one rank a host, {request.links}, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], verdicts(found), lost, cases.COLUMNS,
         cases.lines(table), drawn(found), ("hosts", "MB/s over a link, either way"),
         cases.notes(found), cases.record(found, table), Style(xscale="linear", yscale="linear"), caption=CAPTION)

@@ -117,7 +117,7 @@ def measure(request):
     ticks, bars = drawn(case, size)
     table = facts(case)
     return Outcome(
-        f"push and pull of {cases.size_text(size)} by {workers} workers, links of 1 Gbit/s, median of {request.rounds} rounds",
+        f"push and pull of {cases.size_text(size)} by {workers} workers, {request.links}, median of {request.rounds} rounds",
         case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
         cases.lines(table), bars, ("", "time of push and pull, ms"),
         [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),

@@ -63,7 +63,7 @@ def measure(request):
     ticks, bars = drawn(found)
     table = [line for case in found for line in cases.facts(case)]
     return Outcome(
-        f"allreduce f32, several ranks a host, links of 1 Gbit/s, median of {request.rounds} rounds",
+        f"allreduce f32, several ranks a host, {request.links}, median of {request.rounds} rounds",
         [row for case in found for row in case.rows], [verdict(case, size) for case in found for size in case.sizes()],
         lost, cases.COLUMNS, cases.lines(table), bars, ("hosts x ranks a host", "times as long as the bound"),
         cases.notes(found), cases.record(found, table), Style(yscale="linear", ticks=ticks), caption=CAPTION)

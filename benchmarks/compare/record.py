@@ -3,6 +3,8 @@ import dataclasses
 import datetime
 import json
 
+from compare.emulated import Links
+
 
 def document(request, machine, outcome):
     return {
@@ -29,7 +31,8 @@ def free_stem(folder, stem):
 def write(request, written):
     """[the file]; each row on a line of its own."""
     request.out.mkdir(parents=True, exist_ok=True)
-    words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part])]
+    rate = f"{request.links.rate / 1e6:g}mbit" if request.links != Links() else ""
+    words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part, rate])]
     path = request.out / f"{free_stem(request.out, '-'.join(words))}.json"
     head = json.dumps({name: value for name, value in written.items() if name != "rows"}, indent=1)
     rows = ",\n".join(json.dumps(row) for row in written["rows"])

@@ -58,7 +58,7 @@ def contests(request, job, settings):
 def on_hosts(request, layout, networks, lost):
     """(rows of these networks, bytes a second of payload)."""
     rows = []
-    with emulated.launcher(layout) as job:
+    with emulated.launcher(layout, request.links) as job:
         rate = max(emulated.payload_rate(job, cases.stream_seconds(request)) for _ in range(2))
         for model, settings in networks.items():
             missing_ones = {}
@@ -145,6 +145,6 @@ def measure(request):
              f"# a round has {WARMUP} steps that do not count ({WARMUP_OF_NO_REPLAY} without replay), and then as many as its row says",
              *lanes.describe(rows)]
     return Outcome(
-        f"training steps with overlapped compute, links of 1 Gbit/s, median of {request.rounds} rounds", rows,
+        f"training steps with overlapped compute, {request.links}, median of {request.rounds} rounds", rows,
         verdicts(found, max(hosts)), lost, COLUMNS, list(lines(found)), drawn(found), ("", "% of the bound's speed"),
-        notes, {"payload_Bps": rates}, Style(yscale="linear", ticks=list(SETTINGS)))
+        notes, {"links_bps": request.links.rate, "payload_Bps": rates}, Style(yscale="linear", ticks=list(SETTINGS)))

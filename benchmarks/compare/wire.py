@@ -56,7 +56,7 @@ def measure(request):
         found.append(cases.measure(request, Layout(hosts), sizes, contests, lost))
     table = [line for case in found for line in halved(case)]
     return Outcome(
-        f"allreduce of f32 tensors with 16 bits on the wire, links of 1 Gbit/s, median of {request.rounds} rounds",
+        f"allreduce of f32 tensors with 16 bits on the wire, {request.links}, median of {request.rounds} rounds",
         [row for case in found for row in case.rows],
         [verdict(case, size, wire) for case in found for size in case.sizes() for wire in WIRES],
         lost, cases.COLUMNS, cases.lines(table), drawn(found),

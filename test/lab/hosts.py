@@ -50,6 +50,11 @@ def why_not():
     return f"network namespaces cannot be entered here: {probe.stderr.strip()}" if probe.returncode else ""
 
 
+def burst(rate):
+    """Bytes, as the kernel counts them, that a link of so many bits a second lets pass at once when it has rested."""
+    return max(LEAST_BURST, rate / 8 * COUNTED / ON_THE_WIRE * BURST_SECONDS)
+
+
 def parse_rate(text):
     """Bits per second of `1gbit`, `200mbit`; None of `none`."""
     if text == "none":
@@ -139,9 +144,8 @@ class Lab:
     def _shape(self, namespace, device):
         """What the device sends."""
         rate = self.rate * COUNTED / ON_THE_WIRE
-        burst = max(LEAST_BURST, rate / 8 * BURST_SECONDS)
-        limit = burst + max(LEAST_BURST, rate / 8 * QUEUE_SECONDS)
-        run(f"tc -n {namespace} qdisc add dev {device} root tbf rate {rate:.0f}bit burst {burst:.0f} "
+        limit = burst(self.rate) + max(LEAST_BURST, rate / 8 * QUEUE_SECONDS)
+        run(f"tc -n {namespace} qdisc add dev {device} root tbf rate {rate:.0f}bit burst {burst(self.rate):.0f} "
             f"limit {limit:.0f}")
 
     def remove(self):

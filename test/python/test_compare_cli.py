@@ -98,6 +98,15 @@ class CommandLine(unittest.TestCase):
                 self.assertIn(said, self.refusal(*words))
         cli.parse(["--suite", "lab", "--only", "parameter-server", "--ranks", "4", "--bytes", "4M"])
 
+    def test_links_have_the_rate_that_is_asked_for_where_there_are_hosts(self):
+        of = lambda *words: cli.parse(["--suite", *words]).links
+        self.assertEqual([str(links) for links in (of("lab"), of("lab", "--rate", "500mbit"), of("training", "--rate", "2.5gbit"))],
+                         ["links of 1 Gbit/s", "links of 500 Mbit/s", "links of 2.5 Gbit/s"])
+        for words, said in ((["node", "--rate", "1gbit"], "--rate is of emulated hosts' links, which suite node has none of"),
+                            (["lab", "--rate", "none"], "without a rate links have no bound"), (["lab", "--rate", "500"], "not '500'")):
+            with self.subTest(words):
+                self.assertIn(said, self.refusal(*words))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,7 +19,7 @@ from compare.intel_on_hosts import Hydra
 from resnet50 import in_proportion, resnet50
 
 MB = 10**6
-REAL_BURST = emulated.BURST
+REAL_BURST = emulated.Links.burst
 
 
 def row(contest, who, us, ranks, size):
@@ -35,7 +35,7 @@ def on_hosts(*times, layout=Layout(8), size=40 * MB, rate=100 * MB):
 class Lab(unittest.TestCase):
     def setUp(self):
         """Links that let nothing pass at once, but where a test is about that."""
-        still = mock.patch.object(emulated, "BURST", 0)
+        still = mock.patch.object(emulated.Links, "burst", 0)
         still.start()
         self.addCleanup(still.stop)
 
@@ -45,7 +45,7 @@ class Lab(unittest.TestCase):
         self.assertEqual(Layout(2, 4).share(), 1, "ranks of one host share its link")
 
     def test_what_a_rested_link_lets_pass_at_once_is_no_part_of_the_bound(self):
-        with mock.patch.object(emulated, "BURST", 125e3):
+        with mock.patch.object(emulated.Links, "burst", 125e3):
             case = on_hosts(("Open MPI", "tutti", 9.2), ("Open MPI, picked", "Open MPI, picked", 10), layout=Layout(2), size=MB)
             self.assertEqual(case.bound_us(MB), 8750)
             of_bound, peer = links.verdicts([case])
@@ -59,7 +59,12 @@ class Lab(unittest.TestCase):
             self.assertGreater(on_hosts(size=4).bound_us(4), 0)
 
     def test_a_link_lets_a_thousandth_of_a_seconds_payload_pass_at_once(self):
-        self.assertAlmostEqual(REAL_BURST, 117_700, delta=50)
+        with mock.patch.object(emulated.Links, "burst", REAL_BURST):
+            self.assertAlmostEqual(emulated.Links().burst, 117_700, delta=50)
+
+    def test_of_slow_links_a_whole_piece_of_tcps_passes_at_once(self):
+        with mock.patch.object(emulated.Links, "burst", REAL_BURST):
+            self.assertAlmostEqual(emulated.Links(1e8).burst, 68_000 * 1448 / 1514)
 
     def test_shares_of_the_bound_are_not_rounded_to_whole_per_cents(self):
         self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short", "94.6 %")
@@ -271,8 +276,10 @@ class PeersPrograms(unittest.TestCase):
         self.assertEqual(done, ["fill", 0.0025, *turn, "fill", *turn])
 
     def test_every_turn_in_the_lab_is_behind_twice_the_burst_that_the_bound_allows_for(self):
-        for pace in (cases.PACE, cases.QUICK_PACE):
-            self.assertEqual(pace.rest, 2e3 * emulated.BURST / emulated.PAYLOAD)
+        with mock.patch.object(emulated.Links, "burst", 117_700):
+            for words in ([], ["--quick"]):
+                self.assertAlmostEqual(cases.pace(cli.parse(["--suite", "lab", *words])).rest, 2, delta=0.001)
+                self.assertAlmostEqual(cases.pace(cli.parse(["--suite", "lab", "--rate", "500mbit", *words])).rest, 4, delta=0.001)
 
     def test_a_step_adds_up_over_all_ranks(self):
         self.assertEqual(stepping.offsets(3, 205), sum(stepping.offset(rank, 205) for rank in range(3)))

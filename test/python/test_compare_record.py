@@ -22,6 +22,12 @@ class Records(unittest.TestCase):
         self.assertEqual([document["rows"] for document in read], [kept.rows] * 2)
         self.assertEqual(read[0]["skipped"], {"Horovod": "why"})
 
+    def test_other_links_than_usual_are_in_the_records_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            request = dataclasses.replace(cli.parse(["--suite", "training", "--rate", "500mbit"]), out=pathlib.Path(folder))
+            file, = record.write(request, {"rows": []})
+        self.assertTrue(file.name.endswith("-training-500mbit.json"), file)
+
 
 if __name__ == "__main__":
     unittest.main()
