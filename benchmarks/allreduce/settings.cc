@@ -35,9 +35,10 @@ void add_choice(CLI::App& app, const std::string& option, const std::string& wha
 
 void declare(CLI::App& app, Settings& s) {
   constexpr int many = std::numeric_limits<int>::max();
-  app.add_option("--impl", s.impls,
-                 "what to measure, in turns: tutti, timeline (tutti that records one), irreproducible "
-                 "(tutti whose sums need not have the same bits), mpi")
+  app.add_option(
+         "--impl", s.impls,
+         "what to measure, in turns: tutti, timeline (tutti that records one), irreproducible "
+         "(tutti whose sums need not have the same bits), mpi")
       ->delimiter(',')
       ->check(CLI::IsMember({"tutti", "timeline", "irreproducible", "mpi"}))
       ->capture_default_str();

@@ -59,7 +59,8 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THAT(lines(rows, setup), Catch::EndsWith(" -\n"));
 }
 
-TEST_CASE_METHOD(Fixture, "ways of tutti are held against tutti as it comes, unless MPI takes part") {
+TEST_CASE_METHOD(Fixture,
+                 "ways of tutti are held against tutti as it comes, unless MPI takes part") {
   settings.impls = {"tutti", "timeline"};
   rows[2].impl = "timeline";
   CHECK_THAT(lines(rows, setup), Catch::EndsWith(" 0.40\n"));
