@@ -11,8 +11,7 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       lanes_(topology.lanes()),
       lane_(lane),
       cache_bytes_(tuning.cache_bytes),
-      cut_(topology),
-      block_(step_bytes) {}
+      cut_(topology) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;

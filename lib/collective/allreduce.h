@@ -50,8 +50,6 @@ class Allreduce {
   std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
   bool polling() const { return several_nodes() && exchanged_ < chunks().size(); }
-  /// Held outside the node's memory.
-  std::size_t buffer_bytes() const { return block_.capacity(); }
   std::string describe() const;
 
  private:
@@ -93,6 +91,7 @@ class Allreduce {
   void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
+  void sum_everywhere(const reduce::Kernel& sum, topology::Range range);
   void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();
   bool copy_out_some();
@@ -116,7 +115,7 @@ class Allreduce {
   std::uint64_t exchanged_ = 0;
   std::vector<shm::Flag shm::RankBlock::*> left_out_;  ///< to be raised when they are next
   std::vector<const void*> sources_;
-  std::vector<std::byte> block_;  ///< a result on its way to several outputs
+  std::vector<void*> outputs_;
 };
 
 }  // namespace tutti::collective

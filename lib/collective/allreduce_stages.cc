@@ -138,11 +138,22 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   if (!direct()) {
     reduce::reduce(sum, sources_, result(sum_.chunk, at), range.size());
   } else if (!scatters()) {
-    reduce::reduce(sum, sources_, block_.data(), range.size());
-    write_everywhere(range, block_.data());
+    sum_everywhere(sum, range);
   } else {
     reduce_out(*batch_, sum, sources_, range, streaming_);
   }
+}
+
+/// `range` lies in one tensor, as sources_ do.
+void Allreduce::sum_everywhere(const reduce::Kernel& sum, topology::Range range) {
+  for_each_segment(*batch_, range, [&](const Segment& segment) {
+    outputs_.clear();
+    for (int local = 0; local < memory_.local_size(); ++local) {
+      const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
+      outputs_.push_back(memory_.in_arena(local, place.out + segment.first * width_));
+    }
+    reduce::reduce_to_all(sum, sources_, outputs_, segment.count, streaming_);
+  });
 }
 
 void Allreduce::write_everywhere(topology::Range range, const std::byte* from) {

@@ -134,19 +134,16 @@ bool Engine::polling(const Moving& moving) const {
 }
 
 std::size_t Engine::buffer_bytes() const {
-  std::size_t sum = gate_.buffer_bytes() + lane_.buffer_bytes() + small_.buffer_bytes();
-  for (const Allreduce& allreduce : allreduces_) sum += allreduce.buffer_bytes();
-  return sum;
+  return gate_.buffer_bytes() + lane_.buffer_bytes() + small_.buffer_bytes();
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
   // Rounding of a slice, and what an inbox has for a sender at the least.
   constexpr std::size_t rounding = 1024;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
-  const std::size_t fixed = at_once * step_bytes + tuning.small_bytes;
   const auto nodes = static_cast<std::size_t>(topology.node_count());
-  if (nodes == 1) return fixed;
-  return fixed + LeaderGate::most_buffer_bytes(nodes) +
+  if (nodes == 1) return tuning.small_bytes;
+  return tuning.small_bytes + LeaderGate::most_buffer_bytes(nodes) +
          tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
 }
 

@@ -40,6 +40,12 @@ struct Kernel {
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming = false);
 
+/// The same into several outputs, of which each may be one of the sources. In small blocks, for
+/// which the sources' next ones are fetched while they are written: reading and writing at once
+/// take memory's whole speed. Leaves both lists' pointers behind the last element.
+void reduce_to_all(const Kernel& kernel, std::span<const void*> sources, std::span<void*> outs,
+                   std::size_t count, bool streaming = false);
+
 /// Fills with what changes no result of `op`: 0 for sum and average (a sum of -0 becomes +0), the
 /// largest value for min and the lowest for max, for floats the infinities.
 void fill_identity(DType dtype, ReduceOp op, void* dst, std::size_t count);

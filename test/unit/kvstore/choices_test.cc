@@ -60,9 +60,8 @@ TEST_CASE(
   const auto rest = [&](int ranks) {
     return most_buffer_bytes(options, ranks) - staging(static_cast<std::uint64_t>(ranks));
   };
-  // Six small messages of 256 KiB, 512 KiB of each of two batches on the way to several outputs,
-  // rings of 64 KiB, flags.
-  constexpr std::uint64_t fixed = (6 * 256 + 2 * 512 + 2 * 64) << 10;
+  // Six small messages of 256 KiB, rings of 64 KiB, flags.
+  constexpr std::uint64_t fixed = (6 * 256 + 2 * 64) << 10;
   CHECK(rest(1) > fixed);
   CHECK(rest(1) < fixed + (32 << 10));
   // Where ranks share processors, they share five results of small messages, too.
