@@ -28,6 +28,13 @@ class Records(unittest.TestCase):
             file, = record.write(request, {"rows": []})
         self.assertTrue(file.name.endswith("-training-500mbit.json"), file)
 
+    def test_no_folder_of_this_machine_is_kept(self):
+        lost = {"Horovod": "/here/lab/agent.sh x-h0 /here/venv/bin/python --json /tmp/a1/rows.json: ended with 1: [3] /lib/x/libc.so.6(+0x7)",
+                "Gloo": "no module torch.distributed, in suite a/b"}
+        kept = outcome.Outcome("t", [], [], lost, [], [], [], ("x", "y"))
+        self.assertEqual(record.document(cli.parse(["--suite", "node"]), {}, kept)["skipped"],
+                         {"Horovod": "agent.sh x-h0 python --json rows.json: ended with 1: [3] libc.so.6(+0x7)", "Gloo": lost["Gloo"]})
+
 
 if __name__ == "__main__":
     unittest.main()
