@@ -91,6 +91,8 @@ class Allreduce {
   void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
+  /// Where a rank's output of the segment lies; all are in arenas.
+  std::byte* output(int local, const Segment& segment) const;
   void sum_everywhere(const reduce::Kernel& sum, topology::Range range);
   void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();

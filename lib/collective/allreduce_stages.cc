@@ -144,13 +144,17 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   }
 }
 
+std::byte* Allreduce::output(int local, const Segment& segment) const {
+  const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
+  return memory_.in_arena(local, place.out + segment.first * width_);
+}
+
 /// `range` lies in one tensor, as sources_ do.
 void Allreduce::sum_everywhere(const reduce::Kernel& sum, topology::Range range) {
   for_each_segment(*batch_, range, [&](const Segment& segment) {
     outputs_.clear();
     for (int local = 0; local < memory_.local_size(); ++local) {
-      const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
-      outputs_.push_back(memory_.in_arena(local, place.out + segment.first * width_));
+      outputs_.push_back(output(local, segment));
     }
     reduce::reduce_to_all(sum, sources_, outputs_, segment.count, streaming_);
   });
@@ -159,9 +163,8 @@ void Allreduce::sum_everywhere(const reduce::Kernel& sum, topology::Range range)
 void Allreduce::write_everywhere(topology::Range range, const std::byte* from) {
   for_each_segment(*batch_, range, [&](const Segment& segment) {
     for (int local = 0; local < memory_.local_size(); ++local) {
-      const auto& place = memory_.descriptor(local, sequence_).places[segment.piece];
-      copy_bytes(memory_.in_arena(local, place.out + segment.first * width_),
-                 from + segment.before * width_, segment.count * width_, streaming_);
+      copy_bytes(output(local, segment), from + segment.before * width_, segment.count * width_,
+                 streaming_);
     }
   });
 }
