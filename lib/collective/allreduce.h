@@ -59,11 +59,16 @@ class Allreduce {
   bool gathers() const { return batch_->kind == Batch::Kind::allgather; }
   /// A lane writes its results to all outputs of the node.
   bool delivers() const { return shared_ && !batch_->sharded(); }
+  /// Of two ranks each sums all that it copies out: as much passes from one to the other as when
+  /// each sums half and gives it away, in one stage less. 1 and 64 MiB took 5 to 8 % less time.
+  bool sums_all() const {
+    return memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch_->sharded();
+  }
   /// A lane's sums go to where they are wanted, by no result slot.
-  bool direct() const { return !several_nodes() && (delivers() || scatters()); }
+  bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all()); }
   bool all_in_arenas() const;
   const Chunks& chunks() const { return cut_.chunks(); }
-  /// This lane's part of a chunk, in elements of the chunk.
+  /// What this rank sums of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
   std::byte* result(std::uint64_t chunk, std::size_t element) const;

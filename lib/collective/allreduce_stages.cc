@@ -7,6 +7,7 @@ namespace tutti::collective {
 using observe::Stage;
 
 topology::Range Allreduce::slice(std::uint64_t chunk) const {
+  if (sums_all()) return {0, cut_.size(chunk)};
   return cut_.slice(chunk, topology_.local_index());
 }
 
@@ -30,8 +31,8 @@ bool Allreduce::copy_in_some() {
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
   if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
   const std::size_t size = cut_.size(in_.chunk);
-  // Its own slice a rank sums from where it is.
-  const topology::Range own = slice(in_.chunk);
+  // What the others do not sum, its own slice, a rank sums from where it is.
+  const topology::Range own = sums_all() ? topology::Range{size, size} : slice(in_.chunk);
   if (in_.element == own.begin) in_.element = own.end;
   const std::size_t end = in_.element < own.begin ? own.begin : size;
   const topology::Range part = next_part(in_.element, end, 2 * width_);
@@ -107,13 +108,11 @@ void Allreduce::sum_staged(topology::Range part) {
     for (int local = 0; local < memory_.local_size(); ++local) {
       sources_.push_back(staging(local, run.at));
     }
-    const std::byte* own = in_place(*batch_, run.range);
-    if (own == nullptr) {
-      std::byte* const copy = staging(memory_.local_index(), run.at);
-      copy_in(*batch_, run.range, copy);
-      own = copy;
+    if (const std::byte* const own = in_place(*batch_, run.range)) {
+      sources_[static_cast<std::size_t>(memory_.local_index())] = own;
+    } else if (!sums_all()) {
+      copy_in(*batch_, run.range, staging(memory_.local_index(), run.at));
     }
-    sources_[static_cast<std::size_t>(memory_.local_index())] = own;
     sum_sources(run.at, run.range);
   });
 }
@@ -137,7 +136,7 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   const reduce::Kernel sum = kernel(several_nodes() ? batch_->divisor_in_node() : batch_->divisor);
   if (!direct()) {
     reduce::reduce(sum, sources_, result(sum_.chunk, at), range.size());
-  } else if (!scatters()) {
+  } else if (delivers()) {
     sum_everywhere(sum, range);
   } else {
     reduce_out(*batch_, sum, sources_, range, streaming_);

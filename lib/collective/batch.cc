@@ -121,15 +121,18 @@ void copy_out(const Batch& batch, topology::Range range, const std::byte* from, 
   });
 }
 
-void reduce_out(const Batch& batch, const reduce::Kernel& kernel,
-                std::span<const void* const> sources, topology::Range range, bool streaming) {
+void reduce_out(const Batch& batch, const reduce::Kernel& kernel, std::span<const void*> sources,
+                topology::Range range, bool streaming) {
+  const std::size_t width = size_of(batch.dtype);
   for_each_segment(batch, range, [&](const Segment& segment) {
     const Piece& piece = batch.pieces[segment.piece];
-    if (piece.outs.empty()) return;
-    std::byte* const out = static_cast<std::byte*>(piece.outs.front()) +
-                           (segment.first - piece.out_first) * size_of(batch.dtype);
-    reduce::reduce(kernel, sources, out, segment.count, streaming);
-    copy_out(batch, segment, out, streaming);
+    if (!piece.outs.empty()) {
+      std::byte* const out =
+          static_cast<std::byte*>(piece.outs.front()) + (segment.first - piece.out_first) * width;
+      reduce::reduce(kernel, sources, out, segment.count, streaming);
+      copy_out(batch, segment, out, streaming);
+    }
+    for (const void*& source : sources) source = at(source, segment.count * width);
   });
 }
 

@@ -107,9 +107,10 @@ const std::byte* in_place(const Batch& batch, topology::Range range);
 void copy_out(const Batch& batch, const Segment& segment, const void* from, bool streaming);
 void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming);
 
-/// Reduces a range, of one piece, to all outputs of this rank; no output: nothing.
-void reduce_out(const Batch& batch, const reduce::Kernel& kernel,
-                std::span<const void* const> sources, topology::Range range, bool streaming);
+/// Reduces a range to all outputs of this rank; no output: nothing. Leaves the sources' pointers
+/// behind the last element.
+void reduce_out(const Batch& batch, const reduce::Kernel& kernel, std::span<const void*> sources,
+                topology::Range range, bool streaming);
 
 /// memcpy, around the caches if `streaming`.
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool streaming);
