@@ -25,6 +25,10 @@ reduce::Kernel Allreduce::kernel(double divisor) const {
   return {batch_->dtype, batch_->dtype, batch_->op, divisor};
 }
 
+reduce::Kernel Allreduce::kernel_in_node() const {
+  return kernel(several_nodes() ? batch_->divisor_in_node() : batch_->divisor);
+}
+
 bool Allreduce::copy_in_some() {
   if (in_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return false;
   if (gathers()) return put_some();
@@ -126,20 +130,21 @@ void Allreduce::sum_shared(topology::Range part) {
         sources_.push_back(memory_.in_arena(local, place.in + segment.first * width_));
       }
       const std::size_t begin = run.range.begin + segment.before;
-      sum_sources(run.at + segment.before, {begin, begin + segment.count});
+      if (delivers() && direct()) {
+        sum_everywhere(segment);
+      } else {
+        sum_sources(run.at + segment.before, {begin, begin + segment.count});
+      }
     });
   });
 }
 
 /// `at`: the place in the chunk of the vector's elements `range`.
 void Allreduce::sum_sources(std::size_t at, topology::Range range) {
-  const reduce::Kernel sum = kernel(several_nodes() ? batch_->divisor_in_node() : batch_->divisor);
-  if (!direct()) {
-    reduce::reduce(sum, sources_, result(sum_.chunk, at), range.size());
-  } else if (delivers()) {
-    sum_everywhere(sum, range);
+  if (direct()) {
+    reduce_out(*batch_, kernel_in_node(), sources_, range, streaming_);
   } else {
-    reduce_out(*batch_, sum, sources_, range, streaming_);
+    reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size());
   }
 }
 
@@ -148,15 +153,12 @@ std::byte* Allreduce::output(int local, const Segment& segment) const {
   return memory_.in_arena(local, place.out + segment.first * width_);
 }
 
-/// `range` lies in one tensor, as sources_ do.
-void Allreduce::sum_everywhere(const reduce::Kernel& sum, topology::Range range) {
-  for_each_segment(*batch_, range, [&](const Segment& segment) {
-    outputs_.clear();
-    for (int local = 0; local < memory_.local_size(); ++local) {
-      outputs_.push_back(output(local, segment));
-    }
-    reduce::reduce_to_all(sum, sources_, outputs_, segment.count, streaming_);
-  });
+void Allreduce::sum_everywhere(const Segment& segment) {
+  outputs_.clear();
+  for (int local = 0; local < memory_.local_size(); ++local) {
+    outputs_.push_back(output(local, segment));
+  }
+  reduce::reduce_to_all(kernel_in_node(), sources_, outputs_, segment.count, streaming_);
 }
 
 void Allreduce::write_everywhere(topology::Range range, const std::byte* from) {
