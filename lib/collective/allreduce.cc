@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 
 namespace tutti::collective {
+namespace {
+
+/// Below, several tensors are summed together and copied out in less time than each by itself.
+constexpr std::size_t worth_its_own_sum = 512;
+
+}  // namespace
 
 Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
                      const Lane& lane, const Tuning& tuning)
@@ -19,8 +25,10 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   cut_.start(batch, memory_.layout().slot_bytes, before);
-  streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
   shared_ = all_in_arenas();
+  streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
+  sums_all_ = memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch.sharded() &&
+              batch.bytes() >= worth_its_own_sum * batch.pieces.size();
   in_ = sum_ = out_ = {};
   exchanged_ = 0;
   leave_out_stages();
@@ -92,27 +100,37 @@ bool Allreduce::all_in_arenas() const {
 }
 
 std::string Allreduce::describe() const {
-  const auto late = [&](shm::Flag shm::RankBlock::*flag, std::uint64_t chunk) {
-    return late_ranks(topology_, memory_, flag, chunks().number(chunk) + 1);
-  };
-  std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}, out {}",
-                                 chunks().size(), in_.chunk, sum_.chunk, exchanged_, out_.chunk);
+  std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}",
+                                 chunks().size(), in_.chunk, sum_.chunk, exchanged_);
+  if (!delivers() && !direct()) text += fmt::format(", copied out {}", out_.chunk);
   if (shared_ && exchanged_ == chunks().size()) {
     return fmt::format("{}; not done with their slices: {}", text,
-                       late(&shm::RankBlock::reduced, chunks().size() - 1));
+                       late_ranks(topology_, memory_, &shm::RankBlock::reduced, chunks().end()));
   }
   for (std::uint64_t chunk = exchanged_; chunk < sum_.chunk; ++chunk) {
     text += "; " + exchange(chunk).describe();
   }
-  if (out_.chunk < sum_.chunk) {
-    text += fmt::format("; chunk {} not reduced by {}", out_.chunk,
-                        late(&shm::RankBlock::reduced, out_.chunk));
-  }
+  if (out_.chunk < sum_.chunk) text += late(&shm::RankBlock::reduced, out_.chunk, "not reduced");
   if (!shared_ && sum_.chunk < in_.chunk) {
-    text += fmt::format("; chunk {} not copied in by {}", sum_.chunk,
-                        late(&shm::RankBlock::copied_in, sum_.chunk));
+    text += late(&shm::RankBlock::copied_in, sum_.chunk, "not copied in");
   }
-  return text;
+  return text + without_room();
+}
+
+std::string Allreduce::late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk,
+                            std::string_view what) const {
+  const std::uint64_t wanted = chunks().number(chunk) + 1;
+  if (memory_.least(flag) >= wanted) return {};
+  return fmt::format("; chunk {} {} by {}", chunk, what,
+                     late_ranks(topology_, memory_, flag, wanted));
+}
+
+std::string Allreduce::without_room() const {
+  const auto last_use = gathers() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
+  if (in_.chunk == chunks().size() || staging_is_free(last_use, in_.chunk)) return {};
+  const std::uint64_t wanted = chunks().number(in_.chunk) - memory_.layout().slots + 1;
+  return fmt::format("; staging for chunk {} still in use by {}", in_.chunk,
+                     late_ranks(topology_, memory_, last_use, wanted));
 }
 
 }  // namespace tutti::collective

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collective/batch.h"
@@ -20,6 +21,9 @@ namespace tutti::collective {
 /// copy in: into this rank's staging memory, what others will sum; sum: this lane's slice of the
 /// chunk over all ranks of the node, in one pass in the canonical tree; with several nodes,
 /// exchange: the slice with the lane's kin; copy out: the whole chunk from all lanes' results.
+///
+/// Of two ranks of one node each sums all that it copies out, straight to where it is wanted: as
+/// much passes from one to the other as when each sums half and gives it away, in one stage less.
 ///
 /// A reduce_scatter exchanges half as much and copies out this rank's column alone; on one node
 /// that is the slice it sums, and goes to the output at once. An allgather sums nothing: copy in
@@ -59,13 +63,8 @@ class Allreduce {
   bool gathers() const { return batch_->kind == Batch::Kind::allgather; }
   /// A lane writes its results to all outputs of the node.
   bool delivers() const { return shared_ && !batch_->sharded(); }
-  /// Of two ranks each sums all that it copies out: as much passes from one to the other as when
-  /// each sums half and gives it away, in one stage less.
-  bool sums_all() const {
-    return memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch_->sharded();
-  }
   /// A lane's sums go to where they are wanted, by no result slot.
-  bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all()); }
+  bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all_); }
   bool all_in_arenas() const;
   const Chunks& chunks() const { return cut_.chunks(); }
   /// What this rank sums of a chunk, in elements of the chunk.
@@ -76,6 +75,9 @@ class Allreduce {
   reduce::Kernel kernel(double divisor) const;
   reduce::Kernel kernel_in_node() const;
   Progress end_of_step(bool moved) const;
+  std::string late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk,
+                   std::string_view what) const;
+  std::string without_room() const;
 
   void leave_out_stages();
   void leave_out(shm::Flag shm::RankBlock::*flag);
@@ -117,6 +119,7 @@ class Allreduce {
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
   bool shared_ = false;     ///< all that is read or written elsewhere lies in arenas
+  bool sums_all_ = false;   ///< each of two ranks what it copies out
   bool streaming_ = false;  ///< outputs larger than the caches
   Cut cut_;
   Cursor in_, sum_, out_;

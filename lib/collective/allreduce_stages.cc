@@ -7,7 +7,7 @@ namespace tutti::collective {
 using observe::Stage;
 
 topology::Range Allreduce::slice(std::uint64_t chunk) const {
-  if (sums_all()) return {0, cut_.size(chunk)};
+  if (sums_all_) return {0, cut_.size(chunk)};
   return cut_.slice(chunk, topology_.local_index());
 }
 
@@ -36,7 +36,7 @@ bool Allreduce::copy_in_some() {
   if (in_.element == 0) recorder_.begins(Stage::copy_in, in_.chunk);
   const std::size_t size = cut_.size(in_.chunk);
   // What the others do not sum, its own slice, a rank sums from where it is.
-  const topology::Range own = sums_all() ? topology::Range{size, size} : slice(in_.chunk);
+  const topology::Range own = sums_all_ ? topology::Range{size, size} : slice(in_.chunk);
   if (in_.element == own.begin) in_.element = own.end;
   const std::size_t end = in_.element < own.begin ? own.begin : size;
   const topology::Range part = next_part(in_.element, end, 2 * width_);
@@ -114,7 +114,7 @@ void Allreduce::sum_staged(topology::Range part) {
     }
     if (const std::byte* const own = in_place(*batch_, run.range)) {
       sources_[static_cast<std::size_t>(memory_.local_index())] = own;
-    } else if (!sums_all()) {
+    } else if (!sums_all_) {
       copy_in(*batch_, run.range, staging(memory_.local_index(), run.at));
     }
     sum_sources(run.at, run.range);

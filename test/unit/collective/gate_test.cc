@@ -37,6 +37,13 @@ void finish(Rank& rank, const Call& call) {
   rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
 }
 
+/// As far as it goes alone.
+Progress step_on(Rank& rank) {
+  Progress progress = rank.engine.step();
+  while (progress == Progress::moved) progress = rank.engine.step();
+  return progress;
+}
+
 /// Both ways: 8 floats are small, 100,000 are not.
 std::size_t any_count() {
   return GENERATE(8U, 100'000U);
@@ -179,8 +186,7 @@ TEST_CASE("a description names who has not arrived, and who holds up the data") 
     all.arrive_and_wait();
     if (rank.index == 1) {
       rank.engine.start(call.batch);
-      while (rank.engine.step() != Progress::waiting) {
-      }
+      step_on(rank);
       expect("batch 4 of epoch 7 moves");
       expect("chunk 0 not copied in by rank 0, 2");
     }
@@ -189,4 +195,27 @@ TEST_CASE("a description names who has not arrived, and who holds up the data") 
     rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
     call.check(3);
   });
+}
+
+TEST_CASE("a description names who has not summed what the staging memory holds") {
+  Node node(2, {});
+  std::barrier all(2);
+  std::string said;
+  node.run([&](Rank& rank) {
+    const Call call(rank.index, 1, 0, 1'000'000);
+    rank.engine.enter(call.batch);
+    rank.driver.wait_for([&] { return rank.engine.closed(1, 0); });
+    for (const int turn : {1, 0}) {
+      if (rank.index == turn) {
+        rank.engine.start(call.batch);
+        step_on(rank);
+      }
+      all.arrive_and_wait();
+    }
+    if (rank.index == 0) said = rank.engine.describe();
+    all.arrive_and_wait();
+    rank.driver.wait_for([&] { return step_on(rank) == Progress::done; });
+    call.check(2);
+  });
+  CHECK_THAT(said, Catch::Contains("staging for chunk 2 still in use by rank 1"));
 }
