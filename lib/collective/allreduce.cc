@@ -26,7 +26,11 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   width_ = size_of(batch.dtype);
   cut_.start(batch, memory_.layout().slot_bytes, before);
   shared_ = all_in_arenas();
-  streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
+  // Shared ones are written by others than who reads them next. When all were as large as the
+  // caches, 2, 4 and 8 ranks took 16 to 23 % less time around them, for private ones 16 to 31 %
+  // more.
+  const std::size_t each = cache_bytes_ / static_cast<std::size_t>(memory_.local_size());
+  streaming_ = batch.exceeds(shared_ ? each / 4 * 3 : each);
   sums_all_ = memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch.sharded() &&
               batch.bytes() >= worth_its_own_sum * batch.pieces.size();
   in_ = sum_ = out_ = {};
