@@ -24,10 +24,20 @@ namespace {
 
 constexpr std::size_t secret_bytes = 32;
 
-/// As much as the machine has: an arena's size is only a range of addresses until it is used.
-std::size_t arena_bytes() {
-  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::size_t machine_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes();
+}
+
+/// An arena's size is only a range of addresses until it is used: twice what the machine has, for
+/// what begins on huge pages leaves gaps, but no more than all of a node's find room for.
+std::size_t arena_bytes(int local_size) {
+  constexpr std::size_t room = std::size_t{32} << 40;
+  const std::size_t most = room / static_cast<std::size_t>(local_size);
+  return std::min(2 * machine_bytes(), most) / page_bytes() * page_bytes();
 }
 
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
@@ -132,9 +142,10 @@ void Parts::open_memory(const Options& options) {
   tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, machine_);
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
+  const std::size_t arena_size = arena_bytes(topology().local_size());
   base::Fd segment;
   agree("reserve shared memory", [&] {
-    arena_ = shm::Arena::create(arena_bytes(), world_.map);
+    arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
     // One rank for all, who would each find room for their own part.
     if (topology().is_leader()) base::check_available(segment_size);
@@ -151,7 +162,7 @@ void Parts::open_memory(const Options& options) {
       if (static_cast<int>(local) == topology().local_index()) {
         views.push_back(arena_->span());
       } else {
-        views.push_back(peers_.emplace_back(world_.map(arenas[local], arena_bytes()))->span());
+        views.push_back(peers_.emplace_back(world_.map(arenas[local], arena_size))->span());
       }
     }
     memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),

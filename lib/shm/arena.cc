@@ -18,15 +18,18 @@ constexpr std::size_t page = 4096;
 
 }  // namespace
 
-std::shared_ptr<Arena> Arena::create(std::size_t bytes, const base::Mapper& map) {
+std::shared_ptr<Arena> Arena::create(std::size_t bytes, const base::Mapper& map,
+                                     std::size_t memory) {
   const std::size_t size = bytes / page * page;
   base::Fd file = base::create_memory_file("arena", size);
   auto mapping = map(file, size);
-  return std::shared_ptr<Arena>(new Arena(std::move(file), std::move(mapping)));
+  return std::shared_ptr<Arena>(
+      new Arena(std::move(file), std::move(mapping), std::min(size, memory)));
 }
 
-Arena::Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping)
+Arena::Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping, std::size_t largest)
     : owner_(::getpid()),
+      largest_(largest),
       file_(std::move(file)),
       mapping_(std::move(mapping)),
       free_{{0, mapping_->size()}} {}
@@ -85,10 +88,10 @@ void Arena::give_back(std::size_t offset, std::size_t bytes) {
 
 std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
   // First, so that rounding up cannot overflow.
-  if (bytes > mapping_->size()) {
+  if (bytes > largest_) {
     throw Error(ErrorCode::internal,
                 fmt::format("allocate: {} bytes are more than this machine's memory of {} bytes",
-                            bytes, mapping_->size()));
+                            bytes, largest_));
   }
   const std::size_t size = std::max(page, (bytes + page - 1) / page * page);
   const std::size_t offset = take(size);

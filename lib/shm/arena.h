@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,8 +21,10 @@ namespace tutti::shm {
 /// It lives as long as its longest-lived allocation.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  /// Throws `internal`.
-  static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map);
+  /// `bytes` of addresses; no allocation takes more than `memory`, the machine's. Throws
+  /// `internal`.
+  static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map,
+                                       std::size_t memory = SIZE_MAX);
 
   const base::Fd& file() const { return file_; }
   std::span<std::byte> span() const { return mapping_->span(); }
@@ -35,13 +38,14 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
  private:
-  Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping);
+  Arena(base::Fd file, std::shared_ptr<base::Mapping> mapping, std::size_t largest);
   std::optional<std::size_t> find(std::size_t bytes, std::size_t alignment) const
       TUTTI_REQUIRES(mutex_);
   std::size_t take(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
   void give_back(std::size_t offset, std::size_t bytes) TUTTI_EXCLUDES(mutex_);
 
   const pid_t owner_;
+  const std::size_t largest_;
   const base::Fd file_;
   const std::shared_ptr<base::Mapping> mapping_;
   std::atomic<std::size_t> held_{0};  ///< both written under the mutex
