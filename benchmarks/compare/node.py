@@ -53,7 +53,7 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
-    free = Contest(FREE, "reproducible = false", allreduce(request.build, "tutti,irreproducible"), launcher,
+    free = Contest(FREE, "reproducible beside not, in one process", allreduce(request.build, "tutti,irreproducible"), launcher,
                    {"tutti": "tutti", "irreproducible": FREE}, covers=frozenset([max(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
     return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}

@@ -9,7 +9,8 @@ from compare.emulated import Links
 
 def without_folders(text):
     """Of each path its last word: records are shown to others, who have no use for where things lay here."""
-    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", text)
+    url, start = r"(\w+://\S+)", r"(?:(?<=\s-[IL])|(?<![\w.+~])[.~]{0,2})"
+    return re.sub(url + "|" + start + r"/(?:[\w.+@%~-]+/)+", lambda found: found[1] or "", text)
 
 
 def document(request, machine, outcome):
