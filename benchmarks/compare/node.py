@@ -54,7 +54,7 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
     free = Contest(FREE, "reproducible beside not, in one process", allreduce(request.build, "tutti,irreproducible"), launcher,
-                   {"tutti": "tutti", "irreproducible": FREE}, covers=frozenset([max(sizes)]))
+                   {"tutti": "tutti", "irreproducible": FREE}, covers=frozenset([node_targets.size_of_free(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
     return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}
 
