@@ -158,7 +158,7 @@ class TUTTI_EXPORT KVStore {
   int join();
 
   /// A tensor in node-shared memory: exchanged without copies. Local call. Blocks while the kernel
-  /// clears the memory and joins it to huge pages: 0.1 to 3 ms a MiB. Throws `internal` when
+  /// clears the memory and joins it to huge pages: 0.5 to 3 ms a MiB. Throws `internal` when
   /// the memory is not there, and what the store died of. It may outlive the store. Other ranks
   /// write results into it, after a `peer_lost` perhaps for a moment longer.
   Tensor allocate(const Shape& shape, DType dtype);
