@@ -2,52 +2,82 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
 
 namespace tutti::collective {
+namespace {
+
+/// Of gates that carry nothing: how many times as many nodes everybody has heard of after a round.
+constexpr std::size_t radix = 8;
+
+}  // namespace
 
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
-    : leaders_(std::move(leaders)),
-      freight_(leaders_.size(), me),
-      receiving_(freight_.rounds().size()),
-      requests_(communicator) {
-  for (std::size_t round = 0; round < receiving_.size(); ++round) {
-    receiving_[round].message.resize(mpi::message_bytes);
-    post(round);
+    : leaders_(std::move(leaders)), freight_(leaders_.size(), me), requests_(communicator) {
+  const std::size_t nodes = leaders_.size();
+  for (const Freight::Round& round : freight_.rounds()) {
+    add(round.to, round.from, &round);
+    carrying_.ends.push_back(streams_.size());
   }
+  bare_.begin = streams_.size();
+  for (std::size_t known = 1; known < nodes; known *= radix) {
+    for (std::size_t ahead = known; ahead < std::min(known * radix, nodes); ahead += known) {
+      add((me + ahead) % nodes, (me + nodes - ahead) % nodes, nullptr);
+    }
+    bare_.ends.push_back(streams_.size());
+  }
+  for (Stream& stream : streams_) post(stream);
+}
+
+void LeaderGate::add(std::size_t to, std::size_t from, const Freight::Round* carries) {
+  Stream& stream =
+      streams_.emplace_back(Stream{.to = to, .from = from, .carries = carries, .message = {}});
+  stream.message.resize(carries == nullptr ? sizeof(Header) : mpi::message_bytes);
 }
 
 std::size_t LeaderGate::buffer_bytes() const {
   std::size_t sum = Freight::buffer_bytes(leaders_.size());
-  for (const Receiving& receiving : receiving_) sum += receiving.message.size();
+  for (const Stream& stream : streams_) sum += stream.message.size();
   for (const Sending& sending : sending_) sum += sending.message.capacity();
-  for (const auto& message : spare_) sum += message.capacity();
+  for (const auto& spare : {&spare_, &spare_bare_}) {
+    for (const auto& message : *spare) sum += message.capacity();
+  }
   return sum;
 }
 
 std::size_t LeaderGate::most_buffer_bytes(std::size_t nodes) {
   const auto rounds = static_cast<std::size_t>(std::bit_width(nodes - 1));
-  return Freight::buffer_bytes(nodes) + 3 * rounds * mpi::message_bytes;
+  std::size_t bare = 0;
+  for (std::size_t known = 1; known < nodes; known *= radix) bare += radix - 1;
+  return Freight::buffer_bytes(nodes) + 3 * (rounds * mpi::message_bytes + bare * sizeof(Header));
 }
 
-void LeaderGate::post(std::size_t round) {
-  Receiving& receiving = receiving_[round];
-  const std::size_t from = freight_.rounds()[round].from;
-  receiving.id = requests_.receive(leaders_[from], static_cast<int>(round), receiving.message);
-  receiving.posted = true;
+void LeaderGate::post(Stream& stream) {
+  const auto tag = static_cast<int>(&stream - streams_.data());
+  stream.id = requests_.receive(leaders_[stream.from], tag, stream.message);
+  stream.posted = true;
 }
 
 void LeaderGate::tell() {
-  if (round_ == receiving_.size()) return;
-  const Freight::Round& round = freight_.rounds()[round_];
-  const std::span<const std::byte> load = freight_.outgoing(round);
+  if (round_ == rounds_->ends.size()) return;
+  next_ = round_ == 0 ? rounds_->begin : rounds_->ends[round_ - 1];
+  for (std::size_t i = next_; i < rounds_->ends[round_]; ++i) send(i);
+}
+
+void LeaderGate::send(std::size_t tag) {
+  const Stream& stream = streams_[tag];
+  const bool carries = stream.carries != nullptr;
+  const auto load = carries ? freight_.outgoing(*stream.carries) : std::span<const std::byte>();
   Sending& sending = sending_.emplace_back();
-  if (!spare_.empty()) {
-    sending.message = std::move(spare_.back());
-    spare_.pop_back();
+  sending.carries = carries;
+  std::vector<std::vector<std::byte>>& spare = carries ? spare_ : spare_bare_;
+  if (!spare.empty()) {
+    sending.message = std::move(spare.back());
+    spare.pop_back();
   }
   sending.message.resize(sizeof(Header) + load.size());
   std::memcpy(sending.message.data(), &gate_, sizeof(Header));
@@ -55,42 +85,52 @@ void LeaderGate::tell() {
     std::memcpy(sending.message.data() + sizeof(Header), load.data(), load.size());
   }
   bytes_sent_ += load.size();
-  sending.id = requests_.send(leaders_[round.to], static_cast<int>(round_), sending.message);
+  sending.id = requests_.send(leaders_[stream.to], static_cast<int>(tag), sending.message);
 }
 
 void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Freight::Load& load) {
   gate_ = {epoch, number + 1};
-  freight_.load(load);
+  const bool carries = load.kind != Freight::Kind::none;
+  if (carries) freight_.load(load);
+  rounds_ = carries ? &carrying_ : &bare_;
   waiting_ = true;
   round_ = 0;
   tell();
 }
 
-/// Whether the round's peer has arrived; takes what its message carries.
-bool LeaderGate::heard(std::size_t round) {
-  Receiving& receiving = receiving_[round];
-  while (!receiving.posted || requests_.done(receiving.id)) {
-    receiving.posted = false;
+/// Whether its peer has arrived; takes what the message carries.
+bool LeaderGate::heard(Stream& stream) {
+  while (!stream.posted || requests_.done(stream.id)) {
+    stream.posted = false;
     Header theirs;
-    std::memcpy(&theirs, receiving.message.data(), sizeof(Header));
+    std::memcpy(&theirs, stream.message.data(), sizeof(Header));
     const auto where = [](const Header& header) {
       return std::pair(header.epoch, header.batch_plus_one);
     };
     if (where(theirs) > where(gate_)) return false;
     const bool here = where(theirs) == where(gate_);
-    if (here) {
-      freight_.take(freight_.rounds()[round], receiving.message.data() + sizeof(Header));
+    if (here && stream.carries != nullptr) {
+      freight_.take(*stream.carries, stream.message.data() + sizeof(Header));
     }
-    post(round);
+    post(stream);
     if (here) return true;
   }
   return false;
 }
 
+/// Whether all of this round's have arrived.
+bool LeaderGate::heard_round() {
+  while (next_ < rounds_->ends[round_]) {
+    if (!heard(streams_[next_])) return false;
+    ++next_;
+  }
+  return true;
+}
+
 void LeaderGate::collect_sent() {
   std::erase_if(sending_, [&](Sending& sending) {
     if (!requests_.done(sending.id)) return false;
-    spare_.push_back(std::move(sending.message));
+    (sending.carries ? spare_ : spare_bare_).push_back(std::move(sending.message));
     return true;
   });
 }
@@ -100,8 +140,8 @@ bool LeaderGate::closed() {
   if (!waiting_) return false;
   requests_.progress();
   collect_sent();
-  while (round_ < receiving_.size()) {
-    if (!heard(round_)) return false;
+  while (round_ < rounds_->ends.size()) {
+    if (!heard_round()) return false;
     ++round_;
     moved_ = true;
     tell();
@@ -116,7 +156,7 @@ bool LeaderGate::closed() {
 std::string LeaderGate::describe() const {
   if (!waiting_) return "no gate between nodes is open";
   return fmt::format("gate of batch {} of epoch {} waits for rank {}", gate_.batch_plus_one - 1,
-                     gate_.epoch, leaders_[freight_.rounds()[round_].from]);
+                     gate_.epoch, leaders_[streams_[next_].from]);
 }
 
 }  // namespace tutti::collective

@@ -9,12 +9,14 @@
 
 namespace tutti::collective {
 
-/// Arrival of all nodes at a gate, exchanged by their leaders: in each round everybody tells
-/// another leader that its node, and all it has heard of, have arrived. After ceil(log2 n) rounds
-/// everybody has heard of everybody.
+/// Arrival of all nodes at a gate, exchanged by their leaders: in each round everybody tells other
+/// leaders that its node, and all it has heard of, have arrived, until everybody has heard of
+/// everybody.
 ///
-/// A gate may carry data of the nodes in the same messages (`Freight`, which also says who sends to
-/// whom).
+/// A gate may carry data of the nodes in the same messages: then everybody tells one other a round,
+/// and ceil(log2 n) rounds are made (`Freight`, which also says who sends to whom). One that
+/// carries nothing stands before data that fills the links, behind which each round's message
+/// waits: there everybody tells seven others a round, and ceil(log8 n) rounds are made.
 ///
 /// Messages carry epoch and batch. From one peer they come in order, and one that came is kept
 /// until it is of no more use: of an older batch or epoch, it is stale; of a newer epoch, the peer
@@ -27,11 +29,13 @@ class LeaderGate {
   /// `leaders`: one rank a node; this one is `leaders[me]`. The communicator is this gate's alone
   /// and outlives it.
   LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders, std::size_t me);
+  LeaderGate(const LeaderGate&) = delete;
+  LeaderGate& operator=(const LeaderGate&) = delete;
 
   /// What it holds for blocks and messages.
   std::size_t buffer_bytes() const;
-  /// The most that can be. Of each round no more than two messages are under way, for a peer's
-  /// message of one gate says that it has what was sent it for the gate before.
+  /// The most that can be. To each peer of a round no more than two messages are under way, for a
+  /// peer's message of one gate says that it has what was sent it for the gate before.
   static std::size_t most_buffer_bytes(std::size_t nodes);
 
   /// This node has arrived, entirely. `load`: what the gate carries, of the same kind on every
@@ -59,30 +63,46 @@ class LeaderGate {
   };
   static_assert(sizeof(Header) <= Freight::header_bytes);
 
-  /// What comes from the peer of a round.
-  struct Receiving {
-    std::vector<std::byte> message;
+  /// A peer of a round: what goes to one node, and what comes from another, under a tag of their
+  /// own.
+  struct Stream {
+    std::size_t to = 0;
+    std::size_t from = 0;
+    const Freight::Round* carries = nullptr;  ///< null: nothing
+    std::vector<std::byte> message;           ///< that comes
     mpi::Requests::Id id = 0;
     bool posted = false;
   };
   struct Sending {
     std::vector<std::byte> message;
+    bool carries = false;
     mpi::Requests::Id id = 0;
   };
+  /// Of each round, the end of its streams; the first round's begin where `begin` says.
+  struct Rounds {
+    std::size_t begin = 0;
+    std::vector<std::size_t> ends;
+  };
 
-  void post(std::size_t round);
+  void add(std::size_t to, std::size_t from, const Freight::Round* carries);
+  void post(Stream& stream);
   void tell();
+  void send(std::size_t tag);
   void collect_sent();
-  bool heard(std::size_t round);
+  bool heard(Stream& stream);
+  bool heard_round();
 
   const std::vector<int> leaders_;
   Freight freight_;
-  std::vector<Receiving> receiving_;  ///< by round
+  std::vector<Stream> streams_;  ///< the index is the tag
+  Rounds carrying_, bare_;
   std::vector<Sending> sending_;
-  std::vector<std::vector<std::byte>> spare_;
+  std::vector<std::vector<std::byte>> spare_, spare_bare_;
   Header gate_;
   bool waiting_ = false;
+  const Rounds* rounds_ = &bare_;  ///< of the gate that is open
   std::size_t round_ = 0;
+  std::size_t next_ = 0;  ///< the first of its streams that has not brought the peer's arrival
   bool moved_ = false;
   std::uint64_t bytes_sent_ = 0;
   mpi::Requests requests_;  ///< the last: it lets go of the buffers before they go
