@@ -67,8 +67,6 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   Tuning tuning;
   tuning.cache_bytes = machine.cache_bytes;
   const bool several = topology.node_count() > 1;
-  // Between nodes enough of them under way to hide the node's own work.
-  if (several) tuning.slots = 4;
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
