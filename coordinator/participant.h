@@ -20,9 +20,14 @@ namespace tutti::coordinator {
 struct Send {
   ToCoordinator message;
 };
+/// How many batches may be entered and not done. Between nodes two large ones move at once, and one
+/// small between them; the gate behind them takes as long as its messages wait for their data.
+inline constexpr std::size_t most_open = 3;
+
 /// Enter the batch's gate. Everything the batch needs locally is reserved before. Batches are
-/// entered in order; at most one other is not done then, whose gate has closed. Data moves once the
-/// gate is closed, beside what is left to move of that other at the most; they are done in order.
+/// entered in order; all others that are not done then, fewer than `most_open`, are behind closed
+/// gates. Data moves once the gate is closed, beside what is left to move of those before; they are
+/// done in order.
 struct Enter {
   PlannedBatch batch;
 };
@@ -228,7 +233,7 @@ class Participant {
   BatchNumber entered_ = 0;
   BatchNumber planned_ = 0;
   std::deque<Batch> queued_;  ///< planned, not entered
-  std::vector<Batch> open_;   ///< entered, not done: two at most; only the last may be not closed
+  std::vector<Batch> open_;   ///< entered, not done; only the last may be not closed
   bool owes_acknowledgement_ = false;
 
   std::vector<KeyUse> keys_;

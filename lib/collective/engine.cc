@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/failure.h"
@@ -18,7 +19,9 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
       lane_(topology, memory.layout(), data),
       allreduces_{Allreduce(topology, memory, lane_, tuning),
                   Allreduce(topology, memory, lane_, tuning)},
-      broadcast_(topology, memory, data, tuning) {}
+      broadcast_(topology, memory, data, tuning) {
+  moving_.reserve(shm::most_open);
+}
 
 Engine::Way Engine::way_of(const Batch& batch) const {
   if (batch.count() == 0) return Way::nothing;
@@ -55,7 +58,7 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
 }
 
 void Engine::enter(const Batch& batch) {
-  base::check(ahead_ < shm::most_ahead, "few gates are entered ahead of the data");
+  base::check(moving_.size() + ahead_ < shm::most_open, "few gates are entered ahead of the data");
   const std::uint64_t sequence = started_ + ahead_++;
   const Way way = way_of(batch);
   Gate::Cargo cargo;
@@ -75,20 +78,25 @@ void Engine::withdraw(std::uint32_t epoch, std::uint64_t number) {
 }
 
 bool Engine::may_start(const Batch& batch) const {
-  if (first_.batch == nullptr) return true;
-  return second_.batch == nullptr && topology_.node_count() > 1 && first_.way == Way::allreduce &&
-         way_of(batch) == Way::allreduce;
+  if (moving_.empty()) return true;
+  if (topology_.node_count() == 1) return false;
+  std::size_t allreduces = way_of(batch) == Way::allreduce ? 1 : 0;
+  for (const Moving& moving : moving_) {
+    if (moving.way == Way::broadcast) return false;
+    if (moving.way == Way::allreduce) ++allreduces;
+  }
+  return way_of(batch) != Way::broadcast && allreduces <= at_once;
 }
 
 void Engine::start(const Batch& batch) {
   base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
   gate_.close(batch.epoch, batch.number);
   --ahead_;
-  Moving& moving = first_.batch == nullptr ? first_ : second_;
-  moving = {&batch, way_of(batch), started_++};
+  Moving& moving = moving_.emplace_back(Moving{&batch, way_of(batch), started_++, nullptr});
   if (moving.way == Way::allreduce) {
-    allreduce(moving).start(batch, moving.sequence, chunks_);
-    chunks_ = allreduce(moving).end();
+    moving.allreduce = &allreduces_[turn_++ % at_once];
+    moving.allreduce->start(batch, moving.sequence, chunks_);
+    chunks_ = moving.allreduce->end();
   }
   if (moving.way == Way::broadcast) {
     broadcast_.start(batch, moving.sequence, chunks_);
@@ -97,12 +105,16 @@ void Engine::start(const Batch& batch) {
 }
 
 Progress Engine::step() {
-  const Progress progress = move(first_);
+  if (moving_.empty()) return Progress::done;
+  const Progress progress = move(moving_.front());
   if (progress == Progress::done) {
-    first_ = std::exchange(second_, {});
-  } else if (progress == Progress::waiting && second_.batch != nullptr) {
-    // It ends behind the first, whose flags it waits for; then it says so again.
-    return move(second_) == Progress::waiting ? Progress::waiting : Progress::moved;
+    moving_.erase(moving_.begin());
+    return progress;
+  }
+  // Those behind it end after it: allreduces wait for its flags, and then say so again.
+  for (auto next = moving_.begin() + 1; progress == Progress::waiting && next != moving_.end();
+       ++next) {
+    if (next->allreduce != nullptr && move(*next) != Progress::waiting) return Progress::moved;
   }
   return progress;
 }
@@ -116,7 +128,7 @@ Progress Engine::move(const Moving& moving) {
       small_.finish(*moving.batch, moving.sequence);
       return Progress::done;
     case Way::allreduce:
-      return allreduce(moving).step();
+      return moving.allreduce->step();
     case Way::broadcast:
       return broadcast_.step();
   }
@@ -124,13 +136,10 @@ Progress Engine::move(const Moving& moving) {
 }
 
 bool Engine::polling() const {
-  return gate_.polling() || polling(first_) || polling(second_);
-}
-
-bool Engine::polling(const Moving& moving) const {
-  if (moving.batch == nullptr) return false;
-  return (moving.way == Way::allreduce && allreduce(moving).polling()) ||
-         (moving.way == Way::broadcast && broadcast_.polling());
+  return gate_.polling() || std::any_of(moving_.begin(), moving_.end(), [this](const auto& moving) {
+           return (moving.way == Way::allreduce && moving.allreduce->polling()) ||
+                  (moving.way == Way::broadcast && broadcast_.polling());
+         });
 }
 
 std::size_t Engine::buffer_bytes() const {
@@ -149,17 +158,18 @@ std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const 
 
 std::string Engine::describe() const {
   std::string text = gate_.describe();
-  if (first_.batch == nullptr) return text.empty() ? "no gate is open and no data moves" : text;
-  if (!text.empty()) text += "; ";
-  text += describe(first_);
-  if (second_.batch != nullptr) text += "; " + describe(second_);
+  if (moving_.empty()) return text.empty() ? "no gate is open and no data moves" : text;
+  for (const Moving& moving : moving_) {
+    if (!text.empty()) text += "; ";
+    text += describe(moving);
+  }
   return text;
 }
 
 std::string Engine::describe(const Moving& moving) const {
   const std::string what =
       fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
-  if (moving.way == Way::allreduce) return what + allreduce(moving).describe();
+  if (moving.way == Way::allreduce) return what + moving.allreduce->describe();
   if (moving.way == Way::broadcast) return what + broadcast_.describe();
   return what + "one step is left";
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "collective/allreduce.h"
 #include "collective/batch.h"
@@ -33,8 +34,8 @@ class Engine {
     broadcast_.record_in(timeline);
   }
 
-  /// Arrives at the batch's gate, and shows the node what it needs to know behind it. At most
-  /// `shm::most_ahead` gates beyond the batches started.
+  /// Arrives at the batch's gate, and shows the node what it needs to know behind it. With this one
+  /// at most `shm::most_open` are not done, and the gates of the others have closed.
   void enter(const Batch& batch);
   /// Whether every rank has arrived at this gate, which this rank has entered.
   bool closed(std::uint32_t epoch, std::uint64_t number) { return gate_.closed(epoch, number); }
@@ -45,7 +46,8 @@ class Engine {
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// Whether this batch, the next in the order of entry, may start now: when no other moves, and
-  /// between nodes also while one other is at its last chunks, so that links do not run empty.
+  /// between nodes also while one other is at its last chunks, and another between them has come
+  /// with its gate, so that links do not run empty.
   bool may_start(const Batch& batch) const;
   /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
   /// each `step`; it stays until it is done.
@@ -73,8 +75,8 @@ class Engine {
   std::string describe() const;
 
  private:
-  /// Batches that move.
-  static constexpr std::size_t at_once = shm::most_moving;
+  /// Allreduces that move.
+  static constexpr std::size_t at_once = 2;
 
   enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 
@@ -82,6 +84,7 @@ class Engine {
     const Batch* batch = nullptr;
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
+    Allreduce* allreduce = nullptr;  ///< that moves it, if its way is that
   };
 
   Way way_of(const Batch& batch) const;
@@ -89,14 +92,6 @@ class Engine {
   Progress move(const Moving& moving);
   bool polling(const Moving& moving) const;
   std::string describe(const Moving& moving) const;
-  /// Batches that move at once take turns.
-  const Allreduce& allreduce(const Moving& moving) const {
-    return allreduces_[moving.sequence % allreduces_.size()];
-  }
-  Allreduce& allreduce(const Moving& moving) {
-    return allreduces_[moving.sequence % allreduces_.size()];
-  }
-
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   Small small_;
@@ -105,10 +100,11 @@ class Engine {
   std::array<Allreduce, at_once> allreduces_;
   Broadcast broadcast_;
 
-  std::uint64_t started_ = 0;  ///< batches: equal on all ranks that stand at the same gate
-  std::uint64_t ahead_ = 0;    ///< gates entered beyond them
-  std::uint64_t chunks_ = 0;   ///< of all batches started
-  Moving first_, second_;      ///< batches that move; no second without a first
+  std::uint64_t started_ = 0;   ///< batches: equal on all ranks that stand at the same gate
+  std::uint64_t ahead_ = 0;     ///< gates entered beyond them
+  std::uint64_t chunks_ = 0;    ///< of all batches started
+  std::size_t turn_ = 0;        ///< whose the next allreduce is
+  std::vector<Moving> moving_;  ///< in order; they are done in this order, too
 };
 
 }  // namespace tutti::collective

@@ -35,17 +35,12 @@ struct alignas(64) Descriptor {
   std::array<Place, most_pieces> places{};
 };
 
-/// How many gates a rank may have entered beyond the batch whose data moves there.
-inline constexpr std::uint64_t most_ahead = 2;
-/// How many batches may move at once on a rank.
-inline constexpr std::uint64_t most_moving = 2;
-/// What is written at entry, and read while the data moves, must outlast all that peers may enter
-/// meanwhile. A rank that moves batch k, alone, has entered k + most_ahead at the most. So that is
-/// the last batch that a peer may have started, whose gate this rank stands at or has passed; and
-/// from there the peer has entered most_ahead more: k to k + 2 * most_ahead are alive.
-inline constexpr std::uint64_t batches_alive = 2 * most_ahead + 1;
-/// Where others move behind k, all of that is as much later.
-inline constexpr std::uint64_t descriptors_alive = batches_alive + most_moving - 1;
+/// How many batches a rank may have entered that are not done there.
+inline constexpr std::uint64_t most_open = 3;
+/// What is written at entry, and read until the batch is done, must outlast all that peers may
+/// enter meanwhile. A rank on which k is the first that is not done has entered k + most_open - 1
+/// at the most, and a peer stands one gate further at the most: k to k + most_open are alive.
+inline constexpr std::uint64_t batches_alive = most_open + 1;
 
 /// What a rank shows to its node.
 struct RankBlock {
@@ -55,7 +50,7 @@ struct RankBlock {
   Flag copied_in;   ///< my chunk may be read
   Flag reduced;     ///< my part of the result may be read; I read the inputs no more
   Flag copied_out;  ///< I read the result no more
-  std::array<Descriptor, descriptors_alive> descriptors;
+  std::array<Descriptor, batches_alive> descriptors;
 };
 
 /// Which stripes of a small batch's result somebody computes, by one word a stripe: twice one more
@@ -118,13 +113,13 @@ class NodeMemory {
   /// data came with its gate between nodes. Its result lies where the leader had its part.
   Flag& delivered() const { return node_closed_[1]; }
   Descriptor& descriptor(int local, std::uint64_t batch) const {
-    return blocks_[local].descriptors[batch % descriptors_alive];
+    return blocks_[local].descriptors[batch % batches_alive];
   }
 
   /// Where a rank puts its own chunk, and where the reduced chunk comes to lie.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
-  /// Where a rank puts its part of the `batch`-th batch if that is small, and so moves alone.
+  /// Where a rank puts its part of the `batch`-th batch if that is small.
   std::byte* small(int local, std::uint64_t batch) const;
   /// Where its result may lie, of which each stripe is its claimant's to write. With
   /// `Layout::small_results` only.

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 
@@ -43,9 +44,10 @@ void Driver::run(std::span<const tutti::collective::Batch> batches) {
     if (started < closed && engine_.may_start(batches[started])) {
       if (started > done) ++started_early_;
       engine_.start(batches[started++]);
+      most_at_once_ = std::max(most_at_once_, started - done);
       moved = true;
     }
-    if (entered < batches.size() && entered == closed && entered <= done + 1) {
+    if (entered < batches.size() && entered == closed && entered - done < tutti::shm::most_open) {
       engine_.enter(batches[entered++]);
       moved = true;
     }

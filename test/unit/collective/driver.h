@@ -5,8 +5,8 @@
 #include "base/doorbell.h"
 #include "collective/engine.h"
 
-/// Drives an engine as the communication thread does: one gate ahead of the batch that moves, a
-/// batch started as soon as it may, a few yields, then sleep on the doorbell.
+/// Drives an engine as the communication thread does: gates entered as far ahead as may be, a batch
+/// started as soon as it may, a few yields, then sleep on the doorbell.
 class Driver {
  public:
   Driver(tutti::collective::Engine& engine, tutti::base::Doorbell& bell, bool crowded)
@@ -19,6 +19,7 @@ class Driver {
   void stumble(std::mt19937_64& random) { stumbling_ = &random; }
   /// How many batches were started while another moved.
   std::size_t started_early() const { return started_early_; }
+  std::size_t most_at_once() const { return most_at_once_; }
   /// Until `ready()`, which is asked again and again.
   template <typename Ready>
   void wait_for(const Ready& ready) {
@@ -44,6 +45,7 @@ class Driver {
   const bool crowded_;
   std::mt19937_64* stumbling_ = nullptr;
   std::size_t started_early_ = 0;
+  std::size_t most_at_once_ = 0;  ///< batches started and not done
   bool waiting_ = false;
   int yields_ = 0;
   tutti::base::Clock::time_point since_;
