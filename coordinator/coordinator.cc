@@ -150,8 +150,8 @@ void Coordinator::plan() {
     bytes_unacknowledged_ += bytes;
     batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.part_bytes;
     if (batch.acknowledge) bytes_unacknowledged_ = 0;
-    log_.add(batch, bytes);
     if (settings_.replay) record(batch);
+    log_.add(batch, bytes);
     for (const PlanItem& item : batch.items) {
       const std::uint64_t count = keys_.signature(item.id).shape.count();
       if (item.begin + item.count == count)

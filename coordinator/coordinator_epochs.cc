@@ -15,6 +15,7 @@ void Coordinator::handle(int from, const Escape& escape) {
   stop();
 }
 
+/// Before it is added to the log.
 void Coordinator::record(const PlanBatch& batch) {
   std::vector<KeyId> completes;
   for (const PlanItem& item : batch.items) {
@@ -22,7 +23,10 @@ void Coordinator::record(const PlanBatch& batch) {
       completes.push_back(item.id);
     }
   }
-  cycles_.planned(batch, completes, !planner_.has_started() && !keys_.has_started());
+  const Recorded recorded{.batch = batch,
+                          .priority = keys_[keys_.slot_of_id(batch.items.front().id)].priority,
+                          .waiting = log_.next_number() - log_.entered_by_all()};
+  cycles_.planned(recorded, completes, !planner_.has_started() && !keys_.has_started());
 }
 
 void Coordinator::consider_replay() {
@@ -38,8 +42,8 @@ void Coordinator::consider_replay() {
 // failed for some ranks but not yet for all has no common round.
 bool Coordinator::may_replay(const Cycle& cycle) const {
   std::vector<bool> served(keys_.size());
-  for (const PlanBatch& batch : cycle.batches) {
-    for (const PlanItem& item : batch.items) served[keys_.slot_of_id(item.id)] = true;
+  for (const Recorded& recorded : cycle.batches) {
+    for (const PlanItem& item : recorded.batch.items) served[keys_.slot_of_id(item.id)] = true;
   }
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const Gathering& ranks = keys_[slot].ranks;
@@ -89,7 +93,8 @@ void Coordinator::resume() {
   mode_ = replay_ ? Mode::replaying : Mode::negotiating;
   if (replay_) {
     replay_from_ = (resume.closed - replay_->first) % replay_->batches.size();
-    resume.cycle = replay_->batches;
+    replay_->bring_forward(replay_from_);
+    for (const Recorded& recorded : replay_->batches) resume.cycle.push_back(recorded.batch);
     resume.first = replay_from_;
   }
   send(everyone, std::move(resume));
@@ -109,12 +114,12 @@ void Coordinator::roll_back() {
 
 /// Moves each key on by what the ranks replayed without a word.
 void Coordinator::end_replay() {
-  const std::vector<PlanBatch>& batches = replay_->batches;
+  const std::vector<Recorded>& batches = replay_->batches;
   const BatchNumber entered = log_.entered_by_all();
   const BatchNumber length = batches.size();
   for (BatchNumber i = entered - std::min(entered, length); i < entered; ++i) {
     const Round times = i / length + 1;  // that this batch has run, for i is its last run
-    for (const PlanItem& item : batches[(replay_from_ + i) % length].items) {
+    for (const PlanItem& item : batches[(replay_from_ + i) % length].batch.items) {
       const Slot slot = keys_.slot_of_id(item.id);
       const std::uint64_t end = item.begin + item.count;
       const bool last = end == keys_.signature(item.id).shape.count();

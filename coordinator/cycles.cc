@@ -1,6 +1,7 @@
 #include "coordinator/cycles.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/fingerprint_of.h"
 
@@ -18,12 +19,38 @@ std::uint64_t mixed(KeyId id) {
   return x ^ (x >> 31);
 }
 
+/// A tensor's parts, and its uses, keep their order.
+bool may_pass(const Recorded& urgent, const Recorded& other) {
+  const std::vector<PlanItem>& items = urgent.batch.items;
+  return urgent.priority > other.priority &&
+         std::none_of(other.batch.items.begin(), other.batch.items.end(), [&](const auto& theirs) {
+           return std::any_of(items.begin(), items.end(),
+                              [&](const auto& mine) { return mine.id == theirs.id; });
+         });
+}
+
 }  // namespace
 
-void CycleFinder::planned(const PlanBatch& batch, const std::vector<KeyId>& completes,
+void Cycle::bring_forward(std::size_t from) {
+  std::vector<Recorded> order;
+  std::vector<std::size_t> places;  // of `order`, as they were planned
+  for (std::size_t place = 0; place < batches.size(); ++place) {
+    const std::size_t begin = place < from ? 0 : from;
+    const std::size_t earliest = place - std::min(place, batches[place].waiting);
+    std::size_t to = place;
+    while (to > begin && places[to - 1] >= earliest && may_pass(batches[place], order[to - 1]))
+      --to;
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), batches[place]);
+    places.insert(places.begin() + static_cast<std::ptrdiff_t>(to), place);
+  }
+  batches = std::move(order);
+}
+
+void CycleFinder::planned(const Recorded& recorded, const std::vector<KeyId>& completes,
                           bool leaves_none_open) {
+  const PlanBatch& batch = recorded.batch;
   if (items_ + batch.items.size() > most_items) restart(first_ + batches_.size());
-  batches_.push_back(batch);
+  batches_.push_back(recorded);
   items_ += batch.items.size();
   for (const KeyId id : completes) {
     const std::size_t here = uses_.size();
@@ -66,9 +93,9 @@ std::optional<Cycle> CycleFinder::find() const {
     Cycle cycle{.first = first_ + begin,
                 .batches = {batches_.begin() + static_cast<std::ptrdiff_t>(begin), batches_.end()},
                 .uses = period};
-    for (PlanBatch& batch : cycle.batches) {
-      batch.acknowledge = false;
-      for (PlanItem& item : batch.items) item.round = 0;  // replay counts by itself
+    for (Recorded& recorded : cycle.batches) {
+      recorded.batch.acknowledge = false;
+      for (PlanItem& item : recorded.batch.items) item.round = 0;  // replay counts by itself
     }
     return cycle;
   }
@@ -90,7 +117,10 @@ void CycleFinder::replay_ended(std::uint64_t length, std::uint64_t uses) {
 
 void CycleFinder::fingerprint(Fingerprint& to) const {
   to.add(first_).add(demanded_).add(uses_.size());
-  for (const PlanBatch& batch : batches_) add_to(to, batch);
+  for (const Recorded& recorded : batches_) {
+    add_to(to, recorded.batch);
+    to.add(recorded.priority).add(recorded.waiting);
+  }
   for (const Use& use : uses_) to.add(use.sum).add(use.cut);
 }
 

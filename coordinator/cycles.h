@@ -10,12 +10,25 @@
 
 namespace tutti::coordinator {
 
+/// A batch as it was planned.
+struct Recorded {
+  PlanBatch batch;
+  std::int32_t priority = 0;
+  std::size_t waiting = 0;  ///< batches planned before it that some rank had not entered then
+};
+
 /// A stretch of the plan that would serve again, from one point where no tensor is partly planned
 /// to another.
 struct Cycle {
   BatchNumber first = 0;  ///< its first batch, in the epoch that recorded it
-  std::vector<PlanBatch> batches;
+  std::vector<Recorded> batches;
   std::uint64_t uses = 0;  ///< tensors in it
+
+  /// Once, with where the replay begins: lets what is urgent go before less urgent batches that
+  /// waited for a rank when it was planned. It came too late for that; as a cycle it is known
+  /// before. No rank had their results when it was ready, for they had not moved. What begins
+  /// before `from` stays there.
+  void bring_forward(std::size_t from);
 };
 
 /// Watches an epoch's plan for repetition. What it finds is only a guess at what comes next: any
@@ -29,7 +42,7 @@ class CycleFinder {
 
   /// The next batch, the ids of the tensors it completes, and whether it leaves no tensor partly
   /// planned.
-  void planned(const PlanBatch& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
+  void planned(const Recorded& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
   /// A cycle that ends with the last batch, when the one before used the same keys as often, and
   /// both explain as many uses as the past demands.
   std::optional<Cycle> find() const;
@@ -56,7 +69,7 @@ class CycleFinder {
   bool repeats(std::size_t period) const;
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch
-  std::vector<PlanBatch> batches_;
+  std::vector<Recorded> batches_;
   std::size_t items_ = 0;  ///< in batches_
   std::vector<Use> uses_;
   std::map<KeyId, std::size_t> last_use_;

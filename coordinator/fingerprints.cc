@@ -56,7 +56,7 @@ void Coordinator::fingerprint(Fingerprint& to) const {
   to.add(replay_from_).add(was_replaying_).add(replay_.has_value());
   if (replay_) {
     to.add(replay_->first);
-    for (const PlanBatch& batch : replay_->batches) add_to(to, batch);
+    for (const Recorded& recorded : replay_->batches) add_to(to, recorded.batch);
   }
   to.add(bytes_unacknowledged_).add(agreements_.size());
   to.add(join_waits_since_).add(join_notice_at_).add(stop_since_).add(stop_notice_at_);

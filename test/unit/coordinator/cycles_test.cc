@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 using namespace tutti::coordinator;
 
@@ -16,7 +18,7 @@ class Steps {
   void step() {
     for (KeyId id = 0; id < tensors_; ++id) {
       for (std::size_t part = 1; part <= parts_; ++part) {
-        const PlanBatch batch{.items = {{.id = id, .begin = part - 1, .count = 1}}};
+        const Recorded batch{.batch = {.items = {{.id = id, .begin = part - 1, .count = 1}}}};
         const bool last = part == parts_;
         cycles_.planned(batch, last ? std::vector<KeyId>{id} : std::vector<KeyId>{}, last);
       }
@@ -85,4 +87,47 @@ TEST_CASE("a longer one is not, for its plan is not remembered for long enough")
     steps.step();
     CHECK_FALSE(cycles.find());
   }
+}
+
+namespace {
+
+Recorded part(KeyId id, std::int32_t priority, std::size_t waiting, std::uint64_t begin = 0) {
+  return {.batch = {.items = {{.id = id, .begin = begin, .count = 1}}},
+          .priority = priority,
+          .waiting = waiting};
+}
+
+/// The ids of its batches, after an arrangement for a replay from there.
+std::vector<KeyId> arranged(std::vector<Recorded> batches, std::size_t from = 0) {
+  Cycle cycle{.first = 0, .batches = std::move(batches), .uses = 0};
+  cycle.bring_forward(from);
+  std::vector<KeyId> ids;
+  for (const Recorded& recorded : cycle.batches) ids.push_back(recorded.batch.items.front().id);
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("in a cycle what is urgent passes the less urgent that nobody had begun to move") {
+  CHECK(arranged({part(0, 1, 0), part(1, 1, 1), part(2, 1, 2), part(3, 5, 2)}) ==
+        std::vector<KeyId>{0, 3, 1, 2});
+  // An equal and a more urgent one hold it up, and so does one that had begun to move.
+  CHECK(arranged({part(0, 1, 0), part(1, 5, 0), part(2, 1, 0), part(3, 5, 3)}) ==
+        std::vector<KeyId>{0, 1, 3, 2});
+  CHECK(arranged({part(0, 1, 0), part(1, 1, 0), part(2, 5, 0)}) == std::vector<KeyId>{0, 1, 2});
+  // One passes what another has passed before, but nothing that came before that.
+  CHECK(arranged({part(0, 1, 0), part(1, 1, 0), part(2, 3, 1), part(3, 5, 2)}) ==
+        std::vector<KeyId>{0, 3, 2, 1});
+}
+
+TEST_CASE("a tensor's parts and uses keep their order in a cycle") {
+  CHECK(arranged({part(0, 1, 0), part(7, 5, 1, 0), part(7, 5, 2, 1), part(7, 5, 3, 2)}) ==
+        std::vector<KeyId>{7, 7, 7, 0});
+  CHECK(arranged({part(0, 1, 0), part(0, 5, 1)}) == std::vector<KeyId>{0, 0});
+}
+
+TEST_CASE("nothing passes the batch at which a replay begins") {
+  CHECK(arranged({part(0, 1, 0), part(1, 1, 0), part(2, 5, 2), part(3, 1, 0), part(4, 5, 4)}, 2) ==
+        std::vector<KeyId>{0, 1, 2, 4, 3});
+  CHECK(arranged({part(0, 1, 0), part(1, 5, 1), part(2, 1, 0)}, 2) == std::vector<KeyId>{1, 0, 2});
 }
