@@ -19,6 +19,9 @@ std::uint64_t mixed(KeyId id) {
   return x ^ (x >> 31);
 }
 
+/// How many batches one may pass. Planning does not run further ahead of data that takes long.
+constexpr std::size_t most_passed = 256;
+
 /// A tensor's parts, and its uses, keep their order.
 bool may_pass(const Recorded& urgent, const Recorded& other) {
   const std::vector<PlanItem>& items = urgent.batch.items;
@@ -36,11 +39,12 @@ void Cycle::bring_forward(std::size_t from) {
   std::vector<std::size_t> places;  // of `order`, as they were planned
   for (std::size_t place = 0; place < batches.size(); ++place) {
     const std::size_t begin = place < from ? 0 : from;
-    const std::size_t earliest = place - std::min(place, batches[place].waiting);
+    const std::size_t passes = std::min({place, batches[place].waiting, most_passed});
+    const std::size_t earliest = place - passes;
     std::size_t to = place;
     while (to > begin && places[to - 1] >= earliest && may_pass(batches[place], order[to - 1]))
       --to;
-    order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), batches[place]);
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), std::move(batches[place]));
     places.insert(places.begin() + static_cast<std::ptrdiff_t>(to), place);
   }
   batches = std::move(order);

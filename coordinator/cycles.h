@@ -14,7 +14,7 @@ namespace tutti::coordinator {
 struct Recorded {
   PlanBatch batch;
   std::int32_t priority = 0;
-  std::size_t waiting = 0;  ///< batches planned before it that some rank had not entered then
+  std::size_t waiting = 0;  ///< batches planned before it that no rank had entered then
 };
 
 /// A stretch of the plan that would serve again, from one point where no tensor is partly planned
@@ -25,9 +25,8 @@ struct Cycle {
   std::uint64_t uses = 0;  ///< tensors in it
 
   /// Once, with where the replay begins: lets what is urgent go before less urgent batches that
-  /// waited for a rank when it was planned. It came too late for that; as a cycle it is known
-  /// before. No rank had their results when it was ready, for they had not moved. What begins
-  /// before `from` stays there.
+  /// waited when it was planned. It came too late for that; as a cycle it is known before. What
+  /// comes before `from` stays there.
   void bring_forward(std::size_t from);
 };
 

@@ -20,14 +20,10 @@ namespace tutti::coordinator {
 struct Send {
   ToCoordinator message;
 };
-/// How many batches may be entered and not done. Between nodes two large ones move at once, and one
-/// small between them; the gate behind them takes as long as its messages wait for their data.
-inline constexpr std::size_t most_open = 3;
-
 /// Enter the batch's gate. Everything the batch needs locally is reserved before. Batches are
-/// entered in order; all others that are not done then, fewer than `most_open`, are behind closed
-/// gates. Data moves once the gate is closed, beside what is left to move of those before; they are
-/// done in order.
+/// entered in order; all others that are not done then, fewer than `Settings::most_open`, are
+/// behind closed gates. Data moves once the gate is closed, beside what is left to move of those
+/// before; they are done in order.
 struct Enter {
   PlannedBatch batch;
 };

@@ -30,7 +30,7 @@ void Participant::pump() {
 }
 
 bool Participant::may_enter() const {
-  return open_.empty() || (open_.size() < most_open && open_.back().closed);
+  return open_.empty() || (open_.size() < settings_.most_open && open_.back().closed);
 }
 
 void Participant::enter(Batch batch) {

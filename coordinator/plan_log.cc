@@ -25,6 +25,10 @@ void PlanLog::entered(int rank, BatchNumber count) {
   }
 }
 
+BatchNumber PlanLog::entered_by_any() const {
+  return *std::max_element(entered_.begin(), entered_.end());
+}
+
 std::vector<int> PlanLog::behind() const {
   std::vector<int> ranks;
   for (std::size_t r = 0; r < entered_.size(); ++r) {

@@ -19,12 +19,14 @@ class PlanLog {
   void entered(int rank, BatchNumber count);
   /// Gates that every rank has entered, as far as is known.
   BatchNumber entered_by_all() const { return entered_by_all_; }
-  /// Bytes planned beyond that.
+  /// Gates that some rank has entered, as far as is known.
+  BatchNumber entered_by_any() const;
+  /// Bytes planned beyond what all have entered.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
   /// The ranks that keep it so low; none when all have said the same, for who is late then is not
   /// known here.
   std::vector<int> behind() const;
-  /// Items of batches beyond that, the last first.
+  /// Items of batches beyond what all have entered, the last first.
   std::vector<PlanItem> not_entered_by_all() const;
   /// A new epoch: nothing planned, nothing entered.
   void restart();

@@ -50,6 +50,10 @@ struct Settings {
   std::size_t fusion_bytes = std::size_t{2} << 20;
   /// Larger tensors are cut into parts of about this size; 0: never cut.
   std::size_t part_bytes = std::size_t{4} << 20;
+  /// How many batches may be entered and not done. Between nodes two large ones move at once, and
+  /// one small between them; the gate behind them takes as long as its messages wait for their
+  /// data.
+  std::size_t most_open = 3;
   /// A wait for a rank is reported after this, then at doubling intervals ...
   Time stall_report_after = std::chrono::seconds(30);
   /// ... and given up after this.

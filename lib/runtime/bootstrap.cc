@@ -43,8 +43,9 @@ std::size_t arena_bytes(int local_size) {
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
 /// next one moves while it ends, so that small parts cost less there: a training step with
 /// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of what the links allow
-/// in parts of 512 KiB, 97.6 to 98.4 in parts of 1 MiB; over eight hosts 90 to 94 in either, 85 in
-/// parts of 4 MiB. On one node the pipeline runs empty at each end, so parts are larger.
+/// in parts of 512 KiB, 97.6 to 98.4 in parts of 1 MiB; over eight hosts 94 to 96 in either, 88 in
+/// parts of 4 MiB. On one node the pipeline runs empty at each end, so parts are larger; and one
+/// batch moves at a time, so that a second gate ahead would hold up the more urgent for nothing.
 coordinator::Settings protocol_of(const Options& options, const topology::Topology& topology) {
   const bool several_nodes = topology.node_count() > 1;
   constexpr std::size_t mib = std::size_t{1} << 20;
@@ -52,6 +53,7 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   settings.replay = options.replay;
   settings.fusion_bytes = options.fusion_bytes.value_or(several_nodes ? mib : 2 * mib);
   settings.part_bytes = options.part_bytes.value_or(several_nodes ? mib / 2 : 4 * mib);
+  settings.most_open = several_nodes ? shm::most_open : shm::most_open - 1;
   settings.stall_report_after = options.stall_report_after;
   settings.key_timeout = options.key_timeout;
   return settings;

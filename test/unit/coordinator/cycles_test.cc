@@ -111,7 +111,9 @@ std::vector<KeyId> arranged(std::vector<Recorded> batches, std::size_t from = 0)
 TEST_CASE("in a cycle what is urgent passes the less urgent that nobody had begun to move") {
   CHECK(arranged({part(0, 1, 0), part(1, 1, 1), part(2, 1, 2), part(3, 5, 2)}) ==
         std::vector<KeyId>{0, 3, 1, 2});
-  // An equal and a more urgent one hold it up, and so does one that had begun to move.
+  // An equal and a more urgent one hold it up, and so does one that a rank had entered.
+  CHECK(arranged({part(0, 1, 0), part(1, 9, 0), part(2, 1, 0), part(3, 5, 3)}) ==
+        std::vector<KeyId>{0, 1, 3, 2});
   CHECK(arranged({part(0, 1, 0), part(1, 5, 0), part(2, 1, 0), part(3, 5, 3)}) ==
         std::vector<KeyId>{0, 1, 3, 2});
   CHECK(arranged({part(0, 1, 0), part(1, 1, 0), part(2, 5, 0)}) == std::vector<KeyId>{0, 1, 2});

@@ -82,6 +82,16 @@ TEST_CASE("a changed order is served although the cycle had another") {
   }
 }
 
+TEST_CASE("what is urgent passes nothing in a cycle that a rank waits for before it") {
+  const Program waits = {submit(1), wait(1), submit(2, 1, 5), wait(2)};
+  const Program does_not = {submit(1), submit(2, 1, 5), wait(1), wait(2)};
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Run run({waits * 8, does_not * 8}, replaying, seed);
+    INFO("one replay serves to the end");
+    REQUIRE(run.observed.last_epoch == 1);
+  }
+}
+
 TEST_CASE("a changed signature leaves the replay") {
   Op half = submit(2);
   half.signature.dtype = DType::f16;

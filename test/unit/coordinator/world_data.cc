@@ -96,7 +96,8 @@ void World::entered(int rank, const PlannedBatch& batch) {
   const bool next = batch.epoch == state.epoch ? batch.number == state.entered
                                                : batch.epoch > state.epoch && batch.number == 0;
   require(next, fmt::format("I2: rank {} enters {} out of order", rank, name(batch)));
-  require(state.open.empty() || (state.open.size() < most_open && state.open.back().closed),
+  require(state.open.empty() ||
+              (state.open.size() < surroundings_.settings.most_open && state.open.back().closed),
           fmt::format("rank {} enters {} too early", rank, name(batch)));
   state.epoch = batch.epoch;
   state.entered = batch.number + 1;

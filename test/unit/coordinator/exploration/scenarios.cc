@@ -94,6 +94,9 @@ void add_negotiations(Collector& to) {
 
 void add_replays(Collector& to) {
   to.add("from negotiation into replay", {two * 3, two_back * 3}, {.replay = true});
+  const Program urgent = {submit(1, 100), submit(2, 100, 1), wait(2), wait(1)};
+  to.add("an urgent tensor passes another as replay begins", {urgent * 3, urgent * 3},
+         {.replay = true, .fused = false}, {.reduce = true});
   to.add("a barrier as replay begins",
          {{submit(1), wait(1), submit(1), wait(1), just(Op::barrier), submit(1)},
           {submit(1), wait(1), submit(1), wait(1), submit(1), just(Op::barrier)}},
