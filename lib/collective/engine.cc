@@ -92,7 +92,7 @@ void Engine::start(const Batch& batch) {
   base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
   gate_.close(batch.epoch, batch.number);
   --ahead_;
-  Moving& moving = moving_.emplace_back(Moving{&batch, way_of(batch), started_++, nullptr});
+  Moving& moving = moving_.emplace_back(Moving{&batch, way_of(batch), started_++, nullptr, false});
   if (moving.way == Way::allreduce) {
     moving.allreduce = &allreduces_[turn_++ % at_once];
     moving.allreduce->start(batch, moving.sequence, chunks_);
@@ -111,12 +111,20 @@ Progress Engine::step() {
     moving_.erase(moving_.begin());
     return progress;
   }
-  // Those behind it end after it: allreduces wait for its flags, and then say so again.
   for (auto next = moving_.begin() + 1; progress == Progress::waiting && next != moving_.end();
        ++next) {
-    if (next->allreduce != nullptr && move(*next) != Progress::waiting) return Progress::moved;
+    if (move_behind(*next)) return Progress::moved;
   }
   return progress;
+}
+
+/// One that ends behind another. An allreduce that is over says so again when its turn comes.
+bool Engine::move_behind(Moving& moving) {
+  if (moving.way == Way::small) gate_.delivered(moving.sequence);
+  if (moving.allreduce == nullptr || moving.over) return false;
+  const Progress progress = move(moving);
+  moving.over = progress == Progress::done;
+  return progress != Progress::waiting;
 }
 
 Progress Engine::move(const Moving& moving) {

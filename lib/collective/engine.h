@@ -46,8 +46,8 @@ class Engine {
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// Whether this batch, the next in the order of entry, may start now: when no other moves, and
-  /// between nodes also while one other is at its last chunks, and another between them has come
-  /// with its gate, so that links do not run empty.
+  /// between nodes also beside one other allreduce, at whose last chunks it then begins, and beside
+  /// what has come with its gate, so that links do not run empty.
   bool may_start(const Batch& batch) const;
   /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
   /// each `step`; it stays until it is done.
@@ -85,13 +85,15 @@ class Engine {
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
     Allreduce* allreduce = nullptr;  ///< that moves it, if its way is that
+    bool over = false;               ///< but for those before it
   };
 
   Way way_of(const Batch& batch) const;
   void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
   Progress move(const Moving& moving);
-  bool polling(const Moving& moving) const;
+  bool move_behind(Moving& moving);
   std::string describe(const Moving& moving) const;
+
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   Small small_;

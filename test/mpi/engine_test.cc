@@ -60,7 +60,7 @@ void check_together(const std::string& failure, const tutti::mpi::Communicator& 
 struct Played {
   std::string failure;
   std::size_t started_early = 0;
-  std::size_t most_at_once = 0;
+  std::size_t behind_small = 0;
 };
 
 Played play(const std::vector<int>& leader_of, unsigned seed) {
@@ -85,7 +85,7 @@ Played play(const std::vector<int>& leader_of, unsigned seed) {
     played.failure = error.what();
   }
   played.started_early = member.driver().started_early();
-  played.most_at_once = member.driver().most_at_once();
+  played.behind_small = member.driver().started_behind_small();
   member.meet();
   return played;
 }
@@ -145,18 +145,17 @@ TEST_CASE("batches that move at once between nodes each give the serial sum's bi
   const auto world = tutti::mpi::Communicator::world(std::chrono::seconds(60));
   for (const std::vector<int>& leader_of : placements(world.size())) {
     std::size_t early = 0;
-    std::size_t at_once = 0;
+    std::size_t behind_small = 0;
     for (unsigned seed = 1; seed <= seeds(); ++seed) {
       CAPTURE(leader_of, seed);
       const Played played = play(leader_of, seed);
       check_together(played.failure, world);
       early += played.started_early;
-      at_once = std::max(at_once, played.most_at_once);
+      behind_small += played.behind_small;
     }
     // Of 40 batches half are allreduces. Inside one node none overlaps another.
     const bool one_node = leader_of == std::vector<int>(leader_of.size(), 0);
     CHECK((one_node || early > seeds()));
-    // Two large ones and what came with its gate between them.
-    CHECK(at_once == (one_node ? 1 : 3));
+    CHECK((one_node ? behind_small == 0 : behind_small > 0));
   }
 }

@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <thread>
 
@@ -44,7 +43,10 @@ void Driver::run(std::span<const tutti::collective::Batch> batches) {
     if (started < closed && engine_.may_start(batches[started])) {
       if (started > done) ++started_early_;
       engine_.start(batches[started++]);
-      most_at_once_ = std::max(most_at_once_, started - done);
+      if (started - done == 3 && engine_.brief(batches[started - 2]) &&
+          !engine_.brief(batches[started - 1])) {
+        ++started_behind_small_;
+      }
       moved = true;
     }
     if (entered < batches.size() && entered == closed && entered - done < tutti::shm::most_open) {

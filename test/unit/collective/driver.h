@@ -19,7 +19,8 @@ class Driver {
   void stumble(std::mt19937_64& random) { stumbling_ = &random; }
   /// How many batches were started while another moved.
   std::size_t started_early() const { return started_early_; }
-  std::size_t most_at_once() const { return most_at_once_; }
+  /// How many large ones were started while a large one and a small one before them were not done.
+  std::size_t started_behind_small() const { return started_behind_small_; }
   /// Until `ready()`, which is asked again and again.
   template <typename Ready>
   void wait_for(const Ready& ready) {
@@ -45,7 +46,7 @@ class Driver {
   const bool crowded_;
   std::mt19937_64* stumbling_ = nullptr;
   std::size_t started_early_ = 0;
-  std::size_t most_at_once_ = 0;  ///< batches started and not done
+  std::size_t started_behind_small_ = 0;
   bool waiting_ = false;
   int yields_ = 0;
   tutti::base::Clock::time_point since_;
