@@ -119,11 +119,18 @@ void CycleFinder::replay_ended(std::uint64_t length, std::uint64_t uses) {
   demanded_ = uses >= earned ? 0 : std::min<std::uint64_t>(2 * earned, most_items);
 }
 
+std::size_t CycleFinder::passable(std::size_t place) const {
+  const Recorded& urgent = batches_[place];
+  for (std::size_t passes = std::min(place, urgent.waiting); passes > 0; --passes)
+    if (batches_[place - passes].priority < urgent.priority) return passes;
+  return 0;
+}
+
 void CycleFinder::fingerprint(Fingerprint& to) const {
   to.add(first_).add(demanded_).add(uses_.size());
-  for (const Recorded& recorded : batches_) {
-    add_to(to, recorded.batch);
-    to.add(recorded.priority).add(recorded.waiting);
+  for (std::size_t place = 0; place < batches_.size(); ++place) {
+    add_to(to, batches_[place].batch);
+    to.add(batches_[place].priority).add(passable(place));
   }
   for (const Use& use : uses_) to.add(use.sum).add(use.cut);
 }
