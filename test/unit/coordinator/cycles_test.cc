@@ -57,7 +57,7 @@ TEST_CASE("each short replay makes the next one harder to earn, but none impossi
     Steps steps(cycles, size.tensors, size.parts);
     const std::size_t most = CycleFinder::most_items / (size.tensors * size.parts);
     std::size_t before = 0;
-    for (int replay = 0; replay < 70; ++replay) {
+    for (int replay = 0; replay < 20; ++replay) {
       const std::size_t now = steps.until_found(most);
       CHECK(now >= before);
       if (replay == 0) CHECK(now == 2);
