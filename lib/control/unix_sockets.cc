@@ -93,7 +93,7 @@ base::Fd connect_abstract(const std::string& name, const std::string& who,
   const Address address = abstract_address(name);
   // Only a blocking connect waits for room in the listener's queue; the send timeout bounds it.
   ::fcntl(socket.get(), F_SETFL, 0);
-  const int left = std::max(1, milliseconds_until(deadline));
+  const long left = std::max(1, milliseconds_until(deadline));
   const timeval limit{left / 1000, left % 1000 * 1000};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   while (::connect(socket.get(), address.get(), address.size) != 0) {

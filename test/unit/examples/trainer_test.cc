@@ -14,6 +14,7 @@ struct Job {
 
   std::vector<training::EpochResult> run() {
     std::vector<training::EpochResult> results;
+    results.reserve(static_cast<std::size_t>(settings.epochs));
     exchange.broadcast_weights();
     for (int epoch = 0; epoch < settings.epochs; ++epoch) {
       results.push_back(trainer.run_epoch(
@@ -54,8 +55,9 @@ TEST_CASE("a network learns the digits through a store of one process") {
   CHECK(results.back().test_accuracy > 0.93);
   CHECK(results.back().samples_per_second.size() == 1);
   CHECK(results.back().all_samples_per_second == results.back().samples_per_second[0]);
-  CHECK(job.trainer.steps() == 6 * 90);  // 1438 samples, 16 a step
-  CHECK(job.steps_seen == 6 * 90);
+  constexpr std::size_t steps = 6 * std::size_t{90};  // 1438 samples, 16 a step
+  CHECK(job.trainer.steps() == steps);
+  CHECK(job.steps_seen == steps);
 }
 
 TEST_CASE("an epoch's loss is the mean over its samples") {

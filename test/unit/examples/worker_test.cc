@@ -122,6 +122,7 @@ TEST_CASE("devices with unequal work loads train like one device") {
 TEST_CASE("split_and_load gives each device its part of the batch in proportion") {
   const dataset::Dataset data = dataset::synthetic("digits", 20);
   std::vector<training::Replica> devices;
+  devices.reserve(2);
   for (int i = 0; i < 2; ++i) {
     devices.push_back({nn::make_network("mlp", data.train.extent, 10, {}), {}, {}});
   }

@@ -8,6 +8,7 @@ using namespace reference;
 template <typename T>
 static T average(DType dtype, const std::vector<T>& values, double divisor) {
   std::vector<const void*> sources;
+  sources.reserve(values.size());
   for (const T& value : values) {
     sources.push_back(&value);
   }

@@ -11,6 +11,7 @@ using namespace reference;
 template <typename T>
 static T fold(DType dtype, ReduceOp op, const std::vector<T>& values) {
   std::vector<const void*> sources;
+  sources.reserve(values.size());
   for (const T& value : values) {
     sources.push_back(&value);
   }
