@@ -66,7 +66,8 @@ class CycleFinder {
   /// Up to a use, without it.
   Use before(std::size_t use) const { return use == 0 ? Use() : uses_[use - 1]; }
   bool repeats(std::size_t period) const;
-  /// What `waiting` comes to: how far before it the first one stands that it might pass.
+  /// What of `waiting` can matter, for the fingerprint: how far before it the first one stands that
+  /// it might pass.
   std::size_t passable(std::size_t place) const;
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch
