@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 
 namespace tutti::base {
@@ -15,7 +16,7 @@ namespace tutti::base {
 /// Two threads of the process may take turns. A ring wakes those on duty; `wait` is on duty for as
 /// long as it sleeps. Whoever takes over puts the other off duty though that sleeps on, and puts it
 /// back on duty when it is gone.
-struct alignas(64) Doorbell {
+struct alignas(cache_line) Doorbell {
   enum Listener : std::uint32_t { owner = 1, deputy = 2 };
 
   std::atomic<std::uint32_t> rings{0};

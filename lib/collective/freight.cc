@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "base/failure.h"
 #include "mpi/communicator.h"
 
@@ -12,7 +13,7 @@ namespace tutti::collective {
 namespace {
 
 /// Blocks begin on cache lines where they are whole ones.
-constexpr std::size_t granule = 64;
+constexpr std::size_t granule = base::cache_line;
 
 /// The most blocks that a message has: of the round that doubles what is known, or of the last.
 std::size_t most_blocks(std::size_t nodes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
 #include "collective/freight.h"
 #include "mpi/communicator.h"
 
@@ -9,7 +10,7 @@ namespace tutti::collective {
 namespace {
 
 /// Slices are whole cache lines of the widest element, so that boundaries fall between elements.
-constexpr std::size_t granule = 64;
+constexpr std::size_t granule = base::cache_line;
 
 constexpr std::size_t page = 4096;
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/cache_line.h"
 #include "control/bytes.h"
 
 namespace tutti::control {
@@ -10,10 +11,10 @@ namespace tutti::control {
 /// Where the two ends of a ByteRing are; lies in shared memory, all zeros is an empty ring. Each
 /// word has one writer and a cache line of its own, `starved` excepted.
 struct RingCursors {
-  alignas(64) std::atomic<std::uint64_t> written{0};
-  alignas(64) std::atomic<std::uint64_t> taken{0};
+  alignas(base::cache_line) std::atomic<std::uint64_t> written{0};
+  alignas(base::cache_line) std::atomic<std::uint64_t> taken{0};
   /// The writer found no room and wants to be woken when there is some.
-  alignas(64) std::atomic<std::uint32_t> starved{0};
+  alignas(base::cache_line) std::atomic<std::uint32_t> starved{0};
 };
 
 /// A stream of bytes from one writer to one reader, through shared memory; each end may be another

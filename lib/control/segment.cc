@@ -2,14 +2,15 @@
 
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/failure.h"
 
 namespace tutti::control {
 namespace {
 
-struct alignas(64) Header {
+struct alignas(base::cache_line) Header {
   std::atomic<std::uint32_t> collector_sleeps{0};
-  alignas(64) LossSlot loss;
+  alignas(base::cache_line) LossSlot loss;
 };
 
 // Layout: the header, then every rank's slot, then two rings for each rank.

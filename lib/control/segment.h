@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/cache_line.h"
 #include "base/doorbell.h"
 #include "base/mapping.h"
 #include "control/byte_ring.h"
@@ -14,7 +15,7 @@ namespace tutti::control {
 struct RankSlot {
   base::Doorbell bell;
   /// Counts up while the rank's tutti-link runs.
-  alignas(64) std::atomic<std::uint64_t> heartbeat{0};
+  alignas(base::cache_line) std::atomic<std::uint64_t> heartbeat{0};
   /// The rank has left the store by agreement: its end is no death from now on.
   std::atomic<std::uint32_t> departed{0};
   RingCursors up;    ///< from the rank to whoever collects the node's mail

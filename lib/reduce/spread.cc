@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "reduce/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Around the caches where `streaming`: `to` begins a line then.
 void copy_asking(std::uint8_t* HWY_RESTRICT to, const std::uint8_t* HWY_RESTRICT from,
                  std::size_t bytes, const std::uint8_t* ahead, bool streaming) {
-  constexpr std::size_t line = 64;
+  constexpr std::size_t line = base::cache_line;
   const hn::CappedTag<std::uint8_t, line> d;
   const std::size_t lines = bytes / line * line;
   for (std::size_t i = 0; i < lines; i += line) {
@@ -55,17 +56,16 @@ HWY_EXPORT(find_copy_asking);
 
 namespace {
 
-constexpr std::size_t line = 64;
 /// Small, so that reading and writing take turns quickly and what was asked for is still there.
 constexpr std::size_t block_bytes = 1024;
 
 std::size_t into_line(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % line;
+  return reinterpret_cast<std::uintptr_t>(address) % base::cache_line;
 }
 
 /// Elements up to the first that begins a line; 0 when none does.
 std::size_t before_line(const void* address, std::size_t width) {
-  const std::size_t bytes = (line - into_line(address)) % line;
+  const std::size_t bytes = (base::cache_line - into_line(address)) % base::cache_line;
   return bytes % width == 0 ? bytes / width : 0;
 }
 
@@ -80,7 +80,7 @@ void reduce_to_all(const Kernel& kernel, std::span<const void*> sources, std::sp
   const std::size_t in = size_of(kernel.in);
   const std::size_t out = size_of(kernel.out);
   const auto copy = HWY_DYNAMIC_DISPATCH(find_copy_asking)();
-  alignas(line) std::array<std::uint8_t, block_bytes> block;
+  alignas(base::cache_line) std::array<std::uint8_t, block_bytes> block;
   // The first block ends where a line of the first output begins.
   std::size_t size = before_line(outs.front(), out);
   if (size == 0) size = block_bytes / out;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/doorbell.h"
 
 namespace tutti::shm {
@@ -15,7 +16,7 @@ namespace tutti::shm {
 ///
 /// Sequentially consistent, for `NodeMemory::raise`: of two ranks that raise theirs at once, at
 /// least one must see the other's.
-struct alignas(64) Flag {
+struct alignas(base::cache_line) Flag {
   std::atomic<std::uint64_t> value{0};
 
   std::uint64_t load() const { return value.load(std::memory_order_seq_cst); }
@@ -24,7 +25,7 @@ struct alignas(64) Flag {
 
 /// Where the pieces of a rank's batch lie in its arena, told before the batch's gate and read
 /// behind it.
-struct alignas(64) Descriptor {
+struct alignas(base::cache_line) Descriptor {
   struct Place {
     std::uint64_t in = 0;
     std::uint64_t out = 0;
@@ -55,7 +56,7 @@ struct RankBlock {
 
 /// Which stripes of a small batch's result somebody computes, by one word a stripe: twice one more
 /// than the batch while it is being computed, one more than that when it is there.
-struct alignas(64) Claims {
+struct alignas(base::cache_line) Claims {
   static constexpr std::size_t most_stripes = 16;
   std::array<std::atomic<std::uint64_t>, most_stripes> stripes{};
 
