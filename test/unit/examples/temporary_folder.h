@@ -1,10 +1,11 @@
 #pragma once
-#include <unistd.h>
-
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 /// A folder for a test's files, gone with the object.
@@ -12,7 +13,10 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string pattern = std::filesystem::temp_directory_path() / "tutti-test-XXXXXX";
-    path_ = mkdtemp(pattern.data());
+    if (mkdtemp(pattern.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "cannot make " + pattern);
+    }
+    path_ = pattern;
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
