@@ -34,6 +34,8 @@ GCC = Build("build", "g++ builds it without warnings",
             ("-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug",), CLANG)
+WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
+                    ("-Dmpi=disabled",), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours.
 ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
              ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
@@ -129,11 +131,14 @@ def build(tally, wanted):
     return step(tally, wanted.what, ["ninja", "-C", wanted.folder], limit=3600, stream=True)
 
 
-def read_results(log):
-    """[(name, result, what it said)] from meson's log, one JSON object a line."""
-    if not log.exists():
-        return []
-    entries = map(json.loads, log.read_text(errors="replace").splitlines())
+def result_logs(where):
+    """What meson has written of its last run; it is named after the wrapper, too, where there is one."""
+    return list((ROOT / where.folder / "meson-logs").glob("testlog*.json"))
+
+
+def read_results(logs):
+    """[(name, result, what it said)] from meson's logs, one JSON object a line."""
+    entries = (json.loads(line) for log in logs for line in log.read_text(errors="replace").splitlines())
     return [(entry["name"], entry["result"],
              entry.get("stdout", "") + entry.get("stderr", "")) for entry in entries]
 
@@ -141,11 +146,11 @@ def read_results(log):
 def meson_tests(tally, where, *selection):
     """Runs the tests of a build folder; meson shows them one by one, and a failed one's output."""
     print(f"-- tests in {where.folder}", flush=True)
-    log = ROOT / where.folder / "meson-logs/testlog.json"
-    log.unlink(missing_ok=True)
+    for log in result_logs(where):
+        log.unlink()
     command = ["meson", "test", "-C", where.folder, "--no-rebuild", "--print-errorlogs", *selection]
     status, _ = run(command, where.test_env, None, stream=True)
-    results = read_results(log)
+    results = read_results(result_logs(where))
     before = len(tally.failed)
     for name, result, said in results:
         tally.record(f"{name} in {where.folder} ({result})", OUTCOMES.get(result, "FAILED"), said)
@@ -154,6 +159,8 @@ def meson_tests(tally, where, *selection):
 
 
 def full_tier(tally):
+    if build(tally, WITHOUT_MPI):
+        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow")
     if build(tally, ASAN):
         quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")
