@@ -9,6 +9,7 @@
 #include "collective/chunks.h"
 #include "collective/cut.h"
 #include "collective/lane.h"
+#include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -89,7 +90,7 @@ class Allreduce {
 
   bool copy_in_some();
   bool put_some();
-  void copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to) const;
+  void copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to);
   bool sum_some();
   bool may_sum() const;
   void sum_staged(topology::Range part);
@@ -121,6 +122,7 @@ class Allreduce {
   bool shared_ = false;     ///< all that is read or written elsewhere lies in arenas
   bool sums_all_ = false;   ///< each of two ranks what it copies out
   bool streaming_ = false;  ///< outputs larger than the caches
+  StagingStores stores_;
   Cut cut_;
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;

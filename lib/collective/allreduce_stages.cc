@@ -68,9 +68,11 @@ bool Allreduce::put_some() {
   return true;
 }
 
-void Allreduce::copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to) const {
-  cut_.for_each_run(chunk, part, [&](const Cut::Run& run) {
-    copy_in(*batch_, run.range, to + (run.at - part.begin) * width_);
+void Allreduce::copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to) {
+  stores_.write(part.size() * width_, [&](bool around) {
+    cut_.for_each_run(chunk, part, [&](const Cut::Run& run) {
+      copy_in(*batch_, run.range, to + (run.at - part.begin) * width_, around);
+    });
   });
 }
 
@@ -144,7 +146,8 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   if (direct()) {
     reduce_out(*batch_, kernel_in_node(), sources_, range, streaming_);
   } else {
-    reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size());
+    reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(),
+                   stores_.around());
   }
 }
 

@@ -73,7 +73,7 @@ std::size_t Batch::count() const {
   return sum;
 }
 
-void copy_in(const Batch& batch, topology::Range range, std::byte* to) {
+void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
   const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
   std::vector<const void*> devices;
@@ -86,11 +86,11 @@ void copy_in(const Batch& batch, topology::Range range, std::byte* to) {
     if (piece.ins.empty()) {
       reduce::fill_identity(batch.dtype, batch.op, target, segment.count);
     } else if (piece.ins.size() == 1 || !reduces) {
-      copy_plainly(target, at(piece.ins[0], offset), segment.count * width);
+      copy_bytes(target, at(piece.ins[0], offset), segment.count * width, streaming);
     } else {
       devices.clear();
       for (const void* const in : piece.ins) devices.push_back(at(in, offset));
-      reduce::reduce(over_devices, devices, target, segment.count);
+      reduce::reduce(over_devices, devices, target, segment.count, streaming);
     }
   });
 }

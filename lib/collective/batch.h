@@ -96,8 +96,8 @@ void for_each_segment(const Batch& batch, topology::Range range, const Visit& vi
 
 /// Copies a range of the batch's vector from this rank's inputs to contiguous memory: reduced over
 /// the devices of this process on the way (what is not reduced is the first one's), or the identity
-/// where there is no input.
-void copy_in(const Batch& batch, topology::Range range, std::byte* to);
+/// where there is no input. `streaming`: around the caches.
+void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming = false);
 
 /// Where a range lies in this rank's inputs if it need not be copied: in one piece, of one device.
 const std::byte* in_place(const Batch& batch, topology::Range range);

@@ -83,8 +83,10 @@ bool Broadcast::bring_some() {
   if (is_root()) {
     if (brought_.element == 0) recorder_.begins(Stage::copy_in, brought_.chunk);
     const topology::Range part = next_part(brought_.element, chunk.size(), 2 * width_);
-    copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
-            staging(brought_.chunk) + part.begin * width_);
+    stores_.write(part.size() * width_, [&](bool around) {
+      copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
+              staging(brought_.chunk) + part.begin * width_, around);
+    });
     brought_.element = part.end;
     if (brought_.element < chunk.size()) return true;
     recorder_.ends(Stage::copy_in, brought_.chunk);

@@ -8,6 +8,7 @@
 #include "collective/batch.h"
 #include "collective/chunks.h"
 #include "collective/relay.h"
+#include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -69,6 +70,7 @@ class Broadcast {
   int carrier_ = 0;         ///< its local index
   bool shared_ = false;     ///< the root's tensor is read where it is
   bool streaming_ = false;  ///< outputs larger than the caches
+  StagingStores stores_;
   Chunks chunks_;
   Cursor brought_, out_;
   std::uint64_t shown_ = 0;  ///< chunks that the carrier has told its node of
