@@ -85,13 +85,13 @@ def measure(request, layout, sizes, contests_for, lost):
     with emulated.launcher(layout, request.links) as job, tempfile.TemporaryDirectory() as folder:
         stage = Stage(request, layout, sizes, job, pathlib.Path(folder))
         seconds = stream_seconds(request)
-        rates = [emulated.payload_rate(job, seconds)]
+        rates = [emulated.payload_rate(job, request.links, seconds)]
         rows = rounds.interleave(contests_for(stage, lost), layout.ranks, request.rounds,
                                  lambda contest: race(stage, contest), missing)
-        rates.append(emulated.payload_rate(job, seconds))
+        rates.append(emulated.payload_rate(job, request.links, seconds))
     lost.update({f"{who} ({layout})": why for who, why in missing.items()})
     placed = {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping}
-    # The quicker stream: nothing but the link held it up.
+    # The quicker: nothing but the link held it up.
     return Case(layout, [{**row, **placed} for row in rows], max(rates), request.links)
 
 
@@ -140,7 +140,7 @@ def lines(found):
 def rate_notes(cases):
     links = cases[0].links
     listed = ", ".join(f"{case.layout}: {case.rate / MB:.1f} MB/s" for case in cases)
-    return [f"# payload of a link, by one TCP stream before the rounds and one behind (the quicker counts; "
+    return [f"# payload of a link, by single TCP streams before the rounds and behind (the quickest counts; "
             f"{links.payload / MB:.1f} expected): {listed}",
             "# the bound is 2(n-1)/n of the bytes at that rate, n being the hosts, but for the first "
             f"{links.burst / 1e3:.0f} kB, which a link that has rested, as all do "

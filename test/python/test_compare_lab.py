@@ -66,6 +66,14 @@ class Lab(unittest.TestCase):
         with mock.patch.object(emulated.Links, "burst", REAL_BURST):
             self.assertAlmostEqual(emulated.Links(1e8).burst, 68_000 * 1448 / 1514)
 
+    def test_a_link_is_as_quick_as_the_quickest_of_five_streams_or_the_first_that_fills_it(self):
+        full = emulated.Links().payload
+        for seen, streams, rate in (([full / 2, 0.98 * full, full, full, full], 3, full),
+                                    ([0.8 * full, 0.7 * full, 0.9 * full, 0.6 * full, 0.5 * full], 5, 0.9 * full)):
+            with mock.patch.object(emulated, "stream_rate", side_effect=seen) as stream:
+                self.assertEqual(emulated.payload_rate(None, emulated.Links(), 0.8), rate)
+                self.assertEqual(stream.call_count, streams)
+
     def test_shares_of_the_bound_are_not_rounded_to_whole_per_cents(self):
         self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short", "94.6 %")
         self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short", "1.064")
