@@ -39,15 +39,8 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
                             call.key.describe(), rank_));
   }
-  use.call = InFlight{};
-  InFlight& flight = *use.call;
-  flight.id = id;
-  flight.round = use.next_round++;
-  flight.signature = call.signature;
-  flight.agreed = id_of(use, call.signature);
-  flight.priority = call.priority;
-  flight.submitted = now_;
-  flight.sequence = submissions_++;
+  InFlight& flight = use.call.emplace(id, use.next_round++, call, now_, submissions_++);
+  if (const KeyId* const agreed = id_of(use, call.signature)) flight.agreed = *agreed;
   ++to_plan_;
   if (cycle_.empty()) {
     unreported_.push_back(slot);

@@ -108,16 +108,24 @@ class Participant {
  private:
   using Slot = std::uint32_t;
   struct InFlight {
-    CallId id = 0;
-    Round round = 0;
+    CallId id;
+    Round round;
     Signature signature;
     std::optional<KeyId> agreed;  ///< the id of key and signature, when there is one
-    int priority = 0;
-    Time submitted{};
-    std::uint64_t sequence = 0;     ///< order of submission
+    int priority;
+    Time submitted;
+    std::uint64_t sequence;         ///< order of submission
     std::uint64_t next = 0;         ///< elements planned (in replay: entered) so far
     bool planned_entirely = false;  ///< tells a planned tensor without elements from an unplanned
     bool waited_for = false;
+
+    InFlight(CallId its_id, Round its_round, const Call& call, Time now, std::uint64_t order)
+        : id(its_id),
+          round(its_round),
+          signature(call.signature),
+          priority(call.priority),
+          submitted(now),
+          sequence(order) {}
   };
   struct KeyUse {
     Key key;
@@ -177,7 +185,7 @@ class Participant {
 
   // calls and plan (participant.cc, participant_plan.cc)
   Slot slot_of(const Key& key);
-  std::optional<KeyId> id_of(const KeyUse& use, const Signature& signature) const;
+  const KeyId* id_of(const KeyUse& use, const Signature& signature) const;  ///< null: none yet
   const KnownId& known(KeyId id) const;
   void learn(const Agreement& agreement);
   Batch resolve(const PlanBatch& planned, BatchNumber number);

@@ -21,11 +21,12 @@ Participant::Slot Participant::slot_of(const Key& key) {
   return at->second;
 }
 
-std::optional<KeyId> Participant::id_of(const KeyUse& use, const Signature& signature) const {
-  for (const KeyId id : use.ids) {
-    if (ids_[id]->signature == signature) return id;
+// No optional: one that is written in halves and read as a whole costs more than the search.
+const KeyId* Participant::id_of(const KeyUse& use, const Signature& signature) const {
+  for (const KeyId& id : use.ids) {
+    if (ids_[id]->signature == signature) return &id;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 const Participant::KnownId& Participant::known(KeyId id) const {

@@ -218,7 +218,11 @@ void Executor::point_to_tensors(Running& running) {
     const bool mine = item.call != 0;
     const std::size_t ins = mine ? calls_.at(item.call).ins.size() : 0;
     const std::size_t outs = mine ? calls_.at(item.call).outs.size() : 0;
-    pieces.push_back({{in, ins}, {out, outs}, item.count});
+    // Filled in place: a piece built beside the list is copied before its writes have landed.
+    collective::Piece& piece = pieces.emplace_back();
+    piece.ins = {in, ins};
+    piece.outs = {out, outs};
+    piece.count = item.count;
     if (running.batch.sharded()) shard_out(running.batch, item);
     in += ins;
     out += outs;
