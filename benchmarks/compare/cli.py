@@ -147,13 +147,15 @@ def show(request, before, outcome):
 
 
 def measure(request, module, described):
-    """One part, with a look at what else runs right before it. Returns how many elements were wrong."""
+    """One part, with a look at what else runs right before it, and on the same cores right after it. Returns how many elements were wrong."""
     busy = machine.busy_processors()
-    print(machine.busy_text(busy), flush=True)
+    shared = machine.shared_cores()
+    print(machine.busy_text(busy), machine.shared_text(shared), sep="\n", flush=True)
     began = machine.times()
     outcome = module.measure(request)
     stolen = round(began.since(machine.times()).stolen, 3)
-    return show(request, {**described, "busy_processors_before": busy, "stolen": stolen}, outcome)
+    seen = {"busy_processors_before": busy, "stolen": stolen, "shared_cores": [shared, machine.shared_cores()]}
+    return show(request, {**described, **seen}, outcome)
 
 
 class Ended(BaseException):

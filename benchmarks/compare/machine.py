@@ -10,6 +10,10 @@ import time
 LOOK = 2  # seconds
 # Processors' worth, from which on others are felt, however many there are: of an idle machine's two 0.01 or 0.02 are busy.
 BUSY = 0.1
+# A loop in which a processor rarely waits for anything, how many of it are looked at on all, and on each at least.
+LOOP, LOOPS, LEAST = 20000, 4000, 20
+# Of the loop's time, from which on others are felt: 1.0 to 1.05 on a core of its own, up to 1.9 on one that two guests share.
+SHARED = 1.15
 
 
 def first_match(file, pattern):
@@ -76,6 +80,31 @@ def busy_processors():
     return round(passed.busy * passed.processors, 2)
 
 
+def loop():
+    began = time.perf_counter_ns()
+    sum(range(LOOP))
+    return time.perf_counter_ns() - began
+
+
+def sharing(durations):
+    """How many times as long as at best the same work took on average."""
+    return sum(durations) / len(durations) / min(durations)
+
+
+def shared_cores():
+    """Of the processor where that is most. Where the host lets other guests compute on the same cores, in their other threads,
+    all that computes takes longer, and no time is counted as stolen."""
+    allowed, found = os.sched_getaffinity(0), []
+    loops = max(LEAST, LOOPS // len(allowed))
+    try:
+        for processor in sorted(allowed):
+            os.sched_setaffinity(0, {processor})
+            found.append(sharing([loop() for _ in range(loops)]))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return round(max(found), 2)
+
+
 def compiler():
     try:
         return subprocess.run(["g++", "-dumpfullversion"], text=True, stdout=subprocess.PIPE, check=True).stdout.strip()
@@ -92,4 +121,11 @@ def busy_text(processors):
     line = f"# processors busy before the run: {processors:.2f}"
     if processors > BUSY:
         line += " - something else is running, which these figures then measure too"
+    return line
+
+
+def shared_text(times_as_long):
+    line = f"# the same loop took {times_as_long:.2f} times as long as at best"
+    if times_as_long > SHARED:
+        line += " - somebody else computes on the same cores, which these figures then measure too"
     return line

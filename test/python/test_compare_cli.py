@@ -45,12 +45,15 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
                 mock.patch.object(cli.lab, "PARTS", {"first": part(), "second": part()}), \
                 mock.patch.object(cli.machine, "busy_processors", lambda: float(len(done))), \
+                mock.patch.object(cli.machine, "shared_cores", lambda: 1 + len(done) / 10), \
                 mock.patch.object(cli.plot, "write", lambda *_: []), mock.patch.object(cli.signal, "signal"):
             self.assertEqual(cli.main(["--suite", "lab", "--out", folder]), 0)
-            kept = {document["part"]: document["machine"]["busy_processors_before"] for document in
+            kept = {document["part"]: document["machine"] for document in
                     (json.loads(file.read_text()) for file in pathlib.Path(folder).iterdir())}
-        self.assertEqual(kept, {"first": 0, "second": 1})
+        self.assertEqual({part: looks["busy_processors_before"] for part, looks in kept.items()}, {"first": 0, "second": 1})
+        self.assertEqual({part: looks["shared_cores"] for part, looks in kept.items()}, {"first": [1, 1.1], "second": [1.1, 1.2]})
         self.assertIn("busy before the run: 1.00 - something else", said.getvalue())
+        self.assertIn("took 1.10 times as long as at best\n", said.getvalue())
 
     def test_what_cannot_be_is_refused(self):
         for words in (["--only", "links"], ["--bytes", "3"], ["--bytes", "4,x"], ["--ranks", "0"], ["--rounds", "-1"]):

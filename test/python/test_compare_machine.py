@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """benchmarks/compare/machine.py: what figures were measured on."""
+import os
 import pathlib
 import tempfile
 import unittest
@@ -33,6 +34,20 @@ class Machine(unittest.TestCase):
         for processors in (1, 2, 64, 512):
             self.assertTrue(self.look(processors, 0.09).endswith("before the run: 0.09"))
             self.assertIn("before the run: 1.00 - something else is running", self.look(processors, 1))
+
+    def test_work_that_takes_longer_than_at_best_tells_of_others_on_the_same_cores(self):
+        self.assertEqual(machine.sharing([20, 10, 20, 10]), 1.5)
+        self.assertTrue(machine.shared_text(1.05).endswith("took 1.05 times as long as at best"))
+        self.assertIn("took 1.50 times as long as at best - somebody else computes on the same cores", machine.shared_text(1.5))
+
+    def test_each_processor_is_looked_at_and_all_may_be_used_afterwards(self):
+        allowed, looked = os.sched_getaffinity(0), []
+        with mock.patch.object(machine, "loop", lambda: looked.append(os.sched_getaffinity(0)) or len(looked)), \
+                mock.patch.object(machine, "LEAST", 1), \
+                mock.patch.object(machine, "LOOPS", 1):
+            self.assertEqual(machine.shared_cores(), 1)
+        self.assertEqual(looked, [{processor} for processor in sorted(allowed)])
+        self.assertEqual(os.sched_getaffinity(0), allowed)
 
 
 if __name__ == "__main__":
