@@ -17,6 +17,7 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       lanes_(topology.lanes()),
       lane_(lane),
       cache_bytes_(tuning.cache_bytes),
+      stores_(tuning.staging),
       cut_(topology) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
@@ -31,8 +32,10 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   // more.
   const std::size_t each = cache_bytes_ / static_cast<std::size_t>(memory_.local_size());
   streaming_ = batch.exceeds(shared_ ? each / 4 * 3 : each);
+  const std::size_t bytes_a_piece = batch.bytes() / batch.pieces.size();
+  stores_.next_batch(bytes_a_piece);
   sums_all_ = memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch.sharded() &&
-              batch.bytes() >= worth_its_own_sum * batch.pieces.size();
+              bytes_a_piece >= worth_its_own_sum;
   in_ = sum_ = out_ = {};
   exchanged_ = 0;
   leave_out_stages();

@@ -145,10 +145,11 @@ void Allreduce::sum_shared(topology::Range part) {
 void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   if (direct()) {
     reduce_out(*batch_, kernel_in_node(), sources_, range, streaming_);
-  } else {
-    reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(),
-                   stores_.around());
+    return;
   }
+  // What goes to other nodes is read next by the same processor.
+  const bool around = !several_nodes() && stores_.around();
+  reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(), around);
 }
 
 std::byte* Allreduce::output(int local, const Segment& segment) const {

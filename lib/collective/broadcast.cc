@@ -8,7 +8,10 @@ using observe::Stage;
 
 Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
                      mpi::Communicator* communicator, const Tuning& tuning)
-    : topology_(topology), memory_(memory), cache_bytes_(tuning.cache_bytes) {
+    : topology_(topology),
+      memory_(memory),
+      cache_bytes_(tuning.cache_bytes),
+      stores_(tuning.staging) {
   if (!several_nodes()) return;
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
     // Other streams than those of the exchanges, which may still be under way at other ranks.
@@ -28,6 +31,7 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   carrier_ = roots_node ? topology_.local_index_of[root] : 0;
   shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).pieces > 0;
   streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
+  stores_.next_batch(batch.bytes() / batch.pieces.size());
   brought_ = out_ = {};
   shown_ = 0;
   if (!carries() || shared_) {

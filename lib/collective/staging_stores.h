@@ -20,23 +20,38 @@ class StagingStores {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  /// Less says too little of memory to be timed, and goes into the caches.
-  static constexpr std::size_t least_bytes = std::size_t{32} << 10;
+  struct Pacing {
+    /// Less says too little of memory to be timed, and goes into the caches.
+    std::size_t least_bytes = std::size_t{32} << 10;
+    /// Copies from one trial of the other way to the next. Of a large allreduce copying in is a
+    /// third, of which trials take 5 in 100 at most. A prime, so that trials meet all of a batch's
+    /// chunks, however many there are.
+    std::uint64_t between_trials = 509;
+  };
 
-  /// The way that takes less time as far as is known.
-  bool around() const { return around_; }
+  explicit StagingStores(const Pacing& pacing) : pacing_(pacing) {}
+
+  /// What follows belongs to a batch whose pieces have so many bytes on average: many small ones
+  /// are copied one by one, and their time says little of memory.
+  void next_batch(std::size_t bytes_a_piece) { bytes_a_piece_ = bytes_a_piece; }
+
+  /// The way of the last copy, for what is written without being timed.
+  bool around() const { return last_around_; }
 
   /// Calls `copy(around)`, which writes so many bytes that way.
   template <class Copy>
   void write(std::size_t bytes, const Copy& copy) {
-    if (bytes < least_bytes) return copy(false);
+    if (std::min(bytes, bytes_a_piece_) < pacing_.least_bytes) {
+      last_around_ = false;
+      return copy(false);
+    }
     const bool way = next_around();
     const auto begin = std::chrono::steady_clock::now();
     copy(way);
     took(way, bytes, std::chrono::steady_clock::now() - begin);
   }
 
-  /// The way of the next copy of at least `least_bytes`.
+  /// The way of the next copy that is timed.
   bool next_around();
   /// How long it took.
   void took(bool around, std::size_t bytes, Duration time);
@@ -56,7 +71,10 @@ class StagingStores {
     std::size_t next_ = 0;
   };
 
-  bool around_ = false;
+  const Pacing pacing_;
+  std::size_t bytes_a_piece_ = 0;
+  bool around_ = false;  ///< takes less time as far as is known
+  bool last_around_ = false;
   std::uint64_t copies_ = 0;
   Pace into_caches_;
   Pace around_caches_;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 
+#include "collective/staging_stores.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -24,6 +25,7 @@ struct Tuning {
   std::size_t slots = 2;                             ///< chunks under way at once
   std::size_t cache_bytes = std::size_t{32} << 20;   ///< `Machine::cache_bytes`
   bool sums_together = false;  ///< whoever runs sums small messages for everybody
+  StagingStores::Pacing staging = {};
 
   /// `slice_bytes` 0: the default.
   static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes,

@@ -2,6 +2,7 @@
 #include "collective/staging_stores.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 using tutti::collective::StagingStores;
 using namespace std::chrono_literals;
@@ -19,6 +20,12 @@ constexpr Machine no_common_cache{130us, 16us};
 constexpr std::size_t bytes = std::size_t{256} << 10;
 constexpr int enough = 2'000;
 
+StagingStores fresh() {
+  StagingStores stores({});
+  stores.next_batch(bytes);
+  return stores;
+}
+
 /// Makes so many copies there; how many of them went around the caches.
 int copy(StagingStores& stores, const Machine& machine, int copies) {
   int around = 0;
@@ -30,70 +37,92 @@ int copy(StagingStores& stores, const Machine& machine, int copies) {
   return around;
 }
 
+/// Whether most of the next copies go around the caches.
+bool goes_around(StagingStores& stores, const Machine& machine) {
+  return copy(stores, machine, 10) > 5;
+}
+
 }  // namespace
 
 TEST_CASE("staging is written into a cache that ranks share") {
-  StagingStores stores;
+  StagingStores stores = fresh();
   copy(stores, one_cache, enough);
-  CHECK_FALSE(stores.around());
+  CHECK_FALSE(goes_around(stores, one_cache));
 }
 
 TEST_CASE("staging is written around caches that ranks do not share") {
-  StagingStores stores;
+  StagingStores stores = fresh();
   copy(stores, no_common_cache, 6);
-  CHECK(stores.around());
+  CHECK(goes_around(stores, no_common_cache));
 }
 
 TEST_CASE("staging follows processors that move") {
-  StagingStores stores;
+  StagingStores stores = fresh();
   for (int moves = 0; moves < 3; ++moves) {
     copy(stores, one_cache, enough);
-    CHECK_FALSE(stores.around());
+    CHECK_FALSE(goes_around(stores, one_cache));
     copy(stores, no_common_cache, enough);
-    CHECK(stores.around());
+    CHECK(goes_around(stores, no_common_cache));
   }
 }
 
 TEST_CASE("staging that slows down is written the other way at the next copies") {
-  StagingStores stores;
+  StagingStores stores = fresh();
   copy(stores, one_cache, 100);
   copy(stores, no_common_cache, 3);
-  CHECK(stores.around());
+  CHECK(goes_around(stores, no_common_cache));
 }
 
 TEST_CASE("a copy that is interrupted does not change how staging is written") {
-  StagingStores stores;
+  StagingStores stores = fresh();
   copy(stores, one_cache, 100);
   stores.took(false, bytes, 4ms);
   stores.took(false, bytes, 3ms);
-  CHECK_FALSE(stores.around());
+  CHECK_FALSE(goes_around(stores, one_cache));
 }
 
 TEST_CASE("where both ways take about as long, the one in use stays") {
   constexpr Machine between{40us, 20us};
-  StagingStores into;
+  StagingStores into = fresh();
   copy(into, one_cache, enough);
   copy(into, between, enough);
-  CHECK_FALSE(into.around());
-  StagingStores around;
+  CHECK_FALSE(goes_around(into, between));
+  StagingStores around = fresh();
   copy(around, no_common_cache, enough);
   copy(around, between, enough);
-  CHECK(around.around());
+  CHECK(goes_around(around, between));
 }
 
 TEST_CASE("the slower way is tried in less than one of a hundred copies") {
-  StagingStores into;
+  StagingStores into = fresh();
   copy(into, one_cache, enough);
   const int tried = copy(into, one_cache, 10'000);
   CHECK(tried > 0);
   CHECK(tried < 100);
 }
 
-TEST_CASE("short copies go into the caches") {
-  StagingStores stores;
-  bool way = true;
-  stores.write(StagingStores::least_bytes - 1, [&](bool around) { way = around; });
-  CHECK_FALSE(way);
-  stores.write(StagingStores::least_bytes, [&](bool around) { way = around; });
-  CHECK(way);  // the first copies are a trial
+TEST_CASE("copies are timed as they are made, and what is not timed goes the way of the last") {
+  StagingStores stores = fresh();
+  for (int i = 0; i < 10; ++i) {
+    stores.write(bytes, [&](bool around) {
+      CHECK(stores.around() == around);
+      if (!around) std::this_thread::sleep_for(2ms);
+    });
+  }
+  CHECK(stores.around());
+}
+
+TEST_CASE("short copies, and those of many small pieces, go into the caches") {
+  constexpr StagingStores::Pacing pacing;
+  StagingStores stores(pacing);
+  const auto goes_around = [&](std::size_t size, std::size_t bytes_a_piece) {
+    bool way = true;
+    stores.next_batch(bytes_a_piece);
+    stores.write(size, [&](bool around) { way = around; });
+    CHECK(stores.around() == way);
+    return way;
+  };
+  CHECK_FALSE(goes_around(pacing.least_bytes - 1, bytes));
+  CHECK_FALSE(goes_around(bytes, pacing.least_bytes - 1));
+  CHECK(goes_around(pacing.least_bytes, pacing.least_bytes));  // the first copies are a trial
 }
