@@ -10,7 +10,7 @@ from launcher import mpirun, shim
 from launcher.door import Door
 from launcher.options import say
 from launcher.output import Printer
-from launcher.worker import Link, Worker
+from launcher.worker import Link, Worker, lost_in_turn
 
 # Between two steps of ending a job, each harsher than the one before.
 STEP_SECONDS = 5.0
@@ -197,20 +197,19 @@ class Job:
             say(f"{self.door.turned_away:,} connections that did not show this job's token were turned away; "
                 f"the first came from {self.door.first_origin}")
         if self.failed:
-            return self.conclude_failure(self.first_to_fail())
+            return self.conclude_failure(lost_in_turn(self.workers, self.failed))
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
         return self.conclude_mpirun()
 
-    def first_to_fail(self):
-        """A survivor's exit may be heard of before the exit that it followed; but it has said whom it
-        lost."""
-        lost = self.workers.get(self.failed.lost)
-        return lost if lost and lost.status != 0 and not lost.told else self.failed
-
-    def conclude_failure(self, first):
+    def conclude_failure(self, chain):
+        """The last of them that ended badly was the first to fail. One that it had lost and that ended well is
+        named beside it."""
+        first = next(worker for worker in reversed(chain) if worker.status != 0)
         text = f"{first.name()} was the first to fail: it {first.fate()}."
+        if first is not chain[-1]:
+            text += f" It had lost {chain[-1].name()}, which {chain[-1].fate()}."
         say(text + (" Its last lines:" if first.last else " It had printed nothing."), first.last)
         return first.code()
 

@@ -10,7 +10,7 @@ from command_line import printable
 MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
 # tutti's words in a process that survives a peer.
-LOST = re.compile(r"\brank (\d{1,9}) is lost\b")
+LOST = re.compile(r"\brank (\d{1,9}) (?:is lost: |has left the store)")
 WELCOME, ORDER = b"+", b"\n"
 
 
@@ -36,16 +36,27 @@ class Worker:
             return "was cut off: what its launcher's helper sent is no message"
         if self.status is None:
             return "vanished without an exit code: its host or its launcher's helper died"
+        how = "did not end by itself when the others had lost it, and " if self.told else ""
         if self.status > 128:
             try:
                 number = signal.Signals(self.status - 128)
-                return f"was ended by signal {number} ({number.name}), exit code {self.status}"
+                return f"{how}was ended by signal {number} ({number.name}), exit code {self.status}"
             except ValueError:
                 pass
-        return f"ended with exit code {self.status}"
+        return f"{how}ended with exit code {self.status}"
 
     def code(self):
         return 1 if self.status is None else self.status
+
+
+def lost_in_turn(workers, failed):
+    """From the worker whose failure was heard of first, whom each one says it lost: exits are heard of in any order,
+    and the last one here began it. Of two that lost each other the other did, for nothing else made the first fail."""
+    found, worker = [], failed
+    while worker is not None and worker not in found:
+        found.append(worker)
+        worker = workers.get(worker.lost)
+    return found
 
 
 def parsed(line):

@@ -2,6 +2,7 @@
 """What the launcher hears of its workers, and what it says of them."""
 import contextlib
 import io
+import itertools
 import json
 import pathlib
 import socket
@@ -84,6 +85,41 @@ class JobCase(unittest.TestCase):
 
 
 class FirstToFail(JobCase):
+    def in_any_order(self, *messages):
+        for order in itertools.permutations(messages):
+            yield self.outcome(self.made(), *order)
+
+    def test_a_worker_that_unwinds_is_named_though_survivors_end_before_it(self):
+        for said in ("unwind: key 'g': rank 1 has left the store", "error: rank 1 is lost: its process ended; in flight: 'g'"):
+            for code, text in self.in_any_order((0, said), (2, said), (0, 1), (2, 42), (1, 7)):
+                self.assertEqual(code, 7, text)
+                self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
+
+    def test_losses_are_followed_to_the_first(self):
+        for code, text in self.in_any_order((0, "rank 2 is lost: gone"), (2, "rank 1 has left the store"), (0, 4), (2, 6), (1, 5)):
+            self.assertEqual(code, 5, text)
+
+    def test_of_two_that_lost_each_other_the_one_heard_of_later_is_named(self):
+        lost = ((0, "rank 1 is lost: silent"), (1, "rank 0 is lost: silent"))
+        self.assertEqual(self.outcome(self.made(2), *lost, (0, 3), (1, 4))[0], 4)
+        self.assertEqual(self.outcome(self.made(2), *lost, (1, 4), (0, 3))[0], 3)
+
+    def test_one_that_hangs_until_it_is_ended_is_named(self):
+        code, text = self.outcome(self.made(), (0, "rank 1 is lost: no heartbeat for 30 s"), (0, 1), (1, (143, True)), (2, (143, True)))
+        self.assertEqual(code, 143)
+        self.assertIn("worker 1 on h1 was the first to fail: it did not end by itself when the others had lost it, and "
+                      "was ended by signal 15 (SIGTERM)", text)
+
+    def test_one_that_left_and_ended_well_is_named_beside_the_first_that_did_not(self):
+        code, text = self.outcome(self.made(), (1, 0), (0, "key 'g': rank 1 has left the store"), (0, 3), (2, 4))
+        self.assertEqual(code, 3)
+        self.assertIn("worker 0 on h0 was the first to fail: it ended with exit code 3. "
+                      "It had lost worker 1 on h1, which ended with exit code 0.", text)
+
+    def test_a_rank_that_nobody_has_and_words_of_another_sense_mislead_nobody(self):
+        for words in ("rank 7 is lost: x", f"rank {'9' * 5000} is lost: x", "rank 1 is lost in thought", "rank 1 has left", "rank 0 is lost: x"):
+            self.assertEqual(self.outcome(self.made(), (0, words), (0, 3), (1, 4))[0], 3, words)
+
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
         heard = self.made(2, "--grace", "7")
         del heard.workers[0]
