@@ -1,6 +1,22 @@
 """What this project's programs in Python have in common on their command lines."""
 import argparse
 import difflib
+import sys
+
+
+def as_escape(character):
+    """A byte that is no UTF-8 as that byte."""
+    code = ord(character)
+    return f"\\x{code - 0xdc00:02x}" if 0xdc80 <= code <= 0xdcff else character.encode("unicode_escape").decode()
+
+
+def printable(text, most=400):
+    """Text from elsewhere, such as a path or a host's name, as a part of one line: what a terminal or a reader of
+    lines would act upon stands there as an escape, and of one that is too long the middle is left out."""
+    left_out = len(text) - most
+    if left_out > 0:
+        text = f"{text[:most * 2 // 3]} [... {left_out} characters ...] {text[len(text) - most // 3:]}"
+    return "".join(c if c.isprintable() or c == "\t" else as_escape(c) for c in text)
 
 
 def meant(word, known):
@@ -10,20 +26,41 @@ def meant(word, known):
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes no abbreviation for an option. Of a misspelt one it says which was meant."""
+    """Takes no abbreviation for an option. Of a misspelt option, choice or command it says which was meant."""
 
     def __init__(self, **words):
         super().__init__(allow_abbrev=False, **words)
 
     def parse_known_args(self, args=None, namespace=None):
         # Those of a subcommand come by here too, with its own options.
-        given, unknown = super().parse_known_args(args, namespace)
+        words = sys.argv[1:] if args is None else list(args)
+        # Else a misspelt option before a command would have its value taken for the command.
+        if words and self._is_unknown(words[0]):
+            self.error(self._complaint(words[0]))
+        given, unknown = super().parse_known_args(words, namespace)
         if unknown:
             self.error("; ".join(map(self._complaint, unknown)))
         return given, unknown
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            what = f"{action.option_strings[-1]} {value}: unknown" if action.option_strings else f"unknown {action.metavar.lower()} {value}"
+            known = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(None, f"{what}; known are {', '.join(known)}" + meant(str(value), known))
+
+    def error(self, message):
+        super().error(printable(message))
+
+    def _options(self):
+        return [name for action in self._actions for name in action.option_strings]
+
+    def _is_unknown(self, word):
+        name = word.partition("=")[0]
+        return len(name) > 1 and name[0] == "-" and name != "--" and not name[1].isdigit() and not (
+            name in self._options() or (name[1] != "-" and name[:2] in self._options()))
 
     def _complaint(self, word):
         if not word.startswith("-"):
             return f"unexpected word {word}"
         name = word.partition("=")[0]
-        return f"unknown option {name}" + meant(name, [known for action in self._actions for known in action.option_strings])
+        return f"unknown option {name}" + meant(name, self._options())

@@ -24,15 +24,13 @@ def main():
         if request.servers is not None:
             options.say("-s: in --mode mpi no servers are started")
         interface = os.environ.get("DMLC_INTERFACE")
-        addresses = hosts.addresses(interface)
-        if request.launcher == "local":
-            addresses = {"lo": "127.0.0.1"}
+        addresses = hosts.reachable(interface)
         program = mpirun.find_mpirun()
-        job = Job(request, addresses.values())
+        job = Job(request, [] if request.launcher == "local" else addresses)
         env, forwarded = mpirun.job_environment(request, job.contact)
         job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
     except options.UsageError as error:
-        options.say(error)
+        options.say(str(error), error.lines)
         return 2
     try:
         return job.run()

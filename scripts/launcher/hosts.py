@@ -9,6 +9,7 @@ import struct
 import subprocess
 import time
 
+from command_line import printable
 from launcher.options import UsageError
 
 SIOCGIFADDR = 0x8915
@@ -80,6 +81,13 @@ def addresses(wanted=None):
     return {wanted: known[wanted]}
 
 
+def reachable(interface=None):
+    """The addresses at which other hosts may reach this one: of its interfaces, or of the one asked for."""
+    known = addresses(interface).values()
+    # On another host this one's loopback address is that host.
+    return [address for address in known if not address.startswith("127.")] or list(known)
+
+
 def rsync_words(source, host, folder):
     return ["rsync", "-a", "-e", "ssh", f"{source}/", f"{host}:{folder}"]
 
@@ -91,16 +99,16 @@ def sync(hosts, folder):
         raise UsageError("--sync-dst-dir needs rsync, here and on every host: apt-get install rsync")
     failed = copy_to(hosts[:1], folder) or copy_to(hosts[1:], folder)
     if failed:
-        raise UsageError("\n".join(failed))
+        raise UsageError("--sync-dst-dir: rsync failed", failed)
 
 
 def copy_to(hosts, folder):
-    """To all at once. What failed, in words."""
+    """To all at once. Lines that say what failed."""
     source = os.getcwd()
     copies = []
     for host in hosts:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{now} rsync {source}/ -> {host}:{folder}", flush=True)
+        print(f"{now} rsync {printable(source)}/ -> {printable(host)}:{printable(folder)}", flush=True)
         words = rsync_words(source, host, folder)
         copies.append((words, subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))
@@ -108,6 +116,6 @@ def copy_to(hosts, folder):
     for words, process in copies:
         said, _ = process.communicate()
         if process.returncode not in (0, VANISHED):
-            failed.append(f"{shlex.join(words)} failed with {process.returncode}:\n"
-                          + said.decode(errors="replace").rstrip())
+            failed += [f"{shlex.join(words)} failed with {process.returncode}:",
+                       *said.decode("utf-8", "surrogateescape").rstrip().split("\n")]
     return failed

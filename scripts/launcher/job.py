@@ -1,18 +1,16 @@
 """One job from the launcher's side: hears the shims, shows their lines, ends what must end."""
-import hmac
 import os
 import secrets
-import select
 import selectors
 import signal
-import socket
 import subprocess
 import time
 
 from launcher import mpirun, shim
+from launcher.door import Door
 from launcher.options import say
 from launcher.output import Printer
-from launcher.worker import Link, Worker
+from launcher.worker import Link, Worker, lost_in_turn
 
 # Between two steps of ending a job, each harsher than the one before.
 STEP_SECONDS = 5.0
@@ -26,21 +24,20 @@ class Job:
     """Use: contact, start, run. One thread; every wait has mpirun's end or a deadline behind it."""
 
     def __init__(self, request, addresses):
+        """Listens at these addresses, or, without any, for workers of this machine."""
         self.request = request
         self.printer = Printer(request.prefix)
         self.workers, self.links = {}, set()
         self.failed = None         # the worker that failed first
         self.signal = None         # that ended the launcher
         self.level, self.deadline = 0, None
-        self.mpirun = None
-        self.token = secrets.token_hex(16)
+        self.mpirun, self.unfinished = None, b""
         self.events = selectors.DefaultSelector()
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
-        self.listener = socket.create_server(("", 0), backlog=1024)
-        self.events.register(self.listener, selectors.EVENT_READ, self.on_connection)
-        port = self.listener.getsockname()[1]
-        self.contact = self.token + "@" + ",".join(f"{address}:{port}" for address in addresses)
+        token = secrets.token_hex(16)
+        self.door = Door(self.events, token, request.workers, addresses, self.admit)
+        self.contact = token + "@" + ",".join(self.door.places)
 
     def start(self, words, env):
         """mpirun gets a session of its own, so that Ctrl-C reaches it through this process alone."""
@@ -57,32 +54,52 @@ class Job:
         """Until all is over. Returns the exit code."""
         try:
             while not self.over():
-                left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-                for key, _ in self.events.select(left):
+                for key, _ in self.events.select(self.seconds_left()):
                     key.data()
+                self.door.expire()
                 if self.deadline is not None and time.monotonic() >= self.deadline:
                     self.on_deadline()
         finally:
+            self.door.close()
             self.end_now()
         return self.conclude()
+
+    def seconds_left(self):
+        """Until the next deadline; None without one."""
+        deadlines = [at for at in (self.deadline, self.door.deadline()) if at is not None]
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     # What happens
 
     def on_mpirun(self):
         data = os.read(self.mpirun.stdout.fileno(), 65536)
-        for line in data.decode("utf-8", "surrogateescape").splitlines():
-            if not mpirun.NOISE.search(line):
-                self.printer.note(line)
+        *lines, rest = (self.unfinished + data).split(b"\n")
+        if rest and (not data or len(rest) > shim.LONGEST_LINE):
+            lines, rest = lines + [rest], b""
+        self.unfinished = rest
+        for line in lines:
+            text = line.decode("utf-8", "surrogateescape")
+            if not mpirun.NOISE.search(text):
+                self.printer.note(text)
         if not data:
             self.events.unregister(self.mpirun.stdout)
 
-    def on_connection(self):
-        connection, _ = self.listener.accept()
-        link = Link(connection)
+    def admit(self, connection, rank, host):
+        """Whether this is a worker that is awaited: then the connection is its own from now on."""
+        if rank in self.workers or rank >= self.request.workers:
+            return False
+        self.workers[rank] = Worker(rank, host)
+        link = Link(connection, self.workers[rank])
         self.links.add(link)
-        self.events.register(connection, selectors.EVENT_READ, lambda: self.on_link(link))
+        self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
+        link.welcome()
+        if self.level > 0:
+            link.order()
+        return True
 
     def on_link(self, link):
+        if link not in self.links:
+            return
         if self.mpirun.returncode is not None:
             self.give(LINGER_SECONDS)
         messages = link.read()
@@ -90,19 +107,7 @@ class Job:
             self.on_link_end(link)
             return
         for message in messages:
-            if link.worker is None and not self.on_hello(link, message):
-                self.on_link_end(link)
-                return
             self.on_message(link.worker, message)
-
-    def on_hello(self, link, message):
-        """Whoever does not know the token is no worker."""
-        if not hmac.compare_digest(str(message.get("token")).encode(), self.token.encode()):
-            return False
-        link.worker = self.workers[message["rank"]] = Worker(message["rank"], message["host"])
-        if self.level > 0:
-            link.order()
-        return True
 
     def on_message(self, worker, message):
         if "lines" in message:
@@ -117,7 +122,7 @@ class Job:
         self.events.unregister(link.connection)
         link.connection.close()
         self.links.discard(link)
-        if link.worker and link.worker.status is None:
+        if link.worker.status is None:
             self.on_failure(link.worker)
         if len(self.workers) == self.request.workers and not self.links:
             self.give(LEAVE_SECONDS)
@@ -143,7 +148,7 @@ class Job:
             self.give(LINGER_SECONDS)
 
     def running(self):
-        return [link.worker for link in self.links if link.worker and link.worker.status is None]
+        return [link.worker for link in self.links if link.worker.status is None]
 
     # Ending
 
@@ -183,29 +188,32 @@ class Job:
         shim.end_all()
 
     def over(self):
-        return self.mpirun.returncode is not None and not self.links and not self.somebody_knocks()
-
-    def somebody_knocks(self):
-        """A shim may have said all it has to say, and be gone, before its connection is taken."""
-        return bool(select.select([self.listener], [], [], 0)[0])
-
-    def first_to_fail(self):
-        """A survivor's exit may be heard of before the exit that it followed; but it has said whom it
-        lost."""
-        lost = self.workers.get(self.failed.lost)
-        return lost if lost and lost.status != 0 and not lost.told else self.failed
+        """A shim starts its command only when it has been welcomed, so none has said all without a link."""
+        return self.mpirun.returncode is not None and not self.links
 
     def conclude(self):
         """Names what went wrong, last of all. Returns the exit code."""
+        if self.door.turned_away:
+            say(f"{self.door.turned_away:,} connections that did not show this job's token were turned away; "
+                f"the first came from {self.door.first_origin}")
         if self.failed:
-            first = self.first_to_fail()
-            last = "".join(f"\n  {line}" for line in first.last)
-            say(f"{first.name()} was the first to fail: it {first.fate()}."
-                + (f" Its last lines:{last}" if last else " It had printed nothing."))
-            return first.code()
+            return self.conclude_failure(lost_in_turn(self.workers, self.failed))
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
+        return self.conclude_mpirun()
+
+    def conclude_failure(self, chain):
+        """The last of them that ended badly was the first to fail. One that it had lost and that ended well is
+        named beside it."""
+        first = next(worker for worker in reversed(chain) if worker.status != 0)
+        text = f"{first.name()} was the first to fail: it {first.fate()}."
+        if first is not chain[-1]:
+            text += f" It had lost {chain[-1].name()}, which {chain[-1].fate()}."
+        say(text + (" Its last lines:" if first.last else " It had printed nothing."), first.last)
+        return first.code()
+
+    def conclude_mpirun(self):
         missing = self.request.workers - len([w for w in self.workers.values() if w.status == 0])
         if missing or self.mpirun.returncode:
             code = self.mpirun.returncode

@@ -6,22 +6,28 @@ import shlex
 import sys
 from typing import List, Optional
 
-from command_line import meant
+from command_line import Parser, meant, printable
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
-  launch.py -n 4 --mode mpi --launcher local python train.py --kv-store dist_sync
-  launch.py -n 8 --mode mpi -H hosts --sync-dst-dir /tmp/job "python train.py"
+on this machine:   launch.py -n 4 --launcher local build/examples/train --kv-store dist_sync_mpi
+on several hosts:  launch.py -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py"
 
 The command is separate words, or one quoted string, which then goes through a shell. In --mode mpi the
 workers run under mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean
 dist_sync_mpi. The exit code is that of the worker that failed first; its last lines are printed last."""
 
+LONGEST_TEXT = 2000
 LAUNCHERS = ("ssh", "local", "mpi", "sge", "yarn", "slurm")
 
 
 class UsageError(Exception):
-    """What the user typed cannot be done; the text says what to type instead."""
+    """What the user typed cannot be done; the text says what to type instead. Lines that belong to it, such as
+    another program's, follow it."""
+
+    def __init__(self, text, lines=()):
+        super().__init__(text)
+        self.lines = lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +45,8 @@ class Request:
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(prog="launch.py", description=DESCRIPTION, allow_abbrev=False,
-                                     usage="launch.py -n N [option ...] command ...",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="launch.py", description=DESCRIPTION, usage="launch.py -n N [option ...] command ...",
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("-n", "--num-workers", type=int, metavar="N",
         help="how many workers (must be given; example: -n 4)")
@@ -50,12 +55,12 @@ def make_parser():
     add("-H", "--hostfile", metavar="FILE",
         help="the hosts, one name or address a line, each optionally with slots=COUNT; "
              "~/.ssh/config is honoured (default: none; example: -H hosts)")
-    add("--launcher", default="ssh", metavar="HOW",
+    add("--launcher", metavar="HOW",
         help="ssh, local, mpi, sge, yarn or slurm; of these ssh and local are there so far "
              "(default: ssh; example: --launcher local)")
-    add("--mode", default="ps", metavar="MODE",
-        help="ps, a parameter server, or mpi, collectives under mpirun; so far mpi alone is there "
-             "(default: ps; example: --mode mpi)")
+    add("--mode", default="mpi", metavar="MODE",
+        help="mpi, collectives under mpirun, or ps, a parameter server, which is not built yet "
+             "(default: mpi; example: --mode mpi)")
     add("--sync-dst-dir", metavar="FOLDER",
         help="first copy the current folder to this one on every host, with rsync, and start the "
              "command there (default: no copy; example: --sync-dst-dir /tmp/job)")
@@ -96,10 +101,12 @@ def check_choice(option, given, known):
 
 def check(given):
     check_choice("--mode", given.mode, ("ps", "mpi"))
-    check_choice("--launcher", given.launcher, LAUNCHERS)
+    if given.launcher is not None:
+        check_choice("--launcher", given.launcher, LAUNCHERS)
     if given.mode == "ps":
-        raise UsageError("--mode ps, the default, is not there yet; use --mode mpi")
-    if given.launcher not in ("ssh", "local"):
+        raise UsageError("--mode ps: the parameter server is not built yet; use --mode mpi, the default, "
+                         "with the store dist_sync_mpi")
+    if given.launcher not in (None, "ssh", "local"):
         raise UsageError(f"--launcher {given.launcher} is not there yet; use ssh or local")
     if given.num_workers is None or given.num_workers < 1:
         raise UsageError("say how many workers: -n N, N being at least 1")
@@ -108,12 +115,17 @@ def check(given):
     for assignment in given.env:
         if not assignment.partition("=")[0]:
             raise UsageError(f"--env {assignment}: names no variable; give --env NAME or --env NAME=VALUE")
-    if given.launcher == "ssh" and given.hostfile is None:
-        raise UsageError("--launcher ssh, the default, needs the hosts: -H FILE; "
-                         "for this machine alone use --launcher local")
     if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
         raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
                          "everything here")
+
+
+def no_hosts(given, own, command):
+    """The error of a command line without any, with the line to type for this machine."""
+    text = "--launcher ssh, the default, needs the hosts: -H FILE, one name or address a line"
+    if given.launcher or given.sync_dst_dir:
+        return text
+    return f"{text}. For this machine alone type: {shlex.join([sys.argv[0], *own, '--launcher', 'local', *command])}"
 
 
 def is_shell_line(word):
@@ -130,15 +142,20 @@ def parse(words):
     own, command = split(parser, words)
     given = parser.parse_args(own)
     check(given)
+    launcher = given.launcher or "ssh"
     if not command or not command[0].strip():
         raise UsageError("the command to start is missing: launch.py -n N [option ...] command ...")
+    if launcher == "ssh" and given.hostfile is None:
+        raise UsageError(no_hosts(given, own, command))
     if len(command) == 1 and is_shell_line(command[0]):
         command = ["/bin/sh", "-c", command[0]]
-    return Request(given.num_workers, given.num_servers, given.hostfile, given.launcher,
+    return Request(given.num_workers, given.num_servers, given.hostfile, launcher,
                    given.sync_dst_dir, given.env, given.prefix and given.num_workers > 1,
                    given.grace, command)
 
 
-def say(text):
-    """A line of the launcher's own, told apart from the workers' by its name."""
-    print(f"launch.py: {text}", file=sys.stderr, flush=True)
+def say(text, lines=()):
+    """A line of the launcher's own, told apart from the workers' by its name, and others that belong to it. Here
+    all of it becomes fit for a terminal, whoever named the hosts and wrote the lines."""
+    print("\n".join([f"launch.py: {printable(text, LONGEST_TEXT)}", *(f"  {printable(line)}" for line in lines)]),
+          file=sys.stderr, flush=True)

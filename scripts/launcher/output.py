@@ -1,6 +1,8 @@
 """How lines reach the user: whole, with the worker that wrote them, the moment they come."""
 import sys
 
+from command_line import printable
+
 
 def as_on_terminal(line):
     """What a terminal would show of a line in which a progress display went back to its start."""
@@ -12,15 +14,16 @@ class Printer:
         self.prefix = prefix
 
     def lines(self, rank, stream, texts):
-        """Prints a worker's lines on its stream (1 or 2). Returns them as printed."""
+        """Prints a worker's lines on its stream (1 or 2), byte by byte: its colours are its own. Returns them as
+        printed."""
         head = f"[worker {rank}] " if self.prefix else ""
         shown = [head + as_on_terminal(text) for text in texts]
         self.write(sys.stdout if stream == 1 else sys.stderr, shown)
         return shown
 
     def note(self, line):
-        """A line of mpirun's own."""
-        self.write(sys.stderr, [line])
+        """A line of mpirun's own, or of a host's that it could not start on."""
+        self.write(sys.stderr, ["mpirun: " + printable(line.rstrip("\r"))])
 
     @staticmethod
     def write(file, texts):

@@ -18,6 +18,9 @@ import termios
 import time
 
 CONNECT_SECONDS = 20
+# Until the next try, where the launcher had no room for this process among strangers.
+RETRY_SECONDS = 0.1
+WELCOME = b"+"
 # After the command has ended, how long what it started may still hold its output open without
 # saying anything, and how much it may say.
 DRAIN_SECONDS = 0.5
@@ -46,20 +49,50 @@ def dies_with_parent(number):
     return prepare
 
 
-def connect(addresses):
-    """The launcher may have several addresses; the first that answers is right."""
-    problems = []
+class TurnedAway(OSError):
+    """The connection was there and ended before a welcome."""
+
+
+def call(place, hello, seconds):
+    """A connection to the launcher at HOST:PORT, or, on its own machine, at the name of an abstract socket."""
+    host, colon, port = place.rpartition(":")
+    if colon:
+        link = socket.create_connection((host, int(port)), timeout=seconds)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    else:
+        link = socket.socket(socket.AF_UNIX)
+        link.settimeout(seconds)
+    try:
+        if not colon:
+            link.connect("\0" + place)
+        link.sendall(hello)
+        if link.recv(1) != WELCOME:
+            raise TurnedAway("it turned this process away")
+    except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:  # the first: too many wait there
+        link.close()
+        raise TurnedAway(f"it turned this process away: {error.strerror}") from error
+    except OSError:
+        link.close()
+        raise
+    link.settimeout(None)
+    return link
+
+
+def connect(places, hello):
+    """The launcher may have several addresses; the first that welcomes this process is right."""
     deadline = time.monotonic() + CONNECT_SECONDS
-    for host, port in addresses:
-        try:
-            left = max(1.0, deadline - time.monotonic())
-            link = socket.create_connection((host, port), timeout=left / len(addresses))
-            link.settimeout(None)
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return link
-        except OSError as error:
-            problems.append(f"{host}:{port}: {error}")
-    sys.exit(f"launch.py: {os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
+    while True:
+        problems, turned_away = [], False
+        for place in places:
+            try:
+                return call(place, hello, max(1.0, deadline - time.monotonic()) / len(places))
+            except OSError as error:
+                turned_away = turned_away or isinstance(error, TurnedAway)
+                problems.append(f"{place}: {error}")
+        if not turned_away or time.monotonic() > deadline:
+            break
+        time.sleep(RETRY_SECONDS)
+    sys.exit(f"{os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
              "name the right network with DMLC_INTERFACE")
 
 
@@ -225,7 +258,6 @@ class Shim:
                 self.end_command()
         for stream, rest in self.partial.items():
             self.send_lines(stream, [rest] if rest else [])
-        self.send(end=True)
 
 
 def main():
@@ -233,10 +265,8 @@ def main():
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     adopt_orphans()
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
-    link = connect([(place.rpartition(":")[0], int(place.rpartition(":")[2]))
-                    for place in places.split(",")])
-    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-    link.sendall(json.dumps({"token": token, "rank": rank, "host": os.uname().nodename}).encode() + b"\n")
+    who = json.dumps({"rank": int(os.environ["OMPI_COMM_WORLD_RANK"]), "host": os.uname().nodename})
+    link = connect(places.split(","), f"{token} {who}\n".encode())
     try:
         shim = Shim(link, json.loads(sys.argv[1]))
         if os.getppid() != parent:

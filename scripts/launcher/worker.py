@@ -4,19 +4,24 @@ import json
 import re
 import signal
 
-HELLO_BYTES = 4096
+from command_line import printable
+
+# More than a shim puts in one message, whatever bytes its command wrote.
+MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
 # tutti's words in a process that survives a peer.
-LOST = re.compile(r"\brank (\d+) is lost\b")
+LOST = re.compile(r"\brank (\d{1,9}) (?:is lost: |has left the store)")
+WELCOME, ORDER = b"+", b"\n"
 
 
 class Worker:
     def __init__(self, rank, host):
-        self.rank, self.host = rank, host
-        self.status = None  # exit code; 128 + N after signal N
-        self.told = False   # did its end come from an order
+        self.rank, self.host = rank, printable(host, 64)
+        self.status = None    # exit code; 128 + N after signal N
+        self.told = False     # did its end come from an order
+        self.garbled = False  # did its shim say what no shim says
         self.last = collections.deque(maxlen=LAST_LINES)
-        self.lost = None    # the rank that it says it lost
+        self.lost = None      # the rank that it says it lost
 
     def hear(self, lines):
         said = next(filter(None, map(LOST.search, lines)), None)
@@ -27,45 +32,111 @@ class Worker:
         return f"worker {self.rank} on {self.host}"
 
     def fate(self):
+        if self.status is None and self.garbled:
+            return "was cut off: what its launcher's helper sent is no message"
         if self.status is None:
             return "vanished without an exit code: its host or its launcher's helper died"
+        how = "did not end by itself when the others had lost it, and " if self.told else ""
         if self.status > 128:
             try:
                 number = signal.Signals(self.status - 128)
-                return f"was ended by signal {number} ({number.name}), exit code {self.status}"
+                return f"{how}was ended by signal {number} ({number.name}), exit code {self.status}"
             except ValueError:
                 pass
-        return f"ended with exit code {self.status}"
+        return f"{how}ended with exit code {self.status}"
 
     def code(self):
         return 1 if self.status is None else self.status
 
 
-class Link:
-    """A shim's connection. It has a worker once it has shown the token; before, it gets little room."""
+def lost_in_turn(workers, failed):
+    """From the worker whose failure was heard of first, whom each one says it lost: exits are heard of in any order,
+    and the last one here began it. Of two that lost each other the other did, for nothing else made the first fail."""
+    found, worker = [], failed
+    while worker is not None and worker not in found:
+        found.append(worker)
+        worker = workers.get(worker.lost)
+    return found
 
-    def __init__(self, connection):
-        self.connection, self.worker, self.pending = connection, None, b""
+
+def parsed(line):
+    """What a line of JSON says, None where it is none: Python's parser gives up in more than one way."""
+    try:
+        return json.loads(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_whole(number, least, most):
+    return type(number) is int and least <= number <= most
+
+
+def hello_of(line):
+    """(rank, host) of a worker's first line behind the token, or None."""
+    said = parsed(line)
+    if not isinstance(said, dict) or said.keys() != {"rank", "host"}:
+        return None
+    if not is_whole(said["rank"], 0, 1 << 31) or not isinstance(said["host"], str):
+        return None
+    return said["rank"], said["host"]
+
+
+def are_lines(texts):
+    """Whether they are one line each, and can be written as they came."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) and "\n" not in text for text in texts):
+        return False
+    try:
+        "".join(texts).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def message_of(line):
+    """{"stream": 1 or 2, "lines": [text ...]} or {"exit": code, "told": whether by order}, or None."""
+    said = parsed(line)
+    if not isinstance(said, dict):
+        return None
+    if said.keys() == {"stream", "lines"} and is_whole(said["stream"], 1, 2) and are_lines(said["lines"]):
+        return said
+    if said.keys() == {"exit", "told"} and is_whole(said["exit"], 0, 255) and isinstance(said["told"], bool):
+        return said
+    return None
+
+
+class Link:
+    """The connection to a worker's shim, which has shown the token."""
+
+    def __init__(self, connection, worker):
+        self.connection, self.worker, self.pending = connection, worker, b""
 
     def read(self):
-        """The messages that are complete, perhaps none yet; None at the end of the connection."""
+        """The messages that are complete, perhaps none yet; None at the end of the connection and of sense."""
         try:
             data = self.connection.recv(1 << 18)
+        except BlockingIOError:
+            return []
         except OSError:
             data = b""
+        if not data:
+            return None
         *lines, self.pending = (self.pending + data).split(b"\n")
-        # What a worker says at once after its first words may come with them.
-        first_words = lines[0] if lines else self.pending
-        if not data or (self.worker is None and len(first_words) > HELLO_BYTES):
+        messages = [message_of(line) for line in lines]
+        if None in messages or len(self.pending) > MESSAGE_BYTES:
+            self.worker.garbled = True
             return None
-        try:
-            return [json.loads(line) for line in lines]
-        except ValueError:
-            return None
+        return messages
+
+    def welcome(self):
+        """Tells the shim that it has come to the right place."""
+        self.send(WELCOME)
 
     def order(self):
         """Tells the shim to end its command; told again, at once."""
+        self.send(ORDER)
+
+    def send(self, data):
         try:
-            self.connection.sendall(b"\n")
+            self.connection.sendall(data)
         except OSError:
             pass  # it is gone, and its end of file is on its way

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from typing import Optional
 
 SKIPPED = 77
 MOST_HOSTS = 250
@@ -85,7 +86,7 @@ class Lab:
     """Hosts by plan: how many ranks a job has on each, and the rate of their links, in bits a second."""
     name: str
     ranks: tuple
-    rate: float | None = None
+    rate: Optional[float] = None
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9]{1,20}", self.name):

@@ -10,7 +10,7 @@ import uuid
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "scripts/launch.py"
 LIMIT = 60
-LOCAL = ("--mode", "mpi", "--launcher", "local")
+LOCAL = ("--launcher", "local")
 
 
 class LaunchCase(unittest.TestCase):

@@ -2,10 +2,8 @@
 """The launcher's command line, host file and mpirun line, without starting anything."""
 import contextlib
 import io
-import json
 import pathlib
 import re
-import socket
 import sys
 import tempfile
 import unittest
@@ -13,11 +11,9 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-from launcher import hosts, job, mpirun, options
-from launcher.output import Printer, as_on_terminal
-from launcher.worker import HELLO_BYTES, Link, Worker
+from launcher import hosts, mpirun, options
 
-LOCAL = ["-n", "2", "--mode", "mpi", "--launcher", "local"]
+LOCAL = ["-n", "2", "--launcher", "local"]
 
 
 class Options(unittest.TestCase):
@@ -37,7 +33,7 @@ class Options(unittest.TestCase):
         self.assertEqual(options.parse([*LOCAL, 'echo "a']).command, ["/bin/sh", "-c", 'echo "a'])
 
     def test_values_may_be_joined_to_their_option(self):
-        request = options.parse(["-n3", "--mode=mpi", "--launcher=local", "--", "-odd"])
+        request = options.parse(["-n3", "--launcher=local", "--", "-odd"])
         self.assertEqual((request.workers, request.command), (3, ["-odd"]))
 
     def test_a_misspelt_option_or_choice_suggests_the_right_one(self):
@@ -46,14 +42,22 @@ class Options(unittest.TestCase):
         self.assertIn("did you mean slurm?", self.refused("-n", "2", "--launcher", "slrum", "true"))
 
     def test_what_is_not_there_yet_says_so_and_what_is(self):
-        self.assertIn("use --mode mpi", self.refused("-n", "2", "true"))
-        self.assertIn("use ssh or local", self.refused("-n", "2", "--mode", "mpi", "--launcher", "sge", "true"))
+        self.assertRegex(self.refused(*LOCAL, "--mode", "ps", "true"), "not built yet; use --mode mpi, .* dist_sync_mpi")
+        self.assertIn("use ssh or local", self.refused("-n", "2", "--launcher", "sge", "true"))
+
+    def test_without_hosts_the_error_is_the_line_to_type(self):
+        with mock.patch.object(sys, "argv", ["scripts/launch.py"]):
+            said = self.refused("-n", "2", "--env", "A=b c", "python", "a.py", "--lr", "0.1")
+        self.assertTrue(said.endswith("type: scripts/launch.py -n 2 --env 'A=b c' --launcher local python a.py --lr 0.1"), said)
+        self.assertTrue(said.startswith("--launcher ssh, the default, needs the hosts: -H FILE"), said)
+        for more in (["--launcher", "ssh"], ["--sync-dst-dir", "/tmp/job"]):
+            self.assertNotIn("type:", self.refused("-n", "2", *more, "true"))
 
     def test_what_is_missing_is_named(self):
-        self.assertIn("-n N", self.refused("--mode", "mpi", "--launcher", "local", "true"))
+        self.assertIn("-n N", self.refused("--launcher", "local", "true"))
+        self.assertIn("command", self.refused("-n", "2"))
         self.assertIn("command", self.refused(*LOCAL))
         self.assertIn("command", self.refused(*LOCAL, " "))
-        self.assertIn("-H FILE", self.refused("-n", "2", "--mode", "mpi", "true"))
         self.assertIn("--launcher ssh", self.refused(*LOCAL, "--sync-dst-dir", "/tmp/x", "true"))
 
     def test_values_that_cannot_be_are_refused(self):
@@ -65,7 +69,7 @@ class Options(unittest.TestCase):
         text = io.StringIO()
         with contextlib.redirect_stdout(text), self.assertRaises(SystemExit):
             options.parse(["--help"])
-        helps = re.split(r"\n  (?=-)", text.getvalue().partition("options:")[2])[1:]
+        helps = re.split(r"\n  (?=-)", re.split("options:|optional arguments:", text.getvalue())[1])[1:]
         self.assertGreater(len(helps), 8)
         for entry in helps:
             if not entry.startswith("-h,"):
@@ -105,10 +109,26 @@ class Hosts(unittest.TestCase):
         with self.assertRaisesRegex(options.UsageError, "DMLC_INTERFACE=ethX: .* there are lo"):
             hosts.addresses("ethX")
 
+    def test_other_hosts_are_told_no_address_that_is_their_own(self):
+        for known, told in (({"lo": "127.0.0.1", "eth0": "10.0.0.5"}, ["10.0.0.5"]), ({"lo": "127.0.0.1"}, ["127.0.0.1"])):
+            with mock.patch.object(hosts, "addresses", return_value=known):
+                self.assertEqual(hosts.reachable(), told)
+
+    def test_the_line_of_a_copy_and_what_failed_carry_no_escape_sequence(self):
+        failed = mock.Mock(returncode=23, communicate=lambda: (b"no \x1b[2Jroom\n", None))
+        with mock.patch("subprocess.Popen", return_value=failed), contextlib.redirect_stdout(io.StringIO()) as said:
+            lines = hosts.copy_to(["h\x1b[31m"], "/tmp/a\nlaunch.py: all well")
+        self.assertEqual(said.getvalue().count("\n"), 1)
+        self.assertIn(r"h\x1b[31m:/tmp/a\nlaunch.py: all well", said.getvalue())
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            options.say("rsync failed", lines)
+        self.assertNotIn("\x1b", said.getvalue())
+        self.assertEqual([line[:2] for line in said.getvalue().splitlines()[1:]], ["  ", "  "])
+
 
 class Mpirun(unittest.TestCase):
     def request(self, *words):
-        return options.parse(["-n", "4", "--mode", "mpi", *words, "python", "train.py"])
+        return options.parse(["-n", "4", *words, "python", "train.py"])
 
     def test_over_ssh_the_line_names_hosts_interface_folder_and_variables(self):
         request = self.request("-H", "hosts", "--sync-dst-dir", "/tmp/job")
@@ -140,67 +160,6 @@ class Mpirun(unittest.TestCase):
         with mock.patch("shutil.which", return_value="/bin/echo"):
             with self.assertRaisesRegex(options.UsageError, "/bin/echo is not Open MPI's mpirun"):
                 mpirun.find_mpirun()
-
-
-class Deadlines(unittest.TestCase):
-    def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
-        heard = job.Job(options.parse([*LOCAL, "--grace", "7", "true"]), ["127.0.0.1"])
-        self.addCleanup(heard.listener.close)
-        worker = heard.workers[1] = Worker(1, "here")
-        worker.status = 5
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            heard.on_failure(worker)
-        self.assertIn("1 more has 7 s to end", said.getvalue())
-        self.assertIsNotNone(heard.deadline)
-
-
-class Links(unittest.TestCase):
-    HELLO = b'{"token": "t", "rank": 0, "host": "h"}\n'
-
-    def setUp(self):
-        ours, self.shim = socket.socketpair()
-        self.addCleanup(ours.close)
-        self.addCleanup(self.shim.close)
-        self.link = Link(ours)
-
-    def test_much_that_is_said_at_once_after_the_first_words_is_heard(self):
-        self.shim.sendall(self.HELLO + json.dumps({"lines": ["x" * HELLO_BYTES]}).encode() + b"\n")
-        self.assertEqual([sorted(message) for message in self.link.read()], [["host", "rank", "token"], ["lines"]])
-
-    def test_half_a_message_is_no_end(self):
-        self.shim.sendall(self.HELLO[:10])
-        self.assertEqual(self.link.read(), [])
-        self.shim.sendall(self.HELLO[10:])
-        self.assertEqual(len(self.link.read()), 1)
-        self.shim.close()
-        self.assertIsNone(self.link.read())
-
-    def test_a_stranger_gets_little_room(self):
-        self.shim.sendall(b"x" * (HELLO_BYTES + 1))
-        self.assertIsNone(self.link.read())
-
-
-class Reluctant(io.RawIOBase):
-    """Takes a few bytes at a time, as an unbuffered file may."""
-
-    def __init__(self):
-        super().__init__()
-        self.taken = b""
-
-    def write(self, data):
-        self.taken += bytes(data[:5])
-        return len(data[:5])
-
-
-class Lines(unittest.TestCase):
-    def test_a_file_that_takes_a_part_gets_the_rest_too(self):
-        file = mock.Mock(buffer=Reluctant())
-        Printer.write(file, ["a line of the first", "and one of the second worker"])
-        self.assertEqual(file.buffer.taken, b"a line of the first\nand one of the second worker\n")
-
-    def test_a_progress_line_shows_its_last_state(self):
-        self.assertEqual([as_on_terminal(t) for t in ("a", "a\r", "10 %\r90 %", "10 %\r90 %\r", "")],
-                         ["a", "a", "90 %", "90 %", ""])
 
 
 if __name__ == "__main__":

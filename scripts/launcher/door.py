@@ -1,0 +1,183 @@
+"""Where workers come in. Anyone may knock: what a connection says is bytes until it has shown the job's token, and
+until then it gets little room, little time and no more than its share of the open files."""
+import errno
+import hmac
+import os
+import resource
+import selectors
+import socket
+import struct
+import time
+
+from launcher.options import UsageError
+from launcher.worker import hello_of
+
+# Of a worker's first line, `TOKEN {"rank": 0, "host": "h0"}`.
+HELLO_BYTES = 4096
+HELLO_SECONDS = 5.0
+MOST_UNKNOWN = 128
+# What the launcher may have open beside the workers' connections.
+SPARE_FILES = 24
+# How long nobody is let in when there is no file left, and nobody whose file could be had.
+PAUSE_SECONDS = 0.1
+OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+BACKLOG = 1024
+
+
+def room_for(workers):
+    """How many connections may be open that have not shown the token yet."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most == resource.RLIM_INFINITY:
+        return MOST_UNKNOWN
+    room = most - workers - SPARE_FILES
+    if room < 1:
+        raise UsageError(f"{workers} workers need {workers + SPARE_FILES + 1} open files here, and {most} are allowed; "
+                         f"allow more: ulimit -n {max(1024, 2 * workers)}")
+    return min(room, MOST_UNKNOWN)
+
+
+def listen_at(address):
+    try:
+        listener = socket.create_server((address, 0), backlog=BACKLOG)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {address}: {error.strerror}; "
+                         "choose another network with DMLC_INTERFACE") from error
+    return listener, "{}:{}".format(*listener.getsockname())
+
+
+def listen_here(name):
+    """An abstract Unix socket: no network leads to it, and no file of it stays."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0" + name)
+    listener.listen(BACKLOG)
+    return listener, name
+
+
+def is_another_users(connection):
+    if connection.family != socket.AF_UNIX:
+        return False
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user != os.getuid()
+
+
+class Caller:
+    """A connection that has not shown the token."""
+
+    def __init__(self, connection, origin):
+        self.connection, self.origin, self.said = connection, origin, b""
+        self.until = time.monotonic() + HELLO_SECONDS
+
+
+class Door:
+    """Listens at the addresses, or, without any, for processes of this machine. Never blocks. `admit(connection,
+    rank, host)` is called for whoever has shown the token. It takes the connection over, or returns False."""
+
+    def __init__(self, events, token, workers, addresses, admit):
+        self.events, self.token, self.admit = events, token.encode(), admit
+        self.room = room_for(workers)
+        self.callers = {}       # as keys, the oldest first
+        self.turned_away, self.first_origin = 0, ""
+        self.closed_until = None
+        opened = [*map(listen_at, addresses)] or [listen_here(f"tutti-launch-{os.urandom(8).hex()}")]
+        self.listeners = [listener for listener, _ in opened]
+        self.places = [place for _, place in opened]
+        for listener in self.listeners:
+            listener.setblocking(False)
+        self.open()
+
+    def open(self):
+        self.closed_until = None
+        for listener in self.listeners:
+            self.events.register(listener, selectors.EVENT_READ, lambda listener=listener: self.on_knock(listener))
+
+    def on_knock(self, listener):
+        if self.closed_until is not None:
+            return
+        try:
+            connection, peer = listener.accept()
+        except OSError as error:
+            if error.errno in OUT_OF_ROOM:
+                self.make_room()
+            return  # anything else: it has gone again
+        caller = Caller(connection, peer[0] if listener.family == socket.AF_INET else "this machine")
+        if len(self.callers) >= self.room:
+            self.turn_away_oldest()
+        connection.setblocking(False)
+        self.callers[caller] = True
+        self.events.register(connection, selectors.EVENT_READ, lambda: self.on_words(caller))
+        if is_another_users(connection):
+            self.turn_away(caller)
+        else:
+            self.on_words(caller)  # a worker's come with it
+
+    def make_room(self):
+        if self.callers:
+            self.turn_away_oldest()
+        else:
+            self.unregister()
+            self.closed_until = time.monotonic() + PAUSE_SECONDS
+
+    def unregister(self):
+        for listener in self.listeners:
+            self.events.unregister(listener)
+
+    def on_words(self, caller):
+        """Compares what may be the token as soon as it is there, and looks at the rest only behind the right one."""
+        if caller not in self.callers:
+            return
+        try:
+            data = caller.connection.recv(HELLO_BYTES - len(caller.said))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        caller.said += data
+        shown, rest = caller.said[:len(self.token)], caller.said[len(self.token):]
+        whole = len(shown) == len(self.token)
+        if not data or (not whole and b"\n" in shown) or (whole and not hmac.compare_digest(shown, self.token)):
+            self.turn_away(caller)
+        elif b"\n" in rest:
+            self.on_hello(caller, rest)
+        elif len(caller.said) == HELLO_BYTES:
+            self.turn_away(caller)
+
+    def on_hello(self, caller, line):
+        hello = hello_of(line)
+        if hello is not None and self.admit(caller.connection, *hello):
+            del self.callers[caller]
+        else:
+            self.turn_away(caller)
+
+    def hang_up(self, caller):
+        del self.callers[caller]
+        self.events.unregister(caller.connection)
+        caller.connection.close()
+
+    def turn_away(self, caller):
+        self.hang_up(caller)
+        self.turned_away += 1
+        self.first_origin = self.first_origin or caller.origin
+
+    def turn_away_oldest(self):
+        self.turn_away(next(iter(self.callers)))
+
+    def deadline(self):
+        """When to call `expire`, or None."""
+        if self.closed_until is not None:
+            return self.closed_until
+        return next(iter(self.callers)).until if self.callers else None
+
+    def expire(self):
+        now = time.monotonic()
+        while self.callers and next(iter(self.callers)).until <= now:
+            self.turn_away_oldest()
+        if self.closed_until is not None and self.closed_until <= now:
+            self.open()
+
+    def close(self):
+        for caller in list(self.callers):
+            self.hang_up(caller)
+        if self.closed_until is None:
+            self.unregister()
+        for listener in self.listeners:
+            listener.close()

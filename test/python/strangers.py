@@ -1,0 +1,93 @@
+"""Everything that may knock at the launcher's door and is no worker."""
+import json
+import os
+import socket
+import struct
+
+RANKS_OF_NOBODY = (-1, 3, 10**9, 10**300, True, 0.5, "0", None, [0])
+
+
+def hello(token, **said):
+    return f"{token} {json.dumps(said)}\n".encode()
+
+
+def words_of_strangers(token):
+    """{kind: bytes}, without the token and with it. A job of three workers is under way, its ranks all taken."""
+    wrong = ("0" if token[0] != "0" else "1") + token[1:]
+    without = {
+        "a number": b"5\n", "null": b"null\n", "a list without an end": b"[" * 3000 + b"\n", "an empty line": b"\n",
+        "half a character": b'{"token":"\\ud800"}\n', "a token in JSON": b'{"token": "abc", "rank": 0, "host": "h"}\n',
+        "a wrong token": hello("abc", rank=0, host="h"), "a wrong token of the right length": hello(wrong, rank=0, host="h"),
+        "the token in capitals": hello(token.upper().replace("0", "O"), rank=0, host="h"),
+        "the token cut short": hello(token[:-1], rank=0, host="h"), "a blank before the token": b" " + hello(token, rank=0, host="h"),
+        "a line without an end": b"x" * 70_000, "zeros": bytes(5000), "bytes": bytes(range(256)) * 4,
+        "TLS": bytes.fromhex("16030100c8010000c40303") + os.urandom(180), "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "nothing": b"",
+    }
+    behind = {"a list without an end": b"[" * 3000, "no JSON": b"{", "no object": b"5", "no end of line": b"x" * 5000,
+              "two lines": b'{"rank": 0, "host": "h"}\n{"exit": 0, "told": false}'}
+    with_token = {f"the token, then {kind}": f"{token} ".encode() + said + b"\n" for kind, said in behind.items()}
+    with_token |= {f"rank {rank!r:.20}": hello(token, rank=rank, host="h") for rank in RANKS_OF_NOBODY}
+    with_token |= {"no host": hello(token, rank=0), "a host that is none": hello(token, rank=0, host=5),
+                   "more than a hello": hello(token, rank=0, host="h", more=1)}
+    return without, with_token
+
+
+def call(place):
+    """A connection to HOST:PORT, or to an abstract socket's name."""
+    host, colon, port = place.rpartition(":")
+    if colon:
+        return socket.create_connection((host, int(port)), timeout=20)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect("\0" + place)
+    connection.settimeout(20)
+    return connection
+
+
+def send(connection, data):
+    try:
+        connection.sendall(data)
+    except OSError:
+        pass  # turned away before its last word
+
+
+def is_turned_away(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+class Siege:
+    """Connections of every kind in turn, some of which stay open as long as they are let."""
+
+    def __init__(self, contact):
+        self.token, _, places = contact.partition("@")
+        self.place = places.split(",")[0]
+        without, with_token = words_of_strangers(self.token)
+        taken = {f"rank {rank} again": hello(self.token, rank=rank, host="h") for rank in range(3)}
+        self.kinds = [*without.values(), *with_token.values(), *taken.values(), "half-open", "drip", "reset"]
+        self.held, self.dripping = [], []
+
+    def attack(self, count):
+        for number in range(count):
+            kind = self.kinds[number % len(self.kinds)]
+            connection = call(self.place)
+            if kind in ("half-open", "drip"):
+                (self.held if kind == "half-open" else self.dripping).append(connection)
+            elif kind == "reset":
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+            else:
+                send(connection, kind)
+                connection.close()
+            if number % 1000 == 0:
+                for slow in self.dripping:
+                    send(slow, self.token[:1].encode())
+
+    def all_are_turned_away(self):
+        return all(map(is_turned_away, self.held + self.dripping))
+
+    def end(self):
+        for connection in self.held + self.dripping:
+            connection.close()

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""The launcher's door: who gets in, who is turned away, and what that costs."""
+import errno
+import os
+import pathlib
+import selectors
+import socket
+import sys
+import threading
+import time
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+from launcher import door, shim
+from launcher.options import UsageError
+from strangers import call, hello, is_turned_away, send, words_of_strangers
+
+TOKEN = "0123456789abcdef" * 2
+
+
+class DoorCase(unittest.TestCase):
+    def setUp(self):
+        self.events = selectors.DefaultSelector()
+        self.addCleanup(self.events.close)
+        self.admitted = []
+
+    def made(self, addresses=(), workers=3):
+        made = door.Door(self.events, TOKEN, workers, addresses, self.admit)
+        self.addCleanup(made.close)
+        return made
+
+    def admit(self, connection, rank, host):
+        self.events.unregister(connection)
+        self.addCleanup(connection.close)
+        self.admitted.append((rank, host))
+        return True
+
+    def serve(self):
+        """All that has happened so far."""
+        while ready := self.events.select(0):
+            for key, _ in ready:
+                key.data()
+
+    def call(self, at, words=b""):
+        connection = call(at.places[0])
+        self.addCleanup(connection.close)
+        send(connection, words)
+        self.serve()
+        return connection
+
+
+class Strangers(DoorCase):
+    def test_what_does_not_begin_with_the_token_is_turned_away_unread(self):
+        for addresses in ((), ("127.0.0.1",)):
+            at = self.made(addresses)
+            strangers, _ = words_of_strangers(TOKEN)
+            del strangers["nothing"]
+            for count, (kind, words) in enumerate(strangers.items(), 1):
+                with self.subTest(kind, addresses=addresses), mock.patch.object(door, "hello_of") as read:
+                    connection = call(at.places[0])
+                    connection.setblocking(False)
+                    send(connection, words)
+                    self.serve()
+                    connection.settimeout(20)
+                    self.assertTrue(is_turned_away(connection))
+                    connection.close()
+                    read.assert_not_called()
+                    self.assertEqual(at.turned_away, count)
+
+    def test_behind_the_token_only_the_hello_of_a_worker_is_let_in(self):
+        at = self.made()
+        _, strangers = words_of_strangers(TOKEN)
+        for rank in (3, 10**9):  # not for the door to know
+            del strangers[f"rank {rank}"]
+        for kind, words in strangers.items():
+            with self.subTest(kind):
+                self.assertTrue(is_turned_away(self.call(at, words)))
+        self.assertEqual((self.admitted, at.turned_away), ([], len(strangers)))
+
+    def test_a_worker_that_is_not_awaited_is_turned_away(self):
+        at = self.made()
+        with mock.patch.object(at, "admit", return_value=False) as admit:
+            self.assertTrue(is_turned_away(self.call(at, hello(TOKEN, rank=7, host="h"))))
+        admit.assert_called_once_with(mock.ANY, 7, "h")
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
+    def test_on_this_machine_another_user_is_turned_away_though_he_knows_the_token(self):
+        at = self.made()
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            send(call(at.places[0]), hello(TOKEN, rank=0, host="h"))
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.serve()
+        self.assertEqual((self.admitted, at.turned_away), ([], 1))
+
+    def test_it_listens_at_the_addresses_it_names_and_at_no_other(self):
+        at = self.made(("127.0.0.1", "127.0.0.2"))
+        self.assertEqual([listener.getsockname()[0] for listener in at.listeners], ["127.0.0.1", "127.0.0.2"])
+        self.assertEqual(self.made().listeners[0].family, socket.AF_UNIX)
+        with self.assertRaisesRegex(UsageError, "cannot listen at 192.0.2.1: .*DMLC_INTERFACE"):
+            self.made(("192.0.2.1",))
+
+
+class Workers(DoorCase):
+    def test_a_worker_gets_in_also_when_its_words_come_in_pieces(self):
+        at = self.made()
+        words = hello(TOKEN, rank=2, host="h")
+        connection = self.call(at, words[:10])
+        for piece in (words[10:40], words[40:-1], words[-1:]):
+            self.assertEqual(self.admitted, [])
+            send(connection, piece)
+            self.serve()
+        self.assertEqual((self.admitted, at.turned_away), ([(2, "h")], 0))
+
+    def test_the_oldest_stranger_makes_room_for_a_worker(self):
+        at = self.made()
+        at.room = 4
+        silent = [self.call(at) for _ in range(10)]
+        self.call(at, hello(TOKEN, rank=0, host="h"))
+        self.assertEqual((self.admitted, at.turned_away), ([(0, "h")], 7))
+        self.assertTrue(all(map(is_turned_away, silent[:7])))
+        self.assertEqual(len(at.callers), 3)
+
+    def test_a_stranger_has_his_time_from_the_start_however_slowly_he_talks(self):
+        at = self.made()
+        connection = self.call(at)
+        for number, letter in enumerate(TOKEN, 1):
+            now = time.monotonic() + number * door.HELLO_SECONDS / 8
+            send(connection, letter.encode())
+            with mock.patch.object(door.time, "monotonic", return_value=now):
+                self.serve()
+                at.expire()
+            self.assertEqual(len(at.callers), number < 8)
+        self.assertTrue(is_turned_away(connection))
+        self.assertIsNone(at.deadline())
+
+    def test_without_a_free_file_the_oldest_stranger_goes_and_else_the_door_rests_a_moment(self):
+        at = self.made()
+        listener = at.listeners[0]
+        oldest = self.call(at)
+        none_left = mock.Mock(accept=mock.Mock(side_effect=OSError(errno.EMFILE, "no file left")))
+        at.on_knock(none_left)
+        self.assertTrue(is_turned_away(oldest))
+        self.assertIn(listener, self.events.get_map())
+        at.on_knock(none_left)
+        self.assertNotIn(listener, self.events.get_map())
+        self.assertLessEqual(at.deadline() - time.monotonic(), door.PAUSE_SECONDS)
+        self.events.select(at.deadline() - time.monotonic())
+        at.expire()
+        self.call(at, hello(TOKEN, rank=0, host="h"))
+        self.assertEqual(self.admitted, [(0, "h")])
+
+    def test_more_workers_than_files_are_refused_with_what_to_type(self):
+        with mock.patch("resource.getrlimit", return_value=(64, 64)):
+            with self.assertRaisesRegex(UsageError, "60 workers need 85 open files here, and 64 are allowed; .*: ulimit -n 1024"):
+                self.made(workers=60)
+            self.assertEqual(self.made(workers=3).room, 64 - 3 - door.SPARE_FILES)
+
+
+class Calling(unittest.TestCase):
+    """The shim's side."""
+
+    def answered(self, *answers):
+        """A place whose listener answers one connection after the other so, and what it heard."""
+        listener, place = door.listen_at("127.0.0.1")
+        heard = []
+
+        def serve():
+            with listener:
+                for answer in answers:
+                    connection, _ = listener.accept()
+                    with connection:
+                        heard.append(connection.recv(100))
+                        connection.sendall(answer)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        return place, heard
+
+    def test_who_is_turned_away_comes_again(self):
+        place, heard = self.answered(b"", b"", b"+")
+        shim.connect([place], b"hello\n").close()
+        self.assertEqual(heard, [b"hello\n"] * 3)
+
+    def test_only_who_welcomes_it_is_the_launcher(self):
+        other, _ = self.answered(b"220 mail.example.org ESMTP\r\n")
+        place, heard = self.answered(b"+")
+        shim.connect([other, place], b"hello\n").close()
+        self.assertEqual(heard, [b"hello\n"])
+
+    def test_a_launcher_that_is_not_there_is_an_error_that_names_where_it_was_to_be(self):
+        with self.assertRaises(SystemExit) as ended:
+            shim.connect(["127.0.0.1:1", "no-such-socket"], b"hello\n")
+        self.assertRegex(ended.exception.code, "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""What the launcher hears of its workers, and what it says of them."""
+import contextlib
+import io
+import itertools
+import json
+import pathlib
+import socket
+import sys
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+from command_line import printable
+from launcher import job, options
+from launcher.output import Printer, as_on_terminal
+from launcher.worker import MESSAGE_BYTES, Link, Worker
+
+LOCAL = ["--launcher", "local"]
+
+
+class Links(unittest.TestCase):
+    def setUp(self):
+        ours, self.shim = socket.socketpair()
+        ours.setblocking(False)
+        self.addCleanup(ours.close)
+        self.addCleanup(self.shim.close)
+        self.link = Link(ours, Worker(0, "h"))
+
+    def said(self, data):
+        self.shim.sendall(data)
+        return self.link.read()
+
+    def test_messages_are_read_as_they_come_in_pieces_and_together(self):
+        lines, end = ({"stream": 1, "lines": ["a", "\udcff"]}, {"exit": 3, "told": False})
+        words = "".join(json.dumps(message) + "\n" for message in (lines, end)).encode()
+        self.assertEqual(self.link.read(), [])
+        self.assertEqual(self.said(words[:10]), [])
+        self.assertEqual(self.said(words[10:]), [lines, end])
+        self.shim.close()
+        self.assertIsNone(self.link.read())
+        self.assertFalse(self.link.worker.garbled)
+
+    def test_what_is_no_message_ends_the_link(self):
+        of = lambda **words: json.dumps(words).encode()
+        for words in (b"", b"5", b"null", b"[" * 3000, b"\xff", b'"' + b"x" * 5000, b"{}", of(end=True), of(stream=1),
+                      of(stream=3, lines=[]), of(stream="1", lines=[]), of(stream=1, lines="a"), of(stream=1, lines=[5]),
+                      of(stream=1, lines=["a\nlaunch.py: b"]), of(stream=1, lines=["\ud800"]), of(stream=1, lines=[["a"]]),
+                      of(exit=0), of(exit="0", told=False), of(exit=True, told=False), of(exit=256, told=False),
+                      of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False), of(exit=0, told=0),
+                      of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
+            with self.subTest(words):
+                self.link.worker.garbled = False
+                self.link.pending = b""
+                self.assertIsNone(self.said(words + b"\n"))
+                self.assertTrue(self.link.worker.garbled)
+
+    def test_a_message_has_an_end(self):
+        self.link.pending = b"x" * MESSAGE_BYTES
+        self.assertIsNone(self.said(b"x"))
+        self.assertIn("no message", self.link.worker.fate())
+
+
+class JobCase(unittest.TestCase):
+    def made(self, workers=3, *words):
+        made = job.Job(options.parse(["-n", str(workers), *LOCAL, *words, "true"]), [])
+        made.printer = mock.Mock(lines=lambda rank, stream, texts: texts)
+        made.mpirun = mock.Mock(returncode=0)
+        self.addCleanup(made.door.close)
+        made.workers = {rank: Worker(rank, f"h{rank}") for rank in range(workers)}
+        return made
+
+    def outcome(self, heard, *messages):
+        """(exit code, what the launcher says last) after [(rank, line or exit code or (code, told))]."""
+        with contextlib.redirect_stderr(io.StringIO()):
+            for rank, what in messages:
+                if isinstance(what, str):
+                    heard.on_message(heard.workers[rank], {"stream": 2, "lines": [what]})
+                else:
+                    code, told = what if isinstance(what, tuple) else (what, False)
+                    heard.on_message(heard.workers[rank], {"exit": code, "told": told})
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            return heard.conclude(), said.getvalue()
+
+
+class FirstToFail(JobCase):
+    def in_any_order(self, *messages):
+        for order in itertools.permutations(messages):
+            yield self.outcome(self.made(), *order)
+
+    def test_a_worker_that_unwinds_is_named_though_survivors_end_before_it(self):
+        for said in ("unwind: key 'g': rank 1 has left the store", "error: rank 1 is lost: its process ended; in flight: 'g'"):
+            for code, text in self.in_any_order((0, said), (2, said), (0, 1), (2, 42), (1, 7)):
+                self.assertEqual(code, 7, text)
+                self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
+
+    def test_losses_are_followed_to_the_first(self):
+        for code, text in self.in_any_order((0, "rank 2 is lost: gone"), (2, "rank 1 has left the store"), (0, 4), (2, 6), (1, 5)):
+            self.assertEqual(code, 5, text)
+
+    def test_of_two_that_lost_each_other_the_one_heard_of_later_is_named(self):
+        lost = ((0, "rank 1 is lost: silent"), (1, "rank 0 is lost: silent"))
+        self.assertEqual(self.outcome(self.made(2), *lost, (0, 3), (1, 4))[0], 4)
+        self.assertEqual(self.outcome(self.made(2), *lost, (1, 4), (0, 3))[0], 3)
+
+    def test_one_that_hangs_until_it_is_ended_is_named(self):
+        code, text = self.outcome(self.made(), (0, "rank 1 is lost: no heartbeat for 30 s"), (0, 1), (1, (143, True)), (2, (143, True)))
+        self.assertEqual(code, 143)
+        self.assertIn("worker 1 on h1 was the first to fail: it did not end by itself when the others had lost it, and "
+                      "was ended by signal 15 (SIGTERM)", text)
+
+    def test_one_that_left_and_ended_well_is_named_beside_the_first_that_did_not(self):
+        code, text = self.outcome(self.made(), (1, 0), (0, "key 'g': rank 1 has left the store"), (0, 3), (2, 4))
+        self.assertEqual(code, 3)
+        self.assertIn("worker 0 on h0 was the first to fail: it ended with exit code 3. "
+                      "It had lost worker 1 on h1, which ended with exit code 0.", text)
+
+    def test_a_rank_that_nobody_has_and_words_of_another_sense_mislead_nobody(self):
+        for words in ("rank 7 is lost: x", f"rank {'9' * 5000} is lost: x", "rank 1 is lost in thought", "rank 1 has left", "rank 0 is lost: x"):
+            self.assertEqual(self.outcome(self.made(), (0, words), (0, 3), (1, 4))[0], 3, words)
+
+    def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
+        heard = self.made(2, "--grace", "7")
+        del heard.workers[0]
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            heard.on_message(heard.workers[1], {"exit": 5, "told": False})
+        self.assertIn("1 more has 7 s to end", said.getvalue())
+        self.assertIsNotNone(heard.deadline)
+
+
+class Words(JobCase):
+    FORGED = "\x1b[2J\rlaunch.py: all well\nlaunch.py: really\u2028\u202e\x9b1m\0"
+
+    def test_what_the_launcher_repeats_of_others_is_one_line_each_and_plain(self):
+        heard = self.made()
+        heard.workers[1] = Worker(1, self.FORGED)
+        _, text = self.outcome(heard, (1, self.FORGED.replace("\n", "")), (1, 3))
+        self.assertNotRegex(text, "[^\n\x20-\x7e]")
+        self.assertIn(r"worker 1 on \x1b[2J\rlaunch.py: all well\nlaunch.py: really\u2028\u202e\x9b1m\x00 was the first", text)
+        self.assertEqual([line for line in text.splitlines() if line.startswith("launch.py: all well")], [])
+        self.assertTrue(text.splitlines()[-1].startswith(r"  \x1b[2J"))
+
+    def test_what_mpirun_says_is_named_so_and_plain(self):
+        with mock.patch.object(Printer, "write") as write:
+            Printer(True).note(f"Welcome to {self.FORGED}\r")
+        line, = write.call_args.args[1]
+        self.assertRegex(line, r"^mpirun: Welcome to [\x20-\x7e]*$")
+
+    def test_lines_of_mpirun_that_come_in_pieces_are_put_together(self):
+        heard, said = self.made(), []
+        heard.printer.note = said.append
+        pieces = [b"one\ntw", b"o\n\xff", b""]
+        with mock.patch("os.read", side_effect=pieces), mock.patch.object(heard, "events"):
+            for _ in pieces:
+                heard.on_mpirun()
+        self.assertEqual(said, ["one", "two", "\udcff"])
+
+    def test_text_from_elsewhere_is_printable_and_has_a_length(self):
+        self.assertEqual(printable("h0: 5 µs, 日本\t\\n"), "h0: 5 µs, 日本\t\\n")
+        self.assertEqual(printable("a\x1bb\r\n\x7f\u200b\udcff\ud800"), r"a\x1bb\r\n\x7f\u200b\xff\ud800")
+        cut = printable("x" * 300 + "y" * 700, 90)
+        self.assertEqual(cut, "x" * 60 + " [... 910 characters ...] " + "y" * 30)
+
+    def test_the_number_of_strangers_is_said_once_before_who_failed(self):
+        heard = self.made()
+        heard.door.turned_away, heard.door.first_origin = 1234, "10.0.0.9"
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            heard.failed = heard.workers[0]
+            heard.conclude()
+        first, second = said.getvalue().splitlines()
+        self.assertEqual(first, "launch.py: 1,234 connections that did not show this job's token were turned away; "
+                                "the first came from 10.0.0.9")
+        self.assertIn("worker 0", second)
+
+
+class Reluctant(io.RawIOBase):
+    """Takes a few bytes at a time, as an unbuffered file may."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken = b""
+
+    def write(self, data):
+        self.taken += bytes(data[:5])
+        return len(data[:5])
+
+
+class Lines(unittest.TestCase):
+    def test_a_file_that_takes_a_part_gets_the_rest_too(self):
+        file = mock.Mock(buffer=Reluctant())
+        Printer.write(file, ["a line of the first", "and one of the second worker"])
+        self.assertEqual(file.buffer.taken, b"a line of the first\nand one of the second worker\n")
+
+    def test_a_workers_own_colours_pass_through(self):
+        with mock.patch.object(Printer, "write") as write:
+            Printer(True).lines(1, 1, ["\x1b[32mok\x1b[0m \udcff"])
+        self.assertEqual(write.call_args.args[1], ["[worker 1] \x1b[32mok\x1b[0m \udcff"])
+
+    def test_a_progress_line_shows_its_last_state(self):
+        self.assertEqual([as_on_terminal(t) for t in ("a", "a\r", "10 %\r90 %", "10 %\r90 %\r", "")],
+                         ["a", "a", "90 %", "90 %", ""])
+
+
+if __name__ == "__main__":
+    unittest.main()
