@@ -30,15 +30,17 @@ class Build:
     test_env: dict = dataclasses.field(default_factory=dict)
 
 
-GCC = Build("build", "g++ builds it without warnings",
-            ("-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
+# The tests run in folders of their own: build/ is the user's, and what is measured is a release build.
+GCC = Build("build-test", "g++ builds it without warnings",
+            ("-Dbuildtype=debugoptimized", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug",), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
-                    ("-Dmpi=disabled",), {})
+                    ("-Dbuildtype=debugoptimized", "-Dmpi=disabled"), {})
+RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours.
 ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
-             ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
+             ("-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
               "-Dcpp_args=-fno-sanitize-recover=undefined"), CLANG,
              {"ASAN_OPTIONS": "allocator_may_return_null=1",
               "LSAN_OPTIONS": f"suppressions={ROOT}/test/lsan.supp:print_suppressions=0",
@@ -47,7 +49,7 @@ ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sa
 ASAN_WITH_MPI = dataclasses.replace(ASAN, test_env={
     **ASAN.test_env, "ASAN_OPTIONS": f"fast_unwind_on_malloc=0:{ASAN.test_env['ASAN_OPTIONS']}"})
 TSAN = Build("build-tsan", "it builds for the thread sanitizer",
-             ("-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"), CLANG,
+             ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"), CLANG,
              {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
                               "print_suppressions=0:allocator_may_return_null=1"})
 
@@ -159,6 +161,8 @@ def meson_tests(tally, where, *selection):
 
 
 def full_tier(tally):
+    if build(tally, RELEASE):
+        meson_tests(tally, RELEASE, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault")
     if build(tally, WITHOUT_MPI):
         meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow")
     if build(tally, ASAN):

@@ -13,8 +13,9 @@ struct Fact {
   std::string value;
 };
 
-/// What this library is made of and what it found on this machine: version, compiler, build
-/// options, parts, instruction set. For people and for bug reports; initialises nothing.
+/// What this library is made of and what it found on this machine: version, compiler, "build type"
+/// (meson's word: "release", "debugoptimized", ...), build options, parts, instruction set. For
+/// people, bug reports and records of measurements; initialises nothing.
 TUTTI_EXPORT std::vector<Fact> build_info();
 
 /// One thing that a store works with and that decides how fast it is.

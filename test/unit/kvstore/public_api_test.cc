@@ -28,7 +28,7 @@ TEST_CASE("errors thrown inside the library are caught by type outside it") {
   CHECK_THROWS_AS(KVStore::create("no such type"), Error);
 }
 
-TEST_CASE("the library says its version, its instruction set and which MPI it has") {
+TEST_CASE("the library says its version, its build type, its instruction set and its MPI") {
   const std::vector<Fact> facts = build_info();
   const auto value = [&](std::string_view name) {
     const auto fact =
@@ -36,8 +36,9 @@ TEST_CASE("the library says its version, its instruction set and which MPI it ha
     return fact == facts.end() ? std::string() : fact->value;
   };
   CHECK(value("tutti") == version());
-  for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
-                           "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
+  for (const char* name :
+       {"compiler", "build type", "build options", "SIMD level", "MPI compiled against",
+        "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
     INFO(name);
     CHECK_FALSE(value(name).empty());
   }

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""What an outside user does with tutti: installs it, compiles and links against it, runs what README shows.
+
+    test_install.py BUILD_FOLDER
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv.pop())
+HELLO = ROOT / "examples/hello.cc"
+COMPILE = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.20)
+project(outside CXX)
+find_package(tutti {version} REQUIRED)
+add_executable(hello {source})
+target_link_libraries(hello PRIVATE tutti::tutti)
+"""
+MESON_PROJECT = """project('outside', 'cpp', default_options: 'cpp_std=c++20')
+executable('hello', 'hello.cc', dependencies: dependency('tutti', fallback: 'tutti'))
+"""
+
+
+def said(*words, **options):
+    """What a command prints; that it fails fails the test, with all it said."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, timeout=60, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def complete_programs(text):
+    """The C++ blocks of a markdown text that have a main function."""
+    blocks = re.findall(r"^```cpp\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [block for block in blocks if re.search(r"\bmain\(", block)]
+
+
+class Outside(unittest.TestCase):
+    """Installed below a folder that meson was not told of, which is how packages are made and moved."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.top)
+        said("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", cls.top / "moved")
+        built = {o["name"]: o["value"] for o in json.loads(said("meson", "introspect", BUILD, "--buildoptions"))}
+        cls.prefix = cls.top / "moved" / built["prefix"].lstrip("/")
+        cls.libdir = cls.prefix / built["libdir"]
+        # Nothing that this machine has set up may stand in for what the test itself says.
+        cls.env = {name: value for name, value in os.environ.items()
+                   if name not in ("LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH", "CMAKE_PREFIX_PATH")}
+        cls.env["PKG_CONFIG_PATH"] = str(cls.libdir / "pkgconfig")
+
+    def folder(self):
+        return pathlib.Path(tempfile.mkdtemp(dir=self.top))
+
+    def say(self, *words, **options):
+        return said(*words, env=self.env, **options)
+
+    def compile(self, source):
+        """Compiles and links as README says, by pkg-config."""
+        program = self.folder() / source.stem
+        flags = self.say("pkg-config", "--cflags", "--libs", "tutti").split()
+        where = self.say("pkg-config", "--variable=libdir", "tutti").strip()
+        self.say(*COMPILE, source, *flags, f"-Wl,-rpath,{where}", "-o", program)
+        return program
+
+    def expect_two_ranks(self, program):
+        lines = self.say("mpirun", "-n", "2", program)
+        for rank in range(2):
+            self.assertIn(f"rank {rank} of 2", lines)
+
+
+class Library(Outside):
+    def test_every_public_header_is_installed_and_compiles_in_an_empty_project(self):
+        installed = self.prefix / "include"
+        names = sorted(str(path.relative_to(installed)) for path in installed.rglob("*.h"))
+        self.assertEqual(names, sorted(str(path.relative_to(ROOT / "include"))
+                                       for path in (ROOT / "include").rglob("*.h")))
+        source = self.folder() / "all.cc"
+        source.write_text("".join(f"#include <{name}>\n" for name in names))
+        self.say(*COMPILE, "-fsyntax-only", "-I", installed, source)
+
+    def test_the_library_offers_its_api_and_nothing_else(self):
+        names = self.say("nm", "-D", "-C", "--defined-only", "--format=just-symbols", self.libdir / "libtutti.so")
+        self.assertIn("tutti::KVStore::create(", names)
+        ours = re.compile(r"(vtable for |typeinfo for |typeinfo name for )?tutti::")
+        self.assertEqual([name for name in names.splitlines() if not ours.match(name)], [])
+        # What lies in a module of its own is no part of the API.
+        self.assertEqual([name for name in names.splitlines() if re.match(r"[^(]*tutti::[a-z_]+::", name)], [])
+
+    def test_users_of_pkg_config_need_no_package_beside_tutti(self):
+        self.assertEqual(self.say("pkg-config", "--print-requires", "--print-requires-private", "tutti"), "")
+        self.assertEqual(self.say("pkg-config", "--cflags", "--libs", "tutti").split(),
+                         [f"-I{self.libdir}/pkgconfig/{self.up()}/include", f"-L{self.where()}", "-ltutti"])
+
+    def up(self):
+        return os.path.relpath(self.prefix, self.libdir / "pkgconfig")
+
+    def where(self):
+        return self.say("pkg-config", "--variable=libdir", "tutti").strip()
+
+    def test_the_installed_programs_find_the_library(self):
+        if not (self.prefix / "bin/tutti-info").exists():
+            self.skipTest("built without benchmarks")
+        self.assertIn("build type", self.say(self.prefix / "bin/tutti-info"))
+
+
+class Programs(Outside):
+    def test_a_program_is_built_by_pkg_config_and_runs_on_two_ranks(self):
+        self.expect_two_ranks(self.compile(HELLO))
+
+    def test_a_program_is_built_by_cmake_and_runs_on_two_ranks(self):
+        folder = self.folder()
+        (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version="0.1", source=HELLO))
+        self.say("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        self.say("cmake", "--build", folder / "build")
+        self.expect_two_ranks(folder / "build/hello")
+
+    def test_cmake_refuses_a_version_with_another_api(self):
+        for version in ("0.2", "1.0", "0.0.9"):
+            folder = self.folder()
+            (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version=version, source=HELLO))
+            with self.assertRaisesRegex(AssertionError, "version: 0.1.0"):
+                self.say("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_the_programs_that_readme_shows_compile_and_run_as_pasted(self):
+        programs = complete_programs((ROOT / "README.md").read_text())
+        self.assertTrue(programs, "README.md shows no complete C++ program: no ```cpp block has a main function")
+        for text in programs:
+            source = self.folder() / "pasted.cc"
+            source.write_text(text)
+            self.expect_two_ranks(self.compile(source))
+
+
+class Project(unittest.TestCase):
+    def test_who_says_nothing_gets_a_release_build(self):
+        options = json.loads(said("meson", "introspect", "--buildoptions", ROOT / "meson.build"))
+        self.assertEqual([o["value"] for o in options if o["name"] == "buildtype"], ["release"])
+
+    def test_another_meson_project_builds_the_library_within_itself(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-subproject-") as top:
+            folder = pathlib.Path(top)
+            (folder / "subprojects").mkdir()
+            (folder / "subprojects/tutti").symlink_to(ROOT)
+            (folder / "meson.build").write_text(MESON_PROJECT)
+            shutil.copy(HELLO, folder)
+            said("meson", "setup", "--wrap-mode=forcefallback", folder / "build", folder)
+            targets = {t["name"] for t in json.loads(said("meson", "introspect", "--targets", folder / "build"))}
+        self.assertLessEqual({"hello", "tutti"}, targets)
+        # The library alone: none of tutti's own programs.
+        self.assertTrue(targets.isdisjoint({"train", "allreduce_bench", "tutti-info", "test_public_api"}), targets)
+
+
+if __name__ == "__main__":
+    unittest.main()
