@@ -36,6 +36,7 @@ TEST_CASE("the library says its version, its instruction set and which MPI it ha
     return fact == facts.end() ? std::string() : fact->value;
   };
   CHECK(value("tutti") == version());
+  CHECK(value("build type") == build_type());
   for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
                            "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
     INFO(name);
