@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "benchmarks/registered.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/participant.h"
 
@@ -167,8 +168,5 @@ int main(int argc, char** argv) {
       }
     }
   }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  return tutti::bench::run_registered(argc, argv, 60);
 }

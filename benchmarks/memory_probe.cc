@@ -12,8 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "benchmarks/command_line.h"
+#include "examples/command_line/command_line.h"
 #include "reduce/reduce.h"
+#include "tutti/version.h"
 
 namespace {
 
@@ -118,17 +119,14 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false).description(""));
   app.add_option("--threads", threads, "one a processor by default")->check(CLI::Range(1, 4096));
   app.add_option("--seconds", seconds, "for each size and each way to copy");
-  try {
-    tutti::bench::parse(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::size_t bytes : footprints) {
     const double cached = copy_rate(threads, bytes, seconds, false);
     const double streaming = copy_rate(threads, bytes, seconds, true);
     rows.push_back({{"bytes", bytes},
                     {"threads", threads},
+                    {"build_type", tutti::build_type()},
                     {"memcpy_GBps", cached},
                     {"streaming_GBps", streaming},
                     {"best_GBps", std::max(cached, streaming)}});

@@ -12,7 +12,8 @@
 #include <optional>
 #include <thread>
 
-#include "benchmarks/command_line.h"
+#include "benchmarks/build_type.h"
+#include "examples/command_line/command_line.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -149,6 +150,7 @@ nlohmann::ordered_json row(Lane& lane, const Settings& settings) {
   };
   return {{"impl", lane.impl},
           {"version", tutti::version()},
+          {"build_type", tutti::build_type()},
           {"op", "negotiation"},
           {"dtype", "f32"},
           {"ranks", store.num_workers()},
@@ -166,6 +168,7 @@ nlohmann::ordered_json row(Lane& lane, const Settings& settings) {
 /// One row a line, as an array; then how much longer steps take with a timeline.
 void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& file) {
   std::string text;
+  fmt::print("{}", tutti::bench::build_type_line());
   for (const auto& each : rows) {
     fmt::print("{}\n", each.dump());
     text += (text.empty() ? "" : ",\n") + each.dump();
@@ -232,13 +235,12 @@ int main(int argc, char** argv) {
       "an idle store.\nStart it with mpirun: mpirun -n 2 negotiation_bench");
   Settings settings;
   declare(app, settings);
-  try {
-    tutti::bench::parse(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {
     return run(settings);
+  } catch (const tutti::Error& error) {
+    fmt::print(stderr, "negotiation_bench: {}\n", error.what());
+    return command_line::exit_status(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "negotiation_bench: {}\n", error.what());
     return 1;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/doorbell.h"
+#include "benchmarks/registered.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 
@@ -118,7 +119,5 @@ int main(int argc, char** argv) {
   add("inbox", run_inbox);
   add("same thread", run_same_thread);
   add("other thread", run_other_thread);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return tutti::bench::run_registered(argc, argv, 15);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/registered.h"
 #include "reduce/reduce.h"
 
 namespace {
@@ -132,7 +133,5 @@ int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("memcpy 64MiB", run_memcpy, large_bytes);
   add_all(large_bytes, "64MiB", false);
   add_all(large_bytes, "64MiB streaming", true);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return tutti::bench::run_registered(argc, argv, 500);
 }

@@ -8,6 +8,7 @@
 #include "benchmarks/training_step/rehearsal.h"
 #include "benchmarks/training_step/report.h"
 #include "benchmarks/training_step/settings.h"
+#include "examples/command_line/command_line.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -19,24 +20,27 @@ Times in_milliseconds(std::vector<double> seconds) {
   return summarise(std::move(seconds));
 }
 
-StepReport measure(const StepSettings& settings, tutti::KVStore& store) {
-  const Model model = make_model(settings.model, settings.scale);
-  StepReport report{.settings = settings,
-                    .options = settings.options(),
-                    .tensors = tensor_count(model),
-                    .elements = element_count(model),
-                    .ranks = store.num_workers(),
-                    .hosts = settings.linked_hosts(static_cast<int>(store.counters().nodes))};
-  Rehearsal rehearsal(store, model, settings);
+StepReport describe(const StepSettings& settings, const Model& model, tutti::KVStore& store) {
+  return {.settings = settings,
+          .options = settings.options(),
+          .tensors = tensor_count(model),
+          .elements = element_count(model),
+          .ranks = store.num_workers(),
+          .hosts = static_cast<int>(store.counters().nodes)};
+}
+
+void measure(const Model& model, tutti::KVStore& store, StepReport& report) {
+  Rehearsal rehearsal(store, model, report.settings);
   report.compute = in_milliseconds(rehearsal.compute_alone());
   report.step = in_milliseconds(rehearsal.steps());
   report.communication = in_milliseconds(rehearsal.communication_alone());
-  // The step waits for the rank whose compute takes longest.
-  report.bound =
-      1e3 * rehearsal.largest(step_bound(rehearsal.costs(), link_seconds_per_byte(report)));
+  if (report.hosts > 1) {
+    // The step waits for the rank whose compute takes longest.
+    report.bound =
+        1e3 * rehearsal.largest(step_bound(rehearsal.costs(), link_seconds_per_byte(report)));
+  }
   report.control_messages = rehearsal.control_messages();
   report.wrong = rehearsal.wrong();
-  return report;
 }
 
 void save(const std::string& file, const std::string& text) {
@@ -46,17 +50,29 @@ void save(const std::string& file, const std::string& text) {
   }
 }
 
+void show(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
 /// Returns the program's exit status.
 int run(const StepSettings& settings) {
   const auto store = tutti::KVStore::create(settings.store, settings.options());
   if (settings.wire != "none") store->set_gradient_compression(settings.wire);
   const bool speaks = store->rank() == 0;
+  const Model model = make_model(settings.model, settings.scale);
+  StepReport report = describe(settings, model, *store);
+  const std::string wrong = settings.what_is_wrong_with_hosts(report.hosts);
+  if (!wrong.empty()) {
+    if (speaks) fmt::print(stderr, "training_step: {}\n", wrong);
+    return command_line::usage_error;
+  }
   // Asked before minutes of measuring.
   if (speaks && !settings.json.empty()) save(settings.json, "");
-  const StepReport report = measure(settings, *store);
+  if (speaks) show(head(report));
+  measure(model, *store, report);
   if (speaks) {
-    fmt::print("{}", table(report));
-    std::fflush(stdout);
+    show(table(report));
     if (!settings.json.empty()) save(settings.json, json(report));
   }
   return report.wrong == 0 ? 0 : 1;
@@ -70,6 +86,7 @@ int main(int argc, char** argv) {
     return settings ? run(*settings) : 0;
   } catch (const tutti::Error& error) {
     fmt::print(stderr, "training_step: {}: {}\n", tutti::name(error.code()), error.what());
+    return command_line::exit_status(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "training_step: {}\n", error.what());
   }

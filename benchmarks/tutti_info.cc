@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "benchmarks/command_line.h"
+#include "examples/command_line/command_line.h"
 #include "tutti/info.h"
 #include "tutti/tutti.h"
 
@@ -103,13 +103,12 @@ int main(int argc, char** argv) {
   app.add_option("--nodes", job.nodes, "... and so many nodes")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  try {
-    tutti::bench::parse(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {
     return inform(job);
+  } catch (const tutti::Error& error) {
+    fmt::print(stderr, "tutti-info: {}\n", error.what());
+    return command_line::exit_status(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-info: {}\n", error.what());
     return 1;

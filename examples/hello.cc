@@ -4,7 +4,11 @@
 #include <cstdio>
 #include <vector>
 
-int main() try {
+int main(int argc, char**) try {
+  if (argc > 1) {
+    std::fprintf(stderr, "hello takes no options: mpirun -n 4 hello\n");
+    return 2;
+  }
   const auto kv = tutti::KVStore::create("dist_sync_mpi");
 
   // Everyone begins with rank 0's weights.

@@ -4,14 +4,6 @@ import argparse
 import json
 import sys
 
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
-except ImportError:
-    sys.exit(3)  # `train` tells this apart from other failures
-
 COLOURS = ["#1f6fb4", "#d1495b", "#3a8f5c", "#8d5bb0", "#c98a1b", "#4a4a4a"]
 
 
@@ -54,12 +46,31 @@ def draw(axes, run, index):
         accuracy.plot(ends, tested, **style, label=f"{name}: {tested[-1]:.4f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN.json")
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def parse():
+    """(the runs, the file to draw)"""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("runs", nargs="+", metavar="RUN.json", help="the first is drawn as a line, others as rings over it")
     parser.add_argument("--out", required=True, metavar="FILE.png")
     arguments = parser.parse_args()
-    runs = [json.load(open(path, encoding="utf-8")) for path in arguments.runs]
+    try:
+        return [read(path) for path in arguments.runs], arguments.out
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+
+
+def main():
+    runs, out = parse()
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import pyplot, ticker
+    except ImportError:
+        sys.exit(3)  # `train` tells this apart from other failures
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.8), dpi=130)
     for index, run in enumerate(runs):
@@ -82,7 +93,7 @@ def main():
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{runs[0]['network']} on {runs[0]['dataset']}", fontsize=11)
     figure.tight_layout()
-    figure.savefig(arguments.out)
+    figure.savefig(out)
 
 
 if __name__ == "__main__":

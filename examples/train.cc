@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "command_line/command_line.h"
 #include "dataset/catalogue.h"
 #include "training/agreement.h"
 #include "training/console.h"
@@ -65,8 +66,9 @@ History train(const Settings& settings, const dataset::Dataset& data, Worker& wo
   Progress progress;
   History history{.workers = exchange.ranks(), .parameters = worker.weight_count()};
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
-    const auto on_step = [&](std::size_t step, std::size_t steps, const nn::Score& score) {
-      if (speaker) progress.show(epoch, settings.epochs, step, steps, score);
+    const auto on_step = [&](bool testing, std::size_t step, std::size_t steps,
+                             const nn::Score& score) {
+      if (speaker) progress.show({epoch, settings.epochs, step, steps, testing}, score);
     };
     history.epochs.push_back(trainer.run_epoch(epoch, on_step));
     progress.clear();
@@ -131,6 +133,7 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const tutti::Error& error) {
     fmt::print(stderr, "train: {}: {}\n", tutti::name(error.code()), error.what());
+    return command_line::exit_status(error);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "train: out of memory; a smaller --batch-size takes less\n");
   } catch (const std::exception& error) {

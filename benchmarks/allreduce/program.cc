@@ -10,6 +10,7 @@
 
 #include "benchmarks/allreduce/measure.h"
 #include "benchmarks/allreduce/report.h"
+#include "examples/command_line/command_line.h"
 #include "tutti/error.h"
 
 namespace tutti::bench {
@@ -74,6 +75,13 @@ int race(const World& world, const Settings& settings, const MakeTutti& make_tut
   return 1;
 }
 
+/// Ends the whole job: the other ranks may wait for this one.
+int end(const World& world, const char* why, int status) {
+  fmt::print(stderr, "allreduce_bench, rank {}: {}\n", world.rank(), why);
+  MPI_Abort(MPI_COMM_WORLD, status);
+  return status;
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_tutti_ones) {
@@ -81,11 +89,11 @@ int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_
   if (const auto status = parse(argc, argv, world.size(), world.speaks(), settings)) return *status;
   try {
     return race(world, settings, make_tutti_ones);
+  } catch (const Error& error) {
+    return end(world, error.what(), command_line::exit_status(error));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "allreduce_bench, rank {}: {}\n", world.rank(), error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    return end(world, error.what(), 1);
   }
-  return 1;
 }
 
 }  // namespace tutti::bench

@@ -15,7 +15,8 @@ using Contestants = std::vector<std::unique_ptr<Contestant>>;
 using MakeTutti = std::function<Contestants(const World&, const Settings&)>;
 
 /// The whole program, with MPI's lane in it: parses, races, prints. `settings` are the defaults.
-/// Returns the exit status: 1 when a result was wrong.
+/// Returns the exit status: 1 when a result was wrong,
+/// 2 when the command line was.
 int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_tutti_ones);
 
 }  // namespace tutti::bench

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tutti/version.h"
+#include "benchmarks/build_type.h"
 
 namespace tutti::bench {
 namespace {
@@ -52,6 +52,7 @@ std::string head(const Setup& setup) {
   std::string text = fmt::format("# {} with tutti {}, {} rank{} on {} host{}: {}\n", name(s.op),
                                  version(), setup.ranks, setup.ranks == 1 ? "" : "s", setup.hosts,
                                  setup.hosts == 1 ? "" : "s", setup.mapping);
+  text += build_type_line();
   for (const std::string& fact : setup.facts) text += "# " + fact + "\n";
   text += fmt::format(
       "# {}, {}; an iteration lasts as long as its slowest rank, time is the median, ratio is "
@@ -91,6 +92,7 @@ std::string json(const std::vector<Row>& rows, const Setup& setup) {
     const nlohmann::ordered_json object{
         {"impl", row.impl},
         {"version", row.version},
+        {"build_type", build_type()},
         {"op", name(s.op)},
         {"dtype", name(s.dtype)},
         {"ranks", setup.ranks},

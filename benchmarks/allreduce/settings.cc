@@ -2,11 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <limits>
 #include <map>
 
-#include "benchmarks/command_line.h"
+#include "examples/command_line/command_line.h"
 
 namespace tutti::bench {
 namespace {
@@ -177,15 +176,11 @@ std::optional<int> parse(int argc, const char* const* argv, int ranks, bool spea
       "turn in one run.\n"
       "Start it with mpirun: mpirun -n 4 allreduce_bench --max-bytes 16M");
   declare(app, settings);
-  try {
-    parse(app, argc, argv);
+  app.final_callback([&] {
     const std::string wrong = what_is_wrong(settings, ranks);
     if (!wrong.empty()) throw CLI::ValidationError(wrong);
-  } catch (const CLI::ParseError& error) {
-    std::ostream silent(nullptr);
-    return speaks ? app.exit(error) : app.exit(error, silent, silent);
-  }
-  return std::nullopt;
+  });
+  return command_line::parse_or_status(app, argc, argv, speaks);
 }
 
 }  // namespace tutti::bench

@@ -15,6 +15,8 @@ from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
 ON_HOSTS = ("lab", "training")
+# What a whole suite, or a part of lab, takes with all peers installed, on two processors.
+MINUTES = {"node": 15, "negotiation": 7, "training": 12, "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -101,7 +103,7 @@ def options():
     parser.add_argument("--rate", type=links, help="of the emulated hosts' links, such as 500mbit (1gbit)")
     parser.add_argument("--out", type=pathlib.Path,
                         help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder (build)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release", help="build folder (build-release)")
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
                         help="Python whose environment has the peers (the one that runs this)")
     parser.add_argument("--mxnet-python", metavar="PATH", help="the same for MXNet (--peers-python's)")
@@ -133,6 +135,21 @@ def parts_of(request):
     suite = SUITES[request.suite]
     parts = getattr(suite, "PARTS", {"": suite})
     return [(dataclasses.replace(request, part=name), part) for name, part in parts.items() if request.only in (None, name)]
+
+
+def check_build(build):
+    """Nothing is built here: a build that somebody waits for shows its own progress and errors."""
+    if not (build / "benchmarks").is_dir():
+        raise BenchError(f"{build} has no benchmarks. Build them: meson setup {build.name} --buildtype=release -Dtests=false && "
+                         f"ninja -C {build.name}")
+
+
+def duration(request):
+    """What a run without options for less takes; empty for others."""
+    if request.quick or request.ranks or request.sizes:
+        return ""
+    minutes = sum(MINUTES[part.part or part.suite] for part, _ in parts_of(request)) * request.rounds / 5
+    return f"# this takes about {minutes:.0f} minutes; --quick takes less, and judges nothing\n"
 
 
 def show(request, before, outcome):
@@ -174,10 +191,11 @@ def main(words):
     for number in ENDED_BY:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             signal.signal(number, raise_ended)
-    described = machine.describe()
-    print(machine.text(described), flush=True)
     wrong = 0
     try:
+        check_build(request.build)
+        described = machine.describe(request.build)
+        print(machine.text(described), machine.build_text(described["build_type"]) + duration(request), sep="\n", end="", flush=True)
         for part, module in parts_of(request):
             wrong += measure(part, module, described)
     except BenchError as error:

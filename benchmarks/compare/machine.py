@@ -1,5 +1,6 @@
 """What the figures were measured on."""
 import dataclasses
+import json
 import os
 import pathlib
 import platform
@@ -35,7 +36,16 @@ def commit():
     return said.stdout.strip()
 
 
-def describe():
+def build_type(build):
+    """Meson's, of a build folder."""
+    try:
+        options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+    except (OSError, ValueError):
+        return "unknown"
+    return next((option["value"] for option in options if option["name"] == "buildtype"), "unknown")
+
+
+def describe(build):
     last_cache = "/sys/devices/system/cpu/cpu0/cache/index3/size"
     return {
         "cpu": first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$"),
@@ -45,6 +55,7 @@ def describe():
         "kernel": platform.release(),
         "system": first_match("/etc/os-release", r'^PRETTY_NAME="(.*)"$'),
         "compiler": compiler(),
+        "build_type": build_type(build),
         "commit": commit(),
     }
 
@@ -114,7 +125,13 @@ def compiler():
 
 def text(facts):
     return (f"# {facts['cpu']}, {facts['cores']} cores, {facts['last_level_cache']} of last-level cache, "
-            f"{facts['memory']} of memory, {facts['system']}, Linux {facts['kernel']}, tutti at {facts['commit']}")
+            f"{facts['memory']} of memory, {facts['system']}, Linux {facts['kernel']}, tutti at {facts['commit']}, "
+            f"build type {facts['build_type']}")
+
+
+def build_text(kind):
+    """Empty where that is how tutti should be built for measuring."""
+    return "" if kind == "release" else f"# a {kind} build is slower than what users get: these figures are of no release\n"
 
 
 def busy_text(processors):

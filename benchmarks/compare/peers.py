@@ -8,7 +8,7 @@ from compare.contest import BenchError, Contest, Launcher, last_words, open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
-MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "benchmarks/command_line.cc", "lib/base/names.cc", "lib/base/nouns.cc",
+MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc",
                *(f"benchmarks/allreduce/{name}.cc" for name in
                  ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {
@@ -106,7 +106,7 @@ def compile_for(prefix, build):
     if program.exists() and program.stat().st_mtime > newest([*sources, *headers, prefix / "include/mpi.h"]):
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    line = ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-DMPICH_SKIP_MPICXX", '-DTUTTI_VERSION="peer"', f"-I{ROOT}",
+    line = ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-DMPICH_SKIP_MPICXX", '-DTUTTI_VERSION="peer"', '-DTUTTI_BUILD_TYPE="release"', f"-I{ROOT}",
             f"-I{ROOT}/include", f"-I{ROOT}/lib", "-isystem", f"{prefix}/include", *map(str, sources), "-o", str(program),
             f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi", "-lfmt"]
     said = subprocess.run(line, text=True, stderr=subprocess.PIPE, check=False)

@@ -1,5 +1,6 @@
 """Contests take turns, round by round."""
 import sys
+import time
 
 from compare.contest import BenchError
 
@@ -31,7 +32,20 @@ def interleave(contests, ranks, rounds, run, lost):
     return rows
 
 
-def say(text):
-    """Progress, on one line of a terminal; a log does not need it."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+class Progress:
+    """On a terminal one line that overwrites itself; in a log a line of its own, once a minute."""
+    PAUSE = 60  # seconds
+
+    def __init__(self, stream, clock=time.monotonic):
+        self.stream, self.clock, self.began, self.said = stream, clock, clock(), clock()
+
+    def __call__(self, text):
+        now = self.clock()
+        if self.stream.isatty():
+            print(f"\r\x1b[K{text}", end="", file=self.stream, flush=True)
+        elif text and now - self.said >= self.PAUSE:
+            self.said = now
+            print(f"after {(now - self.began) / 60:.0f} min: {text}", file=self.stream, flush=True)
+
+
+say = Progress(sys.stderr)

@@ -68,6 +68,17 @@ def against(target, figures, own, family, ranks, size, wanted):
     return Verdict(target, what, text, f"{best.value:.2f} x", detail, judge(best.value, wanted))
 
 
+def against_quickest(target, figures, own, families, ranks, size, wanted):
+    """A ratio to the quickest of all peers, each at its best."""
+    what, text = f"{ranks} ranks, {size_text(size)}, {own} : quickest peer", f">= {wanted:g} x"
+    bests = filter(None, (figures.best(own, family, ranks, size) for family in families))
+    best = min(bests, key=lambda ratio: ratio.peer_us, default=None)
+    if best is None:
+        return missing(target, what, text, "no peer was measured here")
+    detail = f"{times(best.own_us)} : {times(best.peer_us)} ({best.peer}, {best.setting})"
+    return Verdict(target, what, text, f"{best.value:.2f} x", detail, judge(best.value, wanted))
+
+
 def against_picked(target, figures, own, family, ranks, size, wanted):
     """The same of a peer whose best was looked for: without a setting that was picked its best is not known."""
     verdict = against(target, figures, own, family, ranks, size, wanted)

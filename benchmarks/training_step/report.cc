@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/build_type.h"
 #include "benchmarks/training_step/bound.h"
-#include "tutti/version.h"
 
 namespace tutti::bench {
 namespace {
@@ -35,6 +35,23 @@ std::string fusion(const Options& options) {
   return fmt::format("up to {} bytes", *options.fusion_bytes);
 }
 
+std::string link(const StepReport& report) {
+  const auto& rate = report.settings.link_gbps;
+  return rate ? fmt::format("with {} Gbit/s to each of {} hosts", *rate, report.hosts)
+              : std::string("at the speed of the communication alone");
+}
+
+/// The target is of links whose rate is known.
+std::string verdict(const StepReport& report) {
+  if (!report.settings.link_gbps) return {};
+  return fmt::format(" (target {:.0f} %: {})", 100 * target,
+                     *report.reached() >= target ? "pass" : "short");
+}
+
+nlohmann::ordered_json or_null(const std::optional<double>& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
 }  // namespace
 
 double link_seconds_per_byte(const StepReport& report) {
@@ -42,35 +59,43 @@ double link_seconds_per_byte(const StepReport& report) {
   return report.communication.p50 / 1e3 / report.bytes();
 }
 
-std::string table(const StepReport& report) {
+std::string head(const StepReport& report) {
   const StepSettings& s = report.settings;
-  const std::string link =
-      s.link_gbps ? fmt::format("with {} Gbit/s to each of {} hosts", *s.link_gbps, report.hosts)
-                  : std::string("at the speed of the communication alone");
   return fmt::format(
              "# training step of {} x {} with tutti {}: {} elements in {} tensors, {:.1f} MB on "
-             "the wire, {} ranks on {} hosts\n"
+             "the wire, {} ranks on {} host{}\n",
+             s.model, s.scale, version(), report.elements, report.tensors, report.bytes() / 1e6,
+             report.ranks, report.hosts, report.hosts == 1 ? "" : "s") +
+         build_type_line() +
+         fmt::format(
              "# forward {} ms, backward {} ms ({}), priority {}, fusion {}, replay {}, "
              "wire {}; {} steps after {}, each as long as on its slowest rank\n",
-             s.model, s.scale, version(), report.elements, report.tensors, report.bytes() / 1e6,
-             report.ranks, report.hosts, s.forward_ms, s.backward_ms, s.busy ? "busy" : "asleep",
-             on_off(s.priority), fusion(report.options), on_off(report.options.replay), s.wire,
-             s.steps, s.warmup) +
-         fmt::format("{:<20} {:>10} {:>10} {:>10}\n", "ms", "median", "p99", "min") +
-         row("step", report.step) + row("compute alone", report.compute) +
-         row("communication alone", report.communication) +
-         fmt::format("{:<20} {:>10.2f}  {}\n", "bound", report.bound, link) +
-         fmt::format(
-             "reached {:.1f} % of the bound (target {:.0f} %: {}), {} messages to and from "
-             "the coordinator, #wrong {}\n",
-             100 * report.reached(), 100 * target, report.reached() >= target ? "pass" : "short",
-             report.control_messages, report.wrong);
+             s.forward_ms, s.backward_ms, s.busy ? "busy" : "asleep", on_off(s.priority),
+             fusion(report.options), on_off(report.options.replay), s.wire, s.steps, s.warmup) +
+         fmt::format("# takes {:.0f} s of compute, and the time that the exchange adds\n",
+                     s.compute_seconds());
+}
+
+std::string table(const StepReport& report) {
+  std::string text = fmt::format("{:<20} {:>10} {:>10} {:>10}\n", "ms", "median", "p99", "min") +
+                     row("step", report.step) + row("compute alone", report.compute) +
+                     row("communication alone", report.communication);
+  if (report.bound) {
+    text +=
+        fmt::format("{:<20} {:>10.2f}  {}\n", "bound", *report.bound, link(report)) +
+        fmt::format("reached {:.1f} % of the bound{}, ", 100 * *report.reached(), verdict(report));
+  } else {
+    text += "no bound: all ranks are on one host, so no link holds a step up; ";
+  }
+  return text + fmt::format("{} messages to and from the coordinator, #wrong {}\n",
+                            report.control_messages, report.wrong);
 }
 
 std::string json(const StepReport& report) {
   const StepSettings& s = report.settings;
   const nlohmann::ordered_json object_of_all{
       {"version", version()},
+      {"build_type", build_type()},
       {"model", s.model},
       {"scale", s.scale},
       {"tensors", report.tensors},
@@ -93,9 +118,9 @@ std::string json(const StepReport& report) {
       {"step_ms", object(report.step)},
       {"compute_ms", object(report.compute)},
       {"communication_ms", object(report.communication)},
-      {"link_gbps", s.link_gbps ? nlohmann::ordered_json(*s.link_gbps) : nlohmann::ordered_json()},
-      {"bound_ms", report.bound},
-      {"reached", report.reached()},
+      {"link_gbps", or_null(s.link_gbps)},
+      {"bound_ms", or_null(report.bound)},
+      {"reached", or_null(report.reached())},
       {"target", target},
       {"control_messages", report.control_messages},
       {"wrong", report.wrong}};

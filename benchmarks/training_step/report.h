@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "benchmarks/allreduce/times.h"
@@ -18,19 +19,24 @@ struct StepReport {
   int ranks = 1;
   int hosts = 1;
   Times step{}, compute{}, communication{};  ///< milliseconds
-  double bound = 0;                          ///< milliseconds
+  std::optional<double> bound{};             ///< milliseconds; none: no link holds steps up
   std::uint64_t wrong = 0;
   std::uint64_t control_messages = 0;  ///< of all measured steps
 
   double bytes() const { return static_cast<double>(elements) * settings.wire_bytes(); }
-  /// The part of the bound's speed that steps had.
-  double reached() const { return bound / step.p50; }
+  /// The part of the bound's speed that steps had; none without a bound.
+  std::optional<double> reached() const {
+    return bound ? std::optional(*bound / step.p50) : std::nullopt;
+  }
 };
 
 /// The seconds of a link for each byte: of the link that the settings name, else as the
 /// communication alone has shown it.
 double link_seconds_per_byte(const StepReport& report);
 
+/// What is known before anything was measured.
+std::string head(const StepReport& report);
+/// What was measured.
 std::string table(const StepReport& report);
 std::string json(const StepReport& report);
 

@@ -1,11 +1,13 @@
 #include "benchmarks/training_step/settings.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <map>
 #include <vector>
 
-#include "benchmarks/command_line.h"
 #include "benchmarks/training_step/model.h"
+#include "examples/command_line/command_line.h"
 #include "tutti/error.h"
 
 namespace tutti::bench {
@@ -17,7 +19,8 @@ constexpr const char* footer =
     "carries the most urgent gradient would allow.\n\n"
     "example:\n"
     "  mpirun -n 4 training_step --model resnet50 --scale 0.1 --compute-ms 200\n"
-    "  mpirun -n 4 training_step --link-gbps 0.94 --hosts 4";
+    "  scripts/lab up 4 --rate 1gbit\n"
+    "  scripts/lab run training_step --link-gbps 0.94 --hosts 4";
 
 /// CLI::Range lets NaN pass.
 CLI::Validator above_zero(double most) {
@@ -87,22 +90,30 @@ void declare_report(CLI::App& app, StepSettings& s) {
                  "payload that a host's link carries, in Gbit/s, for the bound; without it the "
                  "rate of the communication alone counts")
       ->check(above_zero(1e6));
-  app.add_option("--hosts", s.hosts, "that the links join (default: as the store finds them)")
+  app.add_option("--hosts", s.hosts,
+                 "that the ranks must be on; anything else is an error (default: any number)")
       ->check(CLI::Range(1, 1'000'000).description(""));
   app.add_option("--json", s.json, "write the numbers into this file");
 }
 
 }  // namespace
 
-int StepSettings::linked_hosts(int found) const {
-  const int count = hosts > 0 ? hosts : found;
-  if (link_gbps && count == 1) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "--link-gbps is of links between hosts, and all ranks are on one; --hosts N says how "
-        "many the bound is for");
+std::string StepSettings::what_is_wrong_with_hosts(int found) const {
+  constexpr const char* way = "scripts/lab makes several on one machine";
+  if (hosts > 0 && hosts != found) {
+    return fmt::format("--hosts {}, but the ranks are on {}; {}", hosts, found, way);
   }
-  return count;
+  if (link_gbps && found == 1) {
+    return fmt::format("--link-gbps {} is of links between hosts, but all ranks are on 1; {}",
+                       *link_gbps, way);
+  }
+  return {};
+}
+
+double StepSettings::compute_seconds() const {
+  const int steps = whole_steps().warmup + whole_steps().measured;
+  const int alone = alone_steps().warmup + alone_steps().measured;
+  return (steps + alone) * (forward_ms + backward_ms) / 1e3;
 }
 
 Options StepSettings::options() const {
@@ -121,7 +132,7 @@ std::optional<StepSettings> parse_step(int argc, const char* const* argv) {
   declare_store(app, settings);
   declare_report(app, settings);
   try {
-    parse(app, argc, argv);
+    command_line::parse(app, argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help);
     return std::nullopt;

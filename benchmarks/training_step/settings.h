@@ -27,7 +27,7 @@ struct StepSettings {
   int warmup = 5;
   int alone = 0;  ///< 0: as many as `steps`, after as many as `warmup`
   std::optional<double> link_gbps;
-  int hosts = 0;     ///< 0: as many as the store finds
+  int hosts = 0;     ///< that there must be; 0: however many the store finds
   std::string json;  ///< empty: none
   std::string store = "dist_sync_mpi";
 
@@ -35,9 +35,10 @@ struct StepSettings {
   Turns whole_steps() const { return {warmup, steps}; }
   /// Of compute, and of communication.
   Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
-  /// That the bound's links join, where the store has found so many. Throws `invalid_argument` when
-  /// there are to be links and only one host.
-  int linked_hosts(int found) const;
+  /// Empty when the hosts that the store has found are those that were asked for.
+  std::string what_is_wrong_with_hosts(int found) const;
+  /// Of all steps, those with an exchange too, which may make them longer.
+  double compute_seconds() const;
   /// What the store is created with: the environment's, but for what was asked for here.
   Options options() const;
 };

@@ -42,6 +42,25 @@ bool leads_to_terminal(int fd) {
   return target_of(above, fd).starts_with("/dev/pts/");
 }
 
+/// "epoch 1/20 step 12/782 loss 1.2345 acc 0.4321"
+std::string describe(const Position& at, const nn::Score& score) {
+  const auto samples = static_cast<double>(std::max<std::int64_t>(score.samples, 1));
+  const std::string words = fmt::format("epoch {}/{} {} {}/{}", at.epoch + 1, at.epochs,
+                                        at.testing ? "test batch" : "step", at.step, at.steps);
+  if (at.testing) return words;
+  return words + fmt::format(" loss {:.4f} acc {:.4f}", score.loss / samples,
+                             static_cast<double>(score.correct) / samples);
+}
+
+/// ", 35 s to go", once a step is done that tells.
+std::string remaining(const Position& at, Progress::Clock::duration passed) {
+  if (at.step == 0 || at.step == at.steps) return {};
+  const double seconds = std::chrono::duration<double>(passed).count() /
+                         static_cast<double>(at.step) * static_cast<double>(at.steps - at.step);
+  return seconds < 100 ? fmt::format(", {:.0f} s to go", seconds)
+                       : fmt::format(", {:.0f} min to go", seconds / 60);
+}
+
 }  // namespace
 
 void print(const std::string& line) {
@@ -65,29 +84,33 @@ std::string describe(const EpochResult& result) {
 
 Progress::Progress()
     // Through the same stream as the other lines, if it can be: those of two may overtake.
-    : terminal_(leads_to_terminal(STDOUT_FILENO)   ? stdout
-                : leads_to_terminal(STDERR_FILENO) ? stderr
-                                                   : nullptr) {}
+    : Progress(
+          !leads_to_terminal(STDOUT_FILENO) && leads_to_terminal(STDERR_FILENO) ? stderr : stdout,
+          leads_to_terminal(STDOUT_FILENO) || leads_to_terminal(STDERR_FILENO), Clock::now()) {}
 
-void Progress::show(int epoch, int epochs, std::size_t step, std::size_t steps,
-                    const nn::Score& score) {
-  constexpr std::size_t width = 30;
-  const auto now = std::chrono::steady_clock::now();
-  if (terminal_ == nullptr || now - last_ < std::chrono::milliseconds(100)) return;
+Progress::Progress(std::FILE* stream, bool is_terminal, Clock::time_point now)
+    : stream_(stream), is_terminal_(is_terminal), last_(now), begun_(now) {}
+
+void Progress::show(const Position& at, const nn::Score& score, Clock::time_point now) {
+  if (at.step == 0) last_ = begun_ = now;
+  const auto pause = is_terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(30);
+  if (now - last_ < pause) return;
   last_ = now;
+  const std::string line = describe(at, score) + remaining(at, now - begun_);
+  if (is_terminal_) return overwrite(line);
+  fmt::print(stream_, "{}\n", line);
+  std::fflush(stream_);
+}
+
+void Progress::overwrite(const std::string& line) {
   shown_ = true;
-  const std::size_t filled = width * (step + 1) / steps;
-  const auto samples = static_cast<double>(std::max<std::int64_t>(score.samples, 1));
-  fmt::print(terminal_, "\repoch {}/{} [{:=<{}}{: <{}}] step {}/{} loss {:.4f} acc {:.4f}\x1b[K",
-             epoch + 1, epochs, "", filled, "", width - filled, step + 1, steps,
-             score.loss / samples, static_cast<double>(score.correct) / samples);
-  std::fflush(terminal_);
+  fmt::print(stream_, "\r{}\x1b[K", line);
+  std::fflush(stream_);
 }
 
 void Progress::clear() {
   if (!shown_) return;
-  fmt::print(terminal_, "\r\x1b[K");
-  std::fflush(terminal_);
+  overwrite("");
   shown_ = false;
 }
 

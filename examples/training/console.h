@@ -15,18 +15,35 @@ void print(const std::string& line);
 /// `Epoch N: ...`, several lines.
 std::string describe(const EpochResult& result);
 
-/// A line on the terminal that overwrites itself; nothing where the output is no terminal.
+/// Where a worker is in an epoch.
+struct Position {
+  int epoch, epochs;
+  std::size_t step, steps;  ///< `step` is done
+  bool testing;             ///< steps are batches of test images
+};
+
+/// Tells how far an epoch is: on a terminal a line that overwrites itself, at most ten times a
+/// second; elsewhere a line of its own, twice a minute.
 class Progress {
  public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Through standard output, or the error stream where that alone is a terminal.
   Progress();
-  /// At most ten times a second.
-  void show(int epoch, int epochs, std::size_t step, std::size_t steps, const nn::Score& score);
+  Progress(std::FILE* stream, bool is_terminal, Clock::time_point now);
+
+  void show(const Position& at, const nn::Score& score, Clock::time_point now = Clock::now());
+  /// Takes the line away before another one is printed.
   void clear();
 
  private:
-  std::FILE* terminal_;  ///< null: there is none
+  void overwrite(const std::string& line);
+
+  std::FILE* stream_;
+  bool is_terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
+  Clock::time_point last_;
+  Clock::time_point begun_;  ///< of the epoch, or of its test
 };
 
 }  // namespace training

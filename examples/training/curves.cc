@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tutti/error.h"
+#include "tutti/version.h"
 
 namespace training {
 namespace {
@@ -63,6 +64,7 @@ void write_json(const fs::path& file, const Settings& settings, const History& h
   nlohmann::json json{{"network", settings.network},
                       {"dataset", settings.dataset},
                       {"kv_store", settings.kv_store},
+                      {"build_type", tutti::build_type()},
                       {"workers", history.workers},
                       {"nodes", history.nodes},
                       {"work_loads", settings.work_loads},

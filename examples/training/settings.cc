@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "command_line/command_line.h"
 #include "dataset/catalogue.h"
 #include "nn/zoo.h"
-#include "training/spelling.h"
 #include "tutti/error.h"
 
 namespace training {
@@ -93,21 +93,6 @@ void add_output(CLI::App& app, Settings& settings) {
   app.add_option("--json", settings.json, "write the run's numbers into this file");
 }
 
-std::string with_suggestions(const CLI::App& app) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  }
-  std::string text;
-  for (const std::string& word : app.remaining()) {
-    const std::string near = nearest(word, known);
-    text += (text.empty() ? "" : "; ") +
-            std::string(word.starts_with('-') ? "unknown option '" : "unexpected word '") + word +
-            "'" + (near.empty() ? " (--help lists all)" : ", did you mean '" + near + "'?");
-  }
-  return text;
-}
-
 void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
   using enum tutti::ErrorCode;
   if (!raw.gpus.empty()) {
@@ -138,12 +123,10 @@ std::optional<Settings> parse(int argc, const char* const* argv) {
   add_training(app, settings);
   add_output(app, settings);
   try {
-    app.parse(argc, argv);
+    command_line::parse(app, argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help);
     return std::nullopt;
-  } catch (const CLI::ExtrasError&) {
-    throw tutti::Error(tutti::ErrorCode::invalid_argument, with_suggestions(app));
   } catch (const CLI::ParseError& error) {
     throw tutti::Error(tutti::ErrorCode::invalid_argument, error.what());
   }

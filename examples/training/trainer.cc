@@ -45,7 +45,7 @@ EpochResult Trainer::run_epoch(int epoch, const OnStep& on_step) {
   const auto start = std::chrono::steady_clock::now();
   const nn::Score score = train(epoch, on_step, step_loss);
   const Report mine{static_cast<double>(score.correct), static_cast<double>(score.samples),
-                    seconds_since(start), static_cast<double>(test().correct)};
+                    seconds_since(start), static_cast<double>(test(on_step).correct)};
   double* place = &numbers[steps + report_size * static_cast<std::size_t>(exchange_.rank())];
   for (const double number : {mine.correct, mine.samples, mine.seconds, mine.test_correct}) {
     *place++ = number;
@@ -77,9 +77,10 @@ EpochResult Trainer::run_epoch(int epoch, const OnStep& on_step) {
 nn::Score Trainer::train(int epoch, const OnStep& on_step, std::span<double> step_loss) {
   sampler_.start_epoch(static_cast<std::uint64_t>(epoch));
   nn::Score score;
+  on_step(false, 0, step_loss.size(), score);
   for (std::size_t i = 0; i < step_loss.size(); ++i) {
     step(i, score, step_loss[i]);
-    on_step(i, step_loss.size(), score);
+    on_step(false, i + 1, step_loss.size(), score);
   }
   return score;
 }
@@ -97,11 +98,19 @@ void Trainer::step(std::size_t index, nn::Score& score, double& loss) {
   ++steps_;
 }
 
-nn::Score Trainer::test() {
+nn::Score Trainer::test(const OnStep& on_step) {
   const dataset::Range part =
       dataset::part_of(data_.test.count(), exchange_.ranks(), exchange_.rank());
-  return worker_.evaluate(data_.test, part.begin, part.end,
-                          static_cast<std::size_t>(settings_.batch_size));
+  const auto batch = static_cast<std::size_t>(settings_.batch_size);
+  const std::size_t batches = (part.size() + batch - 1) / batch;
+  nn::Score score;
+  on_step(true, 0, batches, score);
+  for (std::size_t i = 0; i < batches; ++i) {
+    const std::size_t begin = part.begin + i * batch;
+    score += worker_.evaluate(data_.test, begin, std::min(begin + batch, part.end));
+    on_step(true, i + 1, batches, score);
+  }
+  return score;
 }
 
 }  // namespace training

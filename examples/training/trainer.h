@@ -26,8 +26,10 @@ struct EpochResult {
 /// Trains in step with the other workers of the exchange.
 class Trainer {
  public:
-  /// Called after each step with the worker's own score so far.
-  using OnStep = std::function<void(std::size_t step, std::size_t steps, const nn::Score& score)>;
+  /// Called before the first step, of training or of testing, and after each with how many are
+  /// done and the worker's own score so far.
+  using OnStep = std::function<void(bool testing, std::size_t step, std::size_t steps,
+                                    const nn::Score& score)>;
 
   Trainer(const Settings& settings, const dataset::Dataset& data, Worker& worker,
           Exchange& exchange);
@@ -40,7 +42,7 @@ class Trainer {
  private:
   nn::Score train(int epoch, const OnStep& on_step, std::span<double> step_loss);
   void step(std::size_t index, nn::Score& score, double& loss);
-  nn::Score test();
+  nn::Score test(const OnStep& on_step);
 
   const Settings& settings_;
   const dataset::Dataset& data_;

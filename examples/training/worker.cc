@@ -117,18 +117,12 @@ void Worker::update(std::size_t layer, std::size_t global_batch) {
   }
 }
 
-nn::Score Worker::evaluate(const dataset::Images& images, std::size_t begin, std::size_t end,
-                           std::size_t batch_size) {
+nn::Score Worker::evaluate(const dataset::Images& images, std::size_t begin, std::size_t end) {
   Replica& device = devices_.front();
-  nn::Score score;
-  while (begin < end) {
-    std::vector<std::uint32_t> batch(std::min(batch_size, end - begin));
-    std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(begin));
-    load(images, batch, device);
-    score += device.network.forward(device.labels, nn::Mode::inference);
-    begin += batch.size();
-  }
-  return score;
+  std::vector<std::uint32_t> batch(end - begin);
+  std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(begin));
+  load(images, batch, device);
+  return device.network.forward(device.labels, nn::Mode::inference);
 }
 
 std::string Worker::weights_sha256() const {

@@ -57,9 +57,8 @@ class Worker {
                     const std::function<void(std::size_t layer)>& ready);
   /// Moves a layer's weights, once its gradients are sums over a global batch of this many samples.
   void update(std::size_t layer, std::size_t global_batch);
-  /// Forward alone, on the first device, in batches of at most `batch_size`.
-  nn::Score evaluate(const dataset::Images& images, std::size_t begin, std::size_t end,
-                     std::size_t batch_size);
+  /// Forward alone, on the first device, of these images as one batch.
+  nn::Score evaluate(const dataset::Images& images, std::size_t begin, std::size_t end);
 
   /// A hash of all weights. Throws `internal` when devices differ.
   std::string weights_sha256() const;

@@ -19,6 +19,10 @@ const char* version() {
   return TUTTI_VERSION;
 }
 
+const char* build_type() {
+  return TUTTI_BUILD_TYPE;
+}
+
 std::string_view name(ReduceOp op) {
   static constexpr std::string_view names[] = {"sum", "average", "min", "max"};
   return names[static_cast<std::size_t>(op)];

@@ -16,7 +16,7 @@ std::vector<Fact> build_info() {
   std::vector<Fact> facts{
       {"tutti", version()},
       {"compiler", TUTTI_COMPILER},
-      {"build type", TUTTI_BUILD_TYPE},
+      {"build type", build_type()},
       {"build options", TUTTI_BUILD_OPTIONS},
       {"parameter server", TUTTI_BUILT_WITH_PS},
       {"CUDA and NCCL", TUTTI_BUILT_WITH_CUDA},

@@ -16,6 +16,50 @@ from compare.outcome import Outcome
 
 
 class CommandLine(unittest.TestCase):
+    def build(self, kind="release"):
+        """A build folder, as far as compare.py looks into it."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for part in ("benchmarks", "meson-info"):
+            pathlib.Path(folder.name, part).mkdir()
+        options = [{"name": "prefix", "value": "/usr"}, {"name": "buildtype", "value": kind}]
+        pathlib.Path(folder.name, "meson-info/intro-buildoptions.json").write_text(json.dumps(options))
+        return folder.name
+
+    def kept(self, kind):
+        """What a run says, and keeps of the machine."""
+        said = io.StringIO()
+        measure = lambda request: Outcome("t", [], [], {}, ["c"], [], [], ("x", "y"))
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
+                mock.patch.object(cli.node, "measure", measure), mock.patch.object(cli.machine, "busy_processors", lambda: 0.0), \
+                mock.patch.object(cli.machine, "shared_cores", lambda: 1.0), \
+                mock.patch.object(cli.plot, "write", lambda *_: []), mock.patch.object(cli.signal, "signal"):
+            self.assertEqual(cli.main(["--suite", "node", "--out", folder, "--build", self.build(kind)]), 0)
+            return said.getvalue(), json.loads(next(pathlib.Path(folder).iterdir()).read_text())["machine"]
+
+    def test_a_record_holds_the_build_type_and_one_that_is_no_release_is_said_so(self):
+        said, kept = self.kept("debugoptimized")
+        self.assertEqual(kept["build_type"], "debugoptimized")
+        self.assertIn("a debugoptimized build is slower than what users get", said)
+        said, kept = self.kept("release")
+        self.assertEqual(kept["build_type"], "release")
+        self.assertNotIn("slower", said)
+
+    def test_without_a_build_it_says_how_to_make_one(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(cli.signal, "signal"):
+            self.assertEqual(cli.main(["--suite", "node", "--build", "/nonexistent/build-release"]), 2)
+        self.assertIn("meson setup build-release --buildtype=release", said.getvalue())
+        self.assertEqual(cli.parse(["--suite", "node"]).build, cli.ROOT / "build-release")
+
+    def test_how_long_it_takes_is_said_where_it_is_known(self):
+        said = lambda *words: cli.duration(cli.parse(["--suite", *words]))
+        self.assertIn("about 15 minutes", said("node"))
+        self.assertIn("about 6 minutes", said("node", "--rounds", "2"))
+        self.assertIn("about 41 minutes", said("lab"))
+        self.assertIn("about 2 minutes", said("lab", "--only", "wire"))
+        self.assertEqual((said("node", "--quick"), said("node", "--bytes", "4")), ("", ""))
+        self.assertEqual(set(cli.MINUTES), (set(cli.SUITES) - {"lab"}) | set(lab.PARTS))
+
     def test_quick_takes_fewer_rounds_and_keeps_its_record_out_of_the_tree(self):
         quick, full = cli.parse(["--suite", "node", "--quick", "--build", "/b"]), cli.parse(["--suite", "node"])
         self.assertEqual((quick.rounds, full.rounds), (3, 5))
@@ -44,10 +88,11 @@ class CommandLine(unittest.TestCase):
             return mock.Mock(spec=["measure"], measure=measure)
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
                 mock.patch.object(cli.lab, "PARTS", {"first": part(), "second": part()}), \
+                mock.patch.dict(cli.MINUTES, first=1, second=1), \
                 mock.patch.object(cli.machine, "busy_processors", lambda: float(len(done))), \
                 mock.patch.object(cli.machine, "shared_cores", lambda: 1 + len(done) / 10), \
                 mock.patch.object(cli.plot, "write", lambda *_: []), mock.patch.object(cli.signal, "signal"):
-            self.assertEqual(cli.main(["--suite", "lab", "--out", folder]), 0)
+            self.assertEqual(cli.main(["--suite", "lab", "--out", folder, "--build", self.build()]), 0)
             kept = {document["part"]: document["machine"] for document in
                     (json.loads(file.read_text()) for file in pathlib.Path(folder).iterdir())}
         self.assertEqual({part: looks["busy_processors_before"] for part, looks in kept.items()}, {"first": 0, "second": 1})
@@ -83,7 +128,7 @@ class CommandLine(unittest.TestCase):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, also by this test
         try:
             with mock.patch.object(cli.node, "measure", measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-                status = cli.main(["--suite", "node"])
+                status = cli.main(["--suite", "node", "--build", self.build()])
         finally:
             for number, handler in kept.items():
                 signal.signal(number, handler)

@@ -11,6 +11,11 @@ from compare import machine
 
 
 class Machine(unittest.TestCase):
+    def test_a_folder_that_meson_did_not_make_has_no_known_build_type(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(machine.build_type(pathlib.Path(folder)), "unknown")
+        self.assertIn("unknown build", machine.build_text("unknown"))
+
     def test_what_others_and_the_host_take_is_told_of_the_time_that_has_passed(self):
         with tempfile.TemporaryDirectory() as folder:
             files = [pathlib.Path(folder, name) for name in ("before", "after")]

@@ -22,9 +22,18 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(found["8 ranks, 64 MiB, tutti, shared : Open MPI"].verdict, "not measured")
 
     def test_both_medians_and_the_peers_setting_are_told(self):
-        rows = [row("picked", "tutti", 2, 2, 64 * KIB), row("picked", "Open MPI, picked", 2500, 2, 64 * KIB)]
-        found = self.found(rows, (64 * KIB,), (2,))
-        self.assertEqual(found["2 ranks, 64 KiB, tutti : Open MPI"].detail, "2 µs : 2.5 ms (setting of picked)")
+        rows = [row("picked", "tutti", 2, 8, 64 * KIB), row("picked", "Open MPI, picked", 2500, 8, 64 * KIB)]
+        found = self.found(rows, (64 * KIB,))
+        self.assertEqual(found["8 ranks, 64 KiB, tutti : Open MPI"].detail, "2 µs : 2.5 ms (setting of picked)")
+
+    def test_two_ranks_are_held_against_the_quickest_of_all_peers_up_to_a_mib(self):
+        rows = [row("Open MPI", who, us, 2, size) for who, us in (("tutti", 10), ("Open MPI", 12)) for size in (4, MIB, 4 * MIB)]
+        rows += [row("Intel MPI", "Intel MPI", us, 2, size) for size, us in ((4, 9), (MIB, 11))]
+        found = {what: v for what, v in self.found(rows, (4, MIB, 4 * MIB), (2,)).items() if "quickest" in what}
+        self.assertEqual([(what, v.reached, v.verdict) for what, v in found.items()],
+                         [("2 ranks, 4 B, tutti : quickest peer", "0.90 x", "short"), ("2 ranks, 1 MiB, tutti : quickest peer", "1.10 x", "pass")])
+        self.assertEqual(found["2 ranks, 4 B, tutti : quickest peer"].detail, "10 µs : 9 µs (Intel MPI, setting of Intel MPI)")
+        self.assertEqual(self.found([], (4,), (2,))["2 ranks, 4 B, tutti : quickest peer"].verdict, "not measured")
 
     def test_the_best_of_open_mpis_settings_counts_and_its_default_is_told(self):
         rows = [row("Open MPI", "tutti", 20, 8, 4), row("Open MPI", "Open MPI", 25, 8, 4),

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """benchmarks/compare/rounds.py: contests in turn."""
+import io
 import unittest
 
 from comparing import contest, row
@@ -32,6 +33,24 @@ class Rounds(unittest.TestCase):
     def test_what_is_needed_must_not_fail(self):
         with self.assertRaises(BenchError):
             self.run_all([contest("a", needed=True)], failing=("a",))
+
+
+class Progress(unittest.TestCase):
+    def said(self, is_terminal):
+        stream, now = io.StringIO(), [0.0]
+        stream.isatty = lambda: is_terminal
+        say = rounds.Progress(stream, lambda: now[0])
+        for second in range(0, 150, 10):
+            now[0] = second
+            say(f"at {second}")
+        say("")
+        return stream.getvalue()
+
+    def test_a_log_gets_a_line_once_a_minute(self):
+        self.assertEqual(self.said(False), "after 1 min: at 60\nafter 2 min: at 120\n")
+
+    def test_on_a_terminal_one_line_is_written_over_and_goes(self):
+        self.assertTrue(self.said(True).endswith("\r\x1b[Kat 140\r\x1b[K"))
 
 
 if __name__ == "__main__":

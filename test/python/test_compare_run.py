@@ -51,7 +51,7 @@ class Run(unittest.TestCase):
     def test_the_node_suite_measures_judges_and_keeps(self):
         done = self.compare("node", "--bytes", "4,64K")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"P2 +2 ranks, 64 KiB, tutti : Open MPI +>= 1 x +[\d.]+ x +(pass|short)")
+        self.assertRegex(done.stdout, r"P2 +2 ranks, 64 KiB, tutti : quickest peer +>= 1 x +[\d.]+ x +(pass|short)")
         self.assertIn("skipped: Horovod", done.stdout)
         self.assertIn("yields when idle: false", done.stdout)
         kept = self.record("node")

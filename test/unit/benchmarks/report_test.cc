@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tutti/version.h"
+
 using namespace tutti::bench;
 
 namespace {
@@ -82,9 +84,10 @@ TEST_CASE_METHOD(Fixture, "a run without checks shows no count of wrong elements
 
 TEST_CASE_METHOD(Fixture, "the head says versions, ranks, hosts and mapping") {
   const std::string text = head(setup);
-  CHECK_THAT(text,
-             Catch::StartsWith("# allreduce with tutti ") &&
-                 Catch::Contains("4 ranks on 2 hosts: ranks 0-1 on a, 2-3 on b\n# MPI: none\n"));
+  CHECK_THAT(text, Catch::StartsWith("# allreduce with tutti ") &&
+                       Catch::Contains("4 ranks on 2 hosts: ranks 0-1 on a, 2-3 on b\n") &&
+                       Catch::Contains(std::string("# build type: ") + tutti::build_type()) &&
+                       Catch::Contains("\n# MPI: none\n"));
 }
 
 TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on its own line") {
@@ -96,6 +99,7 @@ TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on i
   const nlohmann::json expected{
       {"impl", "tutti"},
       {"version", "1.2"},
+      {"build_type", tutti::build_type()},
       {"op", "allreduce"},
       {"dtype", "f32"},
       {"ranks", 4},

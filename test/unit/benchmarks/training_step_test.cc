@@ -10,6 +10,7 @@
 #include "benchmarks/training_step/report.h"
 #include "benchmarks/training_step/settings.h"
 #include "tutti/error.h"
+#include "tutti/version.h"
 
 using namespace tutti::bench;
 using Catch::Matchers::Contains;
@@ -56,12 +57,18 @@ double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, d
 
 }  // namespace
 
-TEST_CASE("a bound with links is for two hosts or more") {
-  CHECK(parse({}).linked_hosts(1) == 1);
-  CHECK(parse({"--link-gbps", "1"}).linked_hosts(2) == 2);
-  CHECK(parse({"--link-gbps", "1", "--hosts", "4"}).linked_hosts(1) == 4);
-  CHECK_THROWS_WITH(parse({"--link-gbps", "1"}).linked_hosts(1), Contains("--hosts N"));
-  CHECK_THROWS_AS(parse({"--link-gbps", "1", "--hosts", "1"}).linked_hosts(2), tutti::Error);
+TEST_CASE("hosts that were asked for and are not there are refused, with both numbers") {
+  const auto wrong = [](std::vector<const char*> words, int found) {
+    return parse(std::move(words)).what_is_wrong_with_hosts(found);
+  };
+  CHECK(wrong({}, 1).empty());
+  CHECK(wrong({"--hosts", "1"}, 1).empty());
+  CHECK(wrong({"--link-gbps", "1"}, 2).empty());
+  CHECK(wrong({"--link-gbps", "1", "--hosts", "4"}, 4).empty());
+  CHECK_THAT(wrong({"--link-gbps", "1", "--hosts", "4"}, 1),
+             Contains("--hosts 4, but the ranks are on 1") && Contains("scripts/lab"));
+  CHECK_THAT(wrong({"--hosts", "1"}, 2), Contains("--hosts 1, but the ranks are on 2"));
+  CHECK_THAT(wrong({"--link-gbps", "1"}, 1), Contains("all ranks are on 1"));
 }
 
 TEST_CASE("VGG-16 has the tensors, weights and work that others count") {
@@ -228,4 +235,30 @@ TEST_CASE("a training step's report says what of the bound was reached, and agai
   CHECK(parsed["step_ms"]["p50"] == 100.0);
   CHECK(parsed["wrong"] == 3);
   CHECK(parsed["link_gbps"] == 2.0);
+  CHECK(parsed["build_type"] == tutti::build_type());
+}
+
+TEST_CASE("a training step's report on one host tells times and judges nothing") {
+  StepReport report{.settings = parse({}), .options = {}};
+  report.step.p50 = 100;
+  CHECK_THAT(table(report), Contains("100.00") && Contains("no bound: all ranks are on one host"));
+  CHECK_THAT(table(report), !Contains("%") && !Contains("pass") && !Contains("short"));
+  const auto parsed = nlohmann::json::parse(json(report));
+  CHECK(parsed["reached"].is_null());
+  CHECK(parsed["bound_ms"].is_null());
+}
+
+TEST_CASE("against links of an unknown rate a training step is told, but not judged") {
+  StepReport report{.settings = parse({}), .options = {}};
+  report.hosts = 2;
+  report.bound = 97;
+  report.step.p50 = 100;
+  CHECK_THAT(table(report), Contains("reached 97.0 % of the bound,") && !Contains("target"));
+}
+
+TEST_CASE("a training step's head says how it was built, and how long it takes at least") {
+  const StepReport report{
+      .settings = parse({"--compute-ms", "1000", "--steps", "7", "--warmup", "3"}), .options = {}};
+  CHECK_THAT(head(report), Contains(std::string("# build type: ") + tutti::build_type()) &&
+                               Contains("# takes 30 s of compute"));
 }

@@ -1,5 +1,7 @@
 // What a run prints and writes.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,6 +32,15 @@ training::History history() {
           .steps = 4,
           .gradient_bytes = 80,
           .weights_sha256 = "abc"};
+}
+
+/// What was written, and the file closed.
+std::string text_of(std::FILE* file) {
+  std::string text;
+  std::rewind(file);
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
 }
 
 }  // namespace
@@ -74,6 +85,39 @@ TEST_CASE("asking whether a file can be written neither makes nor changes one") 
   CHECK_FALSE(std::filesystem::exists(folder.path() / "new"));
   training::check_writable(folder.file("old", {1, 2}));
   CHECK(std::filesystem::file_size(folder.path() / "old") == 2);
+}
+
+TEST_CASE("progress within an epoch is a line twice a minute where there is no terminal") {
+  std::FILE* file = std::tmpfile();
+  const training::Progress::Clock::time_point start{};
+  training::Progress progress(file, false, start);
+  const nn::Score score{.loss = 40, .correct = 5, .samples = 20};
+  for (int second = 0; second <= 100; ++second) {
+    progress.show({0, 3, static_cast<std::size_t>(second), 800, false}, score,
+                  start + std::chrono::seconds(second));
+  }
+  progress.show({0, 3, 0, 70, true}, {}, start + std::chrono::seconds(101));
+  progress.show({0, 3, 35, 70, true}, {}, start + std::chrono::seconds(141));
+  progress.clear();
+  CHECK(text_of(file) ==
+        "epoch 1/3 step 30/800 loss 2.0000 acc 0.2500, 13 min to go\n"
+        "epoch 1/3 step 60/800 loss 2.0000 acc 0.2500, 12 min to go\n"
+        "epoch 1/3 step 90/800 loss 2.0000 acc 0.2500, 12 min to go\n"
+        "epoch 1/3 test batch 35/70, 40 s to go\n");
+}
+
+TEST_CASE("progress on a terminal is one line that overwrites itself and goes") {
+  std::FILE* file = std::tmpfile();
+  const training::Progress::Clock::time_point start{};
+  training::Progress progress(file, true, start);
+  for (int tenth = 0; tenth <= 2; ++tenth) {
+    progress.show({1, 2, static_cast<std::size_t>(tenth), 2, false}, {},
+                  start + std::chrono::milliseconds(100 * tenth));
+  }
+  progress.clear();
+  CHECK(text_of(file) ==
+        "\repoch 2/2 step 1/2 loss 0.0000 acc 0.0000, 0 s to go\x1b[K"
+        "\repoch 2/2 step 2/2 loss 0.0000 acc 0.0000\x1b[K\r\x1b[K");
 }
 
 TEST_CASE("the curves are drawn into a PNG") {

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "training/memory.h"
-#include "training/spelling.h"
 #include "training/threads.h"
 #include "tutti/error.h"
 
@@ -121,12 +120,6 @@ TEST_CASE("work loads for another number of devices are refused") {
 TEST_CASE("GPUs are refused with the way to use CPU devices") {
   CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", "0,2"}),
              Contains("--gpus 0,2") && Contains("--devices N"));
-}
-
-TEST_CASE("a word near nothing gets no suggestion") {
-  const std::vector<std::string> known{"--lr", "--seed"};
-  CHECK(training::nearest("--sed", known) == "--seed");
-  CHECK(training::nearest("--completely-different", known).empty());
 }
 
 TEST_CASE("processes that share processors leave some for what else they run") {

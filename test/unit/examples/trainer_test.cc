@@ -18,7 +18,10 @@ struct Job {
     exchange.broadcast_weights();
     for (int epoch = 0; epoch < settings.epochs; ++epoch) {
       results.push_back(trainer.run_epoch(
-          epoch, [this](std::size_t, std::size_t, const nn::Score&) { ++steps_seen; }));
+          epoch, [this](bool testing, std::size_t step, std::size_t steps, const nn::Score&) {
+            (testing ? test_steps_seen : steps_seen) += step > 0 ? 1 : 0;
+            CHECK(step <= steps);
+          }));
     }
     return results;
   }
@@ -34,7 +37,7 @@ struct Job {
                           settings.seed};
   training::Exchange exchange{*store, worker};
   training::Trainer trainer{settings, data, worker, exchange};
-  std::size_t steps_seen = 0;
+  std::size_t steps_seen = 0, test_steps_seen = 0;
 };
 
 training::Settings mlp(int epochs) {
@@ -58,6 +61,7 @@ TEST_CASE("a network learns the digits through a store of one process") {
   constexpr std::size_t steps = 6 * std::size_t{90};  // 1438 samples, 16 a step
   CHECK(job.trainer.steps() == steps);
   CHECK(job.steps_seen == steps);
+  CHECK(job.test_steps_seen == 6 * std::size_t{23});  // 359 samples
 }
 
 TEST_CASE("an epoch's loss is the mean over its samples") {
@@ -104,7 +108,7 @@ TEST_CASE("random data without a test set trains too") {
   job.data = dataset::synthetic("digits", 40);
   training::Trainer trainer(job.settings, job.data, job.worker, job.exchange);
   job.exchange.broadcast_weights();
-  const auto result = trainer.run_epoch(0, [](std::size_t, std::size_t, const nn::Score&) {});
+  const auto result = trainer.run_epoch(0, [](bool, std::size_t, std::size_t, const nn::Score&) {});
   CHECK(result.step_loss.size() == 3);
   CHECK_FALSE(result.test_accuracy);
 }

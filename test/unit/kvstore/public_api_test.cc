@@ -36,9 +36,9 @@ TEST_CASE("the library says its version, its build type, its instruction set and
     return fact == facts.end() ? std::string() : fact->value;
   };
   CHECK(value("tutti") == version());
-  for (const char* name :
-       {"compiler", "build type", "build options", "SIMD level", "MPI compiled against",
-        "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
+  CHECK(value("build type") == build_type());
+  for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
+                           "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
     INFO(name);
     CHECK_FALSE(value(name).empty());
   }

@@ -1,14 +1,10 @@
-#include "benchmarks/command_line.h"
+#include "command_line/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "benchmarks/allreduce/settings.h"
-
-using namespace tutti;
 
 namespace {
 
@@ -24,7 +20,7 @@ std::string complaint(std::vector<const char*> words, Line& line) {
   app.add_flag("--replay,!--no-replay", line.replay);
   words.insert(words.begin(), "program");
   try {
-    bench::parse(app, static_cast<int>(words.size()), words.data());
+    command_line::parse(app, static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     CHECK(error.get_exit_code() != 0);
     return error.what();
@@ -71,11 +67,37 @@ TEST_CASE("what is right is read") {
   CHECK_FALSE(line.replay);
 }
 
-TEST_CASE("allreduce_bench refuses a misspelt option, and measures nothing else instead") {
-  const std::vector<const char*> words{"allreduce_bench", "--max-byte", "1M"};
-  bench::Settings settings;
-  const auto status =
-      bench::parse(static_cast<int>(words.size()), words.data(), 2, false, settings);
-  REQUIRE(status.has_value());
-  CHECK(*status != 0);
+TEST_CASE("a program ends with 2 after a wrong line, with 0 after --help, and else goes on") {
+  const auto status = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "program");
+    CLI::App app;
+    int steps = 0;
+    app.add_option("--steps", steps)->check(CLI::Range(1, 9));
+    app.final_callback([&] {
+      if (steps == 7) throw CLI::ValidationError("not seven");
+    });
+    return command_line::parse_or_status(app, static_cast<int>(words.size()), words.data(), false);
+  };
+  CHECK(status({"--stpes", "5"}) == 2);
+  CHECK(status({"--steps", "many"}) == 2);
+  CHECK(status({"--steps", "10"}) == 2);
+  CHECK(status({"--steps", "7"}) == 2);
+  CHECK(status({"--steps"}) == 2);
+  CHECK(status({"--help"}) == 0);
+  CHECK_FALSE(status({"--steps", "5"}).has_value());
+}
+
+TEST_CASE("an error of what was asked for ends a program with 2, any other with 1") {
+  using tutti::ErrorCode;
+  const auto status = [](ErrorCode code) { return command_line::exit_status({code, "why"}); };
+  CHECK(status(ErrorCode::invalid_argument) == 2);
+  CHECK(status(ErrorCode::unsupported) == 2);
+  CHECK(status(ErrorCode::peer_lost) == 1);
+  CHECK(status(ErrorCode::internal) == 1);
+}
+
+TEST_CASE("a word near nothing gets no suggestion") {
+  const std::vector<std::string> known{"--lr", "--seed"};
+  CHECK(command_line::nearest("--sed", known) == "--seed");
+  CHECK(command_line::nearest("--completely-different", known).empty());
 }

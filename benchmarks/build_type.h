@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+
+#include "tutti/version.h"
+
+namespace tutti::bench {
+
+/// A line of a table's head: how the library was built, and where that is not for measuring.
+inline std::string build_type_line() {
+  const std::string type = build_type();
+  return "# build type: " + type +
+         (type == "release" ? "\n"
+                            : ", slower than what users get; measure a build of meson setup "
+                              "--buildtype=release\n");
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Every program ends with 2 when it is asked for what there is not, says why, and does nothing.
+
+    test_bad_options.py BUILD [unittest options]
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# (program, what it is asked for, what it must say)
+ASKED_FOR = [
+    ("tutti-info", "--rank 4", "unknown option '--rank', did you mean '--ranks'?"),
+    ("tutti-info", "--ranks many", "--ranks"),
+    ("tutti-info", "more", "unexpected word 'more'"),
+    ("benchmarks/allreduce_bench", "--max-byte 1M", "did you mean '--max-bytes'?"),
+    ("benchmarks/allreduce_bench", "--op alreduce", "--op"),
+    ("benchmarks/allreduce_bench", "--dtype f16", "MPI cannot reduce f16"),
+    ("benchmarks/allreduce_bench", "--impl tutti --kv-store nonsense", "nonsense"),
+    ("benchmarks/negotiation_bench", "--tensor 4", "did you mean '--tensors'?"),
+    ("benchmarks/negotiation_bench", "--steps 0", "--steps"),
+    ("benchmarks/training_step", "--modle vgg16", "did you mean '--model'?"),
+    ("benchmarks/training_step", "--scale 0", "--scale"),
+    ("benchmarks/training_step", "--link-gbps 0.94 --hosts 4", "--hosts 4, but the ranks are on 1"),
+    ("benchmarks/training_step", "--link-gbps 0.94", "all ranks are on 1"),
+    ("benchmarks/training_step", "--kv-store nonsense", "nonsense"),
+    ("benchmarks/memory_probe", "--byte 4", "did you mean '--bytes'?"),
+    ("benchmarks/memory_probe", "--threads 0", "--threads"),
+    ("benchmarks/reduce_bench", "--benchmark_filtre=x", "--benchmark_filtre=x"),
+    ("benchmarks/reduce_bench", "--benchmark_format=xml", "not one of those that there are"),
+    ("benchmarks/reduce_bench", "--benchmark_min_time=long", "--benchmark_min_time"),
+    ("benchmarks/reduce_bench", "--benchmark_filter=nothing_has_this_name", "nothing_has_this_name"),
+    ("benchmarks/coordinator_bench", "more", "more"),
+    ("benchmarks/queue_bench", "--bench", "--bench"),
+    ("examples/train", "--newtork mlp", "did you mean '--network'?"),
+    ("examples/train", "--network lenett", "--network"),
+    ("examples/train", "--gpus 0", "built without CUDA"),
+    ("examples/train", "--kv-store nonsense", "nonsense"),
+    ("examples/train", "--json /nonexistent/run.json", "cannot write /nonexistent/run.json"),
+    ("examples/hello", "--help-me", "takes no options"),
+    (ROOT / "examples/plot_curves.py", "run.json", "--out"),
+    (ROOT / "examples/plot_curves.py", "--ot x.png run.json", "--out"),
+    (ROOT / "examples/plot_curves.py", "--out x.png /nonexistent/run.json", "/nonexistent/run.json"),
+    (ROOT / "scripts/demo", "--hlep", "--hlep"),
+]
+
+
+def start(program, words):
+    return subprocess.run([BUILD / program, *words.split()], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60, check=False)
+
+
+class BadOptions(unittest.TestCase):
+    def test_what_there_is_not_ends_a_program_with_2_and_a_reason(self):
+        for program, words, said in ASKED_FOR:
+            with self.subTest(f"{program} {words}"):
+                if not (BUILD / program).exists():
+                    self.skipTest("not built")
+                done = start(program, words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(said, done.stderr)
+
+    def test_every_program_of_the_build_is_in_the_table(self):
+        recipes = {folder: (ROOT / folder / "meson.build").read_text() for folder in ("benchmarks", "examples")}
+        built = {f"{folder}/{name}" for folder, text in recipes.items() for name in re.findall(r"executable\('(\w+)'", text)}
+        # What compare.py compiles against another MPI has the same main as allreduce_bench.
+        self.assertEqual(built - {"benchmarks/mpi_allreduce"}, {str(program) for program, _, _ in ASKED_FOR} & built)
+
+    def test_help_is_no_error(self):
+        for program in sorted({str(program) for program, _, _ in ASKED_FOR} - {"examples/hello"}):
+            with self.subTest(program):
+                if not (BUILD / program).exists():
+                    self.skipTest("not built")
+                done = start(program, "--help")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertNotEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
