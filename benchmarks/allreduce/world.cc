@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/printable.h"
+
 namespace tutti::bench {
 namespace {
 
@@ -141,7 +143,7 @@ std::string describe_mapping(const std::vector<std::string>& host_of_rank) {
     while (last + 1 < host_of_rank.size() && host_of_rank[last + 1] == host_of_rank[first]) ++last;
     text += fmt::format("{} {}", first == 0 ? "" : ",", first);
     if (last > first) text += fmt::format("-{}", last);
-    text += " on " + host_of_rank[first];
+    text += " on " + base::printable(host_of_rank[first]);
   }
   return text;
 }

@@ -8,7 +8,7 @@ from compare.contest import BenchError, Contest, Launcher, last_words, open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
-MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc",
+MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc", "lib/base/printable.cc",
                *(f"benchmarks/allreduce/{name}.cc" for name in
                  ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {

@@ -23,10 +23,11 @@ enum class ErrorCode : std::uint8_t {
 TUTTI_EXPORT std::string_view name(ErrorCode code);
 
 /// The one exception type of tutti. The message names the key, the ranks, what each said and what
-/// to do.
+/// to do. It is one line: what is not printable in `message` (a newline, a null character, what is
+/// not UTF-8) is escaped, and of more than 4 KiB the middle is left out.
 class TUTTI_EXPORT Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message);
   ErrorCode code() const noexcept { return code_; }
 
  private:

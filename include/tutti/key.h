@@ -6,12 +6,14 @@
 #include <utility>
 #include <variant>
 
+#include "tutti/export.h"
+
 namespace tutti {
 
 /// Names a tensor: an integer or a string. One store takes one of the two kinds; the first call
 /// decides, and the other kind is then `invalid_argument`. A store remembers every key that it has
 /// seen, on rank 0 in about a KiB: names made up anew every step take ever more memory.
-class Key {
+class TUTTI_EXPORT Key {
  public:
   /// A longer string is refused by every call that takes a key: `invalid_argument`.
   static constexpr std::size_t max_bytes = 1024;
@@ -20,7 +22,8 @@ class Key {
   // NOLINTBEGIN(google-explicit-constructor)
   Key(int value) : value_(std::int64_t{value}) {}
   Key(std::int64_t value) : value_(value) {}
-  Key(const char* value) : value_(std::string(value)) {}
+  /// Throws `invalid_argument` for a null pointer.
+  Key(const char* value);
   Key(std::string value) : value_(std::move(value)) {}
   Key(std::string_view value) : value_(std::string(value)) {}
   // NOLINTEND(google-explicit-constructor)
@@ -29,10 +32,9 @@ class Key {
   std::int64_t integer() const { return std::get<std::int64_t>(value_); }
   const std::string& string() const { return std::get<std::string>(value_); }
 
-  /// For messages: `3` or `'fc1_weight'`.
-  std::string describe() const {
-    return is_integer() ? std::to_string(integer()) : "'" + string() + "'";
-  }
+  /// For messages: `3` or `'fc1_weight'`. Always one line: quotes, backslashes and what is not
+  /// printable in it or not UTF-8 are escaped, and of more than 128 bytes the middle is left out.
+  std::string describe() const;
 
   // By hand, for what a variant gives goes through a table of functions.
   friend bool operator==(const Key& a, const Key& b) {

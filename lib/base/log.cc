@@ -1,20 +1,44 @@
 #include "base/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
 
+#include "base/printable.h"
+
 namespace tutti::base {
 namespace {
+
+/// An event's text as one line, whatever keys, paths and peers put into it.
+class OneLine : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& event, const std::tm& /*time*/,
+              spdlog::memory_buf_t& to) override {
+    const std::string line = printable({event.payload.data(), event.payload.size()});
+    to.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<OneLine>();
+  }
+};
+
+/// `source`: who logs.
+std::unique_ptr<spdlog::formatter> line_format(const std::string& source) {
+  auto format = std::make_unique<spdlog::pattern_formatter>();
+  format->add_flag<OneLine>('*');
+  format->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e {} %l: %*", source));
+  return format;
+}
 
 std::shared_ptr<spdlog::logger> make_logger() {
   auto logger =
       std::make_shared<spdlog::logger>("tutti", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_level(spdlog::level::warn);
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e tutti %l: %v");
+  logger->set_formatter(line_format("tutti"));
   logger->flush_on(spdlog::level::trace);
   return logger;
 }
@@ -41,7 +65,7 @@ bool set_log_level(std::string_view level) {
 }
 
 void set_log_rank(int rank) {
-  log().set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e tutti[rank {}] %l: %v", rank));
+  log().set_formatter(line_format(fmt::format("tutti[rank {}]", rank)));
 }
 
 }  // namespace tutti::base

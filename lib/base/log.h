@@ -6,8 +6,8 @@
 
 namespace tutti::base {
 
-/// The process's logger, to stderr, one line an event, each with the rank once that is known.
-/// Thread-safe.
+/// The process's logger, to stderr, one line an event, each with the rank once that is known: what
+/// is not printable in an event's text is escaped. Thread-safe.
 spdlog::logger& log();
 
 /// "off", "critical", "error", "warning", "info", "debug", "trace".

@@ -1,5 +1,4 @@
-// The public nouns that need a source file: names, shapes, tensors, shards,
-// version.
+// The public nouns that need a source file: errors, keys, names, shapes, tensors, shards, version.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +6,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/printable.h"
 #include "tutti/error.h"
+#include "tutti/key.h"
 #include "tutti/reduce_op.h"
 #include "tutti/shard.h"
 #include "tutti/tensor.h"
@@ -21,6 +22,21 @@ const char* version() {
 
 const char* build_type() {
   return TUTTI_BUILD_TYPE;
+}
+
+Error::Error(ErrorCode code, const std::string& message)
+    : std::runtime_error(base::printable(message)), code_(code) {}
+
+Key::Key(const char* value) {
+  if (value == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "a key made of a null pointer (const char*); pass an integer or a string");
+  }
+  value_ = std::string(value);
+}
+
+std::string Key::describe() const {
+  return is_integer() ? std::to_string(integer()) : base::quoted(string());
 }
 
 std::string_view name(ReduceOp op) {

@@ -11,6 +11,7 @@
 
 #include "base/failure.h"
 #include "base/names.h"
+#include "base/printable.h"
 #include "tutti/error.h"
 
 namespace tutti::control {
@@ -75,10 +76,11 @@ std::vector<std::string> address_of(const std::string& name, const std::vector<I
     names.push_back(one.name);
   }
   const bool exists = std::find(names.begin(), names.end(), name) != names.end();
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("network interface '{}' (DMLC_INTERFACE) {}{}; this host has: {}", name,
-                          exists ? "is down or has no address" : "does not exist",
-                          exists ? "" : base::suggestion(name, names), list(all)));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("network interface {} (DMLC_INTERFACE) {}{}; this host has: {}",
+                  base::quoted(name), exists ? "is down or has no address" : "does not exist",
+                  exists ? "" : base::suggestion(name, names), list(all)));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "kvstore/order.h"
 
 namespace tutti {
@@ -95,12 +96,9 @@ void check_tensors(const Request& request, std::size_t i, const Traits& traits) 
   }
 }
 
-// Before any message that names the key.
 void check_key(const Request& request, const Key& key) {
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
-  refuse(fmt::format("{} of a key of {} bytes, which begins '{}'; a key has at most {}",
-                     name(request.method), key.string().size(), key.string().substr(0, 32),
-                     Key::max_bytes));
+  refuse(fmt::format("{}: a key has at most {} bytes", call(request, key), Key::max_bytes));
 }
 
 void check_lists(const Request& request) {
@@ -185,9 +183,9 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
   if (kind == "fp16") return WireFormat::fp16;
   if (kind == "bf16") return WireFormat::bf16;
   throw Error(ErrorCode::unsupported,
-              fmt::format("gradient compression '{}' is not supported by store type '{}', which "
+              fmt::format("gradient compression {} is not supported by store type '{}', which "
                           "knows 'none', 'fp16' and 'bf16' (parameter servers: '2bit', '1bit')",
-                          kind, type));
+                          base::quoted(kind), type));
 }
 
 void KeyKind::admit(std::span<const Key> keys) {

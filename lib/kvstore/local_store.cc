@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/printable.h"
 #include "kvstore/checks.h"
 #include "reduce/reduce.h"
 
@@ -209,9 +210,9 @@ Pending LocalStore::submit(const Request& request) {
 void LocalStore::configure(const Setting& setting) {
   if (setting.value == "none") return;
   throw Error(ErrorCode::unsupported,
-              fmt::format("gradient compression '{}' is not supported by store type '{}', which "
+              fmt::format("gradient compression {} is not supported by store type '{}', which "
                           "sends nothing between processes; it knows 'none'",
-                          setting.value, traits().type));
+                          base::quoted(setting.value), traits().type));
 }
 
 }  // namespace

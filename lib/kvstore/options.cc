@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/names.h"
+#include "base/printable.h"
 #include "kvstore/environment.h"
 #include "tutti/error.h"
 
@@ -152,9 +153,9 @@ std::vector<std::string_view> known_names() {
 
 [[noreturn]] void refuse_value(std::string_view name, std::string_view value,
                                std::string_view accepts) {
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("environment variable {}='{}' is not usable; it takes {}", name, value, accepts));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("environment variable {}={} is not usable; it takes {}", name,
+                          base::quoted(value), accepts));
 }
 
 }  // namespace

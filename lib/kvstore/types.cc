@@ -8,6 +8,7 @@
 #include <cctype>
 
 #include "base/names.h"
+#include "base/printable.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -49,7 +50,7 @@ std::string lower_case(std::string_view text) {
   std::array<std::string_view, types.size()> names;
   std::transform(types.begin(), types.end(), names.begin(), [](const Entry& e) { return e.name; });
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("store type '{}' is not known{} (known: {})", type,
+              fmt::format("store type {} is not known{} (known: {})", base::quoted(type),
                           base::suggestion(lower, names), fmt::join(names, ", ")));
 }
 

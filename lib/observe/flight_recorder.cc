@@ -12,7 +12,8 @@ std::string FlightRecorder::dump(std::size_t most) const {
   for (std::size_t i = next_ - std::min({next_, capacity, most}); i < next_; ++i) {
     const Event& event = events_[i % capacity];
     const std::chrono::duration<double, std::milli> age = now - event.when;
-    text += fmt::format("  {:.3f} ms ago: {} {} {}\n", age.count(), event.event, event.a, event.b);
+    text += fmt::format("{}{:.3f} ms ago: {} {} {}", text.empty() ? "" : ", ", age.count(),
+                        event.event, event.a, event.b);
   }
   return text;
 }

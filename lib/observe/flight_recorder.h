@@ -20,7 +20,7 @@ class FlightRecorder {
     events_[next_++ % capacity] = {when, event, a, b};
   }
   /// The last events, at most `most`, oldest first, with the time that has passed since:
-  /// "12.3 ms ago: gate closed 1 5".
+  /// "12.3 ms ago: entered 1 5, 4.5 ms ago: gate closed 1 5".
   std::string dump(std::size_t most = capacity) const;
 
  private:

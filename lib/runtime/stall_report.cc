@@ -15,8 +15,10 @@ bool Executor::somebody_waits() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  base::log().warn("nothing has moved for {:.1f} s; {}; {}\n{}\nlast events:\n{}", waited.count(),
-                   in_call_text(), wait_text(), participant_.describe(), recorder_.dump(events));
+  base::log().warn("nothing has moved for {:.1f} s; {}; {}", waited.count(), in_call_text(),
+                   wait_text());
+  base::log().warn("{}", participant_.describe());
+  base::log().warn("last events: {}", recorder_.dump(events));
   stall_interval_ *= 2;
 }
 

@@ -4,6 +4,7 @@
 //   shape, dtype, op, root, kind of call    here
 //   device kind                             unit/coordinator/negotiation_test.cc; here: no GPU
 //   duplicate key, mixed kinds of key       here
+//   keys with newlines, nulls and the like  hostile_keys_test.cc
 //   unlike, empty or shifted tensors        here; unit/kvstore/checks_test.cc
 //   a rank that never submits               here; fault/test_stop.py: the line that names it
 //   methods that this type lacks            here

@@ -3,6 +3,7 @@
 #include "tutti/tutti.h"
 
 using namespace tutti;
+using namespace std::string_literals;
 
 TEST_CASE("a shape counts its elements; a scalar has one, a zero dimension none") {
   CHECK(Shape{2, 3}.count() == 6);
@@ -33,6 +34,33 @@ TEST_CASE("keys compare and describe themselves by kind") {
   CHECK(Key(3).describe() == "3");
   CHECK(Key("fc1").describe() == "'fc1'");
   CHECK(Key(3) != Key("3"));
+}
+
+TEST_CASE("a key made of a null pointer is refused as an argument") {
+  const char* const missing = nullptr;
+  try {
+    const Key key(missing);
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK_THAT(error.what(), Catch::Contains("key") && Catch::Contains("null pointer"));
+  }
+}
+
+TEST_CASE("a key describes itself in one short line whatever it holds") {
+  CHECK(Key("\n[error] forged\x1b[31m").describe() == R"('\n[error] forged\x1b[31m')");
+  CHECK(Key("a\0b"s).describe() == R"('a\x00b')");
+  CHECK(Key(std::string(1024, '\0')).describe().size() < 600);
+  CHECK(Key(std::string(1024, 'k')).describe() ==
+        "'" + std::string(64, 'k') + "..." + std::string(64, 'k') + "' (1024 bytes)");
+}
+
+TEST_CASE("the message of an error is one line, and a null character does not end it") {
+  const Error error(ErrorCode::internal, "a\0b\nc\x9b: the reason"s);
+  CHECK(std::string(error.what()) == R"(a\x00b\nc\x9b: the reason)");
+  const Error longer(ErrorCode::internal, std::string(100'000, 'x') + ": the reason");
+  CHECK(std::string(longer.what()).size() < 5000);
+  CHECK_THAT(longer.what(), Catch::EndsWith(": the reason (100012 bytes)"));
 }
 
 TEST_CASE("shards follow one another, cover everything, and differ by one element at most") {

@@ -1,0 +1,73 @@
+#include "base/printable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tutti::base {
+namespace {
+
+constexpr std::size_t longest_name = 128;
+constexpr std::string_view left_out = "...";
+
+/// As many bytes of a character as come before or behind a cut at most.
+constexpr std::size_t most_cut_off = 3;
+
+bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+/// The first of `text`, about `size` bytes that end with a whole character.
+std::string_view head(std::string_view text, std::size_t size) {
+  const std::size_t least = size - most_cut_off;
+  while (size > least && continues_character(text[size])) --size;
+  return text.substr(0, size);
+}
+
+/// The last, which begin with one.
+std::string_view tail(std::string_view text, std::size_t size) {
+  const std::size_t least = size - most_cut_off;
+  while (size > least && continues_character(text[text.size() - size])) --size;
+  return text.substr(text.size() - size);
+}
+
+/// As it is but for what fmt, which knows what is printable, escapes in a string; `kept` are
+/// characters that it would escape, too.
+std::string escaped(std::string_view text, std::string_view kept) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t plain = std::min(text.find_first_of(kept), text.size());
+    const std::string in_quotes = fmt::format("{:?}", text.substr(0, plain));
+    result.append(in_quotes, 1, in_quotes.size() - 2);
+    if (plain < text.size()) result += text[plain];
+    text.remove_prefix(std::min(plain + 1, text.size()));
+  }
+  return result;
+}
+
+/// An escaped single quote where fmt, whose strings are in double ones, escapes none.
+std::string escaped_name(std::string_view name) {
+  std::string result;
+  for (const char c : escaped(name, "\"")) {
+    if (c == '\'') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  constexpr std::string_view kept = "\"\\";
+  if (text.size() <= most) return escaped(text, kept);
+  return fmt::format("{}{}{} ({} bytes)", escaped(head(text, most / 2), kept), left_out,
+                     escaped(tail(text, most / 2), kept), text.size());
+}
+
+std::string quoted(std::string_view name) {
+  if (name.size() <= longest_name) return fmt::format("'{}'", escaped_name(name));
+  return fmt::format("'{}{}{}' ({} bytes)", escaped_name(head(name, longest_name / 2)), left_out,
+                     escaped_name(tail(name, longest_name / 2)), name.size());
+}
+
+}  // namespace tutti::base
