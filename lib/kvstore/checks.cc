@@ -13,7 +13,7 @@ namespace {
   throw Error(ErrorCode::invalid_argument, text);
 }
 
-std::string call(const Request& request, const Key& key) {
+std::string call(const MethodCall& request, const Key& key) {
   return fmt::format("{} of key {}", name(request.method), key.describe());
 }
 
@@ -31,7 +31,7 @@ bool takes_outs(Method method) {
   return method != Method::init && method != Method::push;
 }
 
-void check_length(const Request& request, std::string_view what, std::size_t length) {
+void check_length(const MethodCall& request, std::string_view what, std::size_t length) {
   if (length == request.keys.size()) return;
   refuse(fmt::format(
       "{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
@@ -40,7 +40,7 @@ void check_length(const Request& request, std::string_view what, std::size_t len
 }
 
 /// `role` is "input" or "output".
-void check_values(const Request& request, const Key& key, std::string_view role,
+void check_values(const MethodCall& request, const Key& key, std::string_view role,
                   const Values& values) {
   if (values.empty()) {
     refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device", call(request, key),
@@ -64,11 +64,11 @@ void check_values(const Request& request, const Key& key, std::string_view role,
 }
 
 /// The tensor of which the ranks have shards.
-const Tensor& whole(const Request& request, std::size_t i) {
+const Tensor& whole(const MethodCall& request, std::size_t i) {
   return request.method == Method::reduce_scatter ? request.ins[i][0] : request.outs[i][0];
 }
 
-void check_shards(const Request& request, std::size_t i, const Traits& traits) {
+void check_shards(const MethodCall& request, std::size_t i, const Traits& traits) {
   const bool scatters = request.method == Method::reduce_scatter;
   const Tensor& of = whole(request, i);
   const Tensor& mine = scatters ? request.outs[i][0] : request.ins[i][0];
@@ -82,7 +82,7 @@ void check_shards(const Request& request, std::size_t i, const Traits& traits) {
                   name(of.dtype()), right.count(), describe(mine)));
 }
 
-void check_tensors(const Request& request, std::size_t i, const Traits& traits) {
+void check_tensors(const MethodCall& request, std::size_t i, const Traits& traits) {
   const Key& key = request.keys[i];
   if (takes_ins(request.method)) check_values(request, key, "input", request.ins[i]);
   if (takes_outs(request.method)) check_values(request, key, "output", request.outs[i]);
@@ -96,14 +96,14 @@ void check_tensors(const Request& request, std::size_t i, const Traits& traits) 
 }
 
 // Before any message that names the key.
-void check_key(const Request& request, const Key& key) {
+void check_key(const MethodCall& request, const Key& key) {
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
   refuse(fmt::format("{} of a key of {} bytes, which begins '{}'; a key has at most {}",
                      name(request.method), key.string().size(), key.string().substr(0, 32),
                      Key::max_bytes));
 }
 
-void check_lists(const Request& request) {
+void check_lists(const MethodCall& request) {
   if (request.keys.empty()) {
     refuse(
         fmt::format("{} with an empty list of keys; pass one key at least", name(request.method)));
@@ -116,7 +116,7 @@ void check_lists(const Request& request) {
   }
 }
 
-void check_root(const Request& request, const Traits& traits) {
+void check_root(const MethodCall& request, const Traits& traits) {
   if (request.method != Method::broadcast) return;
   if (request.root >= 0 && request.root < traits.size) return;
   refuse(fmt::format("{} from root rank {}, but the ranks of this '{}' store are 0 to {}",
@@ -125,13 +125,14 @@ void check_root(const Request& request, const Traits& traits) {
 }
 
 /// A number cast to the enumeration would fail as late as at the coordinator, for all ranks.
-void check_op(const Request& request) {
+void check_op(const MethodCall& request) {
   if (request.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
                      call(request, request.keys.front()), static_cast<int>(request.options.op)));
 }
 
-void check_repeated(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
+void check_repeated(const MethodCall& request, const Traits& traits,
+                    std::vector<std::size_t>& order) {
   const bool summed = traits.sums_repeated_keys && !is_half(request.method);
   const std::span<const Key> keys = request.keys;
   if (summed || keys.size() < 2) return;
@@ -159,7 +160,7 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-void check(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
+void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
@@ -167,7 +168,7 @@ void check(const Request& request, const Traits& traits, std::vector<std::size_t
   check_repeated(request, traits, order);
 }
 
-std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,
+std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places) {
   if (!is_half(request.method)) return {};
   places.resize(request.keys.size());
