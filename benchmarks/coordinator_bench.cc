@@ -87,7 +87,7 @@ class Job {
       standing_[rank].open = false;
     } else if (const auto* const close = std::get_if<CloseGate>(&action)) {
       standing_[rank].open = false;
-      participants_[rank].batch_done(close->epoch, close->number);
+      participants_[rank].note_batch_done(close->epoch, close->number);
     }
   }
 
@@ -116,8 +116,8 @@ class Job {
     for (std::size_t rank = 0; rank < participants_.size(); ++rank) {
       Gate& gate = standing_[rank];
       gate.open = false;
-      participants_[rank].gate_closed(gate.epoch, gate.number);
-      participants_[rank].batch_done(gate.epoch, gate.number);
+      participants_[rank].note_gate_closed(gate.epoch, gate.number);
+      participants_[rank].note_batch_done(gate.epoch, gate.number);
     }
   }
 

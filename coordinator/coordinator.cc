@@ -36,10 +36,10 @@ void Coordinator::receive(int from, const ToCoordinator& message) {
 }
 
 void Coordinator::handle(int from, const Report& report) {
-  if (!negotiating(report.epoch)) return;
-  log_.entered(from, report.entered);
-  for (const ReadyKey& ready : report.ready) count(from, keys_.slot_of_id(ready.id), ready);
-  for (const FreshKey& fresh : report.fresh) {
+  if (!is_negotiating(report.epoch)) return;
+  log_.note_entered(from, report.entered);
+  for (const ReadyCall& ready : report.ready) count(from, keys_.slot_of_id(ready.id), ready);
+  for (const FreshCall& fresh : report.fresh) {
     check(fresh.signature.root >= 0 && fresh.signature.root < size_, "a root is one of the ranks");
     count(from, keys_.slot_of(fresh.key), fresh);
   }
@@ -51,7 +51,7 @@ void Coordinator::count(int from, Slot slot, const Ready& ready) {
   Gathering& gathering = keys_[slot].ranks;
   if (ready.round < gathering.round()) {
     send(from, Failed{epoch_, keys_[slot].key, ready.round,
-                      late(gathering, ready.round, key_name(slot))});
+                      late_failure(gathering, ready.round, key_name(slot))});
     return;
   }
   check(ready.round == gathering.round(), "no rank is ahead of a key's round");
@@ -59,13 +59,13 @@ void Coordinator::count(int from, Slot slot, const Ready& ready) {
   if (gathering.count() == 1) watch_from(gathering.since(), gathering.notice_at);
   if (first_to_leave_ >= 0 && keys_[slot].start == 0) {
     fail(slot, gone_failure(key_name(slot)));
-  } else if (complete(gathering)) {
+  } else if (is_complete(gathering)) {
     conclude(slot);
   }
 }
 
 /// Joined ranks count as present.
-bool Coordinator::complete(const Gathering& gathering) const {
+bool Coordinator::is_complete(const Gathering& gathering) const {
   if (gathering.count() == size_) return true;
   if (gathering.count() == 0 || joined_ == 0) return false;
   for (int r = 0; r < size_; ++r) {
@@ -82,12 +82,12 @@ void Coordinator::conclude(Slot slot) {
     fail(slot, {ErrorCode::mismatch, explain_mismatch(state.key, keys_.said(slot))});
     return;
   }
-  if (signature.kind == Kind::broadcast && !state.ranks.has(signature.root)) {
+  if (signature.kind == CollectiveKind::broadcast && !state.ranks.has(signature.root)) {
     fail(slot, {ErrorCode::aborted, fmt::format("key {}: its root, rank {}, has joined",
                                                 state.key.describe(), signature.root)});
     return;
   }
-  if (signature.kind == Kind::allgather && state.ranks.count() < size_) {
+  if (signature.kind == CollectiveKind::allgather && state.ranks.count() < size_) {
     Ranks joined;
     for (int r = 0; r < size_; ++r) {
       if (!state.ranks.has(r)) joined.push_back(r);
@@ -119,14 +119,15 @@ void Coordinator::fail(Slot slot, const Failure& failure) {
 }
 
 /// What a rank that comes late to a failed round is told.
-Failure Coordinator::late(const Gathering& gathering, Round round, const std::string& what) const {
+Failure Coordinator::late_failure(const Gathering& gathering, Round round,
+                                  const std::string& what) const {
   if (const Failure* failure = gathering.tombstone(round)) return *failure;
   check(first_to_leave_ >= 0, "a rank comes late only to a round that failed");
   return gone_failure(what);
 }
 
 void Coordinator::end(Gathering& gathering, const Failure& failure) {
-  if (complete(gathering)) {
+  if (is_complete(gathering)) {
     gathering.forget_tombstones();
   } else if (first_to_leave_ < 0) {
     gathering.bury(failure);  // after a departure all rounds fail alike
@@ -152,10 +153,10 @@ void Coordinator::plan() {
     if (batch.acknowledge) bytes_unacknowledged_ = 0;
     if (settings_.replay) record(batch);
     log_.add(batch, bytes);
-    for (const PlanItem& item : batch.items) {
-      const std::uint64_t count = keys_.signature(item.id).shape.count();
-      if (item.begin + item.count == count)
-        keys_.go_to(keys_.slot_of_id(item.id), item.round + 1, 0);
+    for (const PlanPart& part : batch.parts) {
+      const std::uint64_t count = keys_.signature(part.id).shape.count();
+      if (part.begin + part.count == count)
+        keys_.go_to(keys_.slot_of_id(part.id), part.round + 1, 0);
     }
     plan.batches.push_back(std::move(batch));
   }
@@ -175,7 +176,7 @@ std::vector<std::string> Coordinator::take_notices() {
   return std::exchange(notices_, {});
 }
 
-bool Coordinator::finished() const {
+bool Coordinator::is_finished() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone; });
 }
 

@@ -23,7 +23,7 @@ class Coordinator {
   /// Throws `internal` for what no participant says.
   void receive(int from, const ToCoordinator& message);
   /// A rank died or hangs, as others see it. No death when the rank had been let go.
-  void lost(int rank, const std::string& reason);
+  void note_lost(int rank, const std::string& reason);
   void tick(Time now);
   /// When `tick` wants to be called at the latest.
   std::optional<Time> next_tick() const;
@@ -32,7 +32,7 @@ class Coordinator {
   /// Stall reports and the like, for rank 0's log.
   std::vector<std::string> take_notices();
   /// Every rank has left.
-  bool finished() const;
+  bool is_finished() const;
   /// For hang dumps: mode, epoch, and which key waits for whom.
   std::string describe() const;
   /// Everything that decides the future, canonically.
@@ -60,16 +60,16 @@ class Coordinator {
   void handle(int from, const Escape& escape);
   void handle(int from, const Stopped& stopped);
   void handle(int from, const LostRank& lost);
-  bool negotiating(Epoch epoch) const { return epoch == epoch_ && mode_ == Mode::negotiating; }
+  bool is_negotiating(Epoch epoch) const { return epoch == epoch_ && mode_ == Mode::negotiating; }
 
   // readiness and plan (coordinator.cc)
   template <typename Ready>
   void count(int from, Slot slot, const Ready& ready);
-  bool complete(const Gathering& gathering) const;
+  bool is_complete(const Gathering& gathering) const;
   void conclude(Slot slot);
   void fail(Slot slot, const Failure& failure);
   void end(Gathering& gathering, const Failure& failure);
-  Failure late(const Gathering& gathering, Round round, const std::string& what) const;
+  Failure late_failure(const Gathering& gathering, Round round, const std::string& what) const;
   std::string key_name(Slot slot) const { return "key " + keys_[slot].key.describe(); }
   void settle();
   void plan();
@@ -85,7 +85,7 @@ class Coordinator {
   void let_go();
   Ranks undrained() const;
   bool may_go(int r) const;
-  bool started_work() const;
+  bool has_started_work() const;
   Failure gone_failure(const std::string& what) const;
 
   // waiting (coordinator_watch.cc)
@@ -95,8 +95,8 @@ class Coordinator {
   void watch_join();
   void watch_stop();
   void watch_leaving();
-  std::string holds_leaving() const;
-  std::string under_way() const;
+  std::string what_holds_leaving() const;
+  std::string what_is_under_way() const;
   void note(Time due);
   Ranks missing(const Gathering& gathering) const;
   Ranks ranks_that(bool (*holds)(const Rank&)) const;

@@ -19,15 +19,15 @@ void Coordinator::handle(int from, const Escape& escape) {
 /// tensors: what nobody had entered then, nobody needed for them.
 void Coordinator::record(const PlanBatch& batch) {
   std::vector<KeyId> completes;
-  for (const PlanItem& item : batch.items) {
-    if (item.begin + item.count == keys_.signature(item.id).shape.count()) {
-      completes.push_back(item.id);
+  for (const PlanPart& part : batch.parts) {
+    if (part.begin + part.count == keys_.signature(part.id).shape.count()) {
+      completes.push_back(part.id);
     }
   }
-  const Recorded recorded{.batch = batch,
-                          .priority = keys_[keys_.slot_of_id(batch.items.front().id)].priority,
-                          .waiting = log_.next_number() - log_.entered_by_any()};
-  cycles_.planned(recorded, completes, !planner_.has_started() && !keys_.has_started());
+  const RecordedBatch recorded{.batch = batch,
+                               .priority = keys_[keys_.slot_of_id(batch.parts.front().id)].priority,
+                               .waiting = log_.next_number() - log_.entered_by_any()};
+  cycles_.add(recorded, completes, !planner_.has_started() && !keys_.has_started());
 }
 
 void Coordinator::consider_replay() {
@@ -43,8 +43,8 @@ void Coordinator::consider_replay() {
 // failed for some ranks but not yet for all has no common round.
 bool Coordinator::may_replay(const Cycle& cycle) const {
   std::vector<bool> served(keys_.size());
-  for (const Recorded& recorded : cycle.batches) {
-    for (const PlanItem& item : recorded.batch.items) served[keys_.slot_of_id(item.id)] = true;
+  for (const RecordedBatch& recorded : cycle.batches) {
+    for (const PlanPart& part : recorded.batch.parts) served[keys_.slot_of_id(part.id)] = true;
   }
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const Gathering& ranks = keys_[slot].ranks;
@@ -67,7 +67,7 @@ void Coordinator::handle(int from, const Stopped& stopped) {
   base::check(stopped.epoch == epoch_ && mode_ == Mode::stopping && !rank(from).stopped,
               "a rank answers a stop once");
   rank(from).stopped = true;
-  log_.entered(from, stopped.entered);
+  log_.note_entered(from, stopped.entered);
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.stopped; })) resume();
 }
 
@@ -81,7 +81,7 @@ void Coordinator::resume() {
     roll_back();
     // Before its first batch the cycle cannot be joined: the order there was another.
     if (resume.closed < replay_->first) {
-      cycles_.replay_ended(replay_->uses, 0);
+      cycles_.note_replay_ended(replay_->uses, 0);
       replay_.reset();
     }
   }
@@ -95,7 +95,7 @@ void Coordinator::resume() {
   if (replay_) {
     replay_from_ = (resume.closed - replay_->first) % replay_->batches.size();
     replay_->bring_forward(replay_from_);
-    for (const Recorded& recorded : replay_->batches) resume.cycle.push_back(recorded.batch);
+    for (const RecordedBatch& recorded : replay_->batches) resume.cycle.push_back(recorded.batch);
     resume.first = replay_from_;
   }
   send(everyone, std::move(resume));
@@ -108,26 +108,26 @@ void Coordinator::roll_back() {
     keys_.go_to(slot, keys_[slot].ranks.round(), waiting.next);
   }
   planner_.clear();
-  for (const PlanItem& item : log_.not_entered_by_all()) {
-    keys_.go_to(keys_.slot_of_id(item.id), item.round, item.begin);
+  for (const PlanPart& part : log_.not_entered_by_all()) {
+    keys_.go_to(keys_.slot_of_id(part.id), part.round, part.begin);
   }
 }
 
 /// Moves each key on by what the ranks replayed without a word.
 void Coordinator::end_replay() {
-  const std::vector<Recorded>& batches = replay_->batches;
+  const std::vector<RecordedBatch>& batches = replay_->batches;
   const BatchNumber entered = log_.entered_by_all();
   const BatchNumber length = batches.size();
   for (BatchNumber i = entered - std::min(entered, length); i < entered; ++i) {
     const Round times = i / length + 1;  // that this batch has run, for i is its last run
-    for (const PlanItem& item : batches[(replay_from_ + i) % length].batch.items) {
-      const Slot slot = keys_.slot_of_id(item.id);
-      const std::uint64_t end = item.begin + item.count;
-      const bool last = end == keys_.signature(item.id).shape.count();
+    for (const PlanPart& part : batches[(replay_from_ + i) % length].batch.parts) {
+      const Slot slot = keys_.slot_of_id(part.id);
+      const std::uint64_t end = part.begin + part.count;
+      const bool last = end == keys_.signature(part.id).shape.count();
       keys_.go_to(slot, keys_[slot].ranks.round() + (last ? times : 0), last ? 0 : end);
     }
   }
-  cycles_.replay_ended(replay_->uses, entered * replay_->uses / length);
+  cycles_.note_replay_ended(replay_->uses, entered * replay_->uses / length);
   replay_.reset();
 }
 

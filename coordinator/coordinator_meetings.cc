@@ -12,9 +12,9 @@ namespace tutti::coordinator {
 using base::check;
 
 void Coordinator::handle(int from, const BarrierAsked& asked) {
-  if (!negotiating(asked.epoch)) return;
+  if (!is_negotiating(asked.epoch)) return;
   if (asked.round < barrier_.round()) {
-    send(from, BarrierOver{epoch_, asked.round, late(barrier_, asked.round, "barrier")});
+    send(from, BarrierOver{epoch_, asked.round, late_failure(barrier_, asked.round, "barrier")});
     return;
   }
   check(asked.round == barrier_.round(), "no rank is ahead of the barrier's round");
@@ -22,7 +22,7 @@ void Coordinator::handle(int from, const BarrierAsked& asked) {
   if (barrier_.count() == 1) watch_from(barrier_.since(), barrier_.notice_at);
   if (first_to_leave_ >= 0) {
     conclude_barrier(gone_failure("barrier"));
-  } else if (complete(barrier_)) {
+  } else if (is_complete(barrier_)) {
     conclude_barrier(std::nullopt);
   }
 }
@@ -34,16 +34,16 @@ void Coordinator::conclude_barrier(const std::optional<Failure>& failure) {
 }
 
 void Coordinator::handle(int from, const JoinAsked& asked) {
-  if (!negotiating(asked.epoch)) return;
+  if (!is_negotiating(asked.epoch)) return;
   check(!rank(from).joined, "a rank joins once at a time");
   rank(from).joined = true;
   last_joined_ = from;
   if (joined_++ == 0) watch_from(now_, join_notice_at_);
   join_waits_since_ = now_;
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
-    if (!keys_[slot].queued && complete(keys_[slot].ranks)) conclude(slot);
+    if (!keys_[slot].queued && is_complete(keys_[slot].ranks)) conclude(slot);
   }
-  if (complete(barrier_)) conclude_barrier(std::nullopt);
+  if (is_complete(barrier_)) conclude_barrier(std::nullopt);
   settle();
 }
 
@@ -52,7 +52,7 @@ void Coordinator::settle_join() {
   if (joined_ == 0 || !planner_.empty()) return;
   if (joined_ == size_) {
     end_join(std::nullopt);
-  } else if (first_to_leave_ >= 0 && !started_work()) {
+  } else if (first_to_leave_ >= 0 && !has_started_work()) {
     end_join(gone_failure("join"));
   }
 }
@@ -68,7 +68,7 @@ void Coordinator::end_join(const std::optional<Failure>& failure) {
 }
 
 void Coordinator::handle(int from, const DepartAsked& asked) {
-  if (!negotiating(asked.epoch)) return;
+  if (!is_negotiating(asked.epoch)) return;
   check(!rank(from).leaving, "a rank departs once");
   rank(from).leaving = true;
   leave_waits_since_ = now_;
@@ -100,7 +100,7 @@ Failure Coordinator::gone_failure(const std::string& what) const {
   return {ErrorCode::aborted, fmt::format("{}: rank {} has left the store", what, first_to_leave_)};
 }
 
-bool Coordinator::started_work() const {
+bool Coordinator::has_started_work() const {
   if (!planner_.empty()) return true;
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     if (keys_[slot].start > 0) return true;
@@ -111,7 +111,7 @@ bool Coordinator::started_work() const {
 // MPI may hold bytes that others wait for when a batch is done at their sender, and sends them only
 // while that rank calls it. So nobody leaves before everybody has received everything.
 void Coordinator::let_go() {
-  if (first_to_leave_ < 0 || started_work()) return;
+  if (first_to_leave_ < 0 || has_started_work()) return;
   if (!std::exchange(draining_, true)) send(everyone, Drain{epoch_});
   if (!undrained().empty()) return;
   for (int r = 0; r < size_; ++r) {
@@ -144,7 +144,7 @@ void Coordinator::handle(int from, const Left&) {
   let_go();
 }
 
-void Coordinator::lost(int r, const std::string& reason) {
+void Coordinator::note_lost(int r, const std::string& reason) {
   if (mode_ == Mode::lost) return;
   if (rank(r).let_go) {
     rank(r).gone = true;
@@ -167,7 +167,7 @@ void Coordinator::handle(int from, const LostRank& loss) {
   if (from == loss.rank) {
     conclude_loss(loss.rank, loss.reason);
   } else {
-    lost(loss.rank, loss.reason);
+    note_lost(loss.rank, loss.reason);
   }
 }
 

@@ -137,7 +137,7 @@ void Coordinator::watch_stop() {
   const Time waited = now_ - stop_since_;
   const Ranks silent = ranks_that([](const Rank& r) { return !r.stopped; });
   if (waited >= settings_.key_timeout) {
-    lost(silent.front(), fmt::format("it did not answer a stop within {}", seconds(waited)));
+    note_lost(silent.front(), fmt::format("it did not answer a stop within {}", seconds(waited)));
     return;
   }
   if (now_ >= stop_notice_at_) {
@@ -149,7 +149,7 @@ void Coordinator::watch_stop() {
 }
 
 /// "the tensors under way are done (1 and 2), held up by rank 3".
-std::string Coordinator::under_way() const {
+std::string Coordinator::what_is_under_way() const {
   std::vector<std::string> names;
   std::vector<bool> late(ranks_.size(), false);
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
@@ -171,8 +171,8 @@ std::string Coordinator::under_way() const {
 }
 
 /// What comes before any rank, or rank 0, can be let go.
-std::string Coordinator::holds_leaving() const {
-  if (!draining_) return under_way();
+std::string Coordinator::what_holds_leaving() const {
+  if (!draining_) return what_is_under_way();
   if (!undrained().empty()) return "the last batches are done at " + rank_list(undrained());
   return rank_list(ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); }));
 }
@@ -184,13 +184,13 @@ void Coordinator::watch_leaving() {
   if (held.empty()) return;
   const Time waited = now_ - leave_waits_since_;
   if (waited >= settings_.key_timeout) {
-    lost(held.front(),
-         fmt::format("it waited {} and can leave only after {}", seconds(waited), holds_leaving()));
+    note_lost(held.front(), fmt::format("it waited {} and can leave only after {}", seconds(waited),
+                                        what_holds_leaving()));
     return;
   }
   if (now_ >= leave_notice_at_) {
     notices_.push_back(fmt::format("{} can leave only after {}: {} so far", rank_list(held),
-                                   holds_leaving(), seconds(waited)));
+                                   what_holds_leaving(), seconds(waited)));
     leave_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
   note(std::min(leave_notice_at_, leave_waits_since_ + settings_.key_timeout));

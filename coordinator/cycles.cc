@@ -23,11 +23,11 @@ std::uint64_t mixed(KeyId id) {
 constexpr std::size_t most_passed = 256;
 
 /// A tensor's parts, and its uses, keep their order.
-bool may_pass(const Recorded& urgent, const Recorded& other) {
-  const std::vector<PlanItem>& items = urgent.batch.items;
+bool may_pass(const RecordedBatch& urgent, const RecordedBatch& other) {
+  const std::vector<PlanPart>& parts = urgent.batch.parts;
   return urgent.priority > other.priority &&
-         std::none_of(other.batch.items.begin(), other.batch.items.end(), [&](const auto& theirs) {
-           return std::any_of(items.begin(), items.end(),
+         std::none_of(other.batch.parts.begin(), other.batch.parts.end(), [&](const auto& theirs) {
+           return std::any_of(parts.begin(), parts.end(),
                               [&](const auto& mine) { return mine.id == theirs.id; });
          });
 }
@@ -35,7 +35,7 @@ bool may_pass(const Recorded& urgent, const Recorded& other) {
 }  // namespace
 
 void Cycle::bring_forward(std::size_t from) {
-  std::vector<Recorded> order;
+  std::vector<RecordedBatch> order;
   std::vector<std::size_t> places;  // of `order`, as they were planned
   for (std::size_t place = 0; place < batches.size(); ++place) {
     const std::size_t begin = place < from ? 0 : from;
@@ -50,18 +50,18 @@ void Cycle::bring_forward(std::size_t from) {
   batches = std::move(order);
 }
 
-void CycleFinder::planned(const Recorded& recorded, const std::vector<KeyId>& completes,
-                          bool leaves_none_open) {
+void CycleFinder::add(const RecordedBatch& recorded, const std::vector<KeyId>& completes,
+                      bool leaves_none_open) {
   const PlanBatch& batch = recorded.batch;
-  if (items_ + batch.items.size() > most_items) restart(first_ + batches_.size());
+  if (parts_ + batch.parts.size() > most_parts) restart(first_ + batches_.size());
   batches_.push_back(recorded);
-  items_ += batch.items.size();
+  parts_ += batch.parts.size();
   for (const KeyId id : completes) {
     const std::size_t here = uses_.size();
     const auto [last, fresh] = last_use_.try_emplace(id, here);
     uses_.push_back({.sum = before(here).sum + mixed(id),
                      .batches = batches_.size(),
-                     .items = items_,
+                     .parts = parts_,
                      .cut = false,
                      .period = here - last->second});
     last->second = here;
@@ -69,7 +69,7 @@ void CycleFinder::planned(const Recorded& recorded, const std::vector<KeyId>& co
   if (!uses_.empty() && leaves_none_open) {
     uses_.back().cut = true;
     uses_.back().batches = batches_.size();
-    uses_.back().items = items_;
+    uses_.back().parts = parts_;
   }
 }
 
@@ -77,8 +77,8 @@ void CycleFinder::planned(const Recorded& recorded, const std::vector<KeyId>& co
 bool CycleFinder::repeats(std::size_t period) const {
   const std::size_t end = uses_.size();
   if (end < 2 * period || !uses_[end - period - 1].cut) return false;
-  const std::size_t items = uses_.back().items - before(end - period).items;
-  const std::size_t wanted = std::min(demanded_, most_items / 2 * period / items);
+  const std::size_t parts = uses_.back().parts - before(end - period).parts;
+  const std::size_t wanted = std::min(demanded_, most_parts / 2 * period / parts);
   const std::size_t times = std::max<std::size_t>(2, (wanted + period - 1) / period);
   if (times > end / period) return false;
   const auto since = [&](std::size_t use) { return uses_.back().sum - before(use).sum; };
@@ -97,9 +97,9 @@ std::optional<Cycle> CycleFinder::find() const {
     Cycle cycle{.first = first_ + begin,
                 .batches = {batches_.begin() + static_cast<std::ptrdiff_t>(begin), batches_.end()},
                 .uses = period};
-    for (Recorded& recorded : cycle.batches) {
+    for (RecordedBatch& recorded : cycle.batches) {
       recorded.batch.acknowledge = false;
-      for (PlanItem& item : recorded.batch.items) item.round = 0;  // replay counts by itself
+      for (PlanPart& part : recorded.batch.parts) part.round = 0;  // replay counts by itself
     }
     return cycle;
   }
@@ -109,18 +109,18 @@ std::optional<Cycle> CycleFinder::find() const {
 void CycleFinder::restart(BatchNumber next) {
   first_ = next;
   batches_.clear();
-  items_ = 0;
+  parts_ = 0;
   uses_.clear();
   last_use_.clear();
 }
 
-void CycleFinder::replay_ended(std::uint64_t length, std::uint64_t uses) {
+void CycleFinder::note_replay_ended(std::uint64_t length, std::uint64_t uses) {
   const std::uint64_t earned = std::max(demanded_, 2 * length);
-  demanded_ = uses >= earned ? 0 : std::min<std::uint64_t>(2 * earned, most_items);
+  demanded_ = uses >= earned ? 0 : std::min<std::uint64_t>(2 * earned, most_parts);
 }
 
 std::size_t CycleFinder::passable(std::size_t place) const {
-  const Recorded& urgent = batches_[place];
+  const RecordedBatch& urgent = batches_[place];
   for (std::size_t passes = std::min(place, urgent.waiting); passes > 0; --passes)
     if (batches_[place - passes].priority < urgent.priority) return passes;
   return 0;

@@ -11,7 +11,7 @@
 namespace tutti::coordinator {
 
 /// A batch as it was planned.
-struct Recorded {
+struct RecordedBatch {
   PlanBatch batch;
   std::int32_t priority = 0;
   std::size_t waiting = 0;  ///< batches planned before it that no rank had entered then
@@ -21,7 +21,7 @@ struct Recorded {
 /// to another.
 struct Cycle {
   BatchNumber first = 0;  ///< its first batch, in the epoch that recorded it
-  std::vector<Recorded> batches;
+  std::vector<RecordedBatch> batches;
   std::uint64_t uses = 0;  ///< tensors in it
 
   /// Once, with where the replay begins: lets what is urgent go before less urgent batches that
@@ -35,13 +35,13 @@ struct Cycle {
 class CycleFinder {
  public:
   /// What is remembered of the plan: tensors, or parts of them.
-  static constexpr std::size_t most_items = std::size_t{1} << 16;
-  /// A cycle of more items may go unnoticed: what repeats does not fit twice, wherever it begins.
-  static constexpr std::size_t longest_cycle = most_items / 3;
+  static constexpr std::size_t most_parts = std::size_t{1} << 16;
+  /// A cycle of more parts may go unnoticed: what repeats does not fit twice, wherever it begins.
+  static constexpr std::size_t longest_cycle = most_parts / 3;
 
   /// The next batch, the ids of the tensors it completes, and whether it leaves no tensor partly
   /// planned.
-  void planned(const Recorded& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
+  void add(const RecordedBatch& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
   /// A cycle that ends with the last batch, when the one before used the same keys as often, and
   /// both explain as many uses as the past demands.
   std::optional<Cycle> find() const;
@@ -51,7 +51,7 @@ class CycleFinder {
   /// A replay of a cycle of `length` uses served `uses`. When that is less than it took to earn,
   /// the next must show twice as much, up to what can be remembered, so that a program without a
   /// repeating order stays in negotiation.
-  void replay_ended(std::uint64_t length, std::uint64_t uses);
+  void note_replay_ended(std::uint64_t length, std::uint64_t uses);
 
   void fingerprint(Fingerprint& to) const;
 
@@ -59,7 +59,7 @@ class CycleFinder {
   struct Use {
     std::uint64_t sum = 0;    ///< of all keys' hashes up to here: equal for equal multisets
     std::size_t batches = 0;  ///< recorded up to here
-    std::size_t items = 0;    ///< in these
+    std::size_t parts = 0;    ///< in these
     bool cut = false;         ///< nothing is partly planned here
     std::size_t period = 0;   ///< uses since this key's last; 0: none
   };
@@ -71,8 +71,8 @@ class CycleFinder {
   std::size_t passable(std::size_t place) const;
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch
-  std::vector<Recorded> batches_;
-  std::size_t items_ = 0;  ///< in batches_
+  std::vector<RecordedBatch> batches_;
+  std::size_t parts_ = 0;  ///< in batches_
   std::vector<Use> uses_;
   std::map<KeyId, std::size_t> last_use_;
   std::uint64_t demanded_ = 0;  ///< uses that must have repeated

@@ -21,9 +21,9 @@ inline void add_to(Fingerprint& to, const Signature& signature) {
 }
 
 inline void add_to(Fingerprint& to, const PlanBatch& batch) {
-  to.add(batch.active_ranks).add(batch.acknowledge).add(batch.items.size());
-  for (const PlanItem& item : batch.items) {
-    to.add(item.id).add(item.round).add(item.begin).add(item.count);
+  to.add(batch.active_ranks).add(batch.acknowledge).add(batch.parts.size());
+  for (const PlanPart& part : batch.parts) {
+    to.add(part.id).add(part.round).add(part.begin).add(part.count);
   }
 }
 

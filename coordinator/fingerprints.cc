@@ -6,9 +6,9 @@
 namespace tutti::coordinator {
 namespace {
 
-void add_to(Fingerprint& to, const PlannedBatch& batch) {
-  to.add(batch.epoch).add(batch.number).add(batch.active_ranks).add(batch.items.size());
-  for (const PlannedItem& item : batch.items) to.add(item.call).add(item.begin).add(item.count);
+void add_to(Fingerprint& to, const LocalBatch& batch) {
+  to.add(batch.epoch).add(batch.number).add(batch.active_ranks).add(batch.parts.size());
+  for (const LocalPart& part : batch.parts) to.add(part.call).add(part.begin).add(part.count);
 }
 
 }  // namespace
@@ -16,9 +16,9 @@ void add_to(Fingerprint& to, const PlannedBatch& batch) {
 void Participant::fingerprint(Fingerprint& to) const {
   to.add(now_).add(epoch_).add(halted_).add(entered_).add(planned_).add(owes_acknowledgement_);
   to.add(queued_.size()).add(open_.size());
-  for (const Batch& batch : queued_) add_to(to, batch.planned);
-  for (const Batch& batch : open_) {
-    add_to(to, batch.planned);
+  for (const TrackedBatch& batch : queued_) add_to(to, batch.local);
+  for (const TrackedBatch& batch : open_) {
+    add_to(to, batch.local);
     to.add(batch.closed).add(batch.entered_at);
   }
   for (const KeyUse& use : keys_) {
@@ -26,7 +26,7 @@ void Participant::fingerprint(Fingerprint& to) const {
     to.add(use.next_round).add(use.usual_wait).add(use.call.has_value());
     for (const KeyId id : use.ids) to.add(id);
     if (!use.call) continue;
-    const InFlight& call = *use.call;
+    const CallState& call = *use.call;
     to.add(call.id).add(call.round).add(call.priority).add(call.submitted).add(call.next);
     to.add(call.planned_entirely).add(call.waited_for).add(call.agreed);
     add_to(to, call.signature);
@@ -56,7 +56,7 @@ void Coordinator::fingerprint(Fingerprint& to) const {
   to.add(replay_from_).add(was_replaying_).add(replay_.has_value());
   if (replay_) {
     to.add(replay_->first);
-    for (const Recorded& recorded : replay_->batches) add_to(to, recorded.batch);
+    for (const RecordedBatch& recorded : replay_->batches) add_to(to, recorded.batch);
   }
   to.add(bytes_unacknowledged_).add(agreements_.size());
   to.add(join_waits_since_).add(join_notice_at_).add(stop_since_).add(stop_notice_at_);

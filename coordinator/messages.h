@@ -24,22 +24,22 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-struct ReadyKey {
+struct ReadyCall {
   KeyId id = 0;
   std::int32_t priority = 0;
   Round round = 0;
   Time age{};  ///< since the user's call; keeps stalls counted over a change of epoch
-  friend bool operator==(const ReadyKey&, const ReadyKey&) = default;
+  friend bool operator==(const ReadyCall&, const ReadyCall&) = default;
 };
 
-/// As `ReadyKey`, for what has no id: a new key or a new signature.
-struct FreshKey {
+/// As `ReadyCall`, for what has no id: a new key or a new signature.
+struct FreshCall {
   Key key = 0;
   Signature signature;
   std::int32_t priority = 0;
   Round round = 0;
   Time age{};
-  friend bool operator==(const FreshKey&, const FreshKey&) = default;
+  friend bool operator==(const FreshCall&, const FreshCall&) = default;
 };
 
 /// Of one report. More calls travel in several, so that none comes near `max_message_bytes`.
@@ -49,8 +49,8 @@ constexpr std::size_t max_report_calls = std::size_t{1} << 15;
 struct Report {
   Epoch epoch = 0;
   BatchNumber entered = 0;  ///< gates entered in this epoch
-  std::vector<ReadyKey> ready;
-  std::vector<FreshKey> fresh;
+  std::vector<ReadyCall> ready;
+  std::vector<FreshCall> fresh;
   friend bool operator==(const Report&, const Report&) = default;
 };
 
@@ -116,18 +116,18 @@ struct Agreement {
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 
-struct PlanItem {
+struct PlanPart {
   KeyId id = 0;
   Round round = 0;
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
-  friend bool operator==(const PlanItem&, const PlanItem&) = default;
+  friend bool operator==(const PlanPart&, const PlanPart&) = default;
 };
 
 struct PlanBatch {
   int active_ranks = 0;
   bool acknowledge = false;  ///< report soon after entering: more waits to be planned behind it
-  std::vector<PlanItem> items;
+  std::vector<PlanPart> parts;
   friend bool operator==(const PlanBatch&, const PlanBatch&) = default;
 };
 

@@ -39,7 +39,7 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
                             call.key.describe(), rank_));
   }
-  InFlight& flight = use.call.emplace(id, use.next_round++, call, now_, submissions_++);
+  CallState& flight = use.call.emplace(id, use.next_round++, call, now_, submissions_++);
   if (const KeyId* const agreed = id_of(use, call.signature)) flight.agreed = *agreed;
   ++to_plan_;
   if (cycle_.empty()) {
@@ -65,16 +65,16 @@ void Participant::depart() {
   depart_ = {.wanted = true};
 }
 
-void Participant::user_waits(const Key& key) {
+void Participant::note_user_waits(const Key& key) {
   const auto at = slots_.find(key);
   if (at == slots_.end() || !keys_[at->second].call) return;
-  InFlight& waited = *keys_[at->second].call;
+  CallState& waited = *keys_[at->second].call;
   if (std::exchange(waited.waited_for, true) || waited.planned_entirely || cycle_.empty()) return;
   if (waits_.size() >= most_waits_unchecked) forget_served_waits();
   waits_.push_back({at->second, waited.round});
 }
 
-void Participant::lost(int rank, const std::string& reason) {
+void Participant::note_lost(int rank, const std::string& reason) {
   if (lost_ || left_) return;
   actions_.emplace_back(Send{LostRank{rank, reason}});
   handle(LostRank{rank, reason});
@@ -98,12 +98,12 @@ void Participant::receive(const ToRank& message) {
 
 // The coordinator's messages arrive in order and it answers `Stopped` before it goes on, so one of
 // another epoch would be a broken coordinator; dropping it is what keeps a late one harmless.
-bool Participant::current(Epoch epoch) const {
+bool Participant::is_current(Epoch epoch) const {
   return epoch == epoch_;
 }
 
 void Participant::handle(const Failed& failed) {
-  if (!current(failed.epoch)) return;
+  if (!is_current(failed.epoch)) return;
   const Slot slot = slot_of(failed.key);
   KeyUse& use = keys_[slot];
   if (use.call && use.call->round == failed.round) {
@@ -117,7 +117,7 @@ void Participant::handle(const Failed& failed) {
 }
 
 void Participant::handle(const BarrierOver& over) {
-  if (!current(over.epoch)) return;
+  if (!is_current(over.epoch)) return;
   if (barrier_.wanted && barrier_round_ == over.round) {
     barrier_ = {};
     ++barrier_round_;
@@ -130,7 +130,7 @@ void Participant::handle(const BarrierOver& over) {
 }
 
 void Participant::handle(const JoinOver& over) {
-  if (!current(over.epoch) || !join_.wanted) return;
+  if (!is_current(over.epoch) || !join_.wanted) return;
   join_ = {};
   std::optional<Error> error;
   if (over.failure) error.emplace(over.failure->code, over.failure->text);
@@ -138,11 +138,11 @@ void Participant::handle(const JoinOver& over) {
 }
 
 void Participant::handle(const Drain& drain) {
-  if (current(drain.epoch)) told_to_drain_ = owes_drained_ = true;
+  if (is_current(drain.epoch)) told_to_drain_ = owes_drained_ = true;
 }
 
 void Participant::handle(const Departed& departed) {
-  if (!current(departed.epoch)) return;
+  if (!is_current(departed.epoch)) return;
   check(depart_.wanted, "only a rank that asked to depart is let go");
   check(open_.empty(), "a rank is let go when nothing moves");
   may_leave_ = true;
@@ -163,7 +163,7 @@ std::vector<Action> Participant::take_actions(std::vector<Action> memory) {
   return memory;
 }
 
-void Participant::reuse(PlannedBatch&& batch) {
+void Participant::reuse(LocalBatch&& batch) {
   spare_plans_.add(std::move(batch));
 }
 
@@ -199,10 +199,10 @@ std::string Participant::describe() const {
                                  rank_, epoch_, entered_, queued_.size());
   if (!cycle_.empty()) text += fmt::format(", replays {} batches, next {}", cycle_.size(), cursor_);
   if (halted_) text += ", stopped until the coordinator resumes";
-  for (const Batch& batch : open_) {
+  for (const TrackedBatch& batch : open_) {
     text +=
-        fmt::format("; batch {}.{} ({} tensors) {}", batch.planned.epoch, batch.planned.number,
-                    batch.planned.items.size(), batch.closed ? "moves data" : "waits at its gate");
+        fmt::format("; batch {}.{} ({} tensors) {}", batch.local.epoch, batch.local.number,
+                    batch.local.parts.size(), batch.closed ? "moves data" : "waits at its gate");
   }
   if (barrier_.wanted) text += "; in a barrier";
   if (join_.wanted) text += "; joined";

@@ -25,7 +25,7 @@ struct Send {
 /// behind closed gates. Data moves once the gate is closed, beside what is left to move of those
 /// before; they are done in order.
 struct Enter {
-  PlannedBatch batch;
+  LocalBatch batch;
 };
 /// An entered gate did not close and never will: forget it. Its data has not moved.
 struct Withdraw {
@@ -79,17 +79,19 @@ class Participant {
   /// From now on nothing can be submitted; what has not started fails with `aborted` everywhere.
   void depart();
   /// The environment saw the gate close. Ignored when RESUME closed it first.
-  void gate_closed(Epoch epoch, BatchNumber number);
+  void note_gate_closed(Epoch epoch, BatchNumber number);
   /// Its data has moved at this rank. In order.
-  void batch_done(Epoch epoch, BatchNumber number);
+  void note_batch_done(Epoch epoch, BatchNumber number);
   /// A user thread waits for the key's call; may be over already.
-  void user_waits(const Key& key);
+  void note_user_waits(const Key& key);
   /// Batches follow without a word to the coordinator.
-  bool replays() const { return !cycle_.empty() && !halted_; }
+  bool is_replaying() const { return !cycle_.empty() && !halted_; }
   /// Replay lacks a call: whether `user_waits` was called for another now decides something.
-  bool asks_who_waits() const { return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0; }
+  bool is_asking_who_waits() const {
+    return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0;
+  }
   /// Noticed here: a link, a process, MPI or a device failed.
-  void lost(int rank, const std::string& reason);
+  void note_lost(int rank, const std::string& reason);
   /// Throws `internal` for what no coordinator says.
   void receive(const ToRank& message);
   void tick(Time now);
@@ -99,7 +101,7 @@ class Participant {
   /// `memory`: what an earlier call gave, to be used for the next.
   std::vector<Action> take_actions(std::vector<Action> memory = {});
   /// A batch of an `Enter` that is of no use any more, but for the memory it owns.
-  void reuse(PlannedBatch&& batch);
+  void reuse(LocalBatch&& batch);
   /// For hang dumps: mode, epoch, gates, calls in flight.
   std::string describe() const;
   /// Everything that decides the future, canonically.
@@ -107,7 +109,7 @@ class Participant {
 
  private:
   using Slot = std::uint32_t;
-  struct InFlight {
+  struct CallState {
     CallId id;
     Round round;
     Signature signature;
@@ -119,7 +121,7 @@ class Participant {
     bool planned_entirely = false;  ///< tells a planned tensor without elements from an unplanned
     bool waited_for = false;
 
-    InFlight(CallId its_id, Round its_round, const Call& call, Time now, std::uint64_t order)
+    CallState(CallId its_id, Round its_round, const Call& call, Time now, std::uint64_t order)
         : id(its_id),
           round(its_round),
           signature(call.signature),
@@ -130,7 +132,7 @@ class Participant {
   struct KeyUse {
     Key key;
     Round next_round = 0;
-    std::optional<InFlight> call;
+    std::optional<CallState> call;
     std::vector<KeyId> ids;  ///< of its agreed signatures
     Time usual_wait{};       ///< from submit to gate when last negotiated
   };
@@ -138,13 +140,13 @@ class Participant {
     Slot slot = 0;
     Signature signature;
   };
-  struct Part {
+  struct PartOwner {
     Slot slot = 0;
     bool last = false;  ///< the call is over after it
   };
-  struct Batch {
-    PlannedBatch planned;
-    std::vector<Part> parts;  ///< beside planned.items
+  struct TrackedBatch {
+    LocalBatch local;
+    std::vector<PartOwner> owners;  ///< beside planned.parts
     bool acknowledge = false;
     bool closed = false;
     Time entered_at{};
@@ -188,8 +190,8 @@ class Participant {
   const KeyId* id_of(const KeyUse& use, const Signature& signature) const;  ///< null: none yet
   const KnownId& known(KeyId id) const;
   void learn(const Agreement& agreement);
-  Batch resolve(const PlanBatch& planned, BatchNumber number);
-  Part take(const PlanItem& item, PlannedItem& into);
+  TrackedBatch resolve(const PlanBatch& planned, BatchNumber number);
+  PartOwner take(const PlanPart& part, LocalPart& into);
   void handle(const Plan& plan);
   void handle(const Failed& failed);
   void handle(const BarrierOver& over);
@@ -200,14 +202,14 @@ class Participant {
   void handle(const Resume& resume);
   void handle(const LostRank& lost);
   void finish(Slot slot, std::optional<Error> error);
-  bool current(Epoch epoch) const;
+  bool is_current(Epoch epoch) const;
 
   // replay (participant_replay.cc)
   void begin_replay(const Resume& resume);
   void await_turn(Slot slot);
   Time patience_of(const KeyUse& use) const;
   void replay();
-  bool next_is_ready();
+  bool is_next_ready();
   void escape_if_stuck();
   void forget_served_waits();
   void escape(EscapeReason reason, const std::string& detail);
@@ -215,13 +217,13 @@ class Participant {
   // progress (participant_progress.cc)
   void pump();
   bool may_enter() const;
-  void enter(Batch batch);
+  void enter(TrackedBatch batch);
   void report();
   void report_some();
   void send_requests();
   void say_drained();
   void leave_if_done();
-  void withdraw(const Batch& batch);
+  void withdraw(const TrackedBatch& batch);
   void watch_gate();
   std::vector<Slot> unplanned() const;
   std::string calls_in_flight() const;
@@ -236,8 +238,8 @@ class Participant {
   bool halted_ = false;  ///< after Escape or Stop, until Resume: enters no gate
   BatchNumber entered_ = 0;
   BatchNumber planned_ = 0;
-  std::deque<Batch> queued_;  ///< planned, not entered
-  std::vector<Batch> open_;   ///< entered, not done; only the last may be not closed
+  std::deque<TrackedBatch> queued_;  ///< planned, not entered
+  std::vector<TrackedBatch> open_;   ///< entered, not done; only the last may be not closed
   bool owes_acknowledgement_ = false;
 
   std::vector<KeyUse> keys_;
@@ -250,7 +252,7 @@ class Participant {
 
   std::vector<PlanBatch> cycle_;   ///< empty: negotiating
   std::size_t cursor_ = 0;         ///< the next batch in it
-  std::size_t ready_items_ = 0;    ///< of that batch, found ready
+  std::size_t ready_parts_ = 0;    ///< of that batch, found ready
   bool lacks_next_ = false;        ///< that batch needs a call that is not here
   std::vector<bool> in_cycle_;     ///< by KeyId
   std::optional<Slot> deviation_;  ///< a call that the cycle never serves
@@ -274,8 +276,8 @@ class Participant {
 
   std::vector<Action> actions_;
   /// Memory of batches that are over, for the next ones.
-  Scrap<Batch> spare_batches_;
-  Scrap<PlannedBatch> spare_plans_;
+  Scrap<TrackedBatch> spare_batches_;
+  Scrap<LocalBatch> spare_plans_;
 };
 
 }  // namespace tutti::coordinator

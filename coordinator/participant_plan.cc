@@ -45,73 +45,73 @@ void Participant::learn(const Agreement& agreement) {
 }
 
 void Participant::handle(const Plan& plan) {
-  if (!current(plan.epoch)) return;
+  if (!is_current(plan.epoch)) return;
   check(plan.first == planned_, "plans follow one another without a gap");
   check(cycle_.empty(), "nothing is planned while a cycle is repeated");
   for (const Agreement& agreement : plan.agreements) learn(agreement);
   for (const PlanBatch& batch : plan.batches) queued_.push_back(resolve(batch, planned_++));
 }
 
-Participant::Batch Participant::resolve(const PlanBatch& planned, BatchNumber number) {
-  check(!planned.items.empty(), "a batch carries something");
-  const Signature& signature = known(planned.items.front().id).signature;
-  Batch batch = spare_batches_.take();
-  std::vector<PlannedItem> items = std::move(batch.planned.items);
-  std::vector<Part> parts = std::move(batch.parts);
-  items.resize(planned.items.size());
-  parts.clear();
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    PlanItem item = planned.items[i];
+Participant::TrackedBatch Participant::resolve(const PlanBatch& planned, BatchNumber number) {
+  check(!planned.parts.empty(), "a batch carries something");
+  const Signature& signature = known(planned.parts.front().id).signature;
+  TrackedBatch batch = spare_batches_.take();
+  std::vector<LocalPart> parts = std::move(batch.local.parts);
+  std::vector<PartOwner> owners = std::move(batch.owners);
+  parts.resize(planned.parts.size());
+  owners.clear();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    PlanPart part = planned.parts[i];
     // A cycle keeps the rounds of the time when it was recorded.
-    if (!cycle_.empty()) item.round = keys_[known(item.id).slot].call->round;
-    parts.push_back(take(item, items[i]));
+    if (!cycle_.empty()) part.round = keys_[known(part.id).slot].call->round;
+    owners.push_back(take(part, parts[i]));
   }
-  return {.planned = {.epoch = epoch_,
-                      .number = number,
-                      .kind = signature.kind,
-                      .dtype = signature.dtype,
-                      .op = signature.op,
-                      .root = signature.root,
-                      .device = signature.device,
-                      .wire = signature.wire,
-                      .active_ranks = planned.active_ranks,
-                      .items = std::move(items)},
-          .parts = std::move(parts),
+  return {.local = {.epoch = epoch_,
+                    .number = number,
+                    .kind = signature.kind,
+                    .dtype = signature.dtype,
+                    .op = signature.op,
+                    .root = signature.root,
+                    .device = signature.device,
+                    .wire = signature.wire,
+                    .active_ranks = planned.active_ranks,
+                    .parts = std::move(parts)},
+          .owners = std::move(owners),
           .acknowledge = planned.acknowledge};
 }
 
 // The round decides whether this rank's call is meant: a rank that joined while its last call for
 // the key still moves contributes nothing to the round after.
-Participant::Part Participant::take(const PlanItem& item, PlannedItem& into) {
-  const KnownId& id = known(item.id);
+Participant::PartOwner Participant::take(const PlanPart& part, LocalPart& into) {
+  const KnownId& id = known(part.id);
   KeyUse& use = keys_[id.slot];
   const std::uint64_t count = id.signature.shape.count();
-  check(item.begin <= count && item.count <= count - item.begin, "a part lies in its tensor");
-  const bool last = item.begin + item.count == count;
-  into = {.call = 0, .begin = item.begin, .count = item.count, .whole = count};
-  if (use.call && use.call->round == item.round) {
+  check(part.begin <= count && part.count <= count - part.begin, "a part lies in its tensor");
+  const bool last = part.begin + part.count == count;
+  into = {.call = 0, .begin = part.begin, .count = part.count, .whole = count};
+  if (use.call && use.call->round == part.round) {
     // What is agreed was compared when it was submitted.
-    check((use.call->agreed == item.id || use.call->signature == id.signature) &&
-              use.call->next == item.begin && !use.call->planned_entirely,
+    check((use.call->agreed == part.id || use.call->signature == id.signature) &&
+              use.call->next == part.begin && !use.call->planned_entirely,
           "a plan goes on where the call's parts ended");
     into.call = use.call->id;
-    use.call->agreed = item.id;
-    use.call->next += item.count;
+    use.call->agreed = part.id;
+    use.call->next += part.count;
     use.call->planned_entirely = last;
     if (last) --to_plan_;
   } else {
     check(join_.wanted, "a plan holds only what this rank reported, unless it has joined");
-    if (last) use.next_round = std::max(use.next_round, item.round + 1);
+    if (last) use.next_round = std::max(use.next_round, part.round + 1);
   }
   return {.slot = id.slot, .last = last};
 }
 
-void Participant::withdraw(const Batch& batch) {
-  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
-    const PlannedItem& item = batch.planned.items[i];
-    if (item.call == 0) continue;
-    InFlight& call = *keys_[batch.parts[i].slot].call;
-    call.next = item.begin;
+void Participant::withdraw(const TrackedBatch& batch) {
+  for (std::size_t i = 0; i < batch.owners.size(); ++i) {
+    const LocalPart& part = batch.local.parts[i];
+    if (part.call == 0) continue;
+    CallState& call = *keys_[batch.owners[i].slot].call;
+    call.next = part.begin;
     if (std::exchange(call.planned_entirely, false)) ++to_plan_;
   }
 }

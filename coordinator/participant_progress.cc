@@ -18,7 +18,7 @@ void Participant::pump() {
     replay();
   } else {
     while (may_enter() && !queued_.empty()) {
-      Batch batch = std::move(queued_.front());
+      TrackedBatch batch = std::move(queued_.front());
       queued_.pop_front();
       enter(std::move(batch));
     }
@@ -33,18 +33,18 @@ bool Participant::may_enter() const {
   return open_.empty() || (open_.size() < settings_.most_open && open_.back().closed);
 }
 
-void Participant::enter(Batch batch) {
+void Participant::enter(TrackedBatch batch) {
   batch.entered_at = now_;
   ++entered_;
   owes_acknowledgement_ |= batch.acknowledge;
   if (cycle_.empty()) {
-    for (const Part& part : batch.parts) {
-      KeyUse& use = keys_[part.slot];
+    for (const PartOwner& owner : batch.owners) {
+      KeyUse& use = keys_[owner.slot];
       if (use.call) use.usual_wait = now_ - use.call->submitted;
     }
   }
-  PlannedBatch told = spare_plans_.take();
-  told = batch.planned;
+  LocalBatch told = spare_plans_.take();
+  told = batch.local;
   actions_.emplace_back(Enter{std::move(told)});
   open_.push_back(std::move(batch));
   gate_notice_at_ = now_ + std::min(settings_.stall_report_after, settings_.key_timeout);
@@ -60,7 +60,7 @@ void Participant::report_some() {
   for (std::size_t i = 0; i < count; ++i) {
     const Slot slot = unreported_[i];
     const KeyUse& use = keys_[slot];
-    const InFlight& call = *use.call;
+    const CallState& call = *use.call;
     const Time age = now_ - call.submitted;
     if (call.agreed) {
       report.ready.push_back({*call.agreed, call.priority, call.round, age});
@@ -104,31 +104,31 @@ void Participant::leave_if_done() {
   actions_.emplace_back(DepartDone{});
 }
 
-void Participant::gate_closed(Epoch epoch, BatchNumber number) {
+void Participant::note_gate_closed(Epoch epoch, BatchNumber number) {
   if (open_.empty() || open_.back().closed) return;
-  Batch& last = open_.back();
-  if (last.planned.epoch != epoch || last.planned.number != number) return;
+  TrackedBatch& last = open_.back();
+  if (last.local.epoch != epoch || last.local.number != number) return;
   last.closed = true;
   gate_notice_at_.reset();
 }
 
-void Participant::batch_done(Epoch epoch, BatchNumber number) {
+void Participant::note_batch_done(Epoch epoch, BatchNumber number) {
   if (lost_) return;
-  check(!open_.empty() && open_.front().closed && open_.front().planned.epoch == epoch &&
-            open_.front().planned.number == number,
+  check(!open_.empty() && open_.front().closed && open_.front().local.epoch == epoch &&
+            open_.front().local.number == number,
         "batches are done in order, behind closed gates");
-  Batch batch = std::move(open_.front());
+  TrackedBatch batch = std::move(open_.front());
   open_.erase(open_.begin());
-  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
-    if (batch.parts[i].last && batch.planned.items[i].call != 0) {
-      finish(batch.parts[i].slot, std::nullopt);
+  for (std::size_t i = 0; i < batch.owners.size(); ++i) {
+    if (batch.owners[i].last && batch.local.parts[i].call != 0) {
+      finish(batch.owners[i].slot, std::nullopt);
     }
   }
   spare_batches_.add(std::move(batch));
 }
 
 void Participant::handle(const Stop& stop) {
-  if (!current(stop.epoch)) return;
+  if (!is_current(stop.epoch)) return;
   halted_ = true;
   actions_.emplace_back(Send{Stopped{epoch_, entered_}});
 }
@@ -137,10 +137,10 @@ void Participant::handle(const Resume& resume) {
   check(resume.epoch == epoch_ + 1 && halted_, "an epoch begins after the one before has stopped");
   check(resume.closed <= entered_, "a gate is closed only after this rank entered it");
   if (!open_.empty() && !open_.back().closed) {
-    Batch& last = open_.back();
-    if (last.planned.number < resume.closed) {
+    TrackedBatch& last = open_.back();
+    if (last.local.number < resume.closed) {
       last.closed = true;
-      actions_.emplace_back(CloseGate{last.planned.epoch, last.planned.number});
+      actions_.emplace_back(CloseGate{last.local.epoch, last.local.number});
     }
   }
   while (!queued_.empty()) {
@@ -148,7 +148,7 @@ void Participant::handle(const Resume& resume) {
     queued_.pop_back();
   }
   if (!open_.empty() && !open_.back().closed) {
-    actions_.emplace_back(Withdraw{open_.back().planned.epoch, open_.back().planned.number});
+    actions_.emplace_back(Withdraw{open_.back().local.epoch, open_.back().local.number});
     withdraw(open_.back());
     open_.pop_back();
   }
@@ -169,7 +169,7 @@ void Participant::tick(Time now) {
 // In replay another rank may be late, or may be in need of something else. A negotiated gate stays
 // open only when another rank does not run: its calls were all there.
 void Participant::watch_gate() {
-  const Batch& batch = open_.back();
+  const TrackedBatch& batch = open_.back();
   const Time waited = now_ - batch.entered_at;
   if (!cycle_.empty()) {
     gate_notice_at_.reset();
@@ -177,11 +177,11 @@ void Participant::watch_gate() {
     return;
   }
   const std::string what = fmt::format(
-      "the gate of batch {}.{} (first key {}) is open since {}", batch.planned.epoch,
-      batch.planned.number, keys_[batch.parts.front().slot].key.describe(), seconds(waited));
+      "the gate of batch {}.{} (first key {}) is open since {}", batch.local.epoch,
+      batch.local.number, keys_[batch.owners.front().slot].key.describe(), seconds(waited));
   if (waited >= settings_.key_timeout) {
     gate_notice_at_.reset();
-    lost(rank_, what + ": another rank does not run");
+    note_lost(rank_, what + ": another rank does not run");
     return;
   }
   actions_.emplace_back(Notice{what + ": some rank that reported the key does not enter it"});

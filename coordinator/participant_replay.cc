@@ -22,13 +22,13 @@ void Participant::begin_replay(const Resume& resume) {
   if (cycle_.empty()) return;
   check(resume.first < cycle_.size(), "a replay begins inside its cycle");
   cursor_ = resume.first;
-  ready_items_ = 0;
+  ready_parts_ = 0;
   in_cycle_.assign(ids_.size(), false);
   for (const PlanBatch& batch : cycle_) {
-    check(!batch.items.empty(), "a batch carries something");
-    for (const PlanItem& item : batch.items) {
-      known(item.id);
-      in_cycle_[item.id] = true;
+    check(!batch.parts.empty(), "a batch carries something");
+    for (const PlanPart& part : batch.parts) {
+      known(part.id);
+      in_cycle_[part.id] = true;
     }
   }
   deviation_.reset();
@@ -40,7 +40,7 @@ void Participant::begin_replay(const Resume& resume) {
 /// A call in flight that replay is to serve.
 void Participant::await_turn(Slot slot) {
   const KeyUse& use = keys_[slot];
-  const InFlight& call = *use.call;
+  const CallState& call = *use.call;
   if (!call.agreed || *call.agreed >= in_cycle_.size() || !in_cycle_[*call.agreed]) {
     if (!deviation_) deviation_ = slot;
   }
@@ -55,13 +55,13 @@ Time Participant::patience_of(const KeyUse& use) const {
 }
 
 void Participant::replay() {
-  while (may_enter() && next_is_ready()) {
+  while (may_enter() && is_next_ready()) {
     const PlanBatch& next = cycle_[cursor_];
     cursor_ = cursor_ + 1 == cycle_.size() ? 0 : cursor_ + 1;
-    ready_items_ = 0;
+    ready_parts_ = 0;
     enter(resolve(next, planned_++));
   }
-  lacks_next_ = !next_is_ready();
+  lacks_next_ = !is_next_ready();
   if (deviation_) {
     escape(EscapeReason::deviation,
            fmt::format("key {} is not in the cycle", keys_[*deviation_].key.describe()));
@@ -72,13 +72,13 @@ void Participant::replay() {
   }
 }
 
-// What was found ready stays so until it is entered, so each item is looked at about once.
-bool Participant::next_is_ready() {
-  const std::vector<PlanItem>& items = cycle_[cursor_].items;
-  for (; ready_items_ < items.size(); ++ready_items_) {
-    const PlanItem& item = items[ready_items_];
-    const std::optional<InFlight>& call = keys_[known(item.id).slot].call;
-    if (!call || call->agreed != item.id || call->planned_entirely || call->next != item.begin) {
+// What was found ready stays so until it is entered, so each part is looked at about once.
+bool Participant::is_next_ready() {
+  const std::vector<PlanPart>& parts = cycle_[cursor_].parts;
+  for (; ready_parts_ < parts.size(); ++ready_parts_) {
+    const PlanPart& part = parts[ready_parts_];
+    const std::optional<CallState>& call = keys_[known(part.id).slot].call;
+    if (!call || call->agreed != part.id || call->planned_entirely || call->next != part.begin) {
       return false;
     }
   }
@@ -114,7 +114,7 @@ void Participant::escape_if_stuck() {
 
 void Participant::forget_served_waits() {
   std::erase_if(waits_, [this](const Wait& wait) {
-    const std::optional<InFlight>& call = keys_[wait.slot].call;
+    const std::optional<CallState>& call = keys_[wait.slot].call;
     return !call || call->round != wait.round || call->planned_entirely;
   });
 }

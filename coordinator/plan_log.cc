@@ -11,7 +11,7 @@ void PlanLog::add(const PlanBatch& batch, std::uint64_t bytes) {
   bytes_ahead_ += bytes;
 }
 
-void PlanLog::entered(int rank, BatchNumber count) {
+void PlanLog::note_entered(int rank, BatchNumber count) {
   BatchNumber& mine = entered_[static_cast<std::size_t>(rank)];
   if (count <= mine) return;
   const bool was_last = mine == entered_by_all_;
@@ -38,12 +38,12 @@ std::vector<int> PlanLog::behind() const {
   return ranks;
 }
 
-std::vector<PlanItem> PlanLog::not_entered_by_all() const {
-  std::vector<PlanItem> items;
+std::vector<PlanPart> PlanLog::not_entered_by_all() const {
+  std::vector<PlanPart> parts;
   for (auto entry = batches_.rbegin(); entry != batches_.rend(); ++entry) {
-    items.insert(items.end(), entry->batch.items.begin(), entry->batch.items.end());
+    parts.insert(parts.end(), entry->batch.parts.begin(), entry->batch.parts.end());
   }
-  return items;
+  return parts;
 }
 
 void PlanLog::restart() {

@@ -16,7 +16,7 @@ class PlanLog {
   void add(const PlanBatch& batch, std::uint64_t bytes);
   BatchNumber next_number() const { return first_ + batches_.size(); }
   /// A rank has entered `count` gates of this epoch.
-  void entered(int rank, BatchNumber count);
+  void note_entered(int rank, BatchNumber count);
   /// Gates that every rank has entered, as far as is known.
   BatchNumber entered_by_all() const { return entered_by_all_; }
   /// Gates that some rank has entered, as far as is known.
@@ -27,7 +27,7 @@ class PlanLog {
   /// known here.
   std::vector<int> behind() const;
   /// Items of batches beyond what all have entered, the last first.
-  std::vector<PlanItem> not_entered_by_all() const;
+  std::vector<PlanPart> not_entered_by_all() const;
   /// A new epoch: nothing planned, nothing entered.
   void restart();
 

@@ -6,7 +6,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Parts begin at multiples of this, so that every part but the last is a whole number of cache
+/// Parts begin at multiples of this, so that every length but the last is a whole number of cache
 /// lines for any dtype.
 constexpr std::uint64_t part_alignment = 64;
 
@@ -36,24 +36,25 @@ bool Planner::is_cut(const Entry& entry) const {
 }
 
 // Parts of one tensor are about equal, so that the last is not a crumb with a gate of its own.
-PlanItem Planner::cut(Queue& queue) {
+PlanPart Planner::cut(Queue& queue) {
   Entry entry = *queue.begin();
   queue.erase(queue.begin());
-  std::uint64_t part = entry.count;
+  std::uint64_t length = entry.count;
   if (part_bytes_ > 0) {
-    const std::uint64_t parts =
+    const std::uint64_t pieces =
         std::max<std::uint64_t>(1, divide_up(entry.count * entry.element_bytes, part_bytes_));
-    part = divide_up(divide_up(entry.count, parts), part_alignment) * part_alignment;
+    length = divide_up(divide_up(entry.count, pieces), part_alignment) * part_alignment;
   }
-  const PlanItem item{entry.id, entry.round, entry.next, std::min(part, entry.count - entry.next)};
-  entry.next += item.count;
+  const PlanPart part{entry.id, entry.round, entry.next,
+                      std::min(length, entry.count - entry.next)};
+  entry.next += part.count;
   if (!std::exchange(entry.started, true)) ++started_;
   if (entry.next < entry.count) {
     queue.insert(entry);
   } else {
     --started_;
   }
-  return item;
+  return part;
 }
 
 PlanBatch Planner::next(std::uint64_t& bytes) {
@@ -64,20 +65,19 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   PlanBatch batch;
   batch.active_ranks = most_urgent->first.active_ranks;
   const std::uint64_t element_bytes = queue.begin()->element_bytes;
-  const Kind kind = most_urgent->first.kind;
+  const CollectiveKind kind = most_urgent->first.kind;
   // Every tensor of these has ranks' shards of its own.
-  const bool sharded = kind == Kind::reduce_scatter || kind == Kind::allgather;
   bytes = 0;
   if (is_cut(*queue.begin())) {
-    batch.items.push_back(cut(queue));
-    bytes = batch.items.back().count * element_bytes;
+    batch.parts.push_back(cut(queue));
+    bytes = batch.parts.back().count * element_bytes;
   } else {
     do {
       const Entry entry = *queue.begin();
       queue.erase(queue.begin());
-      batch.items.push_back({entry.id, entry.round, 0, entry.count});
+      batch.parts.push_back({entry.id, entry.round, 0, entry.count});
       bytes += entry.bytes();
-    } while (fusion_bytes_ > 0 && !sharded && !queue.empty() && !is_cut(*queue.begin()) &&
+    } while (fusion_bytes_ > 0 && !is_sharded(kind) && !queue.empty() && !is_cut(*queue.begin()) &&
              bytes + queue.begin()->bytes() <= fusion_bytes_);
   }
   if (queue.empty()) classes_.erase(most_urgent);

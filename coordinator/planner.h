@@ -62,7 +62,7 @@ class Planner {
   };
   /// What may travel in one batch.
   struct Class {
-    Kind kind;
+    CollectiveKind kind;
     DType dtype;
     ReduceOp op;
     int root;
@@ -74,7 +74,7 @@ class Planner {
   using Queue = std::set<Entry>;
 
   bool is_cut(const Entry& entry) const;
-  PlanItem cut(Queue& queue);
+  PlanPart cut(Queue& queue);
 
   std::size_t fusion_bytes_;
   std::size_t part_bytes_;

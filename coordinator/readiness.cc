@@ -50,11 +50,11 @@ Readiness::Slot Readiness::slot_of_id(KeyId id) const {
   return agreed_[id].slot;
 }
 
-void Readiness::vote(Slot slot, int rank, const ReadyKey& ready, Time since) {
+void Readiness::vote(Slot slot, int rank, const ReadyCall& ready, Time since) {
   count(slot, rank, ready.id, agreed_[ready.id].signature, ready.priority, since);
 }
 
-void Readiness::vote(Slot slot, int rank, const FreshKey& fresh, Time since) {
+void Readiness::vote(Slot slot, int rank, const FreshCall& fresh, Time since) {
   count(slot, rank, std::nullopt, fresh.signature, fresh.priority, since);
 }
 

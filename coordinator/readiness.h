@@ -87,8 +87,8 @@ class Readiness {
   Slot size() const { return static_cast<Slot>(keys_.size()); }
 
   /// Counts a rank's word for the current round, which it has not given yet.
-  void vote(Slot slot, int rank, const ReadyKey& ready, Time since);
-  void vote(Slot slot, int rank, const FreshKey& fresh, Time since);
+  void vote(Slot slot, int rank, const ReadyCall& ready, Time since);
+  void vote(Slot slot, int rank, const FreshCall& fresh, Time since);
   /// The id for what all said; a new agreement is appended to `agreements`.
   KeyId agree(Slot slot, std::vector<Agreement>& agreements);
   /// Nobody has come to `round` yet; its first `start` elements have moved.

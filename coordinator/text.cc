@@ -18,20 +18,9 @@ struct Field {
   std::string (*value)(const Signature&);
 };
 
-std::string wire_name(WireFormat wire) {
-  static constexpr std::string_view names[] = {"none", "fp16", "bf16"};
-  return std::string(names[static_cast<std::size_t>(wire)]);
-}
-
-std::string call_name(Kind kind) {
-  static constexpr std::string_view names[] = {"pushpull", "broadcast", "reduce_scatter",
-                                               "allgather"};
-  return std::string(names[static_cast<std::size_t>(kind)]);
-}
-
 // Ordered by how much a difference explains: other fields mean nothing when the kind differs.
 constexpr Field fields[] = {
-    {"calls", "calls", "call", [](const Signature& s) { return call_name(s.kind); }},
+    {"calls", "calls", "call", [](const Signature& s) { return std::string(name(s.kind)); }},
     {"dtypes", "has", "have", [](const Signature& s) { return std::string(name(s.dtype)); }},
     {"shapes", "has", "have", [](const Signature& s) { return s.shape.describe(); }},
     {"operations", "asks for", "ask for",
@@ -39,7 +28,8 @@ constexpr Field fields[] = {
     {"roots", "names rank", "name rank", [](const Signature& s) { return std::to_string(s.root); }},
     {"device kinds", "has", "have",
      [](const Signature& s) { return std::string(s.device == Device::Kind::cpu ? "cpu" : "gpu"); }},
-    {"wire formats", "asks for", "ask for", [](const Signature& s) { return wire_name(s.wire); }},
+    {"wire formats", "asks for", "ask for",
+     [](const Signature& s) { return std::string(name(s.wire)); }},
 };
 
 /// Ranks by what they say of one field, by their lowest rank.

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tutti/collective_kind.h"
 #include "tutti/key.h"
-#include "tutti/kvstore.h"
 #include "tutti/reduce_op.h"
 #include "tutti/tensor.h"
+#include "tutti/wire_format.h"
 
 namespace tutti::coordinator {
 
@@ -22,11 +23,9 @@ using CallId = std::uint64_t;
 /// Since any start, given by the caller; only differences count.
 using Time = std::chrono::nanoseconds;
 
-enum class Kind : std::uint8_t { allreduce, broadcast, reduce_scatter, allgather };
-
 /// What all ranks must say alike of a key's use.
 struct Signature {
-  Kind kind = Kind::allreduce;
+  CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
   Shape shape;                  ///< of the whole tensor, of which a rank may have a shard
   ReduceOp op = ReduceOp::sum;  ///< where something is reduced
@@ -61,27 +60,27 @@ struct Settings {
 };
 
 /// A tensor, or a range of its elements, in a batch.
-struct PlannedItem {
+struct LocalPart {
   CallId call = 0;  ///< 0: this rank has joined and contributes the identity
   std::size_t begin = 0;
   std::size_t count = 0;  ///< elements; 0 for a tensor without elements
   std::size_t whole = 0;  ///< elements of the tensor
-  friend bool operator==(const PlannedItem&, const PlannedItem&) = default;
+  friend bool operator==(const LocalPart&, const LocalPart&) = default;
 };
 
 /// What moves together. Equal on all ranks, but for the calls.
-struct PlannedBatch {
+struct LocalBatch {
   Epoch epoch = 0;
   BatchNumber number = 0;
-  Kind kind = Kind::allreduce;
+  CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
   int active_ranks = 0;  ///< ranks that contribute: what `average` divides by
-  std::vector<PlannedItem> items;
-  friend bool operator==(const PlannedBatch&, const PlannedBatch&) = default;
+  std::vector<LocalPart> parts;
+  friend bool operator==(const LocalBatch&, const LocalBatch&) = default;
 };
 
 }  // namespace tutti::coordinator

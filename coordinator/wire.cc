@@ -34,11 +34,11 @@ Offset<wire::Failure> pack(Builder& to, const std::optional<Failure>& failure) {
 Offset<wire::Report> pack(Builder& to, const Report& report) {
   std::vector<wire::Ready> ready;
   ready.reserve(report.ready.size());
-  for (const ReadyKey& key : report.ready) {
+  for (const ReadyCall& key : report.ready) {
     ready.emplace_back(key.id, key.priority, key.round, key.age.count());
   }
   std::vector<Offset<wire::Fresh>> fresh;
-  for (const FreshKey& key : report.fresh) {
+  for (const FreshCall& key : report.fresh) {
     const auto name = pack(to, key.key);
     const auto signature = pack(to, key.signature);
     fresh.push_back(
@@ -76,20 +76,20 @@ Offset<wire::LostRank> pack(Builder& to, const LostRank& lost) {
 
 struct PackedBatches {
   Offset<flatbuffers::Vector<const wire::Batch*>> batches;
-  Offset<flatbuffers::Vector<const wire::Item*>> items;
+  Offset<flatbuffers::Vector<const wire::Part*>> parts;
 };
 
 PackedBatches pack(Builder& to, const std::vector<PlanBatch>& batches) {
   std::vector<wire::Batch> heads;
-  std::vector<wire::Item> items;
+  std::vector<wire::Part> parts;
   for (const PlanBatch& batch : batches) {
-    heads.emplace_back(static_cast<std::uint32_t>(batch.items.size()), batch.active_ranks,
+    heads.emplace_back(static_cast<std::uint32_t>(batch.parts.size()), batch.active_ranks,
                        batch.acknowledge);
-    for (const PlanItem& item : batch.items) {
-      items.emplace_back(item.round, item.begin, item.count, item.id);
+    for (const PlanPart& part : batch.parts) {
+      parts.emplace_back(part.round, part.begin, part.count, part.id);
     }
   }
-  return {to.CreateVectorOfStructs(heads), to.CreateVectorOfStructs(items)};
+  return {to.CreateVectorOfStructs(heads), to.CreateVectorOfStructs(parts)};
 }
 
 Offset<wire::Plan> pack(Builder& to, const Plan& plan) {
@@ -101,7 +101,7 @@ Offset<wire::Plan> pack(Builder& to, const Plan& plan) {
   }
   const auto list = to.CreateVector(agreements);
   const PackedBatches packed = pack(to, plan.batches);
-  return wire::CreatePlan(to, plan.first, list, packed.batches, packed.items);
+  return wire::CreatePlan(to, plan.first, list, packed.batches, packed.parts);
 }
 
 Offset<wire::Failed> pack(Builder& to, const Failed& failed) {
@@ -126,7 +126,7 @@ Offset<wire::Stop> pack(Builder& to, const Stop&) {
 }
 Offset<wire::Resume> pack(Builder& to, const Resume& resume) {
   const PackedBatches packed = pack(to, resume.cycle);
-  return wire::CreateResume(to, resume.closed, packed.batches, packed.items, resume.first);
+  return wire::CreateResume(to, resume.closed, packed.batches, packed.parts, resume.first);
 }
 
 /// Losing a rank is true in every epoch.

@@ -27,7 +27,7 @@ Key unpack(const wire::Key& key) {
 }
 
 Signature unpack(const wire::Signature& s) {
-  Signature signature{.kind = checked(s.kind(), Kind::allgather),
+  Signature signature{.kind = checked(s.kind(), CollectiveKind::allgather),
                       .dtype = checked(s.dtype(), DType::i64),
                       .shape = {},
                       .op = checked(s.op(), ReduceOp::max),
@@ -94,18 +94,18 @@ LostRank unpack(Epoch, const wire::LostRank& from) {
 
 template <typename Message>
 std::vector<PlanBatch> unpack_batches(const Message& from) {
-  if (from.batches() == nullptr || from.items() == nullptr) malformed("a plan without lists");
+  if (from.batches() == nullptr || from.parts() == nullptr) malformed("a plan without lists");
   std::vector<PlanBatch> batches;
   flatbuffers::uoffset_t next = 0;
   for (const wire::Batch* head : *from.batches()) {
-    if (head->items() > from.items()->size() - next) malformed("a batch of missing items");
+    if (head->parts() > from.parts()->size() - next) malformed("a batch of missing parts");
     PlanBatch& batch = batches.emplace_back();
     batch.active_ranks = head->active_ranks();
     batch.acknowledge = head->acknowledge();
-    batch.items.reserve(head->items());
-    for (const auto end = next + head->items(); next < end; ++next) {
-      const wire::Item* item = from.items()->Get(next);
-      batch.items.push_back({item->id(), item->round(), item->begin(), item->count()});
+    batch.parts.reserve(head->parts());
+    for (const auto end = next + head->parts(); next < end; ++next) {
+      const wire::Part* part = from.parts()->Get(next);
+      batch.parts.push_back({part->id(), part->round(), part->begin(), part->count()});
     }
   }
   return batches;

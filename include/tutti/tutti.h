@@ -1,11 +1,14 @@
 #pragma once
 /// Everything a program needs.
-#include "tutti/error.h"      // IWYU pragma: export
-#include "tutti/key.h"        // IWYU pragma: export
-#include "tutti/kvstore.h"    // IWYU pragma: export
-#include "tutti/options.h"    // IWYU pragma: export
-#include "tutti/pending.h"    // IWYU pragma: export
-#include "tutti/reduce_op.h"  // IWYU pragma: export
-#include "tutti/shard.h"      // IWYU pragma: export
-#include "tutti/tensor.h"     // IWYU pragma: export
-#include "tutti/version.h"    // IWYU pragma: export
+#include "tutti/collective_kind.h"  // IWYU pragma: export
+#include "tutti/counters.h"         // IWYU pragma: export
+#include "tutti/error.h"            // IWYU pragma: export
+#include "tutti/key.h"              // IWYU pragma: export
+#include "tutti/kvstore.h"          // IWYU pragma: export
+#include "tutti/options.h"          // IWYU pragma: export
+#include "tutti/pending.h"          // IWYU pragma: export
+#include "tutti/reduce_op.h"        // IWYU pragma: export
+#include "tutti/shard.h"            // IWYU pragma: export
+#include "tutti/tensor.h"           // IWYU pragma: export
+#include "tutti/version.h"          // IWYU pragma: export
+#include "tutti/wire_format.h"      // IWYU pragma: export

@@ -56,7 +56,7 @@ Completion::~Completion() {
   log().log(level, "{} failed and nobody waited: {}", what(), text_of(error_));
 }
 
-bool Completion::in_callback() {
+bool Completion::is_in_callback() {
   return running_callback;
 }
 
@@ -94,7 +94,7 @@ void Completion::call_back() {
 }
 
 bool Completion::wait_until(Clock::time_point deadline) {
-  if (!done()) {
+  if (!is_done()) {
     waited_for_.store(true, std::memory_order_relaxed);
     if (const auto driver = driver_.lock()) driver->drive(*this, deadline);
   }
@@ -141,7 +141,7 @@ Pending::Pending() : completion_(std::make_shared<base::Completion>(0, "a finish
 namespace {
 
 void refuse_in_callback(const base::Completion& completion) {
-  if (base::Completion::in_callback() && !completion.done()) {
+  if (base::Completion::is_in_callback() && !completion.is_done()) {
     throw Error(ErrorCode::invalid_argument,
                 "wait for " + completion.what() +
                     " inside a callback: it runs on the communication thread, which would wait "
@@ -165,7 +165,7 @@ bool Pending::wait_for(std::chrono::nanoseconds limit) const {
 }
 
 bool Pending::done() const noexcept {
-  return completion_->done();
+  return completion_->is_done();
 }
 
 void Pending::then(Callback callback) const {

@@ -48,16 +48,16 @@ class Completion {
   bool settle(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
   void call_back() TUTTI_EXCLUDES(mutex_);
 
-  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// False when the deadline passed first. Throws what the call failed with.
   bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
   /// Some thread has begun to wait.
-  bool waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
+  bool is_waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
   std::string what() const { return what_(); }
 
   /// Set while callbacks run on the current thread: waiting there would wait for itself.
-  static bool in_callback();
+  static bool is_in_callback();
 
  private:
   void run(const Callback& callback, const std::exception_ptr& error);

@@ -16,6 +16,7 @@
 
 #include "base/failure.h"
 #include "base/huge_pages.h"
+#include "base/pages.h"
 
 namespace tutti::base {
 namespace {
@@ -82,8 +83,7 @@ Error unmappable(std::size_t bytes) {
 /// Addresses for so many bytes, at which nothing is yet. They begin where a huge page may, if one
 /// fits in.
 std::byte* keep_addresses(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t whole = (bytes + page - 1) / page * page;
+  const std::size_t whole = whole_pages(bytes);
   const std::size_t huge = bytes < huge_page_bytes() ? 0 : huge_page_bytes();
   void* const found =
       ::mmap(nullptr, whole + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

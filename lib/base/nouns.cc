@@ -7,12 +7,14 @@
 #include <stdexcept>
 
 #include "base/printable.h"
+#include "tutti/collective_kind.h"
 #include "tutti/error.h"
 #include "tutti/key.h"
 #include "tutti/reduce_op.h"
 #include "tutti/shard.h"
 #include "tutti/tensor.h"
 #include "tutti/version.h"
+#include "tutti/wire_format.h"
 
 namespace tutti {
 
@@ -42,6 +44,17 @@ std::string Key::describe() const {
 std::string_view name(ReduceOp op) {
   static constexpr std::string_view names[] = {"sum", "average", "min", "max"};
   return names[static_cast<std::size_t>(op)];
+}
+
+std::string_view name(CollectiveKind kind) {
+  static constexpr std::string_view names[] = {"pushpull", "broadcast", "reduce_scatter",
+                                               "allgather"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(WireFormat format) {
+  static constexpr std::string_view names[] = {"none", "fp16", "bf16"};
+  return names[static_cast<std::size_t>(format)];
 }
 
 std::string_view name(ErrorCode code) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collective/batch.h"
+#include "collective/chunk_layout.h"
 #include "collective/chunks.h"
-#include "collective/cut.h"
 #include "collective/lane.h"
 #include "collective/staging_stores.h"
 #include "collective/tuning.h"
@@ -54,20 +54,20 @@ class Allreduce {
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
-  bool polling() const { return several_nodes() && exchanged_ < chunks().size(); }
+  bool is_polling() const { return several_nodes() && exchanged_ < chunks().size(); }
   std::string describe() const;
 
  private:
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool in_a_lane() const { return topology_.local_index() < lanes_; }
-  bool scatters() const { return batch_->kind == Batch::Kind::reduce_scatter; }
-  bool gathers() const { return batch_->kind == Batch::Kind::allgather; }
+  bool scatters() const { return batch_->kind == CollectiveKind::reduce_scatter; }
+  bool gathers() const { return batch_->kind == CollectiveKind::allgather; }
   /// A lane writes its results to all outputs of the node.
-  bool delivers() const { return shared_ && !batch_->sharded(); }
+  bool delivers() const { return shared_ && !batch_->is_sharded(); }
   /// A lane's sums go to where they are wanted, by no result slot.
   bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all_); }
   bool all_in_arenas() const;
-  const Chunks& chunks() const { return cut_.chunks(); }
+  const Chunks& chunks() const { return layout_.chunks(); }
   /// What this rank sums of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
@@ -90,24 +90,24 @@ class Allreduce {
 
   bool copy_in_some();
   bool put_some();
-  void copy_in_part(std::uint64_t chunk, topology::Range part, std::byte* to);
+  void copy_in_stretch(std::uint64_t chunk, topology::Range stretch, std::byte* to);
   bool sum_some();
   bool may_sum() const;
-  void sum_staged(topology::Range part);
-  void sum_shared(topology::Range part);
+  void sum_staged(topology::Range stretch);
+  void sum_shared(topology::Range stretch);
   void sum_sources(std::size_t at, topology::Range range);
   void finish_slice();
   void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
-  /// Where a rank's output of the segment lies; all are in arenas.
-  std::byte* output(int local, const Segment& segment) const;
-  void sum_everywhere(const Segment& segment);
+  /// Where a rank's output of the part_range lies; all are in arenas.
+  std::byte* output(int local, const PartRange& part_range) const;
+  void sum_everywhere(const PartRange& part_range);
   void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();
   bool copy_out_some();
   topology::Range wanted(std::uint64_t chunk) const;
-  const std::byte* source(const Cut::Run& run) const;
+  const std::byte* source(const ChunkLayout::ChunkRange& range) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -123,7 +123,7 @@ class Allreduce {
   bool sums_all_ = false;   ///< each of two ranks what it copies out
   bool streaming_ = false;  ///< outputs larger than the caches
   StagingStores stores_;
-  Cut cut_;
+  ChunkLayout layout_;
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;
   std::vector<shm::Flag shm::RankBlock::*> left_out_;  ///< to be raised when they are next

@@ -67,9 +67,9 @@ std::size_t Rows::count() const {
 }
 
 std::size_t Batch::count() const {
-  if (sharded()) return rows.count();
+  if (is_sharded()) return rows.count();
   std::size_t sum = 0;
-  for (const Piece& piece : pieces) sum += piece.count;
+  for (const TensorPart& part : parts) sum += part.count;
   return sum;
 }
 
@@ -77,62 +77,61 @@ void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool stre
   const std::size_t width = size_of(batch.dtype);
   const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
   std::vector<const void*> devices;
-  for_each_segment(batch, range, [&](const Segment& segment) {
-    const Piece& piece = batch.pieces[segment.piece];
-    std::byte* const target = to + segment.before * width;
-    const std::size_t offset = (segment.first - piece.in_first) * width;
-    const bool reduces =
-        batch.kind == Batch::Kind::allreduce || batch.kind == Batch::Kind::reduce_scatter;
-    if (piece.ins.empty()) {
-      reduce::fill_identity(batch.dtype, batch.op, target, segment.count);
-    } else if (piece.ins.size() == 1 || !reduces) {
-      copy_bytes(target, at(piece.ins[0], offset), segment.count * width, streaming);
+  for_each_part_range(batch, range, [&](const PartRange& part_range) {
+    const TensorPart& part = batch.parts[part_range.part];
+    std::byte* const target = to + part_range.before * width;
+    const std::size_t offset = (part_range.first - part.in_first) * width;
+    if (part.ins.empty()) {
+      reduce::fill_identity(batch.dtype, batch.op, target, part_range.count);
+    } else if (part.ins.size() == 1 || !is_reducing(batch.kind)) {
+      copy_bytes(target, at(part.ins[0], offset), part_range.count * width, streaming);
     } else {
       devices.clear();
-      for (const void* const in : piece.ins) devices.push_back(at(in, offset));
-      reduce::reduce(over_devices, devices, target, segment.count, streaming);
+      for (const void* const in : part.ins) devices.push_back(at(in, offset));
+      reduce::reduce(over_devices, devices, target, part_range.count, streaming);
     }
   });
 }
 
 const std::byte* in_place(const Batch& batch, topology::Range range) {
   const std::byte* found = nullptr;
-  for_each_segment(batch, range, [&](const Segment& segment) {
-    const Piece& piece = batch.pieces[segment.piece];
-    if (segment.count == range.size() && piece.ins.size() == 1) {
-      found = at(piece.ins[0], (segment.first - piece.in_first) * size_of(batch.dtype));
+  for_each_part_range(batch, range, [&](const PartRange& part_range) {
+    const TensorPart& part = batch.parts[part_range.part];
+    if (part_range.count == range.size() && part.ins.size() == 1) {
+      found = at(part.ins[0], (part_range.first - part.in_first) * size_of(batch.dtype));
     }
   });
   return found;
 }
 
-void copy_out(const Batch& batch, const Segment& segment, const void* from, bool streaming) {
+void copy_out(const Batch& batch, const PartRange& part_range, const void* from, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
-  const Piece& piece = batch.pieces[segment.piece];
-  for (void* const out : piece.outs) {
-    std::byte* const to = static_cast<std::byte*>(out) + (segment.first - piece.out_first) * width;
-    if (to != from) copy_bytes(to, from, segment.count * width, streaming);
+  const TensorPart& part = batch.parts[part_range.part];
+  for (void* const out : part.outs) {
+    std::byte* const to =
+        static_cast<std::byte*>(out) + (part_range.first - part.out_first) * width;
+    if (to != from) copy_bytes(to, from, part_range.count * width, streaming);
   }
 }
 
 void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming) {
-  for_each_segment(batch, range, [&](const Segment& segment) {
-    copy_out(batch, segment, from + segment.before * size_of(batch.dtype), streaming);
+  for_each_part_range(batch, range, [&](const PartRange& part_range) {
+    copy_out(batch, part_range, from + part_range.before * size_of(batch.dtype), streaming);
   });
 }
 
 void reduce_out(const Batch& batch, const reduce::Kernel& kernel, std::span<const void*> sources,
                 topology::Range range, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
-  for_each_segment(batch, range, [&](const Segment& segment) {
-    const Piece& piece = batch.pieces[segment.piece];
-    if (!piece.outs.empty()) {
+  for_each_part_range(batch, range, [&](const PartRange& part_range) {
+    const TensorPart& part = batch.parts[part_range.part];
+    if (!part.outs.empty()) {
       std::byte* const out =
-          static_cast<std::byte*>(piece.outs.front()) + (segment.first - piece.out_first) * width;
-      reduce::reduce(kernel, sources, out, segment.count, streaming);
-      copy_out(batch, segment, out, streaming);
+          static_cast<std::byte*>(part.outs.front()) + (part_range.first - part.out_first) * width;
+      reduce::reduce(kernel, sources, out, part_range.count, streaming);
+      copy_out(batch, part_range, out, streaming);
     }
-    for (const void*& source : sources) source = at(source, segment.count * width);
+    for (const void*& source : sources) source = at(source, part_range.count * width);
   });
 }
 

@@ -16,22 +16,23 @@ Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& 
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
     // Other streams than those of the exchanges, which may still be under way at other ranks.
     const std::size_t stream = memory.layout().slots + slot;
-    relays_.push_back(std::make_unique<Relay>(*communicator, static_cast<int>(stream)));
+    node_broadcasts_.push_back(
+        std::make_unique<NodeBroadcast>(*communicator, static_cast<int>(stream)));
   }
 }
 
 void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
-  recorder_.moves(batch.epoch, batch.number);
+  recorder_.set_batch(batch.epoch, batch.number);
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   chunks_ = Chunks(batch.count(), memory_.layout().slot_bytes / width_, before);
   const auto root = static_cast<std::size_t>(batch.root);
   const bool roots_node = topology_.node_of[root] == topology_.node();
   carrier_ = roots_node ? topology_.local_index_of[root] : 0;
-  shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).pieces > 0;
+  shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).parts > 0;
   streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
-  stores_.next_batch(batch.bytes() / batch.pieces.size());
+  stores_.next_batch(batch.bytes() / batch.parts.size());
   brought_ = out_ = {};
   shown_ = 0;
   if (!carries() || shared_) {
@@ -51,16 +52,16 @@ Progress Broadcast::step() {
   return moved ? Progress::moved : Progress::waiting;
 }
 
-Relay& Broadcast::relay(std::uint64_t chunk) const {
-  return *relays_[chunks_.number(chunk) % relays_.size()];
+NodeBroadcast& Broadcast::node_broadcast(std::uint64_t chunk) const {
+  return *node_broadcasts_[chunks_.number(chunk) % node_broadcasts_.size()];
 }
 
 std::byte* Broadcast::staging(std::uint64_t chunk) const {
   return memory_.staging_out(chunks_.number(chunk));
 }
 
-void Broadcast::start_relay(std::uint64_t chunk) {
-  recorder_.begins(Stage::between_nodes, chunk);
+void Broadcast::start_node_broadcast(std::uint64_t chunk) {
+  recorder_.begin(Stage::between_nodes, chunk);
   std::vector<int> stops;
   std::size_t me = 0;
   const int root_node = topology_.node_of[static_cast<std::size_t>(batch_->root)];
@@ -69,8 +70,8 @@ void Broadcast::start_relay(std::uint64_t chunk) {
     if (node == topology_.node()) me = stops.size();
     stops.push_back(i == 0 ? batch_->root : topology_.leader(node));
   }
-  relay(chunk).start(stops, me, chunks_.size() == 1,
-                     {staging(chunk), chunks_.range(chunk).size() * width_});
+  node_broadcast(chunk).start(stops, me, chunks_.size() == 1,
+                              {staging(chunk), chunks_.range(chunk).size() * width_});
 }
 
 bool Broadcast::bring_some() {
@@ -85,17 +86,17 @@ bool Broadcast::bring_some() {
   }
   const topology::Range chunk = chunks_.range(brought_.chunk);
   if (is_root()) {
-    if (brought_.element == 0) recorder_.begins(Stage::copy_in, brought_.chunk);
-    const topology::Range part = next_part(brought_.element, chunk.size(), 2 * width_);
-    stores_.write(part.size() * width_, [&](bool around) {
-      copy_in(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
-              staging(brought_.chunk) + part.begin * width_, around);
+    if (brought_.element == 0) recorder_.begin(Stage::copy_in, brought_.chunk);
+    const topology::Range stretch = next_stretch(brought_.element, chunk.size(), 2 * width_);
+    stores_.write(stretch.size() * width_, [&](bool around) {
+      copy_in(*batch_, {chunk.begin + stretch.begin, chunk.begin + stretch.end},
+              staging(brought_.chunk) + stretch.begin * width_, around);
     });
-    brought_.element = part.end;
+    brought_.element = stretch.end;
     if (brought_.element < chunk.size()) return true;
-    recorder_.ends(Stage::copy_in, brought_.chunk);
+    recorder_.end(Stage::copy_in, brought_.chunk);
   }
-  if (several_nodes()) start_relay(brought_.chunk);
+  if (several_nodes()) start_node_broadcast(brought_.chunk);
   brought_.next_chunk();
   return true;
 }
@@ -103,10 +104,10 @@ bool Broadcast::bring_some() {
 bool Broadcast::show_next() {
   // Later chunks' transfers move on, too, while the first is waited for.
   for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.chunk; ++chunk) {
-    relay(chunk).arrived();
+    node_broadcast(chunk).poll_arrived();
   }
   if (shown_ == brought_.chunk) return false;
-  if (several_nodes() && !relay(shown_).arrived()) return false;
+  if (several_nodes() && !node_broadcast(shown_).poll_arrived()) return false;
   ++shown_;
   // Its own flag alone is waited for, whether or not the others have started on this batch.
   memory_.mine().reduced.store(chunks_.number(shown_));
@@ -114,28 +115,29 @@ bool Broadcast::show_next() {
   return true;
 }
 
-bool Broadcast::may_copy_out() const {
+bool Broadcast::poll_copy_out() const {
   const std::uint64_t number = chunks_.number(out_.chunk);
   if (shared_) return true;
   if (!carries()) return memory_.block(carrier_).reduced.load() > number;
-  return out_.chunk < shown_ && (!several_nodes() || relay(out_.chunk).sent());
+  return out_.chunk < shown_ && (!several_nodes() || node_broadcast(out_.chunk).poll_sent());
 }
 
 bool Broadcast::copy_out_some() {
-  if (out_.chunk == chunks_.size() || (out_.element == 0 && !may_copy_out())) return false;
+  if (out_.chunk == chunks_.size() || (out_.element == 0 && !poll_copy_out())) return false;
   if (out_.element == 0) {
-    if (several_nodes() && carries()) recorder_.ends(Stage::between_nodes, out_.chunk);
-    recorder_.begins(Stage::copy_out, out_.chunk);
+    if (several_nodes() && carries()) recorder_.end(Stage::between_nodes, out_.chunk);
+    recorder_.begin(Stage::copy_out, out_.chunk);
   }
   const topology::Range chunk = chunks_.range(out_.chunk);
-  const topology::Range part = next_part(out_.element, chunk.size(), 2 * width_);
-  for_each_segment(*batch_, {chunk.begin + part.begin, chunk.begin + part.end},
-                   [&](const Segment& segment) {
-                     copy_out(*batch_, segment, source(segment, part.begin), streaming_);
-                   });
-  out_.element = part.end;
+  const topology::Range stretch = next_stretch(out_.element, chunk.size(), 2 * width_);
+  for_each_part_range(*batch_, {chunk.begin + stretch.begin, chunk.begin + stretch.end},
+                      [&](const PartRange& part_range) {
+                        copy_out(*batch_, part_range, source(part_range, stretch.begin),
+                                 streaming_);
+                      });
+  out_.element = stretch.end;
   if (out_.element < chunk.size()) return true;
-  recorder_.ends(Stage::copy_out, out_.chunk);
+  recorder_.end(Stage::copy_out, out_.chunk);
   out_.next_chunk();
   // Shared, only the end is waited for.
   if (!shared_ || out_.chunk == chunks_.size()) {
@@ -144,17 +146,18 @@ bool Broadcast::copy_out_some() {
   return true;
 }
 
-const std::byte* Broadcast::source(const Segment& segment, std::size_t element) const {
-  const std::size_t first = segment.first * width_;
-  if (is_root()) return static_cast<const std::byte*>(batch_->pieces[segment.piece].ins[0]) + first;
-  if (!shared_) return staging(out_.chunk) + (element + segment.before) * width_;
-  return memory_.in_arena(carrier_,
-                          memory_.descriptor(carrier_, sequence_).places[segment.piece].in + first);
+const std::byte* Broadcast::source(const PartRange& part_range, std::size_t element) const {
+  const std::size_t first = part_range.first * width_;
+  if (is_root())
+    return static_cast<const std::byte*>(batch_->parts[part_range.part].ins[0]) + first;
+  if (!shared_) return staging(out_.chunk) + (element + part_range.before) * width_;
+  return memory_.in_arena(
+      carrier_, memory_.descriptor(carrier_, sequence_).places[part_range.part].in + first);
 }
 
 std::uint64_t Broadcast::bytes_sent() const {
   std::uint64_t sum = 0;
-  for (const auto& relay : relays_) sum += relay->bytes_sent();
+  for (const auto& broadcast : node_broadcasts_) sum += broadcast->bytes_sent();
   return sum;
 }
 
@@ -164,7 +167,7 @@ std::string Broadcast::describe() const {
                   batch_->root, chunks_.size(), brought_.chunk, shown_, out_.chunk);
   for (std::uint64_t chunk = out_.chunk; several_nodes() && carries() && chunk < brought_.chunk;
        ++chunk) {
-    text += "; " + relay(chunk).describe();
+    text += "; " + node_broadcast(chunk).describe();
   }
   const auto carrier = topology_.local_ranks()[static_cast<std::size_t>(carrier_)];
   if (out_.chunk < chunks_.size() && !carries()) {

@@ -7,7 +7,7 @@
 
 #include "collective/batch.h"
 #include "collective/chunks.h"
-#include "collective/relay.h"
+#include "collective/node_broadcast.h"
 #include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
@@ -38,7 +38,7 @@ class Broadcast {
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks_.end(); }
   /// A transfer between nodes is under way.
-  bool polling() const { return several_nodes() && carries() && out_.chunk < chunks_.size(); }
+  bool is_polling() const { return several_nodes() && carries() && out_.chunk < chunks_.size(); }
   std::uint64_t bytes_sent() const;
   std::string describe() const;
 
@@ -46,22 +46,22 @@ class Broadcast {
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool is_root() const { return batch_->root == topology_.rank; }
   bool carries() const { return carrier_ == topology_.local_index(); }
-  Relay& relay(std::uint64_t chunk) const;
+  NodeBroadcast& node_broadcast(std::uint64_t chunk) const;
   std::byte* staging(std::uint64_t chunk) const;
-  void start_relay(std::uint64_t chunk);
+  void start_node_broadcast(std::uint64_t chunk);
 
   bool bring_some();
   bool show_next();
   bool copy_out_some();
-  bool may_copy_out() const;
-  /// Where a segment of the chunk that is copied out comes from; `element` of the chunk is the
-  /// first that the segment counts from.
-  const std::byte* source(const Segment& segment, std::size_t element) const;
+  bool poll_copy_out() const;
+  /// Where a part_range of the chunk that is copied out comes from; `element` of the chunk is the
+  /// first that the part_range counts from.
+  const std::byte* source(const PartRange& part_range, std::size_t element) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   const std::size_t cache_bytes_;
-  std::vector<std::unique_ptr<Relay>> relays_;  ///< one a slot; none on one node
+  std::vector<std::unique_ptr<NodeBroadcast>> node_broadcasts_;  ///< one a slot; none on one node
   observe::StageRecorder recorder_;
 
   const Batch* batch_ = nullptr;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/cache_line.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -43,13 +44,16 @@ struct Cursor {
   }
 };
 
+/// Ranks' shares begin at multiples of so many elements: on a cache line whatever the dtype, so
+/// that no two ranks write the same one.
+inline constexpr std::size_t granule = base::cache_line;
+
 /// One step touches about this much memory, which takes a few tens of microseconds.
 inline constexpr std::size_t step_bytes = std::size_t{512} << 10;
 
 /// The next elements of [done, end) that one step handles when each costs `bytes_each`.
-inline topology::Range next_part(std::size_t done, std::size_t end, std::size_t bytes_each) {
-  // Whole cache lines of any dtype, but for the last.
-  const std::size_t most = std::max<std::size_t>(step_bytes / bytes_each / 64 * 64, 64);
+inline topology::Range next_stretch(std::size_t done, std::size_t end, std::size_t bytes_each) {
+  const std::size_t most = std::max(step_bytes / bytes_each / granule * granule, granule);
   return {done, done + std::min(end - done, most)};
 }
 

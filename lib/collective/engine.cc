@@ -25,50 +25,50 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
 
 Engine::Way Engine::way_of(const Batch& batch) const {
   if (batch.count() == 0) return Way::nothing;
-  if (small_.takes(batch)) return Way::small;
-  return batch.kind == Batch::Kind::broadcast ? Way::broadcast : Way::allreduce;
+  if (small_.is_small(batch)) return Way::small;
+  return batch.kind == CollectiveKind::broadcast ? Way::broadcast : Way::allreduce;
 }
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
-  descriptor.pieces = 0;
-  if (batch.pieces.size() > shm::Descriptor::most_pieces) return;
-  const bool gathers = batch.kind == Batch::Kind::allgather;
-  const bool copies = gathers || batch.kind == Batch::Kind::broadcast;
-  if (batch.kind == Batch::Kind::broadcast && batch.root != topology_.rank) return;
+  descriptor.parts = 0;
+  if (batch.parts.size() > shm::Descriptor::most_parts) return;
+  const bool gathers = batch.kind == CollectiveKind::allgather;
+  const bool copies = gathers || batch.kind == CollectiveKind::broadcast;
+  if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
   // The lanes send from the result's slots.
   if (gathers && topology_.node_count() > 1) return;
-  for (std::size_t i = 0; i < batch.pieces.size(); ++i) {
-    const Piece& piece = batch.pieces[i];
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    const TensorPart& part = batch.parts[i];
     const std::size_t count =
-        gathers ? shard(piece.count, topology_.rank, topology_.size).count() : piece.count;
+        gathers ? shard(part.count, topology_.rank, topology_.size).count() : part.count;
     if (count == 0) continue;
     const std::size_t bytes = count * size_of(batch.dtype);
-    const bool others_write = batch.kind == Batch::Kind::allreduce;
-    if (piece.ins.empty() || (!copies && piece.ins.size() > 1) ||
-        (others_write && piece.outs.size() != 1)) {
+    const bool others_write = batch.kind == CollectiveKind::allreduce;
+    if (part.ins.empty() || (!copies && part.ins.size() > 1) ||
+        (others_write && part.outs.size() != 1)) {
       return;
     }
-    const auto in = memory_.arena_offset(piece.ins[0], bytes);
+    const auto in = memory_.arena_offset(part.ins[0], bytes);
     // Others write an allreduce's output; what else is written is its own rank's affair.
-    const auto out = others_write ? memory_.arena_offset(piece.outs[0], bytes) : in;
+    const auto out = others_write ? memory_.arena_offset(part.outs[0], bytes) : in;
     if (!in || !out) return;
     descriptor.places[i] = {*in, *out};
   }
-  descriptor.pieces = batch.pieces.size();
+  descriptor.parts = batch.parts.size();
 }
 
 void Engine::enter(const Batch& batch) {
   base::check(moving_.size() + ahead_ < shm::most_open, "few gates are entered ahead of the data");
   const std::uint64_t sequence = started_ + ahead_++;
   const Way way = way_of(batch);
-  Gate::Cargo cargo;
+  Gate::Payload payload;
   if (way == Way::small) {
     small_.put(batch, sequence);
-    cargo = {&batch, sequence};
+    payload = {&batch, sequence};
   } else if (way != Way::nothing) {
     tell_places(batch, memory_.descriptor(memory_.local_index(), sequence));
   }
-  gate_.arrive(batch.epoch, batch.number, cargo);
+  gate_.arrive(batch.epoch, batch.number, payload);
 }
 
 void Engine::withdraw(std::uint32_t epoch, std::uint64_t number) {
@@ -81,7 +81,7 @@ bool Engine::may_start(const Batch& batch) const {
   if (moving_.empty()) return true;
   if (topology_.node_count() == 1) return false;
   std::size_t allreduces = way_of(batch) == Way::allreduce ? 1 : 0;
-  for (const Moving& moving : moving_) {
+  for (const MovingBatch& moving : moving_) {
     if (moving.way == Way::broadcast) return false;
     if (moving.way == Way::allreduce) ++allreduces;
   }
@@ -92,7 +92,8 @@ void Engine::start(const Batch& batch) {
   base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
   gate_.close(batch.epoch, batch.number);
   --ahead_;
-  Moving& moving = moving_.emplace_back(Moving{&batch, way_of(batch), started_++, nullptr, false});
+  MovingBatch& moving =
+      moving_.emplace_back(MovingBatch{&batch, way_of(batch), started_++, nullptr, false});
   if (moving.way == Way::allreduce) {
     moving.allreduce = &allreduces_[turn_++ % at_once];
     moving.allreduce->start(batch, moving.sequence, chunks_);
@@ -119,20 +120,20 @@ Progress Engine::step() {
 }
 
 /// One that ends behind another. An allreduce that is over says so again when its turn comes.
-bool Engine::move_behind(Moving& moving) {
-  if (moving.way == Way::small) gate_.delivered(moving.sequence);
+bool Engine::move_behind(MovingBatch& moving) {
+  if (moving.way == Way::small) gate_.poll_delivered(moving.sequence);
   if (moving.allreduce == nullptr || moving.over) return false;
   const Progress progress = move(moving);
   moving.over = progress == Progress::done;
   return progress != Progress::waiting;
 }
 
-Progress Engine::move(const Moving& moving) {
+Progress Engine::move(const MovingBatch& moving) {
   switch (moving.way) {
     case Way::nothing:
       return Progress::done;
     case Way::small:
-      if (!gate_.delivered(moving.sequence)) return Progress::waiting;
+      if (!gate_.poll_delivered(moving.sequence)) return Progress::waiting;
       small_.finish(*moving.batch, moving.sequence);
       return Progress::done;
     case Way::allreduce:
@@ -143,10 +144,11 @@ Progress Engine::move(const Moving& moving) {
   return Progress::done;
 }
 
-bool Engine::polling() const {
-  return gate_.polling() || std::any_of(moving_.begin(), moving_.end(), [this](const auto& moving) {
-           return (moving.way == Way::allreduce && moving.allreduce->polling()) ||
-                  (moving.way == Way::broadcast && broadcast_.polling());
+bool Engine::is_polling() const {
+  return gate_.is_polling() ||
+         std::any_of(moving_.begin(), moving_.end(), [this](const auto& moving) {
+           return (moving.way == Way::allreduce && moving.allreduce->is_polling()) ||
+                  (moving.way == Way::broadcast && broadcast_.is_polling());
          });
 }
 
@@ -167,14 +169,14 @@ std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const 
 std::string Engine::describe() const {
   std::string text = gate_.describe();
   if (moving_.empty()) return text.empty() ? "no gate is open and no data moves" : text;
-  for (const Moving& moving : moving_) {
+  for (const MovingBatch& moving : moving_) {
     if (!text.empty()) text += "; ";
     text += describe(moving);
   }
   return text;
 }
 
-std::string Engine::describe(const Moving& moving) const {
+std::string Engine::describe(const MovingBatch& moving) const {
   const std::string what =
       fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
   if (moving.way == Way::allreduce) return what + moving.allreduce->describe();

@@ -38,11 +38,13 @@ class Engine {
   /// at most `shm::most_open` are not done, and the gates of the others have closed.
   void enter(const Batch& batch);
   /// Whether every rank has arrived at this gate, which this rank has entered.
-  bool closed(std::uint32_t epoch, std::uint64_t number) { return gate_.closed(epoch, number); }
+  bool poll_gate(std::uint32_t epoch, std::uint64_t number) {
+    return gate_.poll_closed(epoch, number);
+  }
   /// Whether the last look at an open gate brought it on, though it did not close.
-  bool gate_moved() const { return gate_.moved(); }
+  bool has_gate_moved() const { return gate_.has_moved(); }
   /// MPI may hold messages that it has not sent yet, though nothing is waited for here.
-  bool sending() const { return gate_.sending(); }
+  bool is_sending() const { return gate_.is_sending(); }
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// Whether this batch, the next in the order of entry, may start now: when no other moves, and
@@ -52,16 +54,16 @@ class Engine {
   /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
   /// each `step`; it stays until it is done.
   void start(const Batch& batch);
-  /// A bounded piece of work on the started batches, some tens of microseconds. `done`: the one
-  /// that started first is.
+  /// A bounded part of work on the started batches, some tens of microseconds. `take_finished`: the
+  /// one that started first is.
   Progress step();
   /// Whether the batch's data moves in one step that takes no longer than to copy it.
-  bool brief(const Batch& batch) const {
+  bool is_brief(const Batch& batch) const {
     const Way way = way_of(batch);
     return way == Way::nothing || way == Way::small;
   }
   /// MPI transfers are under way, which ring no bell.
-  bool polling() const;
+  bool is_polling() const;
   /// Sent by this rank.
   std::uint64_t bytes_between_nodes() const {
     return gate_.bytes_sent() + lane_.bytes_sent() + broadcast_.bytes_sent();
@@ -80,7 +82,7 @@ class Engine {
 
   enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
 
-  struct Moving {
+  struct MovingBatch {
     const Batch* batch = nullptr;
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
@@ -90,9 +92,9 @@ class Engine {
 
   Way way_of(const Batch& batch) const;
   void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
-  Progress move(const Moving& moving);
-  bool move_behind(Moving& moving);
-  std::string describe(const Moving& moving) const;
+  Progress move(const MovingBatch& moving);
+  bool move_behind(MovingBatch& moving);
+  std::string describe(const MovingBatch& moving) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -102,11 +104,11 @@ class Engine {
   std::array<Allreduce, at_once> allreduces_;
   Broadcast broadcast_;
 
-  std::uint64_t started_ = 0;   ///< batches: equal on all ranks that stand at the same gate
-  std::uint64_t ahead_ = 0;     ///< gates entered beyond them
-  std::uint64_t chunks_ = 0;    ///< of all batches started
-  std::size_t turn_ = 0;        ///< whose the next allreduce is
-  std::vector<Moving> moving_;  ///< in order; they are done in this order, too
+  std::uint64_t started_ = 0;        ///< batches: equal on all ranks that stand at the same gate
+  std::uint64_t ahead_ = 0;          ///< gates entered beyond them
+  std::uint64_t chunks_ = 0;         ///< of all batches started
+  std::size_t turn_ = 0;             ///< whose the next allreduce is
+  std::vector<MovingBatch> moving_;  ///< in order; they are done in this order, too
 };
 
 }  // namespace tutti::collective

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/failure.h"
 
 namespace tutti::collective {
@@ -12,8 +13,10 @@ namespace {
 
 /// Below this one message time costs more than sending everything to everyone.
 constexpr std::size_t gather_bytes = std::size_t{8} << 10;
-constexpr std::size_t granule = 16;
-/// How much an uneven share may exceed an even one: a granule here, and one of the node stage.
+/// Blocks begin at multiples of so many elements: on cache lines where these are f32 or wider.
+constexpr std::size_t block_granule = 16;
+/// How much an uneven block may exceed an even one: `block_granule`, and the node stage's
+/// `granule`.
 constexpr std::size_t slack = 1024;
 
 }  // namespace
@@ -25,8 +28,9 @@ Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, 
       sum_of_nodes_(std::move(sum_of_nodes)),
       tag_(stream),
       requests_(communicator) {
-  const std::size_t share = std::max(limits.shard / peers() + slack, limits.part);
-  inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + 63) / 64 * 64;
+  const std::size_t share = std::max(limits.shard / peers() + slack, limits.block);
+  inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + base::cache_line - 1) /
+                  base::cache_line * base::cache_line;
   inbox_.resize(inbox_stride_ * peers());
 }
 
@@ -46,27 +50,28 @@ void Exchange::start(const reduce::Kernel& kernel, WireFormat wire, std::byte* s
                      std::size_t count) {
   begin(kernel, wire, shard, count);
   const int owners = static_cast<int>(peers());
-  parts_.clear();
-  for (int i = 0; i < owners; ++i) parts_.push_back(topology::shard(count, owners, i, granule));
+  blocks_.clear();
+  for (int i = 0; i < owners; ++i)
+    blocks_.push_back(topology::shard(count, owners, i, block_granule));
   if (count_ * width_ <= gather_bytes) {
     start_gather();
   } else {
-    start_scatter();
+    start_reduce_scatter();
   }
 }
 
-void Exchange::scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
-                       std::span<const topology::Range> parts) {
-  begin(kernel, wire, shard, parts.back().end);
-  parts_.assign(parts.begin(), parts.end());
+void Exchange::reduce_scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+                              std::span<const topology::Range> blocks) {
+  begin(kernel, wire, shard, blocks.back().end);
+  blocks_.assign(blocks.begin(), blocks.end());
   halfway_ = true;
-  start_scatter();
+  start_reduce_scatter();
 }
 
-void Exchange::spread(DType dtype, std::byte* shard, std::span<const topology::Range> parts) {
-  begin({dtype, dtype}, WireFormat::none, shard, parts.back().end);
-  parts_.assign(parts.begin(), parts.end());
-  start_spread();
+void Exchange::allgather(DType dtype, std::byte* shard, std::span<const topology::Range> blocks) {
+  begin({dtype, dtype}, WireFormat::none, shard, blocks.back().end);
+  blocks_.assign(blocks.begin(), blocks.end());
+  start_allgather();
 }
 
 void Exchange::narrow(WireFormat wire) {
@@ -83,7 +88,7 @@ void Exchange::narrow(WireFormat wire) {
 void Exchange::finish() {
   phase_ = Phase::idle;
   if (wide_ == nullptr) return;
-  const topology::Range range = halfway_ ? parts_[me_] : topology::Range{0, count_};
+  const topology::Range range = halfway_ ? blocks_[me_] : topology::Range{0, count_};
   const void* const source = shard_ + range.begin * width_;
   reduce::reduce({kernel_.in, DType::f32}, {&source, 1}, wide_ + range.begin * size_of(DType::f32),
                  range.size());
@@ -107,23 +112,23 @@ void Exchange::start_gather() {
   }
 }
 
-void Exchange::start_scatter() {
-  phase_ = Phase::scatter;
+void Exchange::start_reduce_scatter() {
+  phase_ = Phase::reduce_scatter;
   // Each round everybody sends to another one, so that no link is asked for twice at once.
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
-    receive(from, inbox(from), parts_[me_].size());
-    send((me_ + i) % peers(), parts_[(me_ + i) % peers()]);
+    receive(from, inbox(from), blocks_[me_].size());
+    send((me_ + i) % peers(), blocks_[(me_ + i) % peers()]);
   }
 }
 
-void Exchange::start_spread() {
-  phase_ = Phase::spread;
+void Exchange::start_allgather() {
+  phase_ = Phase::allgather;
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
-    const topology::Range theirs = parts_[from];
+    const topology::Range theirs = blocks_[from];
     receive(from, shard_ + theirs.begin * width_, theirs.size());
-    send((me_ + i) % peers(), parts_[me_]);
+    send((me_ + i) % peers(), blocks_[me_]);
   }
 }
 
@@ -136,23 +141,23 @@ void Exchange::sum(topology::Range range) {
   sum_of_nodes_(kernel_, places_, own, range.size());
 }
 
-bool Exchange::all_done() {
+bool Exchange::poll_transfers() {
   requests_.progress();
-  std::erase_if(open_, [&](mpi::Requests::Id id) { return requests_.done(id); });
+  std::erase_if(open_, [&](mpi::Requests::Id id) { return requests_.take_finished(id); });
   return open_.empty();
 }
 
 Progress Exchange::step() {
   if (phase_ == Phase::idle) return Progress::done;
   const std::size_t open = open_.size();
-  if (!all_done()) return open_.size() < open ? Progress::moved : Progress::waiting;
-  if (phase_ == Phase::scatter) {
-    sum(parts_[me_]);
+  if (!poll_transfers()) return open_.size() < open ? Progress::moved : Progress::waiting;
+  if (phase_ == Phase::reduce_scatter) {
+    sum(blocks_[me_]);
     if (halfway_) {
       finish();
       return Progress::done;
     }
-    start_spread();
+    start_allgather();
     return Progress::moved;
   }
   if (phase_ == Phase::gather) sum({0, count_});
@@ -161,7 +166,7 @@ Progress Exchange::step() {
 }
 
 std::string Exchange::describe() const {
-  constexpr const char* names[] = {"idle", "gather", "scatter", "spread"};
+  constexpr const char* names[] = {"idle", "gather", "reduce_scatter", "allgather"};
   return fmt::format("exchange between nodes of {} elements, phase {}: {}", count_,
                      names[static_cast<std::size_t>(phase_)], requests_.describe());
 }

@@ -13,17 +13,17 @@ namespace tutti::collective {
 
 /// Allreduce of one shard over the ranks of one lane, one a node, in place.
 ///
-/// Pairwise and direct: the shard is cut in as many parts as there are nodes, everyone sends each
-/// part to its owner, the owner sums in the canonical tree and sends the sum to
+/// Pairwise and direct: the shard is cut in as many blocks as there are nodes, everyone sends each
+/// block to its owner, the owner sums in the canonical tree and sends the sum to
 /// everyone: 2(n-1)/n of the shard over each link. Small shards go to everyone whole and are summed
 /// everywhere in the same tree: one message time. Either half of it can be had alone. The
 /// communication thread owns it; nothing blocks.
 class Exchange {
  public:
-  /// The most bytes of a shard, and of the part of one that `scatter` leaves at this rank.
+  /// The most bytes of a shard, and of the block of one that `reduce_scatter` leaves at this rank.
   struct Limits {
     std::size_t shard = 0;
-    std::size_t part = 0;
+    std::size_t block = 0;
   };
 
   /// `kin`: one rank a node, in the order of nodes; this one is `kin[me]`. `stream` keeps exchanges
@@ -35,14 +35,14 @@ class Exchange {
   /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
   /// bits.
   void start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
-  /// The first half alone: only this rank's part holds the sum when it is done, the rest of the
-  /// shard anything. `parts`: by node, one after the other.
-  void scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
-               std::span<const topology::Range> parts);
-  /// The second half alone: this rank's part goes to everyone, theirs come here.
-  void spread(DType dtype, std::byte* shard, std::span<const topology::Range> parts);
+  /// The first half alone: only this rank's block holds the sum when it is done, the rest of the
+  /// shard anything. `blocks`: by node, one after the other.
+  void reduce_scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
+                      std::span<const topology::Range> blocks);
+  /// The second half alone: this rank's block goes to everyone, theirs come here.
+  void allgather(DType dtype, std::byte* shard, std::span<const topology::Range> blocks);
   Progress step();
-  bool busy() const { return phase_ != Phase::idle; }
+  bool is_busy() const { return phase_ != Phase::idle; }
   /// Held for what arrives and for what travels in a wire format.
   std::size_t buffer_bytes() const { return inbox_.capacity() + narrow_.capacity(); }
   /// Sent by this rank since it was made.
@@ -50,7 +50,7 @@ class Exchange {
   std::string describe() const;
 
  private:
-  enum class Phase : std::uint8_t { idle, gather, scatter, spread };
+  enum class Phase : std::uint8_t { idle, gather, reduce_scatter, allgather };
 
   void begin(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
   std::size_t peers() const { return kin_.size(); }
@@ -60,10 +60,10 @@ class Exchange {
   void narrow(WireFormat wire);
   void finish();
   void start_gather();
-  void start_scatter();
-  void start_spread();
+  void start_reduce_scatter();
+  void start_allgather();
   void sum(topology::Range range);
-  bool all_done();
+  bool poll_transfers();
 
   const std::vector<int> kin_;
   const std::size_t me_;
@@ -79,8 +79,8 @@ class Exchange {
   std::byte* wide_ = nullptr;   ///< where the result goes when it travels narrowed
   std::byte* shard_ = nullptr;  ///< what travels
   std::size_t count_ = 0;
-  std::vector<topology::Range> parts_;  ///< of the shard, by owner
-  bool halfway_ = false;                ///< the first half alone is wanted
+  std::vector<topology::Range> blocks_;  ///< of the shard, by owner
+  bool halfway_ = false;                 ///< the first half alone is wanted
   std::vector<mpi::Requests::Id> open_;
   std::vector<std::byte*> places_;
   std::uint64_t bytes_sent_ = 0;

@@ -30,14 +30,14 @@ Gate::Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
   }
 }
 
-void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Cargo cargo) {
+void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Payload payload) {
   // Nobody goes on from a gate that is open: the coordinator has closed it.
   if (open_) close(open_->epoch, open_->number);
-  open_ = Passage{epoch, number, cargo};
+  open_ = Passage{epoch, number, payload};
   const std::uint64_t word = gate_word(epoch, number);
   memory_.mine().gate.store(word);
   // Only the last to arrive wakes anybody; of two last ones at once at least one sees the other.
-  if (!node_arrived(word)) return;
+  if (!has_node_arrived(word)) return;
   if (!several_nodes()) {
     memory_.ring_peers();
   } else if (!topology_.is_leader()) {
@@ -45,11 +45,11 @@ void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Cargo cargo) {
   }
 }
 
-bool Gate::stands_at(std::uint32_t epoch, std::uint64_t number) const {
+bool Gate::is_at(std::uint32_t epoch, std::uint64_t number) const {
   return open_ && open_->epoch == epoch && open_->number == number;
 }
 
-bool Gate::node_arrived(std::uint64_t word) const {
+bool Gate::has_node_arrived(std::uint64_t word) const {
   bool all = true;
   for (int local = 0; local < memory_.local_size(); ++local) {
     all &= passed(word, memory_.block(local).gate.load());
@@ -59,22 +59,23 @@ bool Gate::node_arrived(std::uint64_t word) const {
 
 /// On a leader whose node has arrived: whether all nodes have, and what the gate carries is here.
 bool Gate::drive(Passage& passage) {
-  const Cargo& cargo = passage.cargo;
+  const Payload& payload = passage.payload;
   if (!passage.told) {
     passage.told = true;
-    const Freight::Load load =
-        cargo.batch == nullptr ? Freight::Load() : small_.pack(*cargo.batch, cargo.sequence);
+    const Piggyback::Load load = payload.batch == nullptr
+                                     ? Piggyback::Load()
+                                     : small_.pack(*payload.batch, payload.sequence);
     leader_gate_->arrive(passage.epoch, passage.number, load);
   }
-  if (!leader_gate_->closed()) return false;
-  if (cargo.batch != nullptr) {
-    small_.unpack(*cargo.batch, cargo.sequence, leader_gate_->freight());
-    memory_.delivered().store(cargo.sequence + 1);
+  if (!leader_gate_->poll_closed()) return false;
+  if (payload.batch != nullptr) {
+    small_.unpack(*payload.batch, payload.sequence, leader_gate_->piggyback());
+    memory_.delivered_flag().store(payload.sequence + 1);
   }
   return true;
 }
 
-bool Gate::settle_debts() {
+bool Gate::deliver_owed() {
   while (!owed_.empty()) {
     if (!drive(owed_.front())) return false;
     owed_.erase(owed_.begin());
@@ -83,20 +84,20 @@ bool Gate::settle_debts() {
   return true;
 }
 
-bool Gate::closed(std::uint32_t epoch, std::uint64_t number) {
+bool Gate::poll_closed(std::uint32_t epoch, std::uint64_t number) {
   const std::uint64_t word = gate_word(epoch, number);
   moved_ = false;
   if (!several_nodes()) {
-    if (!node_arrived(word)) return false;
+    if (!has_node_arrived(word)) return false;
   } else if (!leader_gate_) {
-    if (!passed(word, memory_.node_closed().load())) return false;
+    if (!passed(word, memory_.closed_flag().load())) return false;
   } else {
-    if (!settle_debts() || !node_arrived(word)) return false;
+    if (!deliver_owed() || !has_node_arrived(word)) return false;
     if (!drive(*open_)) {
-      moved_ = leader_gate_->moved();
+      moved_ = leader_gate_->has_moved();
       return false;
     }
-    memory_.node_closed().store(word);
+    memory_.closed_flag().store(word);
     memory_.ring_peers();
   }
   open_.reset();
@@ -104,16 +105,16 @@ bool Gate::closed(std::uint32_t epoch, std::uint64_t number) {
 }
 
 void Gate::withdraw(std::uint32_t epoch, std::uint64_t number) {
-  if (!stands_at(epoch, number)) return;
+  if (!is_at(epoch, number)) return;
   if (open_->told) leader_gate_->withdraw();
   open_.reset();
 }
 
 void Gate::close(std::uint32_t epoch, std::uint64_t number) {
-  if (!stands_at(epoch, number)) return;
+  if (!is_at(epoch, number)) return;
   // All have arrived, and looking at their words makes what they wrote before visible here.
-  node_arrived(gate_word(epoch, number));
-  if (leader_gate_ && open_->cargo.batch != nullptr) {
+  has_node_arrived(gate_word(epoch, number));
+  if (leader_gate_ && open_->payload.batch != nullptr) {
     owed_.push_back(*open_);
   } else if (open_->told) {
     leader_gate_->withdraw();
@@ -121,10 +122,10 @@ void Gate::close(std::uint32_t epoch, std::uint64_t number) {
   open_.reset();
 }
 
-bool Gate::delivered(std::uint64_t sequence) {
+bool Gate::poll_delivered(std::uint64_t sequence) {
   if (!several_nodes()) return true;
-  settle_debts();
-  return memory_.delivered().load() > sequence;
+  deliver_owed();
+  return memory_.delivered_flag().load() > sequence;
 }
 
 std::string Gate::describe() const {

@@ -21,7 +21,7 @@ namespace tutti::collective {
 class Gate {
  public:
   /// What a gate carries: the batch that is the `sequence`-th of the session. None: nothing.
-  struct Cargo {
+  struct Payload {
     const Batch* batch = nullptr;
     std::uint64_t sequence = 0;
   };
@@ -30,40 +30,40 @@ class Gate {
   Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
        mpi::Communicator* communicator, Small& small);
 
-  /// The cargo's batch stays until it is delivered, or the gate withdrawn.
-  void arrive(std::uint32_t epoch, std::uint64_t number, Cargo cargo);
+  /// The payload's batch stays until it is delivered, or the gate withdrawn.
+  void arrive(std::uint32_t epoch, std::uint64_t number, Payload payload);
   /// Whether everybody has arrived at this gate, where this rank has.
-  bool closed(std::uint32_t epoch, std::uint64_t number);
-  /// This gate will not close: forgets it and its cargo.
+  bool poll_closed(std::uint32_t epoch, std::uint64_t number);
+  /// This gate will not close: forgets it and its payload.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// The coordinator says that all have arrived at this gate, if it has not closed by itself.
   void close(std::uint32_t epoch, std::uint64_t number);
   /// Whether what the closed gate of this batch carried is here. True where gates carry nothing.
-  bool delivered(std::uint64_t sequence);
+  bool poll_delivered(std::uint64_t sequence);
   /// An exchange between leaders is under way, which rings no bell.
-  bool polling() const { return leader_gate_ && ((open_ && open_->told) || !owed_.empty()); }
+  bool is_polling() const { return leader_gate_ && ((open_ && open_->told) || !owed_.empty()); }
   /// Whether the last look at an open gate brought it on, though it did not close.
-  bool moved() const { return moved_; }
+  bool has_moved() const { return moved_; }
   /// Whether MPI still holds messages of gates, closed ones, too.
-  bool sending() const { return leader_gate_ && leader_gate_->sending(); }
+  bool is_sending() const { return leader_gate_ && leader_gate_->is_sending(); }
   std::uint64_t bytes_sent() const { return leader_gate_ ? leader_gate_->bytes_sent() : 0; }
   std::size_t buffer_bytes() const { return leader_gate_ ? leader_gate_->buffer_bytes() : 0; }
   /// Empty when this rank stands at no gate.
   std::string describe() const;
 
  private:
-  /// A gate that this rank stands at, or one that is closed and still owes its cargo.
+  /// A gate that this rank stands at, or one that is closed and still owes its payload.
   struct Passage {
     std::uint32_t epoch = 0;
     std::uint64_t number = 0;
-    Cargo cargo;
+    Payload payload;
     bool told = false;  ///< the other leaders know that this node has arrived
   };
 
-  bool stands_at(std::uint32_t epoch, std::uint64_t number) const;
-  bool node_arrived(std::uint64_t word) const;
+  bool is_at(std::uint32_t epoch, std::uint64_t number) const;
+  bool has_node_arrived(std::uint64_t word) const;
   bool drive(Passage& passage);
-  bool settle_debts();
+  bool deliver_owed();
   bool several_nodes() const { return topology_.node_count() > 1; }
 
   const topology::Topology& topology_;
@@ -72,8 +72,8 @@ class Gate {
   std::optional<LeaderGate> leader_gate_;  ///< on leaders of several nodes
   std::optional<Passage> open_;
   bool moved_ = false;
-  /// On leaders, in order: closed by the coordinator before their cargo was here. All will pass it
-  /// on, for all have arrived.
+  /// On leaders, in order: closed by the coordinator before their payload was here. All will pass
+  /// it on, for all have arrived.
   std::vector<Passage> owed_;
 };
 

@@ -1,12 +1,14 @@
 #include "collective/lane.h"
 
+#include "collective/chunks.h"
+
 namespace tutti::collective {
 
 Lane::Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
            const mpi::Communicator* communicator) {
   if (topology.node_count() == 1 || topology.local_index() >= topology.lanes()) return;
   // Rounded up to a granule of the widest elements, and one for the chunk's own rounding.
-  constexpr std::size_t rounding = std::size_t{2} * 64 * 8;
+  constexpr std::size_t rounding = 2 * granule * sizeof(double);
   const auto lanes = static_cast<std::size_t>(topology.lanes());
   const auto ranks = static_cast<std::size_t>(topology.size);
   const auto columns = (topology.local_ranks().size() + lanes - 1) / lanes;

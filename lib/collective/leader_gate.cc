@@ -17,9 +17,9 @@ constexpr std::size_t radix = 8;
 
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
-    : leaders_(std::move(leaders)), freight_(leaders_.size(), me), requests_(communicator) {
+    : leaders_(std::move(leaders)), piggyback_(leaders_.size(), me), requests_(communicator) {
   const std::size_t nodes = leaders_.size();
-  for (const Freight::Round& round : freight_.rounds()) {
+  for (const Piggyback::Round& round : piggyback_.rounds()) {
     add(round.to, round.from, &round);
     carrying_.ends.push_back(streams_.size());
   }
@@ -33,14 +33,14 @@ LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> l
   for (Stream& stream : streams_) post(stream);
 }
 
-void LeaderGate::add(std::size_t to, std::size_t from, const Freight::Round* carries) {
+void LeaderGate::add(std::size_t to, std::size_t from, const Piggyback::Round* carries) {
   Stream& stream =
       streams_.emplace_back(Stream{.to = to, .from = from, .carries = carries, .message = {}});
   stream.message.resize(carries == nullptr ? sizeof(Header) : mpi::message_bytes);
 }
 
 std::size_t LeaderGate::buffer_bytes() const {
-  std::size_t sum = Freight::buffer_bytes(leaders_.size());
+  std::size_t sum = Piggyback::buffer_bytes(leaders_.size());
   for (const Stream& stream : streams_) sum += stream.message.size();
   for (const Sending& sending : sending_) sum += sending.message.capacity();
   for (const auto& spare : {&spare_, &spare_bare_}) {
@@ -53,7 +53,7 @@ std::size_t LeaderGate::most_buffer_bytes(std::size_t nodes) {
   const auto rounds = static_cast<std::size_t>(std::bit_width(nodes - 1));
   std::size_t bare = 0;
   for (std::size_t known = 1; known < nodes; known *= radix) bare += radix - 1;
-  return Freight::buffer_bytes(nodes) + 3 * (rounds * mpi::message_bytes + bare * sizeof(Header));
+  return Piggyback::buffer_bytes(nodes) + 3 * (rounds * mpi::message_bytes + bare * sizeof(Header));
 }
 
 void LeaderGate::post(Stream& stream) {
@@ -62,7 +62,7 @@ void LeaderGate::post(Stream& stream) {
   stream.posted = true;
 }
 
-void LeaderGate::tell() {
+void LeaderGate::send_round() {
   if (round_ == rounds_->ends.size()) return;
   next_ = round_ == 0 ? rounds_->begin : rounds_->ends[round_ - 1];
   for (std::size_t i = next_; i < rounds_->ends[round_]; ++i) send(i);
@@ -71,7 +71,7 @@ void LeaderGate::tell() {
 void LeaderGate::send(std::size_t tag) {
   const Stream& stream = streams_[tag];
   const bool carries = stream.carries != nullptr;
-  const auto load = carries ? freight_.outgoing(*stream.carries) : std::span<const std::byte>();
+  const auto load = carries ? piggyback_.outgoing(*stream.carries) : std::span<const std::byte>();
   Sending& sending = sending_.emplace_back();
   sending.carries = carries;
   std::vector<std::vector<std::byte>>& spare = carries ? spare_ : spare_bare_;
@@ -88,19 +88,19 @@ void LeaderGate::send(std::size_t tag) {
   sending.id = requests_.send(leaders_[stream.to], static_cast<int>(tag), sending.message);
 }
 
-void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Freight::Load& load) {
+void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Piggyback::Load& load) {
   gate_ = {epoch, number + 1};
-  const bool carries = load.kind != Freight::Kind::none;
-  if (carries) freight_.load(load);
+  const bool carries = load.kind != Piggyback::Kind::none;
+  if (carries) piggyback_.load(load);
   rounds_ = carries ? &carrying_ : &bare_;
   waiting_ = true;
   round_ = 0;
-  tell();
+  send_round();
 }
 
 /// Whether its peer has arrived; takes what the message carries.
-bool LeaderGate::heard(Stream& stream) {
-  while (!stream.posted || requests_.done(stream.id)) {
+bool LeaderGate::receive_arrival(Stream& stream) {
+  while (!stream.posted || requests_.take_finished(stream.id)) {
     stream.posted = false;
     Header theirs;
     std::memcpy(&theirs, stream.message.data(), sizeof(Header));
@@ -110,7 +110,7 @@ bool LeaderGate::heard(Stream& stream) {
     if (where(theirs) > where(gate_)) return false;
     const bool here = where(theirs) == where(gate_);
     if (here && stream.carries != nullptr) {
-      freight_.take(*stream.carries, stream.message.data() + sizeof(Header));
+      piggyback_.take(*stream.carries, stream.message.data() + sizeof(Header));
     }
     post(stream);
     if (here) return true;
@@ -119,9 +119,9 @@ bool LeaderGate::heard(Stream& stream) {
 }
 
 /// Whether all of this round's have arrived.
-bool LeaderGate::heard_round() {
+bool LeaderGate::receive_round() {
   while (next_ < rounds_->ends[round_]) {
-    if (!heard(streams_[next_])) return false;
+    if (!receive_arrival(streams_[next_])) return false;
     ++next_;
   }
   return true;
@@ -129,22 +129,22 @@ bool LeaderGate::heard_round() {
 
 void LeaderGate::collect_sent() {
   std::erase_if(sending_, [&](Sending& sending) {
-    if (!requests_.done(sending.id)) return false;
+    if (!requests_.take_finished(sending.id)) return false;
     (sending.carries ? spare_ : spare_bare_).push_back(std::move(sending.message));
     return true;
   });
 }
 
-bool LeaderGate::closed() {
+bool LeaderGate::poll_closed() {
   moved_ = false;
   if (!waiting_) return false;
   requests_.progress();
   collect_sent();
   while (round_ < rounds_->ends.size()) {
-    if (!heard_round()) return false;
+    if (!receive_round()) return false;
     ++round_;
     moved_ = true;
-    tell();
+    send_round();
   }
   waiting_ = false;
   // What went out at once need not be looked at again.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/freight.h"
+#include "collective/piggyback.h"
 #include "mpi/communicator.h"
 
 namespace tutti::collective {
@@ -14,7 +14,7 @@ namespace tutti::collective {
 /// everybody.
 ///
 /// A gate may carry data of the nodes in the same messages: then everybody tells one other a round,
-/// and ceil(log2 n) rounds are made (`Freight`, which also says who sends to whom). One that
+/// and ceil(log2 n) rounds are made (`Piggyback`, which also says who sends to whom). One that
 /// carries nothing stands before data that fills the links, behind which each round's message
 /// waits: there everybody tells seven others a round, and ceil(log8 n) rounds are made.
 ///
@@ -41,17 +41,17 @@ class LeaderGate {
   /// This node has arrived, entirely. `load`: what the gate carries, of the same kind on every
   /// node; it is copied. Once a gate that carries something is known to have closed, it must be
   /// driven to its end, for others may wait for what this rank passes on.
-  void arrive(std::uint32_t epoch, std::uint64_t number, const Freight::Load& load);
+  void arrive(std::uint32_t epoch, std::uint64_t number, const Piggyback::Load& load);
   /// Drives the exchange; true once every node has arrived where this one has.
-  bool closed();
+  bool poll_closed();
   /// Whether the last look brought the open gate on.
-  bool moved() const { return moved_; }
+  bool has_moved() const { return moved_; }
   /// Whether MPI still holds messages of gates, closed ones, too.
-  bool sending() const { return !sending_.empty(); }
+  bool is_sending() const { return !sending_.empty(); }
   /// Forgets the gate that `arrive` was called for.
   void withdraw() { waiting_ = false; }
   /// What the closed gate has brought, until the next arrival.
-  Freight& freight() { return freight_; }
+  Piggyback& piggyback() { return piggyback_; }
   /// Of blocks, sent by this rank.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
@@ -61,15 +61,15 @@ class LeaderGate {
     std::uint64_t epoch = 0;
     std::uint64_t batch_plus_one = 0;
   };
-  static_assert(sizeof(Header) <= Freight::header_bytes);
+  static_assert(sizeof(Header) <= Piggyback::header_bytes);
 
   /// A peer of a round: what goes to one node, and what comes from another, under a tag of their
   /// own.
   struct Stream {
     std::size_t to = 0;
     std::size_t from = 0;
-    const Freight::Round* carries = nullptr;  ///< null: nothing
-    std::vector<std::byte> message;           ///< that comes
+    const Piggyback::Round* carries = nullptr;  ///< null: nothing
+    std::vector<std::byte> message;             ///< that comes
     mpi::Requests::Id id = 0;
     bool posted = false;
   };
@@ -84,16 +84,16 @@ class LeaderGate {
     std::vector<std::size_t> ends;
   };
 
-  void add(std::size_t to, std::size_t from, const Freight::Round* carries);
+  void add(std::size_t to, std::size_t from, const Piggyback::Round* carries);
   void post(Stream& stream);
-  void tell();
+  void send_round();
   void send(std::size_t tag);
   void collect_sent();
-  bool heard(Stream& stream);
-  bool heard_round();
+  bool receive_arrival(Stream& stream);
+  bool receive_round();
 
   const std::vector<int> leaders_;
-  Freight freight_;
+  Piggyback piggyback_;
   std::vector<Stream> streams_;  ///< the index is the tag
   Rounds carrying_, bare_;
   std::vector<Sending> sending_;

@@ -8,7 +8,7 @@ bool NodeSum::joins(DType dtype) const {
   return !joins_.empty() && (dtype == DType::f32 || dtype == DType::f64);
 }
 
-bool NodeSum::pairwise(DType dtype) const {
+bool NodeSum::is_pairwise(DType dtype) const {
   return dtype != DType::f16 && dtype != DType::bf16 && !joins(dtype);
 }
 

@@ -17,7 +17,7 @@ class NodeSum {
 
   /// Whether its bits for this dtype are those of sums of two in the canonical tree over nodes:
   /// the tree is that one, and no sum of some nodes is rounded that is not in one pass.
-  bool pairwise(DType dtype) const;
+  bool is_pairwise(DType dtype) const;
 
   /// `places` by node, each of `count` elements and perhaps overwritten; `out` may be one of them.
   void operator()(const reduce::Kernel& kernel, std::span<std::byte* const> places, std::byte* out,

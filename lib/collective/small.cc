@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collective/chunks.h"
+
 namespace tutti::collective {
 namespace {
 
 /// Of two processors that sum one message together each should find a part. 8 ranks on two took
 /// the same with 4 parts and with 16.
 constexpr std::size_t stripe_bytes = 4096;
-/// In elements: whole cache lines of every dtype.
-constexpr std::size_t granule = 64;
 /// Below, sums take less time than to see who computes which.
 constexpr std::size_t worth_sharing = 8192;
 
@@ -28,36 +28,37 @@ void for_each_column(const Batch& batch, const Visit& visit) {
 
 }  // namespace
 
-bool Small::takes(const Batch& batch) const {
+bool Small::is_small(const Batch& batch) const {
   std::size_t most = memory_.layout().small_bytes;
   if (several_nodes()) {
-    most = std::min(most, Freight::most_block(carried(batch), topology_.nodes.size()));
+    most = std::min(most, Piggyback::most_block(carried(batch), topology_.nodes.size()));
   }
   return batch.bytes() <= most;
 }
 
-Freight::Kind Small::carried(const Batch& batch) const {
-  if (batch.sharded() || batch.wire != WireFormat::none) return Freight::Kind::none;
-  if (batch.kind == Batch::Kind::broadcast) return Freight::Kind::passed_on;
-  const bool sums = Freight::sums(topology_.nodes.size()) && sum_of_nodes_.pairwise(batch.dtype);
-  return sums ? Freight::Kind::summed : Freight::Kind::gathered;
+Piggyback::Kind Small::carried(const Batch& batch) const {
+  if (batch.is_sharded() || batch.wire != WireFormat::none) return Piggyback::Kind::none;
+  if (batch.kind == CollectiveKind::broadcast) return Piggyback::Kind::passed_on;
+  const bool sums =
+      Piggyback::may_sum(topology_.nodes.size()) && sum_of_nodes_.is_pairwise(batch.dtype);
+  return sums ? Piggyback::Kind::summed : Piggyback::Kind::gathered;
 }
 
 void Small::put(const Batch& batch, std::uint64_t sequence) const {
-  if (batch.kind == Batch::Kind::broadcast && batch.root != topology_.rank) return;
+  if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
   std::byte* const mine = memory_.small(memory_.local_index(), sequence);
-  if (!batch.sharded()) return copy_in(batch, {0, batch.count()}, mine);
+  if (!batch.is_sharded()) return copy_in(batch, {0, batch.count()}, mine);
   for_each_column(batch, [&](int rank, std::size_t offset, topology::Range column) {
-    if (batch.kind == Batch::Kind::allgather && rank != topology_.rank) return;
+    if (batch.kind == CollectiveKind::allgather && rank != topology_.rank) return;
     copy_in(batch, column, mine + offset);
   });
 }
 
-Freight::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
-  Freight::Load load{.kind = carried(batch),
-                     .block = {memory_.small(0, sequence), batch.bytes()},
-                     .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor_between()}};
-  if (batch.kind == Batch::Kind::broadcast) {
+Piggyback::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
+  Piggyback::Load load{.kind = carried(batch),
+                       .block = {memory_.small(0, sequence), batch.bytes()},
+                       .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor_between()}};
+  if (batch.kind == CollectiveKind::broadcast) {
     load.root = node_of(batch.root);
     const auto root = static_cast<std::size_t>(batch.root);
     const bool here = load.root == static_cast<std::size_t>(topology_.node());
@@ -72,15 +73,15 @@ Freight::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
   return load;
 }
 
-void Small::unpack(const Batch& batch, std::uint64_t sequence, Freight& freight) {
+void Small::unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback) {
   std::byte* const result = memory_.small(memory_.local_index(), sequence);
-  if (freight.kind() != Freight::Kind::gathered) {
-    std::memcpy(result, freight.result(), batch.bytes());
+  if (piggyback.kind() != Piggyback::Kind::gathered) {
+    std::memcpy(result, piggyback.result(), batch.bytes());
     return;
   }
   blocks_.clear();
   for (std::size_t node = 0; node < topology_.nodes.size(); ++node) {
-    blocks_.push_back(freight.block(node));
+    blocks_.push_back(piggyback.block(node));
   }
   const reduce::Kernel kernel{batch.dtype, batch.dtype, batch.op, batch.divisor_between()};
   sum_of_nodes_(kernel, blocks_, result, batch.count());
@@ -91,13 +92,13 @@ void Small::finish(const Batch& batch, std::uint64_t sequence) {
     return copy_out(batch, {0, batch.count()}, memory_.small(0, sequence), false);
   }
   switch (batch.kind) {
-    case Batch::Kind::allreduce:
+    case CollectiveKind::allreduce:
       return finish_allreduce(batch, sequence);
-    case Batch::Kind::reduce_scatter:
+    case CollectiveKind::reduce_scatter:
       return finish_reduce_scatter(batch, sequence);
-    case Batch::Kind::allgather:
+    case CollectiveKind::allgather:
       return finish_allgather(batch, sequence);
-    case Batch::Kind::broadcast:
+    case CollectiveKind::broadcast:
       const int root = topology_.local_index_of[static_cast<std::size_t>(batch.root)];
       return copy_out(batch, {0, batch.count()}, memory_.small(root, sequence), false);
   }
@@ -116,8 +117,8 @@ void Small::finish_allreduce(const Batch& batch, std::uint64_t sequence) {
   if (memory_.layout().small_results && batch.bytes() >= worth_sharing) {
     return sum_together(batch, kernel, sequence);
   }
-  if (batch.pieces.size() == 1 && batch.pieces[0].outs.size() == 1) {
-    reduce::reduce(kernel, sources_, batch.pieces[0].outs[0], batch.count());
+  if (batch.parts.size() == 1 && batch.parts[0].outs.size() == 1) {
+    reduce::reduce(kernel, sources_, batch.parts[0].outs[0], batch.count());
     return;
   }
   // Many small tensors: one sum and a copy each is quicker than a sum each.
@@ -127,11 +128,11 @@ void Small::finish_allreduce(const Batch& batch, std::uint64_t sequence) {
 
 void Small::sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to) {
   const std::size_t before = range.begin * size_of(kernel.in);
-  parts_.clear();
+  offset_sources_.clear();
   for (const void* source : sources_) {
-    parts_.push_back(static_cast<const std::byte*>(source) + before);
+    offset_sources_.push_back(static_cast<const std::byte*>(source) + before);
   }
-  reduce::reduce(kernel, parts_, to + before, range.size());
+  reduce::reduce(kernel, offset_sources_, to + before, range.size());
 }
 
 /// Nobody waits for anybody: a stripe that somebody has begun, who may have lost the processor
@@ -155,7 +156,7 @@ void Small::sum_together(const Batch& batch, const reduce::Kernel& kernel, std::
   }
   for (std::size_t i = 0; i < stripes; ++i) {
     const std::size_t stripe = (first + i) % stripes;
-    const bool there = claims.fulfilled(stripe, sequence);
+    const bool there = claims.is_fulfilled(stripe, sequence);
     if (!there) sum(kernel, range(stripe), sum_.data());
     const std::byte* const from = there ? result : sum_.data();
     copy_out(batch, range(stripe), from + range(stripe).begin * size_of(batch.dtype), false);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collective/batch.h"
-#include "collective/freight.h"
 #include "collective/node_sum.h"
+#include "collective/piggyback.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -21,7 +21,7 @@ namespace tutti::collective {
 /// for all, unless it is tiny (`sum_together`). With several, each
 /// node's leader sums its ranks' inputs, the leaders' gate carries the sums or sums of them to all
 /// of them, and each leaves the whole result where its own part was: no message more than the gate
-/// has anyway. How much that may be depends on what it is (`Freight::Kind`).
+/// has anyway. How much that may be depends on what it is (`Piggyback::Kind`).
 class Small {
  public:
   /// The references outlive it.
@@ -31,13 +31,13 @@ class Small {
         sum_(memory.layout().small_bytes),
         sum_of_nodes_(topology) {}
 
-  bool takes(const Batch& batch) const;
+  bool is_small(const Batch& batch) const;
   /// Before the gate of what is the `sequence`-th batch.
   void put(const Batch& batch, std::uint64_t sequence) const;
   /// On the leader of one node of several: what its ranks have put there, for the gate.
-  Freight::Load pack(const Batch& batch, std::uint64_t sequence);
+  Piggyback::Load pack(const Batch& batch, std::uint64_t sequence);
   /// On the same: from what came with the gate to the result.
-  void unpack(const Batch& batch, std::uint64_t sequence, Freight& freight);
+  void unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback);
   /// Behind the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
   /// Held outside the node's memory.
@@ -49,7 +49,7 @@ class Small {
     return static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)]);
   }
   /// How a gate between nodes carries it: none where it does not.
-  Freight::Kind carried(const Batch& batch) const;
+  Piggyback::Kind carried(const Batch& batch) const;
   void gather_sources(std::uint64_t sequence);
   void sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to);
   void sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence);
@@ -60,7 +60,7 @@ class Small {
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
   std::vector<const void*> sources_;
-  std::vector<const void*> parts_;  ///< of the sources
+  std::vector<const void*> offset_sources_;  ///< of the sources
   std::vector<std::byte> sum_;
   NodeSum sum_of_nodes_;
   std::vector<std::byte*> blocks_;

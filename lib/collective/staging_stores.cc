@@ -10,15 +10,15 @@ constexpr double long_enough = 1.7;
 
 }  // namespace
 
-bool StagingStores::next_around() {
+bool StagingStores::choose_next() {
   const bool trial = copies_++ % pacing_.between_trials < copies_a_trial;
   last_around_ = trial != around_;
   return last_around_;
 }
 
-void StagingStores::took(bool around, std::size_t bytes, Duration time) {
+void StagingStores::note_time(bool around, std::size_t bytes, Duration time) {
   Pace& pace = around ? around_caches_ : into_caches_;
-  pace.took(static_cast<double>(time.count()) / static_cast<double>(bytes));
+  pace.note_time(static_cast<double>(time.count()) / static_cast<double>(bytes));
   if (!into_caches_.known() || !around_caches_.known()) return;
   const double times = around_ ? long_enough : too_long;
   around_ = into_caches_.least() > times * around_caches_.least();

@@ -31,12 +31,12 @@ class StagingStores {
 
   explicit StagingStores(const Pacing& pacing) : pacing_(pacing) {}
 
-  /// What follows belongs to a batch whose pieces have so many bytes on average: many small ones
+  /// What follows belongs to a batch whose parts have so many bytes on average: many small ones
   /// are copied one by one, and their time says little of memory.
-  void next_batch(std::size_t bytes_a_piece) { bytes_a_piece_ = bytes_a_piece; }
+  void next_batch(std::size_t bytes_a_part) { bytes_a_piece_ = bytes_a_part; }
 
   /// The way of the last copy, for what is written without being timed.
-  bool around() const { return last_around_; }
+  bool is_around() const { return last_around_; }
 
   /// Calls `copy(around)`, which writes so many bytes that way.
   template <class Copy>
@@ -45,16 +45,16 @@ class StagingStores {
       last_around_ = false;
       return copy(false);
     }
-    const bool way = next_around();
+    const bool way = choose_next();
     const auto begin = std::chrono::steady_clock::now();
     copy(way);
-    took(way, bytes, std::chrono::steady_clock::now() - begin);
+    note_time(way, bytes, std::chrono::steady_clock::now() - begin);
   }
 
   /// The way of the next copy that is timed.
-  bool next_around();
+  bool choose_next();
   /// How long it took.
-  void took(bool around, std::size_t bytes, Duration time);
+  void note_time(bool around, std::size_t bytes, Duration time);
 
  private:
   /// As many as a trial makes. The least of them counts, for who is interrupted takes longer.
@@ -62,7 +62,7 @@ class StagingStores {
 
   class Pace {
    public:
-    void took(double ns_per_byte) { last_[next_++ % last_.size()] = ns_per_byte; }
+    void note_time(double ns_per_byte) { last_[next_++ % last_.size()] = ns_per_byte; }
     bool known() const { return next_ >= last_.size(); }
     double least() const { return *std::min_element(last_.begin(), last_.end()); }
 

@@ -3,16 +3,17 @@
 #include <algorithm>
 
 #include "base/cache_line.h"
-#include "collective/freight.h"
+#include "base/pages.h"
+#include "collective/piggyback.h"
 #include "mpi/communicator.h"
 
 namespace tutti::collective {
 namespace {
 
-/// Slices are whole cache lines of the widest element, so that boundaries fall between elements.
-constexpr std::size_t granule = base::cache_line;
-
-constexpr std::size_t page = 4096;
+/// Slices are whole cache lines, so that their boundaries fall between elements of any dtype.
+std::size_t whole_lines(std::size_t bytes) {
+  return bytes / base::cache_line * base::cache_line;
+}
 
 /// What staging on the fullest node may take. It is touched all the time.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
@@ -38,7 +39,8 @@ std::size_t slice_between(int nodes) {
 std::size_t slice_inside(std::size_t slices) {
   constexpr std::size_t own_caches = std::size_t{2} << 20;
   constexpr std::size_t least = std::size_t{32} << 10;
-  return std::clamp(own_caches / slices / page * page, least, Tuning().slice_bytes);
+  return std::clamp(own_caches / slices / base::page_bytes() * base::page_bytes(), least,
+                    Tuning().slice_bytes);
 }
 
 /// Up to here being woken once more costs more than that everybody who runs sums everything, which
@@ -47,7 +49,7 @@ std::size_t small_bytes_for(int running) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
   const auto ranks = static_cast<std::size_t>(running);
-  return ranks <= crowd ? at_most : at_most * 2 / ranks / granule * granule;
+  return ranks <= crowd ? at_most : whole_lines(at_most * 2 / ranks);
 }
 
 /// A gate's messages are fewer than those of the exchange behind it, but on three and four nodes
@@ -57,7 +59,7 @@ std::size_t small_bytes_for(int running) {
 std::size_t small_bytes_between(int nodes) {
   constexpr std::size_t few = std::size_t{40} << 10;
   const std::size_t message =
-      Freight::most_block(Freight::Kind::passed_on, static_cast<std::size_t>(nodes));
+      Piggyback::most_block(Piggyback::Kind::passed_on, static_cast<std::size_t>(nodes));
   return nodes == 3 || nodes == 4 ? std::min(few, message) : message;
 }
 
@@ -81,8 +83,8 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
   const auto ranks = static_cast<std::size_t>(topology.size);
   const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
-  const std::size_t least = (elements * sizeof(double) + granule - 1) / granule * granule;
-  tuning.slice_bytes = std::max(tuning.slice_bytes / granule * granule, least);
+  const std::size_t least = whole_lines(elements * sizeof(double) + base::cache_line - 1);
+  tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
   return tuning;
 }
 

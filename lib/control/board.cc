@@ -21,7 +21,7 @@ void LossBoard::tell() const noexcept {
 
 std::optional<LostRank> LossBoard::get() const {
   // Copied here before it is told to anybody, so that the answer never changes.
-  if (!own_.any()) {
+  if (!own_.has_loss()) {
     if (const auto nodes = segment_.loss().get()) own_.report(nodes->rank, nodes->reason);
   }
   return own_.get();

@@ -23,7 +23,7 @@ class LossBoard {
 
   /// Rings every doorbell of the node. The first loss that is seen stays.
   void report(int rank, std::string_view reason) noexcept;
-  bool any() const noexcept { return own_.any() || segment_.loss().any(); }
+  bool has_loss() const noexcept { return own_.has_loss() || segment_.loss().has_loss(); }
   std::optional<LostRank> get() const;
 
  private:

@@ -18,16 +18,16 @@ class Connection {
   int peer() const { return peer_; }
 
   /// Goes out with the next `flush`, together with everything else queued until then.
-  void queue(ConstBytes parcel) { append_message(queued_, parcel); }
+  void queue(ConstBytes message) { append_message(queued_, message); }
   /// Writes what the socket takes. A broken connection takes everything; `receive` tells of it.
   void flush();
   /// More is to be written when the socket takes it.
-  bool wants_to_write() const { return !wire_.empty(); }
+  bool has_unwritten() const { return !wire_.empty(); }
 
   /// Takes in what arrived. A text: why nothing more will come (what came before can still be
   /// taken); nothing: the link is up.
   std::optional<std::string> receive();
-  bool next(Bytes& parcel) { return messages_.next(parcel); }
+  bool next(Bytes& message) { return messages_.next(message); }
   /// Counts what was heard, for the heartbeat.
   std::uint64_t frames_received() const { return frames_received_; }
 

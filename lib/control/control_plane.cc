@@ -63,12 +63,12 @@ void ControlPlane::start_threads(Company company, const MakeResponder& make_resp
     rank0 = std::move(company.links.front());
   } else if (topology_.rank == 0) {
     hub_ = std::make_unique<Hub>(Hub::Parts{topology_, segment_, board_, collector_bell_,
-                                            departures_, company.pace, std::move(company.links),
-                                            make_responder(topology_)});
+                                            departures_, company.heartbeat,
+                                            std::move(company.links), make_responder(topology_)});
   }
   link_ = std::make_unique<Link>(
       Link::Parts{topology_, segment_, board_, has_uplink ? collector_bell_ : link_bell_,
-                  departures_, std::move(company.processes), company.pace, std::move(rank0)});
+                  departures_, std::move(company.processes), company.heartbeat, std::move(rank0)});
 }
 
 bool ControlPlane::receive(Bytes& message) {
@@ -92,7 +92,7 @@ void ControlPlane::announce_departed() {
 }
 
 std::string ControlPlane::describe() const {
-  const auto loss = lost();
+  const auto loss = lost_rank();
   return fmt::format(
       "control: {} messages sent, {} received, {} bytes wait for room; {}", counters().sent,
       counters().received, backlog_.load(),
@@ -109,8 +109,8 @@ void ControlPlane::send(ConstBytes message) {
   note_backlog();
 }
 
-std::optional<LostRank> ControlPlane::lost() const {
-  return board_.any() ? board_.get() : std::nullopt;
+std::optional<LostRank> ControlPlane::lost_rank() const {
+  return board_.has_loss() ? board_.get() : std::nullopt;
 }
 
 std::vector<int> ControlPlane::wait_for_followers(base::Clock::time_point deadline) {

@@ -63,7 +63,7 @@ class ControlPlane {
 
   /// The first loss that this rank learnt of; the same for ever. Terminal: from now on messages may
   /// get nowhere. Thread-safe, cheap.
-  std::optional<LostRank> lost() const;
+  std::optional<LostRank> lost_rank() const;
 
   /// This rank has left by agreement with the coordinator and needs no more messages: from now on
   /// its end is no death. Thread-safe.

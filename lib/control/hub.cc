@@ -21,7 +21,7 @@ Hub::Hub(Parts parts)
     : parts_(std::move(parts)),
       post_(parts_.segment),
       links_(parts_.topology.nodes.size()),
-      metronome_(parts_.pace.beat) {
+      ticker_(parts_.heartbeat.beat) {
   poller_.add(parts_.bell.descriptor(), bell_token);
   for (ProvenPeer& leader : parts_.leaders) {
     const auto node =
@@ -56,7 +56,7 @@ void Hub::loop() {
     work();
     if (stop_) break;
     for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
-    if (!parts_.leaders.empty() && metronome_.due()) beat();
+    if (!parts_.leaders.empty() && ticker_.tick()) beat();
   }
   const auto deadline = base::Clock::now() + std::chrono::seconds(1);
   for (const auto& link : links_) {
@@ -68,7 +68,7 @@ std::optional<base::Clock::time_point> Hub::wake_up_by() const {
   const auto tick = parts_.responder->next_tick();
   // On one node nothing beats here: without work the thread sleeps for good.
   if (parts_.leaders.empty()) return tick ? std::optional(start_ + *tick) : std::nullopt;
-  return tick ? std::min(start_ + *tick, metronome_.next()) : metronome_.next();
+  return tick ? std::min(start_ + *tick, ticker_.next()) : ticker_.next();
 }
 
 void Hub::work() {
@@ -77,7 +77,7 @@ void Hub::work() {
   post_.collect([&](int local_index, ConstBytes message) {
     parts_.responder->receive(ranks[static_cast<std::size_t>(local_index)], message);
   });
-  for (const int local_index : post_.newly_departed()) {
+  for (const int local_index : post_.take_departed()) {
     parts_.departures.mark(ranks[static_cast<std::size_t>(local_index)]);
   }
   relay_loss();
@@ -94,12 +94,12 @@ void Hub::relay_loss() {
   loss_relayed_ = true;
   send_to_nodes(encode(*lost));
   parts_.departures.give_up();
-  parts_.responder->lost(lost->rank, lost->reason);
+  parts_.responder->note_lost(lost->rank, lost->reason);
 }
 
-void Hub::send_to_nodes(ConstBytes parcel) {
+void Hub::send_to_nodes(ConstBytes message) {
   for (const auto& link : links_) {
-    if (link) link->queue(parcel);
+    if (link) link->queue(message);
   }
 }
 
@@ -107,13 +107,13 @@ void Hub::answer() {
   const topology::Topology& topology = parts_.topology;
   for (const Responder::Outgoing& out : parts_.responder->take_messages()) {
     if (out.to == Responder::everyone) {
-      send_to_nodes(encode(Parcel::Kind::message, {}, out.message));
+      send_to_nodes(encode(LinkMessage::Kind::message, {}, out.message));
       for (int i = 0; i < topology.local_size(); ++i) post_.deliver(i, out.message);
       continue;
     }
     const auto to = static_cast<std::size_t>(out.to);
     if (LinkEnd* const link = links_[static_cast<std::size_t>(topology.node_of[to])].get()) {
-      link->queue(encode(Parcel::Kind::message, {out.to}, out.message));
+      link->queue(encode(LinkMessage::Kind::message, {out.to}, out.message));
     } else {
       post_.deliver(topology.local_index_of[to], out.message);
     }
@@ -127,28 +127,29 @@ void Hub::on_event(std::uint64_t token) {
   }
   LinkEnd& link = *links_[token];
   const auto why = link.receive([&](ConstBytes bytes) {
-    handle(static_cast<int>(token), decode_parcel(bytes, parts_.topology.size));
+    handle(static_cast<int>(token), decode_link_message(bytes, parts_.topology.size));
   });
-  if (why) ended(link, *why);
+  if (why) note_end(link, *why);
 }
 
-void Hub::handle(int from_node, const Parcel& parcel) {
-  if (parcel.kind == Parcel::Kind::lost) {
-    parts_.board.report(parcel.ranks.front(), as_text(parcel.body));
+void Hub::handle(int from_node, const LinkMessage& message) {
+  if (message.kind == LinkMessage::Kind::lost) {
+    parts_.board.report(message.ranks.front(), as_text(message.body));
   }
-  if (parcel.kind != Parcel::Kind::message && parcel.kind != Parcel::Kind::departed) return;
-  base::check(parcel.ranks.size() == 1, "a parcel from a leader names one sender");
-  const int from = parcel.ranks.front();
+  if (message.kind != LinkMessage::Kind::message && message.kind != LinkMessage::Kind::departed)
+    return;
+  base::check(message.ranks.size() == 1, "a message from a leader names one sender");
+  const int from = message.ranks.front();
   base::check(parts_.topology.node_of[static_cast<std::size_t>(from)] == from_node,
               "a leader speaks for its own node's ranks alone");
-  if (parcel.kind == Parcel::Kind::departed) {
+  if (message.kind == LinkMessage::Kind::departed) {
     parts_.departures.mark(from);
   } else {
-    parts_.responder->receive(from, parcel.body);
+    parts_.responder->receive(from, message.body);
   }
 }
 
-void Hub::ended(const LinkEnd& link, const std::string& why) {
+void Hub::note_end(const LinkEnd& link, const std::string& why) {
   const topology::Topology& topology = parts_.topology;
   const auto node =
       static_cast<std::size_t>(topology.node_of[static_cast<std::size_t>(link.peer())]);
@@ -165,7 +166,7 @@ void Hub::ended(const LinkEnd& link, const std::string& why) {
 void Hub::beat() {
   for (const auto& link : links_) {
     if (!link) continue;
-    if (const auto why = link->beat(parts_.pace)) ended(*link, *why);
+    if (const auto why = link->beat(parts_.heartbeat)) note_end(*link, *why);
   }
 }
 

@@ -25,7 +25,7 @@ class Hub {
     LossBoard& board;
     EpollBell& bell;  ///< the collector bell of rank 0's node
     Departures& departures;
-    Pace pace;
+    Heartbeat heartbeat;
     std::vector<ProvenPeer> leaders;  ///< of all other nodes
     std::unique_ptr<Responder> responder;
   };
@@ -42,10 +42,10 @@ class Hub {
   void loop();
   void work();
   void on_event(std::uint64_t token);
-  void handle(int from_node, const Parcel& parcel);
-  void ended(const LinkEnd& link, const std::string& why);
+  void handle(int from_node, const LinkMessage& message);
+  void note_end(const LinkEnd& link, const std::string& why);
   void answer();
-  void send_to_nodes(ConstBytes parcel);
+  void send_to_nodes(ConstBytes message);
   void relay_loss();
   void beat();
   std::optional<base::Clock::time_point> wake_up_by() const;
@@ -55,7 +55,7 @@ class Hub {
   NodePost post_;
   Poller poller_;
   std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; none to rank 0's own
-  Metronome metronome_;
+  Ticker ticker_;
   bool loss_relayed_ = false;
   std::atomic<bool> stop_{false};
   std::optional<base::NamedThread> thread_;  // last: it uses all that stands above

@@ -16,7 +16,7 @@ constexpr std::uint64_t uplink_token = bell_token + 1;
 }  // namespace
 
 Link::Link(Parts parts)
-    : parts_(std::move(parts)), pulses_(parts_.processes.size()), metronome_(parts_.pace.beat) {
+    : parts_(std::move(parts)), checks_(parts_.processes.size()), ticker_(parts_.heartbeat.beat) {
   poller_.add(parts_.bell.descriptor(), bell_token);
   const auto me = static_cast<std::size_t>(parts_.topology.local_index());
   for (std::size_t i = 0; i < parts_.processes.size(); ++i) {
@@ -52,8 +52,8 @@ void Link::loop() {
     parts_.bell.arm();
     if (stop_) break;
     if (uplink_) uplink_->work();
-    for (const epoll_event& event : poller_.wait(metronome_.next())) on_event(event.data.u64);
-    if (metronome_.due()) beat();
+    for (const epoll_event& event : poller_.wait(ticker_.next())) on_event(event.data.u64);
+    if (ticker_.tick()) beat();
   }
   const RankSlot& mine = parts_.segment.slot(parts_.topology.local_index());
   if (mine.departed.load() == 0) {
@@ -82,15 +82,15 @@ void Link::beat() {
   for (int i = 0; i < parts_.segment.local_size(); ++i) {
     RankSlot& slot = parts_.segment.slot(i);
     const auto at = static_cast<std::size_t>(i);
-    const int missed = pulses_[at].missed(slot.heartbeat.load(std::memory_order_relaxed));
-    if (i == me || missed != parts_.pace.most_missed || slot.departed.load() != 0) continue;
+    const int missed = checks_[at].count_missed(slot.heartbeat.load(std::memory_order_relaxed));
+    if (i == me || missed != parts_.heartbeat.most_missed || slot.departed.load() != 0) continue;
     parts_.board.report(
         parts_.topology.local_ranks()[at],
         fmt::format("{} heartbeats of it are missing: its process is stopped or does not get to "
                     "run",
                     missed));
   }
-  if (uplink_) uplink_->beat(parts_.pace);
+  if (uplink_) uplink_->beat(parts_.heartbeat);
 }
 
 }  // namespace tutti::control

@@ -21,7 +21,7 @@ class Link {
     EpollBell& bell;  ///< wakes this thread: the node's collector bell where there is an uplink
     Departures& departures;
     std::vector<base::Fd> processes;  ///< pidfds by local index
-    Pace pace;
+    Heartbeat heartbeat;
     std::optional<ProvenPeer> rank0;
   };
 
@@ -40,8 +40,8 @@ class Link {
 
   Parts parts_;
   Poller poller_;
-  std::vector<Pulse> pulses_;
-  Metronome metronome_;
+  std::vector<HeartbeatCheck> checks_;
+  Ticker ticker_;
   std::unique_ptr<Uplink> uplink_;
   std::atomic<bool> stop_{false};
   std::optional<base::NamedThread> thread_;  // last: it uses all that stands above

@@ -10,7 +10,7 @@ LinkEnd::LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token)
     : connection_(std::move(peer)),
       poller_(poller),
       token_(token),
-      sign_of_life_(encode(Parcel::Kind::heartbeat, {}, {})) {
+      sign_of_life_(encode(LinkMessage::Kind::heartbeat, {}, {})) {
   poller_.add(connection_.socket(), token_);
 }
 
@@ -30,7 +30,7 @@ void LinkEnd::abandon() {
 void LinkEnd::flush() {
   if (!open_) return;
   connection_.flush();
-  if (watching_writing_ != connection_.wants_to_write()) {
+  if (watching_writing_ != connection_.has_unwritten()) {
     watching_writing_ = !watching_writing_;
     poller_.watch_writing(connection_.socket(), token_, watching_writing_);
   }
@@ -44,24 +44,24 @@ std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)
   return ended;
 }
 
-std::optional<std::string> LinkEnd::beat(const Pace& pace) {
+std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
   if (!open_) return std::nullopt;
   connection_.queue(sign_of_life_);
   flush();
-  const int missed = pulse_.missed(connection_.frames_received());
-  if (missed < pace.most_missed) return std::nullopt;
+  const int missed = check_.count_missed(connection_.frames_received());
+  if (missed < heartbeat.most_missed) return std::nullopt;
   close();
   return fmt::format("{} heartbeats are missing on it", missed);
 }
 
 void LinkEnd::drain(base::Clock::time_point deadline) {
   flush();
-  while (open_ && connection_.wants_to_write() && wait_writable(connection_.socket(), deadline)) {
+  while (open_ && connection_.has_unwritten() && wait_writable(connection_.socket(), deadline)) {
     connection_.flush();
   }
 }
 
-void LinkEnd::part(base::Clock::time_point deadline) {
+void LinkEnd::close_gracefully(base::Clock::time_point deadline) {
   if (open_) connection_.finish_writing();
   // Closing while something unread lies in the socket resets the connection, and the peer might
   // not get to read the last it was sent.

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "control/connection.h"
-#include "control/pace.h"
-#include "control/parcel.h"
+#include "control/heartbeat.h"
+#include "control/link_message.h"
 #include "control/poller.h"
 
 namespace tutti::control {
@@ -22,21 +22,21 @@ class LinkEnd {
   LinkEnd(const LinkEnd&) = delete;
   LinkEnd& operator=(const LinkEnd&) = delete;
 
-  bool open() const { return open_; }
+  bool is_open() const { return open_; }
   int peer() const { return connection_.peer(); }
-  void queue(ConstBytes parcel) {
-    if (open_) connection_.queue(parcel);
+  void queue(ConstBytes message) {
+    if (open_) connection_.queue(message);
   }
   void flush();
-  /// `take` gets every parcel that arrived, not verified yet. A text: why the link ended.
+  /// `take` gets every message that arrived, not verified yet. A text: why the link ended.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
   /// Once every beat: gives a sign of life. A text: the peer gave none for too long; ended.
-  std::optional<std::string> beat(const Pace& pace);
+  std::optional<std::string> beat(const Heartbeat& heartbeat);
 
   /// Blocks until all that was queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
   /// After `drain`: tells the peer that nothing follows and blocks until it has closed its end too.
-  void part(base::Clock::time_point deadline);
+  void close_gracefully(base::Clock::time_point deadline);
 
   /// In a forked child: closes the child's copy of the socket.
   void abandon();
@@ -47,7 +47,7 @@ class LinkEnd {
   Connection connection_;
   Poller& poller_;
   std::uint64_t token_;
-  Pulse pulse_;
+  HeartbeatCheck check_;
   const Bytes sign_of_life_;
   Bytes parcel_;
   bool open_ = true;

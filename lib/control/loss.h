@@ -21,7 +21,9 @@ class LossSlot {
  public:
   /// Whether it is the first.
   bool report(int rank, std::string_view reason) noexcept;
-  bool any() const noexcept { return state_.load(std::memory_order_seq_cst) == State::written; }
+  bool has_loss() const noexcept {
+    return state_.load(std::memory_order_seq_cst) == State::written;
+  }
   std::optional<LostRank> get() const;
 
  private:

@@ -30,7 +30,7 @@ void NodePost::flush() {
   }
 }
 
-std::vector<int> NodePost::newly_departed() {
+std::vector<int> NodePost::take_departed() {
   std::vector<int> found;
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
     const int local_index = static_cast<int>(i);

@@ -19,7 +19,7 @@ class NodePost {
   /// Puts on what found no room in a mailbox before.
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
-  std::vector<int> newly_departed();
+  std::vector<int> take_departed();
 
  private:
   struct Box {

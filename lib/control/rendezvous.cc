@@ -176,7 +176,7 @@ Company find_company(int rank, int size, const AllGather& gather, const Settings
   Rendezvous meeting(rank, settings);
   Company company;
   const auto timeouts = agree(gather, [&] { return meeting.listen(); });
-  company.pace = Pace::from(settings.heartbeat_timeout, shortest(timeouts));
+  company.heartbeat = Heartbeat::from(settings.heartbeat_timeout, shortest(timeouts));
   std::vector<int> leaders;
   for (const std::string& leader : agree(gather, [&] { return meeting.find_leader(); })) {
     leaders.push_back(std::stoi(leader));
@@ -185,7 +185,7 @@ Company find_company(int rank, int size, const AllGather& gather, const Settings
   company.topology = topology::make_topology(rank, leaders);
   const auto published = agree(gather, [&] { return meeting.publish(company.topology); });
   agree(gather, [&] {
-    Company connected{company.topology, company.pace, {}, {}, {}, {}, {}};
+    Company connected{company.topology, company.heartbeat, {}, {}, {}, {}, {}};
     // Dropped if this throws: closed sockets tell the others at once that they need not wait.
     meeting.connect(published.front(), connected);
     company = std::move(connected);

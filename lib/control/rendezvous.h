@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "control/handshake.h"
+#include "control/heartbeat.h"
 #include "control/node_channel.h"
-#include "control/pace.h"
 #include "control/settings.h"
 #include "topology/topology.h"
 
@@ -13,7 +13,7 @@ namespace tutti::control {
 /// What the ranks know and hold once they have found each other.
 struct Company {
   topology::Topology topology;
-  Pace pace;
+  Heartbeat heartbeat;
   std::unique_ptr<NodeChannel> node;
   /// Rank 0: the leaders of all other nodes. Another leader: rank 0. Else none.
   std::vector<ProvenPeer> links;

@@ -24,7 +24,7 @@ class Responder {
   virtual void tick(std::chrono::nanoseconds now) = 0;
   virtual std::optional<std::chrono::nanoseconds> next_tick() const = 0;
   virtual void receive(int from, ConstBytes message) = 0;
-  virtual void lost(int rank, const std::string& reason) = 0;
+  virtual void note_lost(int rank, const std::string& reason) = 0;
   virtual std::vector<Outgoing> take_messages() = 0;
 };
 

@@ -22,12 +22,12 @@ void Uplink::work() {
   const std::vector<int>& ranks = topology_.local_ranks();
   post_.collect([&](int local_index, ConstBytes message) {
     const int from = ranks[static_cast<std::size_t>(local_index)];
-    link_.queue(encode(Parcel::Kind::message, {from}, message));
+    link_.queue(encode(LinkMessage::Kind::message, {from}, message));
   });
-  for (const int local_index : post_.newly_departed()) {
+  for (const int local_index : post_.take_departed()) {
     const int rank = ranks[static_cast<std::size_t>(local_index)];
     departures_.mark(rank);
-    link_.queue(encode(Parcel::Kind::departed, {rank}, {}));
+    link_.queue(encode(LinkMessage::Kind::departed, {rank}, {}));
   }
   if (const auto lost = loss_relayed_ ? std::nullopt : board_.get()) {
     link_.queue(encode(*lost));
@@ -39,21 +39,21 @@ void Uplink::work() {
 }
 
 void Uplink::on_event() {
-  const auto why =
-      link_.receive([this](ConstBytes bytes) { handle(decode_parcel(bytes, topology_.size)); });
-  if (why) ended(*why);
+  const auto why = link_.receive(
+      [this](ConstBytes bytes) { handle(decode_link_message(bytes, topology_.size)); });
+  if (why) note_end(*why);
 }
 
-void Uplink::handle(const Parcel& parcel) {
-  if (parcel.kind == Parcel::Kind::lost) {
-    board_.report(parcel.ranks.front(), as_text(parcel.body));
+void Uplink::handle(const LinkMessage& message) {
+  if (message.kind == LinkMessage::Kind::lost) {
+    board_.report(message.ranks.front(), as_text(message.body));
   }
-  if (parcel.kind != Parcel::Kind::message) return;
-  for (const int rank : parcel.ranks.empty() ? topology_.local_ranks() : parcel.ranks) {
+  if (message.kind != LinkMessage::Kind::message) return;
+  for (const int rank : message.ranks.empty() ? topology_.local_ranks() : message.ranks) {
     const auto at = static_cast<std::size_t>(rank);
     base::check(topology_.node_of[at] == topology_.node(),
                 "a leader gets messages for its own node's ranks alone");
-    post_.deliver(topology_.local_index_of[at], parcel.body);
+    post_.deliver(topology_.local_index_of[at], message.body);
   }
 }
 
@@ -62,20 +62,20 @@ bool Uplink::all_departed() const {
                              [this](int rank) { return departures_.has(rank); });
 }
 
-void Uplink::ended(const std::string& why) {
+void Uplink::note_end(const std::string& why) {
   if (all_departed()) return;
   board_.report(0, fmt::format("the connection of rank {} to it ended: {}", topology_.rank, why));
 }
 
-void Uplink::beat(const Pace& pace) {
-  if (const auto why = link_.beat(pace)) ended(*why);
+void Uplink::beat(const Heartbeat& heartbeat) {
+  if (const auto why = link_.beat(heartbeat)) note_end(*why);
 }
 
 void Uplink::say_goodbye() {
   const auto deadline = base::Clock::now() + std::chrono::seconds(3);
   work();
   link_.drain(deadline);
-  link_.part(deadline);
+  link_.close_gracefully(deadline);
 }
 
 }  // namespace tutti::control

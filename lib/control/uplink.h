@@ -20,7 +20,7 @@ class Uplink {
   /// The socket is ready.
   void on_event();
   /// Gives a sign of life and looks for rank 0's.
-  void beat(const Pace& pace);
+  void beat(const Heartbeat& heartbeat);
   /// Sends what is left and waits, at most 3 s, until rank 0 has read it all.
   void say_goodbye();
   /// In a forked child: closes the child's copy of the connection.
@@ -28,8 +28,8 @@ class Uplink {
 
  private:
   bool all_departed() const;
-  void handle(const Parcel& parcel);
-  void ended(const std::string& why);
+  void handle(const LinkMessage& message);
+  void note_end(const std::string& why);
 
   const topology::Topology& topology_;
   LossBoard& board_;

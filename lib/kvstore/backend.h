@@ -59,7 +59,7 @@ struct Traits {
 /// are on the CPU, the keys are of the store's one kind, and no input overlaps memory that another
 /// key's output will be written to. Views into what the caller passed, or what KVStore made of it,
 /// good until `submit` returns.
-struct Request {
+struct MethodCall {
   Method method = Method::pushpull;
   std::span<const Key> keys{};
   /// By key: init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
@@ -91,7 +91,7 @@ class Backend {
 
   /// Never blocks for other ranks. Throws what is wrong locally (`duplicate_key` in flight, the
   /// store's own death, a key that was never initialised); nothing was submitted then.
-  virtual Pending submit(const Request& request) = 0;
+  virtual Pending submit(const MethodCall& request) = 0;
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 

@@ -14,7 +14,7 @@ namespace {
   throw Error(ErrorCode::invalid_argument, text);
 }
 
-std::string call(const Request& request, const Key& key) {
+std::string call(const MethodCall& request, const Key& key) {
   return fmt::format("{} of key {}", name(request.method), key.describe());
 }
 
@@ -32,7 +32,7 @@ bool takes_outs(Method method) {
   return method != Method::init && method != Method::push;
 }
 
-void check_length(const Request& request, std::string_view what, std::size_t length) {
+void check_length(const MethodCall& request, std::string_view what, std::size_t length) {
   if (length == request.keys.size()) return;
   refuse(fmt::format(
       "{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
@@ -41,7 +41,7 @@ void check_length(const Request& request, std::string_view what, std::size_t len
 }
 
 /// `role` is "input" or "output".
-void check_values(const Request& request, const Key& key, std::string_view role,
+void check_values(const MethodCall& request, const Key& key, std::string_view role,
                   const Values& values) {
   if (values.empty()) {
     refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device", call(request, key),
@@ -65,11 +65,11 @@ void check_values(const Request& request, const Key& key, std::string_view role,
 }
 
 /// The tensor of which the ranks have shards.
-const Tensor& whole(const Request& request, std::size_t i) {
+const Tensor& whole(const MethodCall& request, std::size_t i) {
   return request.method == Method::reduce_scatter ? request.ins[i][0] : request.outs[i][0];
 }
 
-void check_shards(const Request& request, std::size_t i, const Traits& traits) {
+void check_shards(const MethodCall& request, std::size_t i, const Traits& traits) {
   const bool scatters = request.method == Method::reduce_scatter;
   const Tensor& of = whole(request, i);
   const Tensor& mine = scatters ? request.outs[i][0] : request.ins[i][0];
@@ -83,7 +83,7 @@ void check_shards(const Request& request, std::size_t i, const Traits& traits) {
                   name(of.dtype()), right.count(), describe(mine)));
 }
 
-void check_tensors(const Request& request, std::size_t i, const Traits& traits) {
+void check_tensors(const MethodCall& request, std::size_t i, const Traits& traits) {
   const Key& key = request.keys[i];
   if (takes_ins(request.method)) check_values(request, key, "input", request.ins[i]);
   if (takes_outs(request.method)) check_values(request, key, "output", request.outs[i]);
@@ -96,12 +96,12 @@ void check_tensors(const Request& request, std::size_t i, const Traits& traits) 
   }
 }
 
-void check_key(const Request& request, const Key& key) {
+void check_key(const MethodCall& request, const Key& key) {
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
   refuse(fmt::format("{}: a key has at most {} bytes", call(request, key), Key::max_bytes));
 }
 
-void check_lists(const Request& request) {
+void check_lists(const MethodCall& request) {
   if (request.keys.empty()) {
     refuse(
         fmt::format("{} with an empty list of keys; pass one key at least", name(request.method)));
@@ -114,7 +114,7 @@ void check_lists(const Request& request) {
   }
 }
 
-void check_root(const Request& request, const Traits& traits) {
+void check_root(const MethodCall& request, const Traits& traits) {
   if (request.method != Method::broadcast) return;
   if (request.root >= 0 && request.root < traits.size) return;
   refuse(fmt::format("{} from root rank {}, but the ranks of this '{}' store are 0 to {}",
@@ -123,13 +123,14 @@ void check_root(const Request& request, const Traits& traits) {
 }
 
 /// A number cast to the enumeration would fail as late as at the coordinator, for all ranks.
-void check_op(const Request& request) {
+void check_op(const MethodCall& request) {
   if (request.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
                      call(request, request.keys.front()), static_cast<int>(request.options.op)));
 }
 
-void check_repeated(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
+void check_repeated(const MethodCall& request, const Traits& traits,
+                    std::vector<std::size_t>& order) {
   const bool summed = traits.sums_repeated_keys && !is_half(request.method);
   const std::span<const Key> keys = request.keys;
   if (summed || keys.size() < 2) return;
@@ -157,7 +158,7 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-void check(const Request& request, const Traits& traits, std::vector<std::size_t>& order) {
+void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order) {
   check_lists(request);
   check_root(request, traits);
   check_op(request);
@@ -165,7 +166,7 @@ void check(const Request& request, const Traits& traits, std::vector<std::size_t
   check_repeated(request, traits, order);
 }
 
-std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,
+std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places) {
   if (!is_half(request.method)) return {};
   places.resize(request.keys.size());

@@ -6,18 +6,19 @@
 
 #include "base/mutex.h"
 #include "kvstore/backend.h"
+#include "tutti/wire_format.h"
 
 namespace tutti {
 
 /// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
 /// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
 /// values and what to do. `order`: of the keys, as an earlier call left it.
-void check(const Request& request, const Traits& traits, std::vector<std::size_t>& order);
+void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order);
 
 /// By key: so many bytes behind an input's beginning an output begins that may be written while the
 /// input is read, because the same elements lie there; empty: none, for every key. `places`: memory
 /// for them.
-std::span<const std::ptrdiff_t> places_of_outputs(const Request& request, const Traits& traits,
+std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places);
 
 /// Same dtype and shape.

@@ -13,16 +13,16 @@
 namespace tutti {
 namespace {
 
-coordinator::Kind kind_of(Method method) {
+CollectiveKind kind_of(Method method) {
   switch (method) {
     case Method::broadcast:
-      return coordinator::Kind::broadcast;
+      return CollectiveKind::broadcast;
     case Method::reduce_scatter:
-      return coordinator::Kind::reduce_scatter;
+      return CollectiveKind::reduce_scatter;
     case Method::allgather:
-      return coordinator::Kind::allgather;
+      return CollectiveKind::allgather;
     default:
-      return coordinator::Kind::allreduce;
+      return CollectiveKind::allreduce;
   }
 }
 
@@ -38,7 +38,7 @@ class CollectiveStore : public Backend {
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
 
-  Pending submit(const Request& request) override {
+  Pending submit(const MethodCall& request) override {
     auto list = session_->new_calls(request.keys.size(), name(request.method));
     for (std::size_t i = 0; i < list->calls.size(); ++i) describe_call(request, i, list->calls[i]);
     return session_->submit(std::move(list));
@@ -56,13 +56,13 @@ class CollectiveStore : public Backend {
   std::vector<Choice> choices() const override { return choices_; }
 
  private:
-  void describe_call(const Request& request, std::size_t i, runtime::TensorCall& call) const {
-    const bool reduces =
-        request.method == Method::pushpull || request.method == Method::reduce_scatter;
+  void describe_call(const MethodCall& request, std::size_t i, runtime::TensorCall& call) const {
+    const CollectiveKind kind = kind_of(request.method);
+    const bool reduces = is_reducing(kind);
     // The other side of a reduce_scatter or an allgather is a shard.
     const Tensor& like = reduces ? request.ins[i][0] : request.outs[i][0];
     call.key = request.keys[i];
-    call.signature.kind = kind_of(request.method);
+    call.signature.kind = kind;
     call.signature.dtype = like.dtype();
     call.signature.shape = like.shape();
     call.signature.op = request.options.op;

@@ -63,7 +63,7 @@ int KVStore::num_workers() const {
   return backend_->traits().size;
 }
 
-Pending KVStore::submit(Request request) {
+Pending KVStore::submit(MethodCall request) {
   const Traits& traits = backend_->traits();
   const Workspace::Use workspace(front_desk_->workspaces);
   require(traits, request.method);

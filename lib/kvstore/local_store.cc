@@ -48,7 +48,7 @@ struct KeyCall {
   const Tensor& any() const { return ins.empty() ? outs.front() : ins.front(); }
 };
 
-std::map<Key, KeyCall> by_key(const Request& request) {
+std::map<Key, KeyCall> by_key(const MethodCall& request) {
   std::map<Key, KeyCall> calls;
   const auto append = [](std::vector<Tensor>& all, const Values& values) {
     all.insert(all.end(), values.begin(), values.end());
@@ -96,7 +96,7 @@ class LocalStore : public Backend {
                              Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
-  Pending submit(const Request& request) override;
+  Pending submit(const MethodCall& request) override;
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
@@ -109,11 +109,11 @@ class LocalStore : public Backend {
  private:
   using Calls = std::map<Key, KeyCall>;
 
-  void initialise(const Request& request) TUTTI_REQUIRES(mutex_);
+  void initialise(const MethodCall& request) TUTTI_REQUIRES(mutex_);
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& call) TUTTI_REQUIRES(mutex_);
-  void pass_on(const Request& request) TUTTI_REQUIRES(mutex_);
+  void pass_on(const MethodCall& request) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
@@ -127,7 +127,7 @@ const Tensor* LocalStore::find(const Key& key) const {
 }
 
 /// All keys or, when one is refused, none.
-void LocalStore::initialise(const Request& request) {
+void LocalStore::initialise(const MethodCall& request) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     const Key& key = request.keys[i];
@@ -174,7 +174,7 @@ void LocalStore::pull(Method method, const Key& key, const KeyCall& call) {
 }
 
 /// The halves of a pushpull: the one process's shard is the whole, and nothing is stored.
-void LocalStore::pass_on(const Request& request) {
+void LocalStore::pass_on(const MethodCall& request) {
   const bool reduces = request.method == Method::reduce_scatter;
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     const Values& ins = request.ins[i];
@@ -187,7 +187,7 @@ void LocalStore::pass_on(const Request& request) {
   ++counters_.batches;
 }
 
-Pending LocalStore::submit(const Request& request) {
+Pending LocalStore::submit(const MethodCall& request) {
   const base::Lock lock(mutex_);
   if (request.method == Method::reduce_scatter || request.method == Method::allgather) {
     pass_on(request);

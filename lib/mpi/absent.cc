@@ -59,11 +59,11 @@ std::vector<std::string> Communicator::all_gather(const std::string&, std::chron
                                                   const std::string&) const {
   refuse();
 }
-bool Communicator::any_thread() const {
+bool Communicator::may_use_any_thread() const {
   return true;
 }
 
-void Communicator::keep_going() const {}
+void Communicator::progress() const {}
 void Communicator::abandon() {}
 
 Requests::Requests(const Communicator&) {
@@ -80,7 +80,7 @@ Requests::Id Requests::receive(int, int, std::span<std::byte>) {
 bool Requests::progress() {
   return false;
 }
-bool Requests::done(Id) {
+bool Requests::take_finished(Id) {
   return true;
 }
 bool Requests::empty() const {

@@ -140,13 +140,13 @@ int Communicator::size() const {
 int Communicator::creation_number() const {
   return handle_->creation_number;
 }
-bool Communicator::any_thread() const {
+bool Communicator::may_use_any_thread() const {
   int level = MPI_THREAD_SINGLE;
   checked(MPI_Query_thread(&level), "MPI_Query_thread");
   return level >= MPI_THREAD_SERIALIZED;
 }
 
-void Communicator::keep_going() const {
+void Communicator::progress() const {
   for (int i = 0; i < calls_a_look; ++i) {
     int arrived = 0;
     checked(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle_->comm, &arrived, MPI_STATUS_IGNORE),

@@ -30,10 +30,10 @@ class Communicator {
                                       const std::string& waiting_for) const;
 
   /// Whether MPI may be called by one thread after the other, not always by the same.
-  bool any_thread() const;
+  bool may_use_any_thread() const;
 
   /// Lets MPI move what it still holds, though nothing is waited for here. Does not block.
-  void keep_going() const;
+  void progress() const;
 
   /// A peer is lost: freeing would wait for it, so never free it.
   void abandon();
@@ -67,13 +67,13 @@ class Requests {
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;
 
-  /// Do not block. Ids are reused once `done` has returned true for them.
+  /// Do not block. Ids are reused once `take_finished` has returned true for them.
   Id send(int to, int tag, std::span<const std::byte> data);
   Id receive(int from, int tag, std::span<std::byte> data);
   /// MPI_Testsome over everything under way. True when something finished. Does not block.
   bool progress();
   /// Whether a transfer has finished, as of the last `progress`; true forgets it.
-  bool done(Id id);
+  bool take_finished(Id id);
   bool empty() const;
   /// "receive of 1024 bytes from rank 2, send of 8 bytes to rank 0".
   std::string describe() const;

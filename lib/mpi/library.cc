@@ -82,7 +82,7 @@ class Turn {
 };
 
 /// MPI and the stores belong to the process that started them, not to its children.
-bool in_child() {
+bool is_in_child() {
   return ::getpid() != process().id;
 }
 
@@ -104,10 +104,10 @@ void stop_all() {
 
 void leave(int status, void* unused) {
   static_cast<void>(unused);
-  if (in_child()) return;
+  if (is_in_child()) return;
   bool in_order = !process().abandoned;
   if (in_order && !open_stores().empty()) {
-    in_order = status == 0 && !base::Completion::in_callback();
+    in_order = status == 0 && !base::Completion::is_in_callback();
     base::log().error(
         "a store was still open when the process ended with status {}: {}; destroy "
         "it before main returns or exit is called",
@@ -186,7 +186,7 @@ bool is_initialised() {
 }  // namespace
 
 void start(const StartSettings& settings) {
-  if (in_child()) {
+  if (is_in_child()) {
     throw Error(ErrorCode::unsupported,
                 "MPI belongs to the process that this one was forked from: create the store there, "
                 "or fork before the first store is created");

@@ -141,7 +141,7 @@ bool Requests::progress() {
   return state_->test_some() || state_->test_some();
 }
 
-bool Requests::done(Id id) {
+bool Requests::take_finished(Id id) {
   State::Transfer& transfer = state_->transfers[id];
   base::check(transfer.used, "a transfer is asked for until it is done");
   if (transfer.open_messages > 0) return false;

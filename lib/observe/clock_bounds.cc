@@ -23,7 +23,7 @@ Stretch stretch_from(Iterator from, Iterator end) {
   for (Iterator next = from; next != end; ++next) {
     ClockBounds narrower = stretch.bounds;
     narrower.add(next->reference, next->other);
-    if (narrower.contradictory()) break;
+    if (narrower.is_contradictory()) break;
     stretch.bounds = narrower;
     stretch.to = next->other.came;
   }
@@ -35,7 +35,7 @@ Stretch stretch_from(Iterator from, Iterator end) {
 Drift::Drift(const std::vector<Meeting>& meetings, std::int64_t error) : error_(error) {
   ClockBounds constant(error);
   for (const Meeting& meeting : meetings) constant.add(meeting.reference, meeting.other);
-  if (!constant.contradictory()) {
+  if (!constant.is_contradictory()) {
     first_ = last_ = constant.offset();
     error_ = constant.error();
     return;

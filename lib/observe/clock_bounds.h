@@ -36,7 +36,7 @@ class ClockBounds {
   /// The true offset is at most this far from `offset()`.
   std::int64_t error() const { return (most_ - least_ + 1) / 2; }
   /// The bounds have crossed: the clocks drift.
-  bool contradictory() const { return least_ > most_; }
+  bool is_contradictory() const { return least_ > most_; }
 
  private:
   // Far from overflow.

@@ -10,7 +10,7 @@ namespace {
 using Mark = Timeline::Mark;
 using Event = Timeline::Event;
 using Call = History::Call;
-using Piece = History::Piece;
+using ChunkStage = History::ChunkStage;
 using Batch = History::Batch;
 using Outcome = History::Outcome;
 
@@ -25,10 +25,10 @@ class Reader {
   void finish(const Event& event, Outcome outcome);
   void plan(const Event& event);
   void enter(const Event& event);
-  void add_item(const Event& event);
+  void add_part(const Event& event);
   void start(const Event& event);
-  void begin_piece(const Event& event);
-  void end_piece(const Event& event);
+  void begin_stage(const Event& event);
+  void end_stage(const Event& event);
   void end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome);
   void end_open();
   /// None once the batch is over.
@@ -66,8 +66,8 @@ void Reader::take(const Event& event) {
       return plan(event);
     case Mark::entered:
       return enter(event);
-    case Mark::item:
-      return add_item(event);
+    case Mark::part:
+      return add_part(event);
     case Mark::closed:
       batches_[event.number].closed = event.when;
       return;
@@ -78,15 +78,15 @@ void Reader::take(const Event& event) {
     case Mark::done:
       return end_batch(event.number, event.when, Outcome::well);
     case Mark::begins:
-      return begin_piece(event);
+      return begin_stage(event);
     case Mark::ends:
-      return end_piece(event);
+      return end_stage(event);
   }
 }
 
 void Reader::submit(const Event& event) {
   calls_[event.number] = history_.calls.size();
-  history_.calls.push_back({.key = event.detail, .method = event.method, .submitted = event.when});
+  history_.calls.push_back({.key = event.detail, .kind = event.kind, .submitted = event.when});
 }
 
 void Reader::finish(const Event& event, Outcome outcome) {
@@ -111,7 +111,7 @@ void Reader::enter(const Event& event) {
   batch.entered = event.when;
 }
 
-void Reader::add_item(const Event& event) {
+void Reader::add_part(const Event& event) {
   const auto found = calls_.find(event.number);
   if (found != calls_.end()) batches_[entered_last_].calls.push_back(found->second);
 }
@@ -120,20 +120,20 @@ void Reader::start(const Event& event) {
   batches_[event.number].started = event.when;
 }
 
-void Reader::begin_piece(const Event& event) {
+void Reader::begin_stage(const Event& event) {
   if (Batch* const batch = open(event.number)) {
-    batch->pieces.push_back({event.stage, event.detail, event.when, History::never});
+    batch->chunk_stages.push_back({event.stage, event.detail, event.when, History::never});
   }
 }
 
-void Reader::end_piece(const Event& event) {
+void Reader::end_stage(const Event& event) {
   Batch* const batch = open(event.number);
   if (batch == nullptr) return;
-  const auto found =
-      std::find_if(batch->pieces.rbegin(), batch->pieces.rend(), [&](const Piece& piece) {
-        return piece.stage == event.stage && piece.chunk == event.detail;
+  const auto found = std::find_if(
+      batch->chunk_stages.rbegin(), batch->chunk_stages.rend(), [&](const ChunkStage& chunk_stage) {
+        return chunk_stage.stage == event.stage && chunk_stage.chunk == event.detail;
       });
-  if (found != batch->pieces.rend()) found->end = event.when;
+  if (found != batch->chunk_stages.rend()) found->end = event.when;
 }
 
 void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
@@ -142,8 +142,8 @@ void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
   Batch& batch = found->second;
   batch.end = when;
   batch.outcome = outcome;
-  for (Piece& piece : batch.pieces) {
-    if (piece.end == History::never) piece.end = when;
+  for (ChunkStage& chunk_stage : batch.chunk_stages) {
+    if (chunk_stage.end == History::never) chunk_stage.end = when;
   }
   const auto planned = planned_.find(gate);
   for (const std::size_t index : batch.calls) {

@@ -17,7 +17,7 @@ struct History {
 
   struct Call {
     std::uint32_t key = 0;  ///< index in Timeline::rows
-    Method method = Method::pushpull;
+    CollectiveKind kind = CollectiveKind::allreduce;
     std::int64_t submitted = never;
     std::int64_t planned = never;  ///< its first batch; never: in replay
     std::int64_t entered = never;  ///< the gate of its first batch
@@ -26,7 +26,7 @@ struct History {
   };
 
   /// A chunk in a stage.
-  struct Piece {
+  struct ChunkStage {
     Stage stage = Stage::copy_in;
     std::int64_t chunk = 0;
     std::int64_t begin = never;
@@ -42,7 +42,7 @@ struct History {
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;
     std::vector<std::size_t> calls;  ///< indices in History::calls
-    std::vector<Piece> pieces;
+    std::vector<ChunkStage> chunk_stages;
   };
 
   std::vector<Call> calls;     ///< in the order of submission

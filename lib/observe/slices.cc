@@ -12,7 +12,7 @@ namespace tutti::observe {
 namespace {
 
 using Call = History::Call;
-using Piece = History::Piece;
+using ChunkStage = History::ChunkStage;
 using Batch = History::Batch;
 using Outcome = History::Outcome;
 constexpr std::int64_t never = History::never;
@@ -29,14 +29,14 @@ class Layout {
   void show_batch(const Batch& batch);
   void show_gate(const Batch& batch);
   void show_on_key(std::int64_t key, const Batch& batch);
-  void show_pieces(std::int64_t key, const Batch& batch);
+  void show_stages(std::int64_t key, const Batch& batch);
   std::string title(const Batch& batch) const;
-  std::uint32_t lane(const RowId& first, std::int64_t begin, std::int64_t end);
+  std::uint32_t track(const RowId& first, std::int64_t begin, std::int64_t end);
 
   const Timeline& timeline_;
   const History& history_;
   Slices slices_;
-  std::map<RowId, std::vector<std::int64_t>> lane_ends_;  ///< by the first lane's row
+  std::map<RowId, std::vector<std::int64_t>> lane_ends_;  ///< by the first track's row
 };
 
 Slices Layout::lay_out() {
@@ -58,7 +58,7 @@ void Layout::show_call(const Call& call) {
   const bool unfinished = call.outcome == Outcome::unfinished;
   row.push_back({.begin = call.submitted,
                  .end = call.end,
-                 .name = fmt::format("{}{}", name(call.method),
+                 .name = fmt::format("{}{}", name(call.kind),
                                      call.outcome == Outcome::failed ? " (failed)" : ""),
                  .category = "call",
                  .unfinished = unfinished});
@@ -83,7 +83,7 @@ void Layout::show_batch(const Batch& batch) {
   if (batch.outcome == Outcome::withdrawn) return;
   if (batch.started != never) {
     RowId row{.kind = RowId::Kind::executor};
-    row.lane = lane(row, batch.started, batch.end);
+    row.track = track(row, batch.started, batch.end);
     slices_[row].push_back({.begin = batch.started,
                             .end = batch.end,
                             .name = title(batch),
@@ -112,7 +112,7 @@ void Layout::show_gate(const Batch& batch) {
 
 void Layout::show_on_key(std::int64_t key, const Batch& batch) {
   RowId row{.key = key, .kind = RowId::Kind::call};
-  row.lane = lane(row, batch.entered, batch.end);
+  row.track = track(row, batch.entered, batch.end);
   const auto show = [&](std::int64_t from, std::int64_t to, const char* name,
                         const char* category) {
     const std::int64_t end = to == never ? batch.end : to;
@@ -129,19 +129,19 @@ void Layout::show_on_key(std::int64_t key, const Batch& batch) {
     show(batch.closed, batch.started, "held", "wait");
   }
   if (batch.started != never) show(batch.started, never, "move", "move");
-  show_pieces(key, batch);
+  show_stages(key, batch);
 }
 
-/// Each stage from its first piece to its last.
-std::vector<Piece> whole_stages(const std::vector<Piece>& pieces) {
-  std::array<std::optional<Piece>, stages> whole;
-  for (const Piece& piece : pieces) {
-    auto& stage = whole[static_cast<std::size_t>(piece.stage)];
-    if (!stage) stage = {piece.stage, -1, piece.begin, piece.end};
-    stage->begin = std::min(stage->begin, piece.begin);
-    stage->end = std::max(stage->end, piece.end);
+/// Each stage from its first chunk_stage to its last.
+std::vector<ChunkStage> whole_stages(const std::vector<ChunkStage>& chunk_stages) {
+  std::array<std::optional<ChunkStage>, stages> whole;
+  for (const ChunkStage& chunk_stage : chunk_stages) {
+    auto& stage = whole[static_cast<std::size_t>(chunk_stage.stage)];
+    if (!stage) stage = {chunk_stage.stage, -1, chunk_stage.begin, chunk_stage.end};
+    stage->begin = std::min(stage->begin, chunk_stage.begin);
+    stage->end = std::max(stage->end, chunk_stage.end);
   }
-  std::vector<Piece> result;
+  std::vector<ChunkStage> result;
   for (const auto& stage : whole) {
     if (stage) result.push_back(*stage);
   }
@@ -150,20 +150,21 @@ std::vector<Piece> whole_stages(const std::vector<Piece>& pieces) {
 
 /// A batch of one tensor chunk by chunk; of several, whose chunks hold something of each, as a
 /// whole.
-void Layout::show_pieces(std::int64_t key, const Batch& batch) {
-  for (const Piece& piece : batch.calls.size() == 1 ? batch.pieces : whole_stages(batch.pieces)) {
-    RowId row{.key = key, .kind = RowId::Kind::stage, .stage = piece.stage};
-    row.lane = lane(row, piece.begin, piece.end);
-    slices_[row].push_back({.begin = piece.begin,
-                            .end = piece.end,
-                            .name = std::string(name(piece.stage)),
+void Layout::show_stages(std::int64_t key, const Batch& batch) {
+  for (const ChunkStage& chunk_stage :
+       batch.calls.size() == 1 ? batch.chunk_stages : whole_stages(batch.chunk_stages)) {
+    RowId row{.key = key, .kind = RowId::Kind::stage, .stage = chunk_stage.stage};
+    row.track = track(row, chunk_stage.begin, chunk_stage.end);
+    slices_[row].push_back({.begin = chunk_stage.begin,
+                            .end = chunk_stage.end,
+                            .name = std::string(name(chunk_stage.stage)),
                             .category = "stage",
                             .gate = batch.gate,
-                            .chunk = piece.chunk});
+                            .chunk = chunk_stage.chunk});
   }
 }
 
-std::uint32_t Layout::lane(const RowId& first, std::int64_t begin, std::int64_t end) {
+std::uint32_t Layout::track(const RowId& first, std::int64_t begin, std::int64_t end) {
   auto& ends = lane_ends_[first];
   const auto free = std::find_if(ends.begin(), ends.end(), [&](auto e) { return e <= begin; });
   const auto at = static_cast<std::uint32_t>(free - ends.begin());
@@ -193,7 +194,7 @@ std::string RowId::name(const Timeline& timeline) const {
                          ? "tutti-exec"
                          : timeline.rows()[static_cast<std::size_t>(key)].value().describe();
   if (kind == Kind::stage) text += fmt::format(" {}", observe::name(stage));
-  if (lane > 0) text += fmt::format(" ({})", lane + 1);
+  if (track > 0) text += fmt::format(" ({})", track + 1);
   return text;
 }
 

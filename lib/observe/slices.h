@@ -34,13 +34,13 @@ struct RowId {
   std::int64_t key = -1;  ///< index in Timeline::rows; -1: none
   Kind kind = Kind::executor;
   Stage stage = Stage::copy_in;
-  /// What would overlap without lying within the other goes to another lane.
-  std::uint32_t lane = 0;
+  /// What would overlap without lying within the other goes to another track.
+  std::uint32_t track = 0;
 
   /// "tutti-exec", "gates", "'w'", "'w' sum", "'w' between nodes 2".
   std::string name(const Timeline& timeline) const;
   friend bool operator<(const RowId& a, const RowId& b) {
-    return std::tie(a.key, a.kind, a.stage, a.lane) < std::tie(b.key, b.kind, b.stage, b.lane);
+    return std::tie(a.key, a.kind, a.stage, a.track) < std::tie(b.key, b.kind, b.stage, b.track);
   }
 };
 

@@ -10,12 +10,6 @@ std::string_view name(Stage stage) {
   return names[static_cast<std::size_t>(stage)];
 }
 
-std::string_view name(Method method) {
-  constexpr std::array<std::string_view, 4> names = {"pushpull", "broadcast", "reduce_scatter",
-                                                     "allgather"};
-  return names[static_cast<std::size_t>(method)];
-}
-
 void Timeline::name(std::uint32_t row, const Key& key) {
   if (row >= rows_.size()) rows_.resize(row + std::size_t{1});
   rows_[row] = key;

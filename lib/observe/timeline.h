@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tutti/collective_kind.h"
 #include "tutti/key.h"
 
 namespace tutti::observe {
@@ -16,10 +17,6 @@ namespace tutti::observe {
 enum class Stage : std::uint8_t { copy_in, sum, between_nodes, copy_out };
 constexpr std::size_t stages = 4;
 std::string_view name(Stage stage);
-
-/// What a call does.
-enum class Method : std::uint8_t { pushpull, broadcast, reduce_scatter, allgather };
-std::string_view name(Method method);
 
 /// Records what happens to one rank's calls and batches, for a picture to be made of afterwards.
 ///
@@ -31,12 +28,12 @@ class Timeline {
   static constexpr std::size_t usual_capacity = std::size_t{1} << 20;
 
   enum class Mark : std::uint8_t {
-    submitted,  ///< number: call; detail: row; method
+    submitted,  ///< number: call; detail: row; kind
     failed,     ///< number: call
     finished,   ///< number: call
     planned,    ///< number: the first gate; detail: how many
     entered,    ///< number: gate; detail: KiB
-    item,       ///< number: call; of the batch entered last
+    part,       ///< number: call; of the batch entered last
     closed,     ///< number: gate
     withdrawn,  ///< number: gate
     started,    ///< number: gate
@@ -50,7 +47,7 @@ class Timeline {
     std::uint32_t detail = 0;
     Mark mark = Mark::submitted;
     Stage stage = Stage::copy_in;
-    Method method = Method::pushpull;
+    CollectiveKind kind = CollectiveKind::allreduce;
   };
   /// One number for a batch's gate: the epoch, and the batch in it.
   static constexpr int gate_bits = 40;
@@ -61,21 +58,21 @@ class Timeline {
   /// `capacity` in events; 0: off.
   explicit Timeline(std::size_t capacity) : events_(capacity), on_(capacity > 0) {}
 
-  bool on() const { return on_; }
+  bool is_on() const { return on_; }
   /// For `submitted`, by any thread; nothing when off.
   base::Clock::time_point now() const {
     return on_ ? base::Clock::now() : base::Clock::time_point();
   }
 
   /// `row`: small, the same for all calls of a key.
-  void submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
-                 const Key& key, Method method) {
+  void record_submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
+                        const Key& key, CollectiveKind kind) {
     if (!on_) return;
     if (row >= rows_.size() || !rows_[row]) name(row, key);
-    add({.when = ns(when), .number = call, .detail = row, .method = method});
+    add({.when = ns(when), .number = call, .detail = row, .kind = kind});
   }
   /// A call ends with its last batch, at the time of the last event, unless it fails.
-  void finished(std::uint64_t call, bool well) {
+  void record_finished(std::uint64_t call, bool well) {
     if (!on_) return;
     if (well) {
       add({.when = latest_, .number = call, .mark = Mark::finished});
@@ -83,39 +80,39 @@ class Timeline {
       add({.when = ns(base::Clock::now()), .number = call, .mark = Mark::failed});
     }
   }
-  void planned(std::uint32_t epoch, std::uint64_t first, std::size_t count) {
+  void record_planned(std::uint32_t epoch, std::uint64_t first, std::size_t count) {
     if (!on_) return;
     mark(base::Clock::now(), Mark::planned, gate(epoch, first), static_cast<std::uint32_t>(count));
   }
-  void entered(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number,
-               std::size_t bytes) {
+  void record_entered(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number,
+                      std::size_t bytes) {
     if (!on_) return;
     mark(when, Mark::entered, gate(epoch, number), static_cast<std::uint32_t>(bytes >> 10));
   }
-  void item(std::uint64_t call) {
-    if (on_) add({.when = latest_, .number = call, .mark = Mark::item});
+  void record_part(std::uint64_t call) {
+    if (on_) add({.when = latest_, .number = call, .mark = Mark::part});
   }
-  void closed(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+  void record_closed(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::closed, gate(epoch, number));
   }
-  void withdrawn(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+  void record_withdrawn(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::withdrawn, gate(epoch, number));
   }
   /// `at_once`: in the same breath as what was recorded last, whose time it takes.
-  void started(std::uint32_t epoch, std::uint64_t number, bool at_once) {
+  void record_started(std::uint32_t epoch, std::uint64_t number, bool at_once) {
     if (!on_) return;
     const std::int64_t when = at_once ? latest_ : ns(base::Clock::now());
     add({.when = when, .number = gate(epoch, number), .mark = Mark::started});
   }
-  void done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
+  void record_done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::done, gate(epoch, number));
   }
   /// `gate`: of the batch.
-  void begins(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
-    piece(Mark::begins, gate, stage, chunk);
+  void record_stage_begin(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
+    record_stage(Mark::begins, gate, stage, chunk);
   }
-  void ends(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
-    piece(Mark::ends, gate, stage, chunk);
+  void record_stage_end(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
+    record_stage(Mark::ends, gate, stage, chunk);
   }
 
   /// In the order of recording, which is that of time but for `submitted`.
@@ -141,7 +138,7 @@ class Timeline {
     latest_ = ns(when);
     add({.when = latest_, .number = number, .detail = detail, .mark = what});
   }
-  void piece(Mark what, std::uint64_t gate, Stage stage, std::uint64_t chunk) {
+  void record_stage(Mark what, std::uint64_t gate, Stage stage, std::uint64_t chunk) {
     if (!on_) return;
     latest_ = ns(base::Clock::now());
     add({.when = latest_,
@@ -168,12 +165,14 @@ class StageRecorder {
   explicit StageRecorder(Timeline& timeline) : timeline_(&timeline) {}
 
   /// What follows is this batch's.
-  void moves(std::uint32_t epoch, std::uint64_t number) { gate_ = Timeline::gate(epoch, number); }
-  void begins(Stage stage, std::uint64_t chunk) {
-    if (timeline_ != nullptr) timeline_->begins(gate_, stage, chunk);
+  void set_batch(std::uint32_t epoch, std::uint64_t number) {
+    gate_ = Timeline::gate(epoch, number);
   }
-  void ends(Stage stage, std::uint64_t chunk) {
-    if (timeline_ != nullptr) timeline_->ends(gate_, stage, chunk);
+  void begin(Stage stage, std::uint64_t chunk) {
+    if (timeline_ != nullptr) timeline_->record_stage_begin(gate_, stage, chunk);
+  }
+  void end(Stage stage, std::uint64_t chunk) {
+    if (timeline_ != nullptr) timeline_->record_stage_end(gate_, stage, chunk);
   }
 
  private:

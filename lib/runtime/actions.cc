@@ -14,34 +14,6 @@
 namespace tutti::runtime {
 namespace {
 
-collective::Batch::Kind kind_of(coordinator::Kind kind) {
-  switch (kind) {
-    case coordinator::Kind::allreduce:
-      return collective::Batch::Kind::allreduce;
-    case coordinator::Kind::broadcast:
-      return collective::Batch::Kind::broadcast;
-    case coordinator::Kind::reduce_scatter:
-      return collective::Batch::Kind::reduce_scatter;
-    case coordinator::Kind::allgather:
-      break;
-  }
-  return collective::Batch::Kind::allgather;
-}
-
-observe::Method method_of(coordinator::Kind kind) {
-  switch (kind) {
-    case coordinator::Kind::allreduce:
-      return observe::Method::pushpull;
-    case coordinator::Kind::broadcast:
-      return observe::Method::broadcast;
-    case coordinator::Kind::reduce_scatter:
-      return observe::Method::reduce_scatter;
-    case coordinator::Kind::allgather:
-      break;
-  }
-  return observe::Method::allgather;
-}
-
 std::exception_ptr pointer_to(const std::optional<Error>& error) {
   return error ? std::make_exception_ptr(*error) : nullptr;
 }
@@ -82,7 +54,7 @@ void Executor::apply(coordinator::Send& action) {
 
 void Executor::apply(coordinator::Enter& action) {
   running_.push_back(prepare(std::move(action.batch)));
-  const Running& entered = *running_.back();
+  const RunningBatch& entered = *running_.back();
   recorder_.record(looked_at_, "entered", entered.batch.epoch, entered.batch.number);
   record_entry(entered);
   engine_.enter(entered.batch);
@@ -94,7 +66,7 @@ void Executor::apply(coordinator::Withdraw& action) {
   });
   base::check(open != running_.end() && !(*open)->gate_closed, "only an open gate is withdrawn");
   recorder_.record(looked_at_, "withdrawn", action.epoch, action.number);
-  timeline_.withdrawn(timeline_.now(), action.epoch, action.number);
+  timeline_.record_withdrawn(timeline_.now(), action.epoch, action.number);
   engine_.withdraw(action.epoch, action.number);
   running_.erase(open);
 }
@@ -103,14 +75,14 @@ void Executor::apply(coordinator::CloseGate& action) {
   for (const auto& running : running_) {
     if (running->batch.epoch == action.epoch && running->batch.number == action.number) {
       recorder_.record(looked_at_, "gate closed by resume", action.epoch, action.number);
-      timeline_.closed(timeline_.now(), action.epoch, action.number);
+      timeline_.record_closed(timeline_.now(), action.epoch, action.number);
       running->gate_closed = true;
     }
   }
 }
 
 void Executor::apply(coordinator::Finish& action) {
-  timeline_.finished(action.call, !action.error);
+  timeline_.record_finished(action.call, !action.error);
   finish(calls_.take(action.call), pointer_to(action.error));
 }
 
@@ -150,39 +122,39 @@ void Executor::apply(coordinator::Notice& action) {
 
 void Executor::record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                                  const TensorCall& call) {
-  timeline_.submitted(list.submitted, id, row, call.key, method_of(call.signature.kind));
+  timeline_.record_submitted(list.submitted, id, row, call.key, call.signature.kind);
 }
 
 void Executor::record_plan(const coordinator::ToRank& message) {
-  if (!timeline_.on()) return;
+  if (!timeline_.is_on()) return;
   const auto* const plan = std::get_if<coordinator::Plan>(&message);
-  if (plan != nullptr) timeline_.planned(plan->epoch, plan->first, plan->batches.size());
+  if (plan != nullptr) timeline_.record_planned(plan->epoch, plan->first, plan->batches.size());
 }
 
-void Executor::record_entry(const Running& running) {
-  if (!timeline_.on()) return;
+void Executor::record_entry(const RunningBatch& running) {
+  if (!timeline_.is_on()) return;
   const collective::Batch& batch = running.batch;
-  timeline_.entered(timeline_.now(), batch.epoch, batch.number, batch.bytes());
-  for (const coordinator::PlannedItem& item : running.plan.items) timeline_.item(item.call);
+  timeline_.record_entered(timeline_.now(), batch.epoch, batch.number, batch.bytes());
+  for (const coordinator::LocalPart& part : running.plan.parts) timeline_.record_part(part.call);
 }
 
-void Executor::shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const {
-  batch.rows = collective::Rows::of_part(item.whole, size_, item.begin, item.count);
-  collective::Piece& piece = batch.pieces.back();
-  piece.count = item.whole;
-  const bool scatters = batch.kind == collective::Batch::Kind::reduce_scatter;
-  (scatters ? piece.out_first : piece.in_first) = shard(item.whole, rank_, size_).begin;
+void Executor::shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const {
+  batch.rows = collective::Rows::of_part(part.whole, size_, part.begin, part.count);
+  collective::TensorPart& tensor_part = batch.parts.back();
+  tensor_part.count = part.whole;
+  const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
+  (scatters ? tensor_part.out_first : tensor_part.in_first) = shard(part.whole, rank_, size_).begin;
 }
 
-std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch plan) {
-  if (spare_.empty()) spare_.push_back(std::make_unique<Running>());
-  std::unique_ptr<Running> running = std::move(spare_.back());
+std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatch plan) {
+  if (spare_.empty()) spare_.push_back(std::make_unique<RunningBatch>());
+  std::unique_ptr<RunningBatch> running = std::move(spare_.back());
   spare_.pop_back();
   running->gate_closed = false;
   collective::Batch& batch = running->batch;
   batch.epoch = plan.epoch;
   batch.number = plan.number;
-  batch.kind = kind_of(plan.kind);
+  batch.kind = plan.kind;
   batch.dtype = plan.dtype;
   batch.op = plan.op;
   batch.root = plan.root;
@@ -194,36 +166,36 @@ std::unique_ptr<Executor::Running> Executor::prepare(coordinator::PlannedBatch p
   return running;
 }
 
-void Executor::point_to_tensors(Running& running) {
+void Executor::point_to_tensors(RunningBatch& running) {
   const std::size_t width = size_of(running.plan.dtype);
-  std::vector<collective::Piece>& pieces = running.batch.pieces;
+  std::vector<collective::TensorPart>& parts = running.batch.parts;
   running.ins.clear();
   running.outs.clear();
   running.batch.whole_bytes = 0;
-  for (const coordinator::PlannedItem& item : running.plan.items) {
-    if (item.call == 0) continue;
-    const TensorCall& call = calls_.at(item.call);
+  for (const coordinator::LocalPart& part : running.plan.parts) {
+    if (part.call == 0) continue;
+    const TensorCall& call = calls_.at(part.call);
     running.batch.whole_bytes += call.signature.shape.count() * width;
-    // The piece of a sharded batch is its whole tensor.
-    const std::size_t begin = running.batch.sharded() ? 0 : item.begin * width;
+    // The tensor_part of a sharded batch is its whole tensor.
+    const std::size_t begin = running.batch.is_sharded() ? 0 : part.begin * width;
     const auto at = [&](const Tensor& tensor) { return tensor.as<std::byte>() + begin; };
     for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
     for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
   }
   // Now they stay where they are.
-  pieces.clear();
+  parts.clear();
   const void* const* in = running.ins.data();
   void* const* out = running.outs.data();
-  for (const coordinator::PlannedItem& item : running.plan.items) {
-    const bool mine = item.call != 0;
-    const std::size_t ins = mine ? calls_.at(item.call).ins.size() : 0;
-    const std::size_t outs = mine ? calls_.at(item.call).outs.size() : 0;
-    // Filled in place: a piece built beside the list is copied before its writes have landed.
-    collective::Piece& piece = pieces.emplace_back();
-    piece.ins = {in, ins};
-    piece.outs = {out, outs};
-    piece.count = item.count;
-    if (running.batch.sharded()) shard_out(running.batch, item);
+  for (const coordinator::LocalPart& part : running.plan.parts) {
+    const bool mine = part.call != 0;
+    const std::size_t ins = mine ? calls_.at(part.call).ins.size() : 0;
+    const std::size_t outs = mine ? calls_.at(part.call).outs.size() : 0;
+    // Filled in place: a tensor_part built beside the list is copied before its writes have landed.
+    collective::TensorPart& tensor_part = parts.emplace_back();
+    tensor_part.ins = {in, ins};
+    tensor_part.outs = {out, outs};
+    tensor_part.count = part.count;
+    if (running.batch.is_sharded()) shard_out(running.batch, part);
     in += ins;
     out += outs;
   }

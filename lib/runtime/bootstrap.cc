@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "base/thread.h"
 #include "control/segment.h"
 #include "runtime/agreement.h"
@@ -24,12 +25,8 @@ namespace {
 
 constexpr std::size_t secret_bytes = 32;
 
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 std::size_t machine_bytes() {
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes();
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * base::page_bytes();
 }
 
 /// An arena's size is only a range of addresses until it is used: twice what the machine has, for
@@ -37,7 +34,7 @@ std::size_t machine_bytes() {
 std::size_t arena_bytes(int local_size) {
   constexpr std::size_t room = std::size_t{32} << 40;
   const std::size_t most = room / static_cast<std::size_t>(local_size);
-  return std::min(2 * machine_bytes(), most) / page_bytes() * page_bytes();
+  return std::min(2 * machine_bytes(), most) / base::page_bytes() * base::page_bytes();
 }
 
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
@@ -180,7 +177,7 @@ void Parts::open_timeline(const Options& options) {
   timeline_files_ = TimelineFiles::open(world_, topology(), options);
   const std::size_t capacity = timeline_files_ ? observe::Timeline::usual_capacity : 0;
   timeline_ = std::make_unique<observe::Timeline>(capacity);
-  if (timeline_->on()) engine_->record_in(*timeline_);
+  if (timeline_->is_on()) engine_->record_in(*timeline_);
 }
 
 base::Doorbell& Parts::bell() {
@@ -213,7 +210,7 @@ void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
   for (auto wait = notice_after;; wait *= 2) {
     const auto until = std::min(base::Clock::now() + wait, start + limit);
     const std::vector<int> here = control_->wait_for_followers(until);
-    if (here.empty() || control_->lost()) return;
+    if (here.empty() || control_->lost_rank()) return;
     base::log().warn(
         "closing the store waits for rank{} {} to close theirs, whose messages go "
         "through this process",

@@ -48,12 +48,12 @@ void Tally::count(const coordinator::Signature& signature) {
     runtime::count(bytes, signature.shape.count() * size_of(signature.dtype));
   };
   switch (signature.kind) {
-    case coordinator::Kind::allreduce:
-    case coordinator::Kind::reduce_scatter:
+    case CollectiveKind::allreduce:
+    case CollectiveKind::reduce_scatter:
       return add(tensors_reduced, bytes_reduced);
-    case coordinator::Kind::broadcast:
+    case CollectiveKind::broadcast:
       return add(tensors_broadcast, bytes_broadcast);
-    case coordinator::Kind::allgather:
+    case CollectiveKind::allgather:
       return add(tensors_gathered, bytes_gathered);
   }
 }
@@ -63,30 +63,30 @@ coordinator::Time Executor::now() const {
 }
 
 bool Executor::pass() {
-  return guarded([this] {
+  return run_guarded([this] {
     bool moved = look_around();
     if (!finished_) moved |= advance();
     if (!moved) moved = note_waits();
-    if (!moved && !engine_.polling()) flush();
+    if (!moved && !engine_.is_polling()) flush();
     return moved;
   });
 }
 
-bool Executor::accepts() const {
-  return calls_.empty() || participant_.replays();
+bool Executor::may_accept() const {
+  return calls_.empty() || participant_.is_replaying();
 }
 
 bool Executor::accept() {
-  return guarded([this] {
+  return run_guarded([this] {
     bool moved = look_around();
     if (finished_) return false;
     const bool closed = look_at_gate();
     moved |= closed;
-    if (!running_.empty() && engine_.brief(running_.front()->batch)) {
+    if (!running_.empty() && engine_.is_brief(running_.front()->batch)) {
       moved |= start_next(closed);
       moved |= move_data();
     }
-    // A thread that waits, and could not take the helm, may have rung before this look.
+    // A thread that waits, and could not take the progress lock, may have rung before this look.
     if (!moved) moved = note_waits();
     return moved;
   });
@@ -101,17 +101,18 @@ bool Executor::look_around() {
   return moved;
 }
 
-bool Executor::busy() const {
-  return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed) || engine_.polling();
+bool Executor::is_busy() const {
+  return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed) ||
+         engine_.is_polling();
 }
 
-bool Executor::takes_long() const {
+bool Executor::has_long_transfer() const {
   return data_ != nullptr && std::any_of(running_.begin(), running_.end(), [](const auto& running) {
            return running->batch.bytes() > worth_driving;
          });
 }
 
-bool Executor::guarded(const std::function<bool()>& work) {
+bool Executor::run_guarded(const std::function<bool()>& work) {
   if (finished_) return false;
   try {
     const bool moved = work();
@@ -133,7 +134,7 @@ void Executor::fail(const std::exception& error) {
   lost_.store(true, std::memory_order_release);
   own_failure_ = std::make_exception_ptr(Error(ErrorCode::internal, text));
   try {
-    participant_.lost(rank_, error.what());
+    participant_.note_lost(rank_, error.what());
     apply_actions();
   } catch (const std::exception& again) {
     base::log().error("and could not tell the others: {}", again.what());
@@ -143,9 +144,9 @@ void Executor::fail(const std::exception& error) {
 
 // Only while replay lacks a call does it matter who waits for which.
 bool Executor::note_waits() {
-  if (!participant_.asks_who_waits()) return false;
+  if (!participant_.is_asking_who_waits()) return false;
   calls_.for_each([this](const CallTable::Entry& entry) {
-    if (entry.list->completion->waited_for()) participant_.user_waits(entry.call->key);
+    if (entry.list->completion->is_waited_for()) participant_.note_user_waits(entry.call->key);
   });
   return apply_actions();
 }
@@ -170,7 +171,7 @@ void Executor::submit(Submission& submission) {
   } else {
     participant_.depart();
     depart_ = std::move(std::get<DepartCall>(submission));
-    if (data_ != nullptr) lingering_.leave(looked_at_);
+    if (data_ != nullptr) flush_timer_.note_leaving(looked_at_);
   }
 }
 
@@ -201,10 +202,10 @@ bool Executor::take_mail() {
 
 bool Executor::take_loss() {
   if (loss_told_) return false;
-  const auto loss = control_.lost();
+  const auto loss = control_.lost_rank();
   if (!loss) return false;
   loss_told_ = true;
-  participant_.lost(loss->rank, loss->reason);
+  participant_.note_lost(loss->rank, loss->reason);
   // At once: a submission that is taken next must find the store dead, not fail by itself.
   apply_actions();
   return true;
@@ -232,14 +233,14 @@ bool Executor::look_at_gate() {
                                  [](const auto& running) { return !running->gate_closed; });
   if (open == running_.end()) return false;
   const collective::Batch& batch = (*open)->batch;
-  if (!engine_.closed(batch.epoch, batch.number)) {
-    gate_moved_ = engine_.gate_moved();
+  if (!engine_.poll_gate(batch.epoch, batch.number)) {
+    gate_moved_ = engine_.has_gate_moved();
     return false;
   }
   (*open)->gate_closed = true;
   recorder_.record(looked_at_, "gate closed", batch.epoch, batch.number);
-  timeline_.closed(timeline_.now(), batch.epoch, batch.number);
-  participant_.gate_closed(batch.epoch, batch.number);
+  timeline_.record_closed(timeline_.now(), batch.epoch, batch.number);
+  participant_.note_gate_closed(batch.epoch, batch.number);
   return true;
 }
 
@@ -247,7 +248,7 @@ bool Executor::start_next(bool at_once) {
   if (moving_ == running_.size() || !running_[moving_]->gate_closed) return false;
   const collective::Batch& batch = running_[moving_]->batch;
   if (!engine_.may_start(batch)) return false;
-  timeline_.started(batch.epoch, batch.number, at_once);
+  timeline_.record_started(batch.epoch, batch.number, at_once);
   engine_.start(batch);
   ++moving_;
   return true;
@@ -258,14 +259,14 @@ bool Executor::move_data() {
   const collective::Progress progress = engine_.step();
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
   --moving_;
-  std::unique_ptr<Running> done = std::move(running_.front());
+  std::unique_ptr<RunningBatch> done = std::move(running_.front());
   running_.erase(running_.begin());
   count(tally_.batches, 1);
   note_sent();
   tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
-  timeline_.done(timeline_.now(), done->batch.epoch, done->batch.number);
-  participant_.batch_done(done->batch.epoch, done->batch.number);
+  timeline_.record_done(timeline_.now(), done->batch.epoch, done->batch.number);
+  participant_.note_batch_done(done->batch.epoch, done->batch.number);
   spare_.push_back(std::move(done));
   return true;
 }
@@ -274,29 +275,29 @@ bool Executor::move_data() {
 void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
-  if (sent - before <= any_socket_takes && !engine_.sending()) return;
-  lingering_.sent(looked_at_);
+  if (sent - before <= any_socket_takes && !engine_.is_sending()) return;
+  flush_timer_.note_sent(looked_at_);
 }
 
 void Executor::flush() {
-  if (looked_at_ < lingering_.next()) return;
-  data_->keep_going();
-  lingering_.flushed(looked_at_);
+  if (looked_at_ < flush_timer_.next()) return;
+  data_->progress();
+  flush_timer_.note_flushed(looked_at_);
 }
 
-Executor::Rest Executor::rest() {
+Executor::Rest Executor::prepare_rest() {
   // Nothing is lost by waking late from this: mail and deaths ring the bell.
   Rest rest{.until = looked_at_ + std::chrono::hours(1)};
-  if (somebody_waits()) {
+  if (has_waiting_user()) {
     const coordinator::Time due = last_move_ + stall_interval_;
     if (now() >= due) report_stall();
     rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
   }
   if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
-  if (engine_.polling()) {
+  if (engine_.is_polling()) {
     rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
   } else {
-    rest.until = std::min(rest.until, lingering_.next());
+    rest.until = std::min(rest.until, flush_timer_.next());
   }
   return rest;
 }

@@ -15,11 +15,10 @@
 #include "observe/flight_recorder.h"
 #include "observe/timeline.h"
 #include "runtime/call_table.h"
+#include "runtime/flush_timer.h"
 #include "runtime/inbox.h"
-#include "runtime/lingering.h"
 #include "runtime/loss_log.h"
 #include "runtime/waiter.h"
-#include "tutti/kvstore.h"
 
 namespace tutti::runtime {
 
@@ -38,8 +37,8 @@ struct Tally {
 /// What moves a rank's calls forward: hands submissions and mail to the participant, carries out
 /// its actions, moves gates and data.
 ///
-/// One thread at a time, for which `Helm` cares; `inbox` and `tally` are the doors to the others.
-/// Nothing here blocks, nothing throws: what goes wrong reaches every waiter.
+/// One thread at a time, for which `ProgressLock` cares; `inbox` and `tally` are the doors to the
+/// others. Nothing here blocks, nothing throws: what goes wrong reaches every waiter.
 class Executor {
  public:
   /// Between nodes a batch up to this is moved by the thread that waits for it.
@@ -55,51 +54,51 @@ class Executor {
   /// Whether a thread that has submitted should look itself. Else it is better left to the
   /// communication thread, which meets what else is submitted until it is awake and reports it in
   /// one go.
-  bool accepts() const;
+  bool may_accept() const;
   /// For such a thread, which has no time: as `pass`, but only data that takes no longer than to
   /// look at it.
   bool accept();
   /// There is more to do than to wait for the bell.
-  bool busy() const;
+  bool is_busy() const;
   /// Nothing moved: what the thread may wait for, and until when. Reports a stall.
   struct Rest {
     Waiter::For reason = Waiter::For::doorbell;
     base::Clock::time_point until;
   };
-  Rest rest();
+  Rest prepare_rest();
   /// When it last looked.
   base::Clock::time_point looked_at() const { return looked_at_; }
   /// Completions whose callbacks are due; on the communication thread.
-  bool owes_callbacks() const { return !callbacks_.empty(); }
+  bool has_callbacks() const { return !callbacks_.empty(); }
   std::vector<std::shared_ptr<base::Completion>> take_callbacks() {
     return std::exchange(callbacks_, {});
   }
 
   /// Any thread may have its turn: MPI is not called, or does not mind which thread calls it.
-  bool any_thread() const { return any_thread(data_); }
-  bool between_nodes() const { return data_ != nullptr; }
-  static bool any_thread(const mpi::Communicator* data) {
-    return data == nullptr || data->any_thread();
+  bool may_use_any_thread() const { return may_use_any_thread(data_); }
+  bool has_several_nodes() const { return data_ != nullptr; }
+  static bool may_use_any_thread(const mpi::Communicator* data) {
+    return data == nullptr || data->may_use_any_thread();
   }
-  /// Large tensors are on their way between nodes: that takes so long that a hand-over of the helm
-  /// costs more than it brings.
-  bool takes_long() const;
+  /// Large tensors are on their way between nodes: that takes so long that a hand-over of the
+  /// progress lock costs more than it brings.
+  bool has_long_transfer() const;
   /// This rank has departed, or a rank is lost: the end.
-  bool finished() const { return finished_; }
+  bool is_finished() const { return finished_; }
   /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
-  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  bool is_lost() const { return lost_.load(std::memory_order_acquire); }
 
  private:
   /// A batch from its gate to its end; owns what the engine's view points to.
-  struct Running {
-    coordinator::PlannedBatch plan;
+  struct RunningBatch {
+    coordinator::LocalBatch plan;
     collective::Batch batch;
-    std::vector<const void*> ins;  ///< one piece's after the other's
+    std::vector<const void*> ins;  ///< one part's after the other's
     std::vector<void*> outs;
     bool gate_closed = false;
   };
 
-  bool guarded(const std::function<bool()>& work);
+  bool run_guarded(const std::function<bool()>& work);
   bool look_around();
   void fail(const std::exception& error);
   bool take_submissions();
@@ -127,14 +126,14 @@ class Executor {
   /// `at_once`: in the same breath as its gate's closing.
   bool start_next(bool at_once);
   bool move_data();
-  std::unique_ptr<Running> prepare(coordinator::PlannedBatch plan);
-  void point_to_tensors(Running& running);
+  std::unique_ptr<RunningBatch> prepare(coordinator::LocalBatch plan);
+  void point_to_tensors(RunningBatch& running);
   void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
-  void record_entry(const Running& running);
-  /// Completes the batch of a sharded tensor, whose only item this is.
-  void shard_out(collective::Batch& batch, const coordinator::PlannedItem& item) const;
+  void record_entry(const RunningBatch& running);
+  /// Completes the batch of a sharded tensor, whose only part this is.
+  void shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const;
   void note_sent();
   /// Lets MPI send what it may hold back, when it is time.
   void flush();
@@ -150,7 +149,7 @@ class Executor {
   std::string in_call_text() const;
   std::string wait_text() const;
   /// A call of the user's that has not been answered.
-  bool somebody_waits() const;
+  bool has_waiting_user() const;
   /// Nothing has moved for the stall time though somebody waits: says who waits for what.
   void report_stall();
   /// When it last looked, since the start.
@@ -176,14 +175,15 @@ class Executor {
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   /// In plan order: first those that move data, and at most one gate that is open.
-  std::vector<std::unique_ptr<Running>> running_;
-  std::vector<std::unique_ptr<Running>> spare_;  ///< to be used again, with the memory they have
-  std::size_t moving_ = 0;                       ///< of `running_`, from its front
+  std::vector<std::unique_ptr<RunningBatch>> running_;
+  std::vector<std::unique_ptr<RunningBatch>>
+      spare_;               ///< to be used again, with the memory they have
+  std::size_t moving_ = 0;  ///< of `running_`, from its front
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  Lingering lingering_;      ///< of MPI between nodes; nothing on one
+  FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
   bool gate_moved_ = false;  ///< in the last look, though it did not close
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;

@@ -20,12 +20,12 @@ std::atomic<unsigned>& generation() {
 
 ForkGuard::ForkGuard() : born_(generation().load()) {}
 
-bool ForkGuard::in_child() const {
+bool ForkGuard::is_in_child() const {
   return generation().load() != born_;
 }
 
 void ForkGuard::check() const {
-  if (!in_child()) return;
+  if (!is_in_child()) return;
   throw Error(ErrorCode::unsupported,
               "this process was forked after the store was created; a child cannot use its "
               "parent's store (create the store after fork(), or use it in the parent only)");

@@ -9,7 +9,7 @@ namespace tutti::runtime {
 class ForkGuard {
  public:
   ForkGuard();
-  bool in_child() const;
+  bool is_in_child() const;
   /// Throws `unsupported` in a child.
   void check() const;
 

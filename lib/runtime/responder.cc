@@ -24,8 +24,8 @@ void CoordinatorResponder::receive(int from, control::ConstBytes message) {
   coordinator_.receive(from, coordinator::decode_to_coordinator(message));
 }
 
-void CoordinatorResponder::lost(int rank, const std::string& reason) {
-  coordinator_.lost(rank, reason);
+void CoordinatorResponder::note_lost(int rank, const std::string& reason) {
+  coordinator_.note_lost(rank, reason);
 }
 
 std::vector<control::Responder::Outgoing> CoordinatorResponder::take_messages() {

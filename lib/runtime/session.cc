@@ -20,25 +20,26 @@ Session::Session(World world, const Options& options)
       nodes_(parts_->topology().nodes.size()),
       segment_bytes_(parts_->segment_bytes()),
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
-                          parts_->protocol(), options_, Executor::any_thread(parts_->data()))) {
+                          parts_->protocol(), options_,
+                          Executor::may_use_any_thread(parts_->data()))) {
   executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
                                          parts_->engine(), parts_->data(), inbox_, loss_log_,
                                          tally_, parts_->timeline());
-  helm_ = std::make_shared<Helm>(*executor_, parts_->bell(),
-                                 parts_->machine().crowded(parts_->topology()));
-  thread_ = base::NamedThread("tutti-exec", [this] { helm_->run(); });
+  progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
+                                                  parts_->machine().crowded(parts_->topology()));
+  thread_ = base::NamedThread("tutti-exec", [this] { progress_lock_->run(); });
   parts_->on_mpi_finalise([this] { close(); });
 }
 
 Session::~Session() {
-  if (fork_guard_.in_child()) {
+  if (fork_guard_.is_in_child()) {
     // The threads are the parent's. What they share stays as it is until the child exits.
     thread_.abandon();
     parts_->abandon_in_child();
     parts_->abandon_mpi();
     return;
   }
-  if (base::Completion::in_callback()) {
+  if (base::Completion::is_in_callback()) {
     base::log().critical(
         "the last owner of this store died inside a callback, where the store cannot wait for its "
         "own threads: keep it until the program has waited for its calls; the process ends");
@@ -53,24 +54,24 @@ void Session::close() {
   const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
   try {
-    auto completion = std::make_shared<base::Completion>(1, "closing the store", helm_);
+    auto completion = std::make_shared<base::Completion>(1, "closing the store", progress_lock_);
     inbox_.submit(DepartCall{completion});
-    helm_->submitted();
+    progress_lock_->serve_inbox();
     Pending(completion).wait();
   } catch (const Error& error) {
     base::log().debug("closing a store that had ended already: {}", error.what());
   }
   thread_.join();
-  helm_->close();
-  parts_->write_timeline(executor_->lost());
-  if (!executor_->lost()) {
+  progress_lock_->close();
+  parts_->write_timeline(executor_->is_lost());
+  if (!executor_->is_lost()) {
     // Not before: rank 0 takes it that what this rank had to write is there.
     parts_->control().announce_departed();
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
     parts_->merge_timeline();
   }
   // Also a rank that was lost during that wait would be waited for at the end of MPI.
-  if (executor_->lost() || parts_->control().lost()) parts_->abandon_mpi();
+  if (executor_->is_lost() || parts_->control().lost_rank()) parts_->abandon_mpi();
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();
@@ -81,21 +82,21 @@ void Session::close() {
 std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view verb) {
   fork_guard_.check();
   std::shared_ptr<CallList> list = call_pool_->take(count);
-  list->open(verb, helm_);
+  list->open(verb, progress_lock_);
   return list;
 }
 
 Pending Session::submit(std::shared_ptr<CallList> list) {
   list->submitted = parts_->timeline().now();
   inbox_.submit(list);
-  helm_->submitted();
+  progress_lock_->serve_inbox();
   base::Completion* const completion = &*list->completion;
   return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
 }
 
 void Session::refuse_in_callback(const char* what) const {
   fork_guard_.check();
-  if (!base::Completion::in_callback()) return;
+  if (!base::Completion::is_in_callback()) return;
   throw Error(ErrorCode::invalid_argument,
               std::string(what) +
                   " inside a callback: it runs on the communication thread, which would wait for "
@@ -105,19 +106,19 @@ void Session::refuse_in_callback(const char* what) const {
 void Session::barrier() {
   refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "barrier", helm_);
+  auto completion = std::make_shared<base::Completion>(1, "barrier", progress_lock_);
   inbox_.submit(BarrierCall{completion});
-  helm_->submitted();
+  progress_lock_->serve_inbox();
   Pending(completion).wait();
 }
 
 int Session::join() {
   refuse_in_callback("join()");
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "join", helm_);
+  auto completion = std::make_shared<base::Completion>(1, "join", progress_lock_);
   auto last = std::make_shared<int>(-1);
   inbox_.submit(JoinCall{completion, last});
-  helm_->submitted();
+  progress_lock_->serve_inbox();
   Pending(completion).wait();
   return *last;
 }

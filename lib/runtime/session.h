@@ -12,11 +12,12 @@
 #include "runtime/call_list.h"
 #include "runtime/executor.h"
 #include "runtime/fork_guard.h"
-#include "runtime/helm.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
+#include "runtime/progress_lock.h"
+#include "tutti/counters.h"
 #include "tutti/info.h"
-#include "tutti/kvstore.h"
+#include "tutti/pending.h"
 
 namespace tutti::runtime {
 
@@ -71,7 +72,7 @@ class Session {
   base::Mutex closing_;  ///< the destructor and MPI_Finalize may come together
   Tally tally_;
   std::unique_ptr<Executor> executor_;
-  std::shared_ptr<Helm> helm_;
+  std::shared_ptr<ProgressLock> progress_lock_;
   base::NamedThread thread_;
   base::Mutex meeting_;  ///< one barrier or join at a time from this rank
 };

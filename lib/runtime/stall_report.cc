@@ -8,7 +8,7 @@
 
 namespace tutti::runtime {
 
-bool Executor::somebody_waits() const {
+bool Executor::has_waiting_user() const {
   return !calls_.empty() || barrier_ || join_ || depart_;
 }
 

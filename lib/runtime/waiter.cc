@@ -54,13 +54,13 @@ void Waiter::reset() {
   usual_transfer_ += (took - usual_transfer_) / 4;
 }
 
-bool Waiter::slow_transfer(For reason) const {
+bool Waiter::is_slow_transfer(For reason) const {
   return reason == For::transfer && usual_transfer_ > transfer_poll_time;
 }
 
 base::Clock::duration Waiter::next_sleep(For reason) const {
   auto sleep = waited_ / 8;
-  if (slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 8);
+  if (is_slow_transfer(reason)) sleep = std::max(sleep, usual_transfer_ / 8);
   return std::min(sleep, longest_sleep(reason, waited_));
 }
 
@@ -80,7 +80,7 @@ void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point dead
   reason_ = reason;
   waited_ = now - since_;
   const bool polls = reason != For::doorbell;
-  if (!slow_transfer(reason)) {
+  if (!is_slow_transfer(reason)) {
     if (!crowded_ && !polls && waited_ < spin_time) return;
     if (yields_ < least_yields || waited_ < yields_for(reason)) {
       ++yields_;

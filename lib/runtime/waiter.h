@@ -35,7 +35,7 @@ class Waiter {
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
  private:
-  bool slow_transfer(For reason) const;
+  bool is_slow_transfer(For reason) const;
   base::Clock::duration next_sleep(For reason) const;
 
   base::Doorbell& bell_;

@@ -9,18 +9,14 @@
 #include <utility>
 
 #include "base/huge_pages.h"
+#include "base/pages.h"
 #include "tutti/error.h"
 
 namespace tutti::shm {
-namespace {
-
-constexpr std::size_t page = 4096;
-
-}  // namespace
 
 std::shared_ptr<Arena> Arena::create(std::size_t bytes, const base::Mapper& map,
                                      std::size_t memory) {
-  const std::size_t size = bytes / page * page;
+  const std::size_t size = bytes / base::page_bytes() * base::page_bytes();
   base::Fd file = base::create_memory_file("arena", size);
   auto mapping = map(file, size);
   return std::shared_ptr<Arena>(
@@ -45,8 +41,9 @@ std::optional<std::size_t> Arena::find(std::size_t bytes, std::size_t alignment)
 std::size_t Arena::take(std::size_t bytes) {
   const base::Lock lock(mutex_);
   const std::size_t huge = base::huge_page_bytes();
-  std::optional<std::size_t> offset = find(bytes, huge > 0 && bytes >= huge ? huge : page);
-  if (!offset) offset = find(bytes, page);
+  std::optional<std::size_t> offset =
+      find(bytes, huge > 0 && bytes >= huge ? huge : base::page_bytes());
+  if (!offset) offset = find(bytes, base::page_bytes());
   if (!offset) {
     throw Error(ErrorCode::internal,
                 fmt::format("allocate: no {} bytes in a row are free of this rank's {} bytes of "
@@ -93,7 +90,7 @@ std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
                 fmt::format("allocate: {} bytes are more than this machine's memory of {} bytes",
                             bytes, largest_));
   }
-  const std::size_t size = std::max(page, (bytes + page - 1) / page * page);
+  const std::size_t size = std::max(base::page_bytes(), base::whole_pages(bytes));
   const std::size_t offset = take(size);
   try {
     base::reserve(file_, offset, size);

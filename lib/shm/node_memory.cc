@@ -4,40 +4,35 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/pages.h"
 
 namespace tutti::shm {
 namespace {
-
-constexpr std::size_t page = 4096;
-
-std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + page - 1) / page * page;
-}
 
 std::size_t ranks(const NodeMemory::Layout& layout) {
   return static_cast<std::size_t>(layout.local_size);
 }
 
 std::size_t head_bytes(const NodeMemory::Layout& layout) {
-  return whole_pages(ranks(layout) * sizeof(RankBlock) + 2 * sizeof(Flag) +
-                     batches_alive * sizeof(Claims));
+  return base::whole_pages(ranks(layout) * sizeof(RankBlock) + 2 * sizeof(Flag) +
+                           batches_alive * sizeof(Claims));
 }
 
 std::size_t in_bytes(const NodeMemory::Layout& layout) {
-  return ranks(layout) * layout.slots * whole_pages(layout.slot_bytes);
+  return ranks(layout) * layout.slots * base::whole_pages(layout.slot_bytes);
 }
 
 std::size_t out_bytes(const NodeMemory::Layout& layout) {
-  return layout.slots * whole_pages(layout.slot_bytes);
+  return layout.slots * base::whole_pages(layout.slot_bytes);
 }
 
 std::size_t small_stride(const NodeMemory::Layout& layout) {
-  return (layout.small_bytes + 63) / 64 * 64;
+  return (layout.small_bytes + base::cache_line - 1) / base::cache_line * base::cache_line;
 }
 
 /// For small messages of so many ranks, or their results.
 std::size_t small_bytes_of(const NodeMemory::Layout& layout, std::size_t owners) {
-  return whole_pages(owners * batches_alive * small_stride(layout));
+  return base::whole_pages(owners * batches_alive * small_stride(layout));
 }
 
 }  // namespace
@@ -53,17 +48,17 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   // Where a page has two owners it is the earlier one's.
   const auto share = [&](std::size_t size) {
     const auto end_of = [&](std::size_t owners) {
-      return whole_pages(size * owners / ranks(*this));
+      return base::whole_pages(size * owners / ranks(*this));
     };
     const auto before = static_cast<std::size_t>(local);
     const std::size_t begin = end_of(before);
     extents.push_back({section + begin, end_of(before + 1) - begin});
-    section += whole_pages(size);
+    section += base::whole_pages(size);
   };
   share(head_bytes(*this));
   share(in_bytes(*this));
   // Each slot of the results has a slice of every lane.
-  for (std::size_t slot = 0; slot < slots; ++slot) share(whole_pages(slot_bytes));
+  for (std::size_t slot = 0; slot < slots; ++slot) share(base::whole_pages(slot_bytes));
   share(small_bytes_of(*this, ranks(*this)));
   if (small_results) share(small_bytes_of(*this, 1));
   return extents;
@@ -89,11 +84,11 @@ NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int l
 
 std::byte* NodeMemory::staging_in(int local, std::uint64_t chunk) const {
   const std::size_t slot = static_cast<std::size_t>(local) * layout_.slots + chunk % layout_.slots;
-  return in_ + slot * whole_pages(layout_.slot_bytes);
+  return in_ + slot * base::whole_pages(layout_.slot_bytes);
 }
 
 std::byte* NodeMemory::staging_out(std::uint64_t chunk) const {
-  return out_ + chunk % layout_.slots * whole_pages(layout_.slot_bytes);
+  return out_ + chunk % layout_.slots * base::whole_pages(layout_.slot_bytes);
 }
 
 std::byte* NodeMemory::small(int local, std::uint64_t batch) const {

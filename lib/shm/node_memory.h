@@ -23,17 +23,17 @@ struct alignas(base::cache_line) Flag {
   void store(std::uint64_t to) { value.store(to, std::memory_order_seq_cst); }
 };
 
-/// Where the pieces of a rank's batch lie in its arena, told before the batch's gate and read
+/// Where the parts of a rank's batch lie in its arena, told before the batch's gate and read
 /// behind it.
 struct alignas(base::cache_line) Descriptor {
   struct Place {
     std::uint64_t in = 0;
     std::uint64_t out = 0;
   };
-  static constexpr std::size_t most_pieces = 63;
+  static constexpr std::size_t most_parts = 63;
 
-  std::uint64_t pieces = 0;  ///< 0: not all of them are in the arena, or they are too many
-  std::array<Place, most_pieces> places{};
+  std::uint64_t parts = 0;  ///< 0: not all of them are in the arena, or they are too many
+  std::array<Place, most_parts> places{};
 };
 
 /// How many batches a rank may have entered that are not done there.
@@ -69,7 +69,7 @@ struct alignas(base::cache_line) Claims {
   void fulfil(std::size_t stripe, std::uint64_t batch) {
     stripes[stripe].store(2 * (batch + 1) + 1, std::memory_order_release);
   }
-  bool fulfilled(std::size_t stripe, std::uint64_t batch) const {
+  bool is_fulfilled(std::size_t stripe, std::uint64_t batch) const {
     return stripes[stripe].load(std::memory_order_acquire) == 2 * (batch + 1) + 1;
   }
 };
@@ -109,10 +109,10 @@ class NodeMemory {
   RankBlock& block(int local) const { return blocks_[local]; }
   RankBlock& mine() const { return blocks_[local_index_]; }
   /// Written by the leader: the last gate that every node has arrived at.
-  Flag& node_closed() const { return *node_closed_; }
+  Flag& closed_flag() const { return *node_closed_; }
   /// Written by the leader: how many batches there have been when the last of those was done whose
   /// data came with its gate between nodes. Its result lies where the leader had its part.
-  Flag& delivered() const { return node_closed_[1]; }
+  Flag& delivered_flag() const { return node_closed_[1]; }
   Descriptor& descriptor(int local, std::uint64_t batch) const {
     return blocks_[local].descriptors[batch % batches_alive];
   }

@@ -70,7 +70,7 @@ Played play(const std::vector<int>& leader_of, unsigned seed) {
   const Scenario scenario(seed, ranks,
                           {.batches = 40,
                            .most_elements = 12'000,
-                           .most_pieces = 3,
+                           .most_parts = 3,
                            .joins = true,
                            .in_arenas = 0.4,
                            .leader_of = leader_of});
@@ -91,7 +91,7 @@ Played play(const std::vector<int>& leader_of, unsigned seed) {
 }
 
 /// The average of `count` times 40000 on every rank, of which 16 bits do not hold the sum of two.
-std::string average_large(Member& member, Batch::Kind kind, std::size_t count, bool in_arena,
+std::string average_large(Member& member, CollectiveKind kind, std::size_t count, bool in_arena,
                           std::uint64_t number) {
   constexpr std::uint16_t large = 0x78E2;  // 40000 in f16
   const tutti::topology::Topology& topology = member.topology();
@@ -108,13 +108,13 @@ std::string average_large(Member& member, Batch::Kind kind, std::size_t count, b
   batch.dtype = tutti::DType::f16;
   batch.op = tutti::ReduceOp::average;
   batch.divisor = topology.size;
-  batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
-  if (batch.sharded()) batch.rows = Rows::of_part(count, topology.size, 0, count);
+  batch.parts.push_back({{&in, 1}, {&out, 1}, count});
+  if (batch.is_sharded()) batch.rows = Rows::of_part(count, topology.size, 0, count);
   member.driver().run({&batch, 1});
   const auto right = [](std::uint16_t is) { return std::abs(is - large) <= 2; };
   if (std::all_of(data, data + count, right)) return "";
-  return fmt::format("{} of {} elements{}: 40000 becomes {:#x}", batch.sharded() ? "half" : "whole",
-                     count, in_arena ? " in arenas" : "",
+  return fmt::format("{} of {} elements{}: 40000 becomes {:#x}",
+                     batch.is_sharded() ? "half" : "whole", count, in_arena ? " in arenas" : "",
                      *std::find_if_not(data, data + count, right));
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("an average that 16 bits hold comes out though they do not hold a node
     Member member(leader_of, Tuning());
     std::string failure;
     std::uint64_t number = 0;
-    for (const Batch::Kind kind : {Batch::Kind::allreduce, Batch::Kind::reduce_scatter}) {
+    for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reduce_scatter}) {
       for (const std::size_t count : {1U, 5'000U, 500'000U}) {
         for (const bool in_arena : {false, true}) {
           failure += average_large(member, kind, count, in_arena, number++);

@@ -35,7 +35,7 @@ TEST_CASE("what arrives while an exchange is given up goes nowhere that it has l
   // Rank 0 lets go in the middle of it.
   const auto end = std::chrono::steady_clock::now() + (world.rank() == 0 ? 2ms : 100ms);
   while (std::chrono::steady_clock::now() < end) exchange->step();
-  CHECK(exchange->busy());
+  CHECK(exchange->is_busy());
   exchange.reset();
   world.all_gather("", 60s, "the others");
 }

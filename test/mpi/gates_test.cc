@@ -16,7 +16,7 @@ namespace {
 
 /// What a batch is; the same on all ranks.
 struct Plan {
-  Batch::Kind kind = Batch::Kind::allreduce;
+  CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
   tutti::ReduceOp op = tutti::ReduceOp::sum;
   std::size_t count = 1;
@@ -35,7 +35,7 @@ Plan Plan::random(std::mt19937_64& random, int ranks) {
   constexpr DType dtypes[] = {DType::f32, DType::f64, DType::i32, DType::f16};
   constexpr std::size_t bytes[] = {8, 1000, 15'000, 30'000, 60'000, 100'000};
   Plan plan;
-  if (random() % 3 == 0) plan.kind = Batch::Kind::broadcast;
+  if (random() % 3 == 0) plan.kind = CollectiveKind::broadcast;
   plan.dtype = dtypes[random() % std::size(dtypes)];
   if (random() % 3 == 0) plan.op = tutti::ReduceOp::max;
   plan.count = bytes[random() % std::size(bytes)] / size_of(plan.dtype);
@@ -45,7 +45,7 @@ Plan Plan::random(std::mt19937_64& random, int ranks) {
 }
 
 int Plan::expected(int ranks, std::size_t i) const {
-  if (kind == Batch::Kind::broadcast) return contribution(root, i);
+  if (kind == CollectiveKind::broadcast) return contribution(root, i);
   if (op == tutti::ReduceOp::max) return contribution(ranks - 1, i);
   return contribution(0, i) * ranks * (ranks + 1) / 2;
 }
@@ -68,7 +68,7 @@ class Call {
     batch_.dtype = plan.dtype;
     batch_.op = plan.op;
     batch_.root = plan.root;
-    batch_.pieces.push_back({{&in_, 1}, {&out_, 1}, plan.count});
+    batch_.parts.push_back({{&in_, 1}, {&out_, 1}, plan.count});
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -132,7 +132,7 @@ void on_all_placements(const Body& body) {
 }
 
 void wait_until_closed(Member& member, const Batch& batch) {
-  member.driver().wait_for([&] { return member.engine().closed(batch.epoch, batch.number); });
+  member.driver().wait_for([&] { return member.engine().poll_gate(batch.epoch, batch.number); });
 }
 
 void finish(Member& member, const Call& call) {
@@ -164,7 +164,7 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
         member.meet();
         bool closed = false;
         for (std::uint64_t looks = own() % 30; !closed && looks > 0; --looks) {
-          closed = member.engine().closed(epoch, number);
+          closed = member.engine().poll_gate(epoch, number);
         }
         // As when the coordinator lets them go on.
         ++epoch;
@@ -196,7 +196,7 @@ TEST_CASE("what gates sum has the bits of one sum over all ranks") {
       batch.dtype = dtype;
       batch.op = kernel.op;
       batch.divisor = kernel.divisor;
-      batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
+      batch.parts.push_back({{&in, 1}, {&out, 1}, count});
       member.driver().run({&batch, 1});
       std::vector<reference::Bytes> terms = sources;
       double last = kernel.divisor;
@@ -229,7 +229,8 @@ TEST_CASE("a gate that does not close leaves nothing behind for those of the nex
       if (topology.rank != late) {
         member.engine().enter(withdrawn.batch());
         for (std::uint64_t look = own() % 50; look > 0; --look) {
-          if (member.engine().closed(epoch, 1)) throw std::runtime_error("closed without a rank");
+          if (member.engine().poll_gate(epoch, 1))
+            throw std::runtime_error("closed without a rank");
         }
         member.engine().withdraw(epoch, 1);
       }

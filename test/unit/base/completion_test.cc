@@ -96,7 +96,7 @@ TEST_CASE("callbacks that were left for later come before those that were added 
 TEST_CASE("a thread that waits drives the call while there is a driver") {
   struct Finisher : tutti::base::Driver {
     void drive(const Completion& call, tutti::base::Clock::time_point) override {
-      CHECK(call.waited_for());
+      CHECK(call.is_waited_for());
       completion->finish();
     }
     std::shared_ptr<Completion> completion;

@@ -22,7 +22,7 @@ void Driver::pause(std::uint32_t ticket) {
     ::sched_yield();
     return;
   }
-  bell_.wait(ticket, now + (engine_.polling() ? Clock::duration(100us) : Clock::duration(1s)));
+  bell_.wait(ticket, now + (engine_.is_polling() ? Clock::duration(100us) : Clock::duration(1s)));
 }
 
 void Driver::run(std::span<const tutti::collective::Batch> batches) {
@@ -36,15 +36,15 @@ void Driver::run(std::span<const tutti::collective::Batch> batches) {
     }
     const auto ticket = bell_.ticket();
     bool moved = false;
-    if (closed < entered && engine_.closed(batches[closed].epoch, batches[closed].number)) {
+    if (closed < entered && engine_.poll_gate(batches[closed].epoch, batches[closed].number)) {
       ++closed;
       moved = true;
     }
     if (started < closed && engine_.may_start(batches[started])) {
       if (started > done) ++started_early_;
       engine_.start(batches[started++]);
-      if (started - done == 3 && engine_.brief(batches[started - 2]) &&
-          !engine_.brief(batches[started - 1])) {
+      if (started - done == 3 && engine_.is_brief(batches[started - 2]) &&
+          !engine_.is_brief(batches[started - 1])) {
         ++started_behind_small_;
       }
       moved = true;

@@ -50,9 +50,9 @@ TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the wa
   const int ranks = 1 + static_cast<int>(seed % 8);
   CAPTURE(seed, ranks);
   Node node(ranks, small_tuning(random));
-  REQUIRE_NOTHROW(play(
-      node, Scenario(seed, ranks,
-                     {.batches = 60, .most_elements = 3000, .most_pieces = 4, .joins = true})));
+  REQUIRE_NOTHROW(
+      play(node, Scenario(seed, ranks,
+                          {.batches = 60, .most_elements = 3000, .most_parts = 4, .joins = true})));
 }
 
 TEST_CASE("tensors in arenas move without staging, in place or not, fused or not") {
@@ -63,7 +63,7 @@ TEST_CASE("tensors in arenas move without staging, in place or not, fused or not
   Node node(ranks, small_tuning(random));
   REQUIRE_NOTHROW(play(
       node, Scenario(seed, ranks,
-                     {.batches = 30, .most_elements = 2000, .most_pieces = 80, .in_arenas = 1.0})));
+                     {.batches = 30, .most_elements = 2000, .most_parts = 80, .in_arenas = 1.0})));
 }
 
 TEST_CASE("thousands of small batches follow one another") {
@@ -73,7 +73,7 @@ TEST_CASE("thousands of small batches follow one another") {
   REQUIRE_NOTHROW(play(node, Scenario(7, ranks,
                                       {.batches = 1500,
                                        .most_elements = 40,
-                                       .most_pieces = 2,
+                                       .most_parts = 2,
                                        .joins = true,
                                        .in_arenas = 0.1})));
 }
@@ -82,8 +82,7 @@ TEST_CASE("a batch in its default sizes spans many chunks") {
   const int ranks = GENERATE(1, 2, 3, 7);
   CAPTURE(ranks);
   Node node(ranks, {});
-  REQUIRE_NOTHROW(
-      play(node,
-           Scenario(11, ranks,
-                    {.batches = 6, .most_elements = 700'000, .most_pieces = 2, .in_arenas = 0.5})));
+  REQUIRE_NOTHROW(play(
+      node, Scenario(11, ranks,
+                     {.batches = 6, .most_elements = 700'000, .most_parts = 2, .in_arenas = 0.5})));
 }

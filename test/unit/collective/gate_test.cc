@@ -15,7 +15,7 @@ struct Call {
       : values(count, static_cast<float>(rank + 1)), in(values.data()), out(values.data()) {
     batch.epoch = epoch;
     batch.number = number;
-    batch.pieces.push_back({{&in, 1}, {&out, 1}, count});
+    batch.parts.push_back({{&in, 1}, {&out, 1}, count});
   }
   void check(int ranks) const {
     const int sum = ranks * (ranks + 1) / 2;
@@ -61,10 +61,10 @@ TEST_CASE("a gate stays open until the last rank arrives, and then closes everyw
     const bool last = rank.index == ranks - 1;
     if (!last) rank.engine.enter(call.batch);
     all.arrive_and_wait();
-    if (!last && rank.engine.closed(1, 0)) throw std::runtime_error("closed too early");
+    if (!last && rank.engine.poll_gate(1, 0)) throw std::runtime_error("closed too early");
     all.arrive_and_wait();
     if (last) rank.engine.enter(call.batch);
-    rank.driver.wait_for([&] { return rank.engine.closed(1, 0); });
+    rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
     finish(rank, call);
     call.check(ranks);
   });
@@ -83,7 +83,7 @@ TEST_CASE("no output is written before the gate closes") {
     }
     all.arrive_and_wait();
     if (rank.index == 0) rank.engine.enter(call.batch);
-    rank.driver.wait_for([&] { return rank.engine.closed(1, 0); });
+    rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
     finish(rank, call);
     call.check(3);
   });
@@ -102,7 +102,7 @@ TEST_CASE("a gate that will not close is withdrawn, and its batch moves in the n
     if (rank.index != 0) rank.engine.enter(second.batch);
     all.arrive_and_wait();
     if (rank.index != 0) {
-      if (rank.engine.closed(1, 1)) throw std::runtime_error("closed without rank 0");
+      if (rank.engine.poll_gate(1, 1)) throw std::runtime_error("closed without rank 0");
       rank.engine.withdraw(1, 1);
     }
     rank.driver.run({&again.batch, 1});
@@ -122,7 +122,7 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
     rank.engine.enter(first.batch);
     all.arrive_and_wait();
     if (rank.index == 0) {
-      rank.engine.closed(1, 0);
+      rank.engine.poll_gate(1, 0);
       finish(rank, first);
       rank.engine.enter(second.batch);  // stands at batch 1 while rank 1 looks at gate 0
       all.arrive_and_wait();
@@ -130,20 +130,20 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
       rank.engine.withdraw(1, 1);
       rank.engine.enter(other.batch);
       all.arrive_and_wait();
-      rank.driver.wait_for([&] { return rank.engine.closed(2, 1); });
+      rank.driver.wait_for([&] { return rank.engine.poll_gate(2, 1); });
       finish(rank, other);
       other.check(2);
     } else {
       all.arrive_and_wait();
-      if (!rank.engine.closed(1, 0)) throw std::runtime_error("a rank ahead keeps a gate open");
+      if (!rank.engine.poll_gate(1, 0)) throw std::runtime_error("a rank ahead keeps a gate open");
       finish(rank, first);
       all.arrive_and_wait();
       rank.engine.enter(stale.batch);
       all.arrive_and_wait();
-      if (rank.engine.closed(1, 1)) throw std::runtime_error("another epoch closed a gate");
+      if (rank.engine.poll_gate(1, 1)) throw std::runtime_error("another epoch closed a gate");
       rank.engine.withdraw(1, 1);
       rank.engine.enter(other.batch);
-      rank.driver.wait_for([&] { return rank.engine.closed(2, 1); });
+      rank.driver.wait_for([&] { return rank.engine.poll_gate(2, 1); });
       finish(rank, other);
       other.check(2);
     }
@@ -182,7 +182,7 @@ TEST_CASE("a description names who has not arrived, and who holds up the data") 
     if (rank.index == 1) expect("gate of batch 4 of epoch 7: not arrived on this node: rank 0, 2");
     all.arrive_and_wait();
     if (rank.index != 1) rank.engine.enter(call.batch);
-    rank.driver.wait_for([&] { return rank.engine.closed(7, 4); });
+    rank.driver.wait_for([&] { return rank.engine.poll_gate(7, 4); });
     all.arrive_and_wait();
     if (rank.index == 1) {
       rank.engine.start(call.batch);
@@ -204,7 +204,7 @@ TEST_CASE("a description names who has not summed what the staging memory holds"
   node.run([&](Rank& rank) {
     const Call call(rank.index, 1, 0, 1'000'000);
     rank.engine.enter(call.batch);
-    rank.driver.wait_for([&] { return rank.engine.closed(1, 0); });
+    rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
     for (const int turn : {1, 0}) {
       if (rank.index == turn) {
         rank.engine.start(call.batch);

@@ -43,21 +43,21 @@ Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, bool all
   const std::size_t devices = all_in_arenas || random() % 2 == 0 ? 1 : 2 + random() % 2;
   tensors.ins = reference::random_sources(batch.dtype, devices, count, random);
   tensors.in_arena = all_in_arenas || random() % 3 == 0;
-  tensors.in_place = random() % 2 == 0 && !batch.sharded();
+  tensors.in_place = random() % 2 == 0 && !batch.is_sharded();
   tensors.outs = tensors.in_place ? devices : all_in_arenas ? 1 : random() % 3;
   tensors.misalignment = random() % 2 == 0 ? 0 : random() % 64;
   return tensors;
 }
 
-/// What a rank's inputs have of a piece.
+/// What a rank's inputs have of a part.
 std::size_t input_count(const Batch& batch, std::size_t count, int rank, int ranks) {
-  return batch.kind == Batch::Kind::allgather ? shard(count, rank, ranks).count() : count;
+  return batch.kind == CollectiveKind::allgather ? shard(count, rank, ranks).count() : count;
 }
 
 /// Whether a rank may be without data.
 bool may_have_joined(const Batch& batch, int rank) {
-  if (batch.kind == Batch::Kind::broadcast) return rank != batch.root;
-  return batch.kind != Batch::Kind::allgather;
+  if (batch.kind == CollectiveKind::broadcast) return rank != batch.root;
+  return batch.kind != CollectiveKind::allgather;
 }
 
 reduce::Kernel kernel(const Batch& batch, double divisor) {
@@ -104,10 +104,10 @@ reference::Bytes over_nodes(const Batch& batch, const std::vector<reference::Byt
 
 reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>& by_rank,
                         const topology::Topology& topology, std::size_t count) {
-  if (batch.kind == Batch::Kind::broadcast) {
+  if (batch.kind == CollectiveKind::broadcast) {
     return by_rank[static_cast<std::size_t>(batch.root)].ins.at(0);
   }
-  if (batch.kind == Batch::Kind::allgather) {
+  if (batch.kind == CollectiveKind::allgather) {
     reference::Bytes all;
     for (const auto& tensors : by_rank) {
       all.insert(all.end(), tensors.ins.at(0).begin(), tensors.ins.at(0).end());
@@ -126,31 +126,25 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
   return over_nodes(batch, of_ranks, topology, count);
 }
 
-Batch::Kind random_kind(Random& random) {
+CollectiveKind random_kind(Random& random) {
   switch (random() % 8) {
     case 0:
-      return Batch::Kind::reduce_scatter;
+      return CollectiveKind::reduce_scatter;
     case 1:
-      return Batch::Kind::allgather;
+      return CollectiveKind::allgather;
     case 2:
     case 3:
-      return Batch::Kind::broadcast;
+      return CollectiveKind::broadcast;
     default:
-      return Batch::Kind::allreduce;
+      return CollectiveKind::allreduce;
   }
 }
 
 WireFormat random_wire(const Batch& batch, const topology::Topology& topology, Random& random) {
   constexpr WireFormat formats[] = {WireFormat::none, WireFormat::fp16, WireFormat::bf16};
-  const bool sums =
-      batch.kind == Batch::Kind::allreduce || batch.kind == Batch::Kind::reduce_scatter;
-  if (topology.node_count() == 1 || batch.dtype != DType::f32 || !sums) return WireFormat::none;
+  if (topology.node_count() == 1 || batch.dtype != DType::f32 || !is_reducing(batch.kind))
+    return WireFormat::none;
   return formats[random() % std::size(formats)];
-}
-
-std::string_view kind_name(Batch::Kind kind) {
-  constexpr std::string_view names[] = {"allreduce", "broadcast", "reduce_scatter", "allgather"};
-  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace
@@ -174,11 +168,11 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
     batch.whole_bytes = random() % 2 == 0 ? 0 : std::size_t{1} << 40;
     const bool all_in_arenas = happens(random, options.in_arenas);
     plan.tensors.resize(static_cast<std::size_t>(ranks));
-    const std::size_t pieces = batch.sharded() ? 1 : 1 + random() % options.most_pieces;
-    for (std::size_t p = 0; p < pieces; ++p) {
+    const std::size_t parts = batch.is_sharded() ? 1 : 1 + random() % options.most_parts;
+    for (std::size_t p = 0; p < parts; ++p) {
       const std::size_t count = random_count(random, options.most_elements);
-      batch.pieces.push_back({{}, {}, count});
-      if (batch.sharded()) batch.rows = Rows::of_part(count, ranks, 0, count);
+      batch.parts.push_back({{}, {}, count});
+      if (batch.is_sharded()) batch.rows = Rows::of_part(count, ranks, 0, count);
       std::vector<Tensors> by_rank;
       for (int rank = 0; rank < ranks; ++rank) {
         const bool joined =
@@ -192,9 +186,9 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
   }
 }
 
-reference::Bytes Scenario::Planned::result_at(int rank, std::size_t piece) const {
-  const reference::Bytes& all = results[piece];
-  if (batch.kind != Batch::Kind::reduce_scatter) return all;
+reference::Bytes Scenario::Planned::result_at(int rank, std::size_t part) const {
+  const reference::Bytes& all = results[part];
+  if (batch.kind != CollectiveKind::reduce_scatter) return all;
   const Shard own = shard(batch.rows.whole, rank, batch.rows.ranks);
   const auto width = static_cast<std::ptrdiff_t>(size_of(batch.dtype));
   return {all.begin() + static_cast<std::ptrdiff_t>(own.begin) * width,
@@ -205,29 +199,29 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena)
     : scenario_(scenario), rank_(rank), arena_(arena) {
   for (const Scenario::Planned& plan : scenario.planned) {
     std::vector<Addresses>& addresses = addresses_.emplace_back();
-    const auto& pieces = plan.tensors[static_cast<std::size_t>(rank)];
-    for (std::size_t p = 0; p < pieces.size(); ++p) {
+    const auto& parts = plan.tensors[static_cast<std::size_t>(rank)];
+    for (std::size_t p = 0; p < parts.size(); ++p) {
       Addresses& at = addresses.emplace_back();
-      for (const reference::Bytes& in : pieces[p].ins) {
-        void* const memory = place(pieces[p], in.size());
+      for (const reference::Bytes& in : parts[p].ins) {
+        void* const memory = place(parts[p], in.size());
         if (!in.empty()) std::memcpy(memory, in.data(), in.size());
         at.ins.push_back(memory);
-        if (pieces[p].in_place) at.outs.push_back(memory);
+        if (parts[p].in_place) at.outs.push_back(memory);
       }
       const std::size_t bytes = plan.result_at(rank, p).size();
-      while (at.outs.size() < pieces[p].outs) at.outs.push_back(place(pieces[p], bytes));
+      while (at.outs.size() < parts[p].outs) at.outs.push_back(place(parts[p], bytes));
     }
   }
   // Only now: vectors must not move any more.
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
     Batch& batch = batches_.emplace_back(scenario.planned[b].batch);
-    for (std::size_t p = 0; p < batch.pieces.size(); ++p) {
-      batch.pieces[p].ins = addresses_[b][p].ins;
-      batch.pieces[p].outs = addresses_[b][p].outs;
+    for (std::size_t p = 0; p < batch.parts.size(); ++p) {
+      batch.parts[p].ins = addresses_[b][p].ins;
+      batch.parts[p].outs = addresses_[b][p].outs;
       const std::size_t own =
-          batch.sharded() ? shard(batch.rows.whole, rank, batch.rows.ranks).begin : 0;
-      if (batch.kind == Batch::Kind::reduce_scatter) batch.pieces[p].out_first = own;
-      if (batch.kind == Batch::Kind::allgather) batch.pieces[p].in_first = own;
+          batch.is_sharded() ? shard(batch.rows.whole, rank, batch.rows.ranks).begin : 0;
+      if (batch.kind == CollectiveKind::reduce_scatter) batch.parts[p].out_first = own;
+      if (batch.kind == CollectiveKind::allgather) batch.parts[p].in_first = own;
     }
   }
 }
@@ -248,9 +242,9 @@ void Part::check() const {
       };
       const auto fail = [&](const char* what, std::size_t device) {
         throw std::runtime_error(
-            fmt::format("rank {}, batch {} ({} of {}, {}), piece {} of {} elements: {} {} is wrong",
+            fmt::format("rank {}, batch {} ({} of {}, {}), part {} of {} elements: {} {} is wrong",
                         rank_, b, name(plan.batch.op), name(plan.batch.dtype),
-                        kind_name(plan.batch.kind), p, plan.batch.pieces[p].count, what, device));
+                        name(plan.batch.kind), p, plan.batch.parts[p].count, what, device));
       };
       const Scenario::Tensors& tensors = plan.tensors[static_cast<std::size_t>(rank_)][p];
       for (std::size_t d = 0; d < addresses_[b][p].outs.size(); ++d) {

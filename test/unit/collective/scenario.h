@@ -17,19 +17,19 @@ struct Scenario {
     std::size_t misalignment = 0;  ///< bytes, of private tensors
   };
   struct Planned {
-    tutti::collective::Batch batch;             ///< pieces without addresses
-    std::vector<std::vector<Tensors>> tensors;  ///< by rank and piece
-    std::vector<reference::Bytes> results;      ///< by piece
+    tutti::collective::Batch batch;             ///< parts without addresses
+    std::vector<std::vector<Tensors>> tensors;  ///< by rank and part
+    std::vector<reference::Bytes> results;      ///< by part
 
-    /// What an output of the rank holds of the piece's result: its shard, or everything.
-    reference::Bytes result_at(int rank, std::size_t piece) const;
+    /// What an output of the rank holds of the part's result: its shard, or everything.
+    reference::Bytes result_at(int rank, std::size_t part) const;
   };
 
   /// What may happen in it.
   struct Options {
     std::size_t batches = 1;
-    std::size_t most_elements = 1;  ///< of a piece
-    std::size_t most_pieces = 1;
+    std::size_t most_elements = 1;  ///< of a part
+    std::size_t most_parts = 1;
     bool joins = false;      ///< ranks without data
     double in_arenas = 0.3;  ///< share of batches whose tensors all lie in arenas
     /// By rank, the lowest rank on its node; none: all are on one. Between nodes some of the f32
@@ -61,6 +61,6 @@ class Part {
   const int rank_;
   tutti::shm::Arena& arena_;
   std::vector<std::shared_ptr<void>> memory_;
-  std::vector<std::vector<Addresses>> addresses_;  ///< by batch and piece
+  std::vector<std::vector<Addresses>> addresses_;  ///< by batch and part
   std::vector<tutti::collective::Batch> batches_;
 };

@@ -30,8 +30,8 @@ StagingStores fresh() {
 int copy(StagingStores& stores, const Machine& machine, int copies) {
   int around = 0;
   for (int i = 0; i < copies; ++i) {
-    const bool way = stores.next_around();
-    stores.took(way, bytes, way ? machine.around_caches : machine.into_caches);
+    const bool way = stores.choose_next();
+    stores.note_time(way, bytes, way ? machine.around_caches : machine.into_caches);
     around += way ? 1 : 0;
   }
   return around;
@@ -76,8 +76,8 @@ TEST_CASE("staging that slows down is written the other way at the next copies")
 TEST_CASE("a copy that is interrupted does not change how staging is written") {
   StagingStores stores = fresh();
   copy(stores, one_cache, 100);
-  stores.took(false, bytes, 4ms);
-  stores.took(false, bytes, 3ms);
+  stores.note_time(false, bytes, 4ms);
+  stores.note_time(false, bytes, 3ms);
   CHECK_FALSE(goes_around(stores, one_cache));
 }
 
@@ -105,21 +105,21 @@ TEST_CASE("copies are timed as they are made, and what is not timed goes the way
   StagingStores stores = fresh();
   for (int i = 0; i < 10; ++i) {
     stores.write(bytes, [&](bool around) {
-      CHECK(stores.around() == around);
+      CHECK(stores.is_around() == around);
       if (!around) std::this_thread::sleep_for(2ms);
     });
   }
-  CHECK(stores.around());
+  CHECK(stores.is_around());
 }
 
-TEST_CASE("short copies, and those of many small pieces, go into the caches") {
+TEST_CASE("short copies, and those of many small parts, go into the caches") {
   constexpr StagingStores::Pacing pacing;
   StagingStores stores(pacing);
-  const auto goes_around = [&](std::size_t size, std::size_t bytes_a_piece) {
+  const auto goes_around = [&](std::size_t size, std::size_t bytes_a_part) {
     bool way = true;
-    stores.next_batch(bytes_a_piece);
+    stores.next_batch(bytes_a_part);
     stores.write(size, [&](bool around) { way = around; });
-    CHECK(stores.around() == way);
+    CHECK(stores.is_around() == way);
     return way;
   };
   CHECK_FALSE(goes_around(pacing.least_bytes - 1, bytes));

@@ -249,7 +249,7 @@ TEST_CASE("an exception in tutti-coord becomes a loss of rank 0 at every rank") 
   Planes planes = open_world(options);
   say(*planes[3], "break");
   for (const auto& plane : planes) REQUIRE(await_loss(*plane).rank == 0);
-  CHECK_THAT(planes[1]->lost()->reason, Contains("tutti-coord") && Contains("makes no sense"));
+  CHECK_THAT(planes[1]->lost_rank()->reason, Contains("tutti-coord") && Contains("makes no sense"));
   CHECK_THAT(planes[0]->describe(), Contains("rank 0 is lost"));
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("a rank that goes without a word is lost to everybody, and the answer 
     }
     planes[1].reset();
     for (const std::size_t rank : {0U, 2U, 3U}) {
-      if (rank != gone) CHECK(planes[rank]->lost()->rank == static_cast<int>(gone));
+      if (rank != gone) CHECK(planes[rank]->lost_rank()->rank == static_cast<int>(gone));
     }
   }
 }
@@ -301,8 +301,8 @@ TEST_CASE("ranks that leave by agreement are no loss, and those that relay for o
     followers = planes[0]->wait_for_followers(Clock::now() + 50ms);
   } while (followers.size() > 1 && Clock::now() < deadline);
   CHECK(followers == std::vector<int>{1});
-  CHECK_FALSE(planes[0]->lost());
-  CHECK_FALSE(planes[1]->lost());
+  CHECK_FALSE(planes[0]->lost_rank());
+  CHECK_FALSE(planes[1]->lost_rank());
   planes[1]->announce_departed();
   CHECK(planes[0]->wait_for_followers(Clock::now() + patience).empty());
 }

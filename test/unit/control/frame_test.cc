@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "control/parcel.h"
+#include "control/link_message.h"
 #include "tutti/error.h"
 
 using namespace tutti::control;
@@ -96,23 +96,24 @@ TEST_CASE("a frame longer than the bound is refused at its header") {
   CHECK_THROWS_WITH(opener.next(), Catch::Contains("65537 bytes"));
 }
 
-TEST_CASE("a parcel comes out as it went in") {
-  const Bytes bytes = encode(Parcel::Kind::message, {0, 3, 2}, as_bytes("hello"));
-  const Parcel parcel = decode_parcel(bytes, 4);
-  CHECK(parcel.kind == Parcel::Kind::message);
-  CHECK(parcel.ranks == std::vector<int>{0, 3, 2});
-  CHECK(as_text(parcel.body) == "hello");
+TEST_CASE("a link message comes out as it went in") {
+  const Bytes bytes = encode(LinkMessage::Kind::message, {0, 3, 2}, as_bytes("hello"));
+  const LinkMessage message = decode_link_message(bytes, 4);
+  CHECK(message.kind == LinkMessage::Kind::message);
+  CHECK(message.ranks == std::vector<int>{0, 3, 2});
+  CHECK(as_text(message.body) == "hello");
 }
 
 TEST_CASE("parcels that nobody of ours sends are refused") {
-  const Bytes good = encode(Parcel::Kind::lost, {3}, as_bytes("why"));
-  CHECK_NOTHROW(decode_parcel(good, 4));
-  CHECK_THROWS_AS(decode_parcel(good, 3), tutti::Error);
-  CHECK_THROWS_AS(decode_parcel(ConstBytes(good).first(7), 4), tutti::Error);
-  CHECK_THROWS_AS(decode_parcel({}, 4), tutti::Error);
-  CHECK_THROWS_AS(decode_parcel(encode(Parcel::Kind::lost, {}, {}), 4), tutti::Error);
-  CHECK_THROWS_AS(decode_parcel(encode(static_cast<Parcel::Kind>(9), {}, {}), 4), tutti::Error);
-  Bytes many = encode(Parcel::Kind::message, {}, {});
+  const Bytes good = encode(LinkMessage::Kind::lost, {3}, as_bytes("why"));
+  CHECK_NOTHROW(decode_link_message(good, 4));
+  CHECK_THROWS_AS(decode_link_message(good, 3), tutti::Error);
+  CHECK_THROWS_AS(decode_link_message(ConstBytes(good).first(7), 4), tutti::Error);
+  CHECK_THROWS_AS(decode_link_message({}, 4), tutti::Error);
+  CHECK_THROWS_AS(decode_link_message(encode(LinkMessage::Kind::lost, {}, {}), 4), tutti::Error);
+  CHECK_THROWS_AS(decode_link_message(encode(static_cast<LinkMessage::Kind>(9), {}, {}), 4),
+                  tutti::Error);
+  Bytes many = encode(LinkMessage::Kind::message, {}, {});
   store_u32(many.data() + 1, 0xffffffffU);
-  CHECK_THROWS_AS(decode_parcel(many, 4), tutti::Error);
+  CHECK_THROWS_AS(decode_link_message(many, 4), tutti::Error);
 }

@@ -139,7 +139,7 @@ LostRank await_loss(ControlPlane& plane, base::Clock::duration limit) {
   const auto deadline = base::Clock::now() + limit;
   for (;;) {
     const auto ticket = bell_of(plane).ticket();
-    if (const auto lost = plane.lost()) return *lost;
+    if (const auto lost = plane.lost_rank()) return *lost;
     if (!bell_of(plane).wait(ticket, deadline)) return {};
   }
 }

@@ -36,7 +36,7 @@ class Echo : public Responder {
   void tick(std::chrono::nanoseconds) override {}
   std::optional<std::chrono::nanoseconds> next_tick() const override { return std::nullopt; }
   void receive(int from, ConstBytes message) override;
-  void lost(int, const std::string&) override {}
+  void note_lost(int, const std::string&) override {}
   std::vector<Outgoing> take_messages() override { return std::exchange(answers_, {}); }
 
  private:

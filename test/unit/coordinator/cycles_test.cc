@@ -18,9 +18,9 @@ class Steps {
   void step() {
     for (KeyId id = 0; id < tensors_; ++id) {
       for (std::size_t part = 1; part <= parts_; ++part) {
-        const Recorded batch{.batch = {.items = {{.id = id, .begin = part - 1, .count = 1}}}};
+        const RecordedBatch batch{.batch = {.parts = {{.id = id, .begin = part - 1, .count = 1}}}};
         const bool last = part == parts_;
-        cycles_.planned(batch, last ? std::vector<KeyId>{id} : std::vector<KeyId>{}, last);
+        cycles_.add(batch, last ? std::vector<KeyId>{id} : std::vector<KeyId>{}, last);
       }
     }
   }
@@ -55,18 +55,18 @@ TEST_CASE("each short replay makes the next one harder to earn, but none impossi
     INFO(size.tensors << " tensors of " << size.parts << " parts");
     CycleFinder cycles;
     Steps steps(cycles, size.tensors, size.parts);
-    const std::size_t most = CycleFinder::most_items / (size.tensors * size.parts);
+    const std::size_t most = CycleFinder::most_parts / (size.tensors * size.parts);
     std::size_t before = 0;
     for (int replay = 0; replay < 20; ++replay) {
       const std::size_t now = steps.until_found(most);
       CHECK(now >= before);
       if (replay == 0) CHECK(now == 2);
       before = now;
-      cycles.replay_ended(size.tensors, 0);
+      cycles.note_replay_ended(size.tensors, 0);
       cycles.restart(0);
     }
     CHECK(before >= most / 2);
-    cycles.replay_ended(size.tensors, CycleFinder::most_items);
+    cycles.note_replay_ended(size.tensors, CycleFinder::most_parts);
     CHECK(steps.until_found(most) == 2);
     cycles.restart(0);
   }
@@ -82,7 +82,7 @@ TEST_CASE("the longest cycle there may be is found, whatever came before") {
 
 TEST_CASE("a longer one is not, for its plan is not remembered for long enough") {
   CycleFinder cycles;
-  Steps steps(cycles, CycleFinder::most_items / 2 + 1, 1);
+  Steps steps(cycles, CycleFinder::most_parts / 2 + 1, 1);
   for (int i = 0; i < 4; ++i) {
     steps.step();
     CHECK_FALSE(cycles.find());
@@ -91,18 +91,19 @@ TEST_CASE("a longer one is not, for its plan is not remembered for long enough")
 
 namespace {
 
-Recorded part(KeyId id, std::int32_t priority, std::size_t waiting, std::uint64_t begin = 0) {
-  return {.batch = {.items = {{.id = id, .begin = begin, .count = 1}}},
+RecordedBatch part(KeyId id, std::int32_t priority, std::size_t waiting, std::uint64_t begin = 0) {
+  return {.batch = {.parts = {{.id = id, .begin = begin, .count = 1}}},
           .priority = priority,
           .waiting = waiting};
 }
 
 /// The ids of its batches, after an arrangement for a replay from there.
-std::vector<KeyId> arranged(std::vector<Recorded> batches, std::size_t from = 0) {
+std::vector<KeyId> arranged(std::vector<RecordedBatch> batches, std::size_t from = 0) {
   Cycle cycle{.first = 0, .batches = std::move(batches), .uses = 0};
   cycle.bring_forward(from);
   std::vector<KeyId> ids;
-  for (const Recorded& recorded : cycle.batches) ids.push_back(recorded.batch.items.front().id);
+  for (const RecordedBatch& recorded : cycle.batches)
+    ids.push_back(recorded.batch.parts.front().id);
   return ids;
 }
 

@@ -34,9 +34,9 @@ inline Mark mark_of(std::string_view bytes) {
 /// A part of a world. Copies of the world share it until one of them changes it, for an event
 /// changes few parts; its mark is reckoned once for all of them.
 template <typename T>
-class Part {
+class CopyOnWrite {
  public:
-  explicit Part(T value) : all_(std::make_shared<All>(All{std::move(value), {}})) {}
+  explicit CopyOnWrite(T value) : all_(std::make_shared<All>(All{std::move(value), {}})) {}
 
   const T& operator*() const { return all_->value; }
   const T* operator->() const { return &all_->value; }

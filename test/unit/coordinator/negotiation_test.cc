@@ -166,13 +166,13 @@ TEST_CASE("a broadcast from a rank that has joined is an error, and the store li
 TEST_CASE("an allgather that lacks a joined rank's shard is an error, a reduce_scatter is not") {
   Op second = submit(3);
   second.use = 1;
-  for (const Kind kind : {Kind::allgather, Kind::reduce_scatter}) {
+  for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::reduce_scatter}) {
     Op half = submit(3, 5);
     half.signature.kind = kind;
     const Run run({{half, wait(3), just(Op::join), second},
                    {half, wait(3), just(Op::join), second},
                    {just(Op::join), second}});
-    const bool gathers = kind == Kind::allgather;
+    const bool gathers = kind == CollectiveKind::allgather;
     CHECK(run.outcome(0, 0) == (gathers ? "key 3: no shard comes from rank 2, having joined" : ""));
     CHECK(run.outcome(1, 0) == run.outcome(0, 0));
     CHECK(run.outcome(0, 1).empty());
@@ -262,8 +262,8 @@ TEST_CASE("a rank that leaves can say how far its close is") {
   participant.take_actions();
   CHECK_THAT(participant.describe(),
              Contains("; wants to leave; its last batches must be done before anybody leaves"));
-  participant.gate_closed(0, 0);
-  participant.batch_done(0, 0);
+  participant.note_gate_closed(0, 0);
+  participant.note_batch_done(0, 0);
   participant.take_actions();
   CHECK_THAT(participant.describe(), EndsWith("; wants to leave; has done all that was planned"));
   participant.receive(Departed{0});

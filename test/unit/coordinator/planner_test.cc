@@ -22,9 +22,9 @@ ReadyTensor tensor(KeyId id, std::int64_t count, int priority = 0, DType dtype =
 std::string batch(Planner& planner) {
   std::uint64_t bytes = 0;
   std::string text;
-  for (const PlanItem& item : planner.next(bytes).items) {
-    text += fmt::format("{}{}[{},{})", text.empty() ? "" : " ", item.id, item.begin,
-                        item.begin + item.count);
+  for (const PlanPart& part : planner.next(bytes).parts) {
+    text += fmt::format("{}{}[{},{})", text.empty() ? "" : " ", part.id, part.begin,
+                        part.begin + part.count);
   }
   return text;
 }
@@ -70,7 +70,7 @@ TEST_CASE("tensors that differ in dtype, op, root, device, wire or contributors 
   planner.add(other);
   for (const int root : {0, 1}) {
     other = tensor(static_cast<KeyId>(7 + root), 1);
-    other.signature.kind = Kind::broadcast;
+    other.signature.kind = CollectiveKind::broadcast;
     other.signature.root = root;
     planner.add(other);
   }
@@ -80,7 +80,7 @@ TEST_CASE("tensors that differ in dtype, op, root, device, wire or contributors 
 }
 
 TEST_CASE("the halves of an allreduce are cut like others, but each travels alone") {
-  for (const Kind kind : {Kind::reduce_scatter, Kind::allgather}) {
+  for (const CollectiveKind kind : {CollectiveKind::reduce_scatter, CollectiveKind::allgather}) {
     Planner planner(1 << 20, 1024);
     for (const KeyId id : {1U, 2U, 3U}) {
       ReadyTensor half = tensor(id, id == 3 ? 600 : 4);

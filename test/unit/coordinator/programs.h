@@ -16,7 +16,7 @@ inline Program operator+(Program a, const Program& b) {
 
 inline Op broadcast(int key, int root) {
   Op op = submit(key);
-  op.signature.kind = Kind::broadcast;
+  op.signature.kind = CollectiveKind::broadcast;
   op.signature.root = root;
   return op;
 }

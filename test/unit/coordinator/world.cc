@@ -23,7 +23,7 @@ std::size_t index_of(CallId id) {
 }
 
 template <typename Message>
-Message pop(Part<std::vector<Message>>& queue) {
+Message pop(CopyOnWrite<std::vector<Message>>& queue) {
   std::vector<Message>& messages = queue.change();
   Message first = std::move(messages.front());
   messages.erase(messages.begin());
@@ -46,9 +46,10 @@ World::World(std::vector<Program> programs, const Surroundings& surroundings)
       batches_(Batches()),
       outcome_(std::map<std::pair<int, int>, std::string>()) {
   for (int r = 0; r < size(); ++r) {
-    ranks_.push_back({.state = Part(RankState(Participant(r, size(), surroundings.settings))),
-                      .up = Part(std::vector<ToCoordinator>()),
-                      .down = Part(std::vector<ToRank>())});
+    ranks_.push_back(
+        {.state = CopyOnWrite(RankState(Participant(r, size(), surroundings.settings))),
+         .up = CopyOnWrite(std::vector<ToCoordinator>()),
+         .down = CopyOnWrite(std::vector<ToRank>())});
   }
 }
 
@@ -91,7 +92,7 @@ void World::step_program(int rank) {
     dead_ = rank;
   } else if (op.what == Op::fail) {
     state.failed = !state.lost && !state.departed;
-    state.participant.lost(rank, "its device failed");
+    state.participant.note_lost(rank, "its device failed");
   } else if (op.what == Op::depart) {
     state.in_depart = true;
     state.participant.depart();
@@ -166,21 +167,21 @@ void World::apply(const Event& event) {
       if (at(rank).dead) return;
       break;
     case Event::close: {
-      const PlannedBatch batch = at(rank).open.back().batch;
+      const LocalBatch batch = at(rank).open.back().batch;
       close_gate(rank, batch.epoch, batch.number);
-      change(rank).participant.gate_closed(batch.epoch, batch.number);
+      change(rank).participant.note_gate_closed(batch.epoch, batch.number);
       break;
     }
     case Event::done:
       data_done(rank);
       break;
     case Event::notice:
-      change(rank).participant.lost(dead_, "its process ended");
+      change(rank).participant.note_lost(dead_, "its process ended");
       break;
     case Event::link_lost:
       coordinator_knows_dead_ = true;
       parts(rank).up.change().clear();
-      coordinator_.change().lost(rank, "its link ended");
+      coordinator_.change().note_lost(rank, "its link ended");
       return drain_coordinator();
     case Event::time:
       return pass_time();
@@ -228,8 +229,8 @@ void World::pass_time() {
 void World::drain(int rank) {
   RankState& state = change(rank);
   for (Action& action : state.participant.take_actions()) act(rank, action);
-  if (!state.waiting || !state.participant.asks_who_waits()) return;
-  state.participant.user_waits((*programs_)[static_cast<std::size_t>(rank)][state.step].key);
+  if (!state.waiting || !state.participant.is_asking_who_waits()) return;
+  state.participant.note_user_waits((*programs_)[static_cast<std::size_t>(rank)][state.step].key);
   for (Action& action : state.participant.take_actions()) act(rank, action);
 }
 
@@ -270,7 +271,7 @@ void World::check_end() const {
   require(all_over(), "it hangs: " + describe());
   const bool failed =
       std::any_of(ranks_.begin(), ranks_.end(), [](const RankParts& r) { return r.state->failed; });
-  require(!failed || !coordinator_->finished(), "I6: a rank that failed is taken to have left");
+  require(!failed || !coordinator_->is_finished(), "I6: a rank that failed is taken to have left");
   if (dead_ >= 0 || failed) {
     for (int r = 0; r < size(); ++r) {
       const RankState& state = at(r);
@@ -281,7 +282,7 @@ void World::check_end() const {
   }
   const bool all_departed = std::all_of(ranks_.begin(), ranks_.end(),
                                         [](const RankParts& r) { return r.state->departed; });
-  require(all_departed == coordinator_->finished(), "the coordinator ends with the last rank");
+  require(all_departed == coordinator_->is_finished(), "the coordinator ends with the last rank");
 }
 
 }  // namespace tutti::coordinator::test

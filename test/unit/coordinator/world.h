@@ -132,7 +132,7 @@ class World {
 
  private:
   struct OpenBatch {
-    PlannedBatch batch;
+    LocalBatch batch;
     bool closed = false;
   };
   struct RankState {
@@ -154,18 +154,18 @@ class World {
   };
   /// What is known of a batch while some rank may still touch it.
   struct BatchRecord {
-    PlannedBatch batch;
-    std::vector<std::string> items;  ///< "3.0[0,64)", by item; empty while only joined ranks came
-    std::vector<int> contributors;   ///< by item
+    LocalBatch batch;
+    std::vector<std::string> parts;  ///< "3.0[0,64)", by part; empty while only joined ranks came
+    std::vector<int> contributors;   ///< by part
     std::vector<bool> entered, closed, done;
     bool withdrawn = false;
   };
 
   using Batches = std::map<std::pair<Epoch, BatchNumber>, BatchRecord>;
   struct RankParts {
-    Part<RankState> state;
-    Part<std::vector<ToCoordinator>> up;
-    Part<std::vector<ToRank>> down;
+    CopyOnWrite<RankState> state;
+    CopyOnWrite<std::vector<ToCoordinator>> up;
+    CopyOnWrite<std::vector<ToRank>> down;
   };
 
   const RankParts& parts(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -184,14 +184,14 @@ class World {
   void drain(int rank);
   void drain_coordinator();
   void act(int rank, Action& action);
-  void entered(int rank, const PlannedBatch& batch);
+  void entered(int rank, const LocalBatch& batch);
   void finished(int rank, const Finish& finish);
   BatchRecord& record(Epoch epoch, BatchNumber number);
   void withdrawn(int rank, const Withdraw& withdraw);
   void lose(int rank);
   void ended(const std::string& what, const std::optional<Error>& error);
   void pass_time();
-  void compare(int rank, const PlannedBatch& batch, BatchRecord& record);
+  void compare(int rank, const LocalBatch& batch, BatchRecord& record);
   std::optional<Time> next_time() const;
   bool program_over(int rank) const;
   bool all_over() const;
@@ -201,10 +201,10 @@ class World {
   std::shared_ptr<const std::vector<Program>> programs_;
   Surroundings surroundings_;
   std::vector<RankParts> ranks_;
-  Part<Coordinator> coordinator_;
-  Part<Batches> batches_;
+  CopyOnWrite<Coordinator> coordinator_;
+  CopyOnWrite<Batches> batches_;
   /// How each use of a key ended, the same on every rank: empty for a value.
-  Part<std::map<std::pair<int, int>, std::string>> outcome_;
+  CopyOnWrite<std::map<std::pair<int, int>, std::string>> outcome_;
   Time now_{};
   int early_ = 0;        ///< deadlines that came
   int stuck_ticks_ = 0;  ///< in a row, without the clock moving

@@ -12,7 +12,7 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw Violation{what};
 }
 
-std::string name(const PlannedBatch& batch) {
+std::string name(const LocalBatch& batch) {
   return fmt::format("{}.{}", batch.epoch, batch.number);
 }
 
@@ -90,7 +90,7 @@ World::BatchRecord& World::record(Epoch epoch, BatchNumber number) {
   return at->second;
 }
 
-void World::entered(int rank, const PlannedBatch& batch) {
+void World::entered(int rank, const LocalBatch& batch) {
   RankState& state = change(rank);
   require(!state.halted, fmt::format("I2: rank {} enters {} after it stopped", rank, name(batch)));
   const bool next = batch.epoch == state.epoch ? batch.number == state.entered
@@ -109,32 +109,32 @@ void World::entered(int rank, const PlannedBatch& batch) {
 }
 
 // Every rank must mean the same by a batch: the same ranges of the same use of the same keys.
-void World::compare(int rank, const PlannedBatch& batch, BatchRecord& known) {
-  if (known.items.empty()) {
+void World::compare(int rank, const LocalBatch& batch, BatchRecord& known) {
+  if (known.parts.empty()) {
     known.batch = batch;
-    known.items.resize(batch.items.size());
-    known.contributors.resize(batch.items.size());
+    known.parts.resize(batch.parts.size());
+    known.contributors.resize(batch.parts.size());
   }
-  PlannedBatch mine = batch;
-  PlannedBatch other = known.batch;
-  for (PlannedBatch* one : {&mine, &other}) {
-    for (PlannedItem& item : one->items) item.call = 0;
+  LocalBatch mine = batch;
+  LocalBatch other = known.batch;
+  for (LocalBatch* one : {&mine, &other}) {
+    for (LocalPart& part : one->parts) part.call = 0;
   }
   require(mine == other, fmt::format("ranks plan {} differently", name(batch)));
   std::string line;
-  for (std::size_t i = 0; i < batch.items.size(); ++i) {
-    const PlannedItem& item = batch.items[i];
-    if (item.call == 0) {
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    const LocalPart& part = batch.parts[i];
+    if (part.call == 0) {
       require(at(rank).has_joined, fmt::format("rank {} contributes nothing", rank));
       continue;
     }
-    const CallRecord& call = at(rank).calls[index_of(item.call)];
+    const CallRecord& call = at(rank).calls[index_of(part.call)];
     require(!call.finished, "a batch holds calls in flight");
     const std::string text =
-        fmt::format("{}.{}[{},{})", call.key, call.use, item.begin, item.begin + item.count);
-    if (known.items[i].empty()) known.items[i] = text;
-    require(known.items[i] == text,
-            fmt::format("I5: rank {} pairs {} with {}", rank, text, known.items[i]));
+        fmt::format("{}.{}[{},{})", call.key, call.use, part.begin, part.begin + part.count);
+    if (known.parts[i].empty()) known.parts[i] = text;
+    require(known.parts[i] == text,
+            fmt::format("I5: rank {} pairs {} with {}", rank, text, known.parts[i]));
     ++known.contributors[i];
     line += (line.empty() ? "" : " ") + text;
   }
@@ -161,7 +161,7 @@ void World::withdrawn(int rank, const Withdraw& withdraw) {
 bool World::gate_may_close(int rank) const {
   const RankState& state = at(rank);
   if (state.open.empty() || state.open.back().closed || state.lost) return false;
-  const PlannedBatch& batch = state.open.back().batch;
+  const LocalBatch& batch = state.open.back().batch;
   if (surroundings_.gates_are_remembered) {
     const auto& entered = batches_->at({batch.epoch, batch.number}).entered;
     return std::all_of(entered.begin(), entered.end(), [](bool e) { return e; });
@@ -183,10 +183,10 @@ void World::close_gate(int rank, Epoch epoch, BatchNumber number) {
       std::all_of(known.entered.begin(), known.entered.end(), [](bool e) { return e; });
   require(all, fmt::format("I1: {}.{} closes at rank {} before all entered", epoch, number, rank));
   require(!known.withdrawn, fmt::format("{}.{} closes after it was withdrawn", epoch, number));
-  for (std::size_t i = 0; i < known.items.size(); ++i) {
+  for (std::size_t i = 0; i < known.parts.size(); ++i) {
     require(known.contributors[i] == known.batch.active_ranks,
             fmt::format("{} ranks contribute to {} but {} count", known.contributors[i],
-                        known.items[i], known.batch.active_ranks));
+                        known.parts[i], known.batch.active_ranks));
   }
   known.closed[static_cast<std::size_t>(rank)] = true;
   state.open.back().closed = true;
@@ -196,13 +196,13 @@ void World::close_gate(int rank, Epoch epoch, BatchNumber number) {
 bool World::data_may_be_done(int rank) const {
   const RankState& state = at(rank);
   if (state.open.empty() || !state.open.front().closed || state.lost) return false;
-  const PlannedBatch& batch = state.open.front().batch;
+  const LocalBatch& batch = state.open.front().batch;
   const BatchRecord& known = batches_->at({batch.epoch, batch.number});
   for (int r = 0; r < size(); ++r) {
     if (known.done[static_cast<std::size_t>(r)]) continue;
     const RankState& other = at(r);
     if (other.dead || other.lost || other.open.empty() || !other.open.front().closed) return false;
-    const PlannedBatch& theirs = other.open.front().batch;
+    const LocalBatch& theirs = other.open.front().batch;
     if (theirs.epoch != batch.epoch || theirs.number != batch.number) return false;
   }
   return true;
@@ -234,20 +234,20 @@ bool World::is_shielded(int rank) const {
 
 void World::data_done(int rank) {
   RankState& state = change(rank);
-  const PlannedBatch batch = state.open.front().batch;
+  const LocalBatch batch = state.open.front().batch;
   state.open.erase(state.open.begin());
-  for (const PlannedItem& item : batch.items) {
-    if (item.call == 0) continue;
-    CallRecord& call = state.calls[index_of(item.call)];
-    require(call.moved == item.begin, "parts move in order, once");
-    call.moved += item.count;
+  for (const LocalPart& part : batch.parts) {
+    if (part.call == 0) continue;
+    CallRecord& call = state.calls[index_of(part.call)];
+    require(call.moved == part.begin, "parts move in order, once");
+    call.moved += part.count;
   }
   BatchRecord& known = record(batch.epoch, batch.number);
   known.done[static_cast<std::size_t>(rank)] = true;
   if (std::all_of(known.done.begin(), known.done.end(), [](bool d) { return d; })) {
     batches_.change().erase({batch.epoch, batch.number});
   }
-  state.participant.batch_done(batch.epoch, batch.number);
+  state.participant.note_batch_done(batch.epoch, batch.number);
 }
 
 void World::finished(int rank, const Finish& finish) {

@@ -23,7 +23,7 @@ class Recorder : public Backend {
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
                              Method::row_sparse_pull},
                  .sums_repeated_keys = sums_repeated_keys}) {}
-  Pending submit(const Request& request) override {
+  Pending submit(const MethodCall& request) override {
     last = {{request.keys.begin(), request.keys.end()},
             {request.ins.begin(), request.ins.end()},
             {request.outs.begin(), request.outs.end()},

@@ -32,7 +32,7 @@ TEST_CASE("a clock's offset is found within the error that is told") {
     const Meeting each = meeting(i * 1'000'000, behind, random);
     bounds.add(each.reference, each.other);
   }
-  CHECK_FALSE(bounds.contradictory());
+  CHECK_FALSE(bounds.is_contradictory());
   CHECK(std::abs(bounds.offset() - behind) <= bounds.error());
   CHECK(bounds.error() < 60'000);
 }

@@ -4,7 +4,7 @@
 #include <map>
 
 using namespace tutti;
-using observe::Method;
+
 using observe::Slice;
 using observe::Stage;
 using observe::Timeline;
@@ -29,8 +29,8 @@ using Names = std::vector<std::string>;
 
 void chunk(Timeline& timeline, std::uint64_t number) {
   for (const Stage stage : {Stage::copy_in, Stage::sum, Stage::copy_out}) {
-    timeline.begins(0, stage, number);
-    timeline.ends(0, stage, number);
+    timeline.record_stage_begin(0, stage, number);
+    timeline.record_stage_end(0, stage, number);
   }
 }
 
@@ -38,15 +38,15 @@ void chunk(Timeline& timeline, std::uint64_t number) {
 
 TEST_CASE("a call's slices follow each other within it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
-  timeline.planned(0, 0, 1);
-  timeline.entered(timeline.now(), 0, 0, 4096);
-  timeline.item(1);
-  timeline.closed(timeline.now(), 0, 0);
-  timeline.started(0, 0, false);
+  timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
+  timeline.record_planned(0, 0, 1);
+  timeline.record_entered(timeline.now(), 0, 0, 4096);
+  timeline.record_part(1);
+  timeline.record_closed(timeline.now(), 0, 0);
+  timeline.record_started(0, 0, false);
   chunk(timeline, 0);
-  timeline.done(timeline.now(), 0, 0);
-  timeline.finished(1, true);
+  timeline.record_done(timeline.now(), 0, 0);
+  timeline.record_finished(1, true);
   const auto rows = rows_of(timeline);
   const auto& call = rows.at("'w'");
   REQUIRE(names(call) == Names{"pushpull", "agree", "turn", "gate", "held", "move"});
@@ -65,42 +65,42 @@ TEST_CASE("a call's slices follow each other within it") {
 
 TEST_CASE("a replayed call has no plan to wait for, and one that starts at once is not held") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, 7, Method::broadcast);
-  timeline.entered(timeline.now(), 3, 0, 0);
-  timeline.item(1);
-  timeline.closed(timeline.now(), 3, 0);
-  timeline.started(3, 0, true);
-  timeline.done(timeline.now(), 3, 0);
-  timeline.finished(1, true);
+  timeline.record_submitted(timeline.now(), 1, 0, 7, CollectiveKind::broadcast);
+  timeline.record_entered(timeline.now(), 3, 0, 0);
+  timeline.record_part(1);
+  timeline.record_closed(timeline.now(), 3, 0);
+  timeline.record_started(3, 0, true);
+  timeline.record_done(timeline.now(), 3, 0);
+  timeline.record_finished(1, true);
   CHECK(names(rows_of(timeline).at("7")) == Names{"broadcast", "turn", "gate", "move"});
 }
 
 TEST_CASE("a call bears the name of its method") {
-  const std::vector<std::pair<Method, std::string>> methods = {
-      {Method::pushpull, "pushpull"},
-      {Method::broadcast, "broadcast"},
-      {Method::reduce_scatter, "reduce_scatter"},
-      {Method::allgather, "allgather"}};
+  const std::vector<std::pair<CollectiveKind, std::string>> methods = {
+      {CollectiveKind::allreduce, "pushpull"},
+      {CollectiveKind::broadcast, "broadcast"},
+      {CollectiveKind::reduce_scatter, "reduce_scatter"},
+      {CollectiveKind::allgather, "allgather"}};
   for (const auto& [method, name] : methods) {
     Timeline timeline(100);
-    timeline.submitted(timeline.now(), 1, 0, "w", method);
+    timeline.record_submitted(timeline.now(), 1, 0, "w", method);
     CHECK(rows_of(timeline).at("'w'").front().name == name);
   }
 }
 
 TEST_CASE("every member of a fused batch shows it") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "a", Method::pushpull);
-  timeline.submitted(timeline.now(), 2, 1, "b", Method::pushpull);
-  timeline.entered(timeline.now(), 0, 0, 0);
-  timeline.item(1);
-  timeline.item(2);
-  timeline.closed(timeline.now(), 0, 0);
-  timeline.started(0, 0, true);
+  timeline.record_submitted(timeline.now(), 1, 0, "a", CollectiveKind::allreduce);
+  timeline.record_submitted(timeline.now(), 2, 1, "b", CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, 0, 0);
+  timeline.record_part(1);
+  timeline.record_part(2);
+  timeline.record_closed(timeline.now(), 0, 0);
+  timeline.record_started(0, 0, true);
   chunk(timeline, 0);
   chunk(timeline, 1);
-  timeline.done(timeline.now(), 0, 0);
-  for (const std::uint64_t call : {1U, 2U}) timeline.finished(call, true);
+  timeline.record_done(timeline.now(), 0, 0);
+  for (const std::uint64_t call : {1U, 2U}) timeline.record_finished(call, true);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'a', 'b'"});
   for (const char* key : {"'a'", "'b'"}) {
@@ -110,39 +110,39 @@ TEST_CASE("every member of a fused batch shows it") {
   }
 }
 
-TEST_CASE("a part whose gate is open while another part moves has a lane of its own") {
+TEST_CASE("a part whose gate is open while another part moves has a track of its own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
-  timeline.entered(timeline.now(), 0, 0, 0);
-  timeline.item(1);
-  timeline.closed(timeline.now(), 0, 0);
-  timeline.started(0, 0, true);
-  timeline.entered(timeline.now(), 0, 1, 0);
-  timeline.item(1);
-  timeline.closed(timeline.now(), 0, 1);
-  timeline.done(timeline.now(), 0, 0);
-  timeline.started(0, 1, false);
-  timeline.done(timeline.now(), 0, 1);
-  timeline.finished(1, true);
+  timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, 0, 0);
+  timeline.record_part(1);
+  timeline.record_closed(timeline.now(), 0, 0);
+  timeline.record_started(0, 0, true);
+  timeline.record_entered(timeline.now(), 0, 1, 0);
+  timeline.record_part(1);
+  timeline.record_closed(timeline.now(), 0, 1);
+  timeline.record_done(timeline.now(), 0, 0);
+  timeline.record_started(0, 1, false);
+  timeline.record_done(timeline.now(), 0, 1);
+  timeline.record_finished(1, true);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("'w'")) == Names{"pushpull", "turn", "gate", "move"});
   CHECK(names(rows.at("'w' (2)")) == Names{"gate", "held", "move"});
 }
 
-TEST_CASE("chunks that are in one stage at once have lanes of their own") {
+TEST_CASE("chunks that are in one stage at once have tracks of their own") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
-  timeline.entered(timeline.now(), 0, 0, 0);
-  timeline.item(1);
-  timeline.closed(timeline.now(), 0, 0);
-  timeline.started(0, 0, true);
-  timeline.begins(0, Stage::sum, 0);
-  timeline.begins(0, Stage::sum, 1);
-  timeline.ends(0, Stage::sum, 0);
-  timeline.ends(0, Stage::sum, 1);
-  timeline.begins(0, Stage::sum, 2);
-  timeline.done(timeline.now(), 0, 0);
-  timeline.finished(1, true);
+  timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, 0, 0);
+  timeline.record_part(1);
+  timeline.record_closed(timeline.now(), 0, 0);
+  timeline.record_started(0, 0, true);
+  timeline.record_stage_begin(0, Stage::sum, 0);
+  timeline.record_stage_begin(0, Stage::sum, 1);
+  timeline.record_stage_end(0, Stage::sum, 0);
+  timeline.record_stage_end(0, Stage::sum, 1);
+  timeline.record_stage_begin(0, Stage::sum, 2);
+  timeline.record_done(timeline.now(), 0, 0);
+  timeline.record_finished(1, true);
   const auto rows = rows_of(timeline);
   REQUIRE(rows.at("'w' sum").size() == 2);
   REQUIRE(rows.at("'w' sum (2)").size() == 1);
@@ -158,22 +158,23 @@ TEST_CASE("chunks that are in one stage at once have lanes of their own") {
 TEST_CASE("what moves at once is told apart") {
   Timeline timeline(100);
   for (const std::uint32_t batch : {0U, 1U}) {
-    timeline.submitted(timeline.now(), batch, batch, static_cast<int>(batch), Method::pushpull);
-    timeline.entered(timeline.now(), 0, batch, 0);
-    timeline.item(batch);
-    timeline.closed(timeline.now(), 0, batch);
-    timeline.started(0, batch, true);
-    timeline.begins(batch, Stage::sum, 0);
+    timeline.record_submitted(timeline.now(), batch, batch, static_cast<int>(batch),
+                              CollectiveKind::allreduce);
+    timeline.record_entered(timeline.now(), 0, batch, 0);
+    timeline.record_part(batch);
+    timeline.record_closed(timeline.now(), 0, batch);
+    timeline.record_started(0, batch, true);
+    timeline.record_stage_begin(batch, Stage::sum, 0);
   }
-  timeline.begins(0, Stage::copy_in, 1);
-  timeline.ends(0, Stage::copy_in, 1);
-  timeline.ends(0, Stage::sum, 0);
+  timeline.record_stage_begin(0, Stage::copy_in, 1);
+  timeline.record_stage_end(0, Stage::copy_in, 1);
+  timeline.record_stage_end(0, Stage::sum, 0);
   for (const auto ended = timeline.now(); timeline.now() <= ended;) continue;
-  timeline.done(timeline.now(), 0, 0);
-  timeline.ends(1, Stage::sum, 0);
-  timeline.begins(1, Stage::copy_out, 0);
-  timeline.ends(1, Stage::copy_out, 0);
-  timeline.done(timeline.now(), 0, 1);
+  timeline.record_done(timeline.now(), 0, 0);
+  timeline.record_stage_end(1, Stage::sum, 0);
+  timeline.record_stage_begin(1, Stage::copy_out, 0);
+  timeline.record_stage_end(1, Stage::copy_out, 0);
+  timeline.record_done(timeline.now(), 0, 1);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 0"});
   CHECK(names(rows.at("tutti-exec (2)")) == Names{"batch 0.1: 1"});
@@ -191,20 +192,20 @@ TEST_CASE("what moves at once is told apart") {
 TEST_CASE("one plan is for several batches, and a batch's title names two of its calls") {
   Timeline timeline(100);
   for (const int call : {1, 2, 3, 4}) {
-    timeline.submitted(timeline.now(), static_cast<std::uint64_t>(call),
-                       static_cast<std::uint32_t>(call), call, Method::pushpull);
+    timeline.record_submitted(timeline.now(), static_cast<std::uint64_t>(call),
+                              static_cast<std::uint32_t>(call), call, CollectiveKind::allreduce);
   }
-  timeline.planned(0, 0, 2);
-  timeline.entered(timeline.now(), 0, 0, 0);
-  timeline.item(1);
-  timeline.entered(timeline.now(), 0, 1, 0);
-  for (const std::uint64_t call : {2U, 3U, 4U}) timeline.item(call);
+  timeline.record_planned(0, 0, 2);
+  timeline.record_entered(timeline.now(), 0, 0, 0);
+  timeline.record_part(1);
+  timeline.record_entered(timeline.now(), 0, 1, 0);
+  for (const std::uint64_t call : {2U, 3U, 4U}) timeline.record_part(call);
   for (const std::uint64_t batch : {0U, 1U}) {
-    timeline.closed(timeline.now(), 0, batch);
-    timeline.started(0, batch, true);
-    timeline.done(timeline.now(), 0, batch);
+    timeline.record_closed(timeline.now(), 0, batch);
+    timeline.record_started(0, batch, true);
+    timeline.record_done(timeline.now(), 0, batch);
   }
-  for (const std::uint64_t call : {1U, 2U, 3U, 4U}) timeline.finished(call, true);
+  for (const std::uint64_t call : {1U, 2U, 3U, 4U}) timeline.record_finished(call, true);
   const auto rows = rows_of(timeline);
   for (const char* key : {"1", "4"}) {
     CHECK(names(rows.at(key)) == Names{"pushpull", "agree", "turn", "gate", "move"});
@@ -214,19 +215,19 @@ TEST_CASE("one plan is for several batches, and a batch's title names two of its
 
 TEST_CASE("what was withdrawn, failed or never ended says so") {
   Timeline timeline(100);
-  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
-  timeline.submitted(timeline.now(), 2, 1, "odd", Method::pushpull);
-  timeline.submitted(timeline.now(), 3, 2, "late", Method::pushpull);
-  timeline.entered(timeline.now(), 0, 0, 0);
-  timeline.item(1);
-  timeline.withdrawn(timeline.now(), 0, 0);
-  timeline.entered(timeline.now(), 1, 0, 0);
-  timeline.item(1);
-  timeline.item(2);
-  timeline.finished(2, false);
-  timeline.closed(timeline.now(), 1, 0);
-  timeline.started(1, 0, true);
-  timeline.begins(Timeline::gate(1, 0), Stage::sum, 0);
+  timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
+  timeline.record_submitted(timeline.now(), 2, 1, "odd", CollectiveKind::allreduce);
+  timeline.record_submitted(timeline.now(), 3, 2, "late", CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, 0, 0);
+  timeline.record_part(1);
+  timeline.record_withdrawn(timeline.now(), 0, 0);
+  timeline.record_entered(timeline.now(), 1, 0, 0);
+  timeline.record_part(1);
+  timeline.record_part(2);
+  timeline.record_finished(2, false);
+  timeline.record_closed(timeline.now(), 1, 0);
+  timeline.record_started(1, 0, true);
+  timeline.record_stage_begin(Timeline::gate(1, 0), Stage::sum, 0);
   const auto rows = rows_of(timeline);
   CHECK(names(rows.at("gates")) == Names{"batch 0.0: 'w' (withdrawn)", "batch 1.0: 'w', 'odd'"});
   // It was waiting for the gate that was not withdrawn.

@@ -3,19 +3,19 @@
 #include <catch2/catch.hpp>
 
 using namespace tutti;
-using observe::Method;
+
 using observe::Stage;
 using observe::Timeline;
 
 TEST_CASE("a timeline that is off records nothing and reads no clock") {
   Timeline timeline(0);
-  CHECK_FALSE(timeline.on());
+  CHECK_FALSE(timeline.is_on());
   CHECK(timeline.now() == base::Clock::time_point());
-  timeline.submitted(timeline.now(), 1, 0, "w", Method::pushpull);
-  timeline.entered(timeline.now(), 0, 0, 4096);
-  timeline.item(1);
-  timeline.begins(0, Stage::sum, 0);
-  timeline.finished(1, true);
+  timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, 0, 4096);
+  timeline.record_part(1);
+  timeline.record_stage_begin(0, Stage::sum, 0);
+  timeline.record_finished(1, true);
   CHECK(timeline.events().empty());
   CHECK(timeline.rows().empty());
   CHECK(timeline.dropped() == 0);
@@ -24,7 +24,7 @@ TEST_CASE("a timeline that is off records nothing and reads no clock") {
 TEST_CASE("a full timeline keeps the first events and counts the others") {
   constexpr std::size_t room = 5;
   Timeline timeline(room);
-  for (std::uint64_t i = 0; i < room + 3; ++i) timeline.closed(timeline.now(), 1, i);
+  for (std::uint64_t i = 0; i < room + 3; ++i) timeline.record_closed(timeline.now(), 1, i);
   REQUIRE(timeline.events().size() == room);
   CHECK(timeline.events().back().number == Timeline::gate(1, room - 1));
   CHECK(timeline.dropped() == 3);
@@ -33,11 +33,11 @@ TEST_CASE("a full timeline keeps the first events and counts the others") {
 TEST_CASE("events are recorded in the order of time") {
   Timeline timeline(100);
   for (std::uint64_t i = 0; i < 20; ++i) {
-    timeline.entered(timeline.now(), 0, i, 0);
-    timeline.item(i);
-    timeline.closed(timeline.now(), 0, i);
-    timeline.started(0, i, i % 2 == 0);
-    timeline.done(timeline.now(), 0, i);
+    timeline.record_entered(timeline.now(), 0, i, 0);
+    timeline.record_part(i);
+    timeline.record_closed(timeline.now(), 0, i);
+    timeline.record_started(0, i, i % 2 == 0);
+    timeline.record_done(timeline.now(), 0, i);
   }
   const auto events = timeline.events();
   REQUIRE(events.size() == 100);
@@ -46,9 +46,9 @@ TEST_CASE("events are recorded in the order of time") {
 
 TEST_CASE("a row has the key of its calls, and without calls none") {
   Timeline timeline(10);
-  timeline.submitted(timeline.now(), 1, 2, "w", Method::pushpull);
-  timeline.submitted(timeline.now(), 2, 0, "b", Method::pushpull);
-  timeline.submitted(timeline.now(), 1, 2, "w", Method::pushpull);
+  timeline.record_submitted(timeline.now(), 1, 2, "w", CollectiveKind::allreduce);
+  timeline.record_submitted(timeline.now(), 2, 0, "b", CollectiveKind::allreduce);
+  timeline.record_submitted(timeline.now(), 1, 2, "w", CollectiveKind::allreduce);
   CHECK(timeline.rows() == std::vector<std::optional<Key>>{"b", std::nullopt, "w"});
   CHECK(timeline.events()[2].detail == 2);
 }

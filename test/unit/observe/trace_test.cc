@@ -30,13 +30,13 @@ class Folder {
 };
 
 void one_batch(Timeline& timeline, const Key& key, std::uint64_t number) {
-  timeline.submitted(timeline.now(), number + 1, 0, key, Method::pushpull);
-  timeline.entered(timeline.now(), 0, number, 0);
-  timeline.item(number + 1);
-  timeline.closed(timeline.now(), 0, number);
-  timeline.started(0, number, true);
-  timeline.done(timeline.now(), 0, number);
-  timeline.finished(number + 1, true);
+  timeline.record_submitted(timeline.now(), number + 1, 0, key, CollectiveKind::allreduce);
+  timeline.record_entered(timeline.now(), 0, number, 0);
+  timeline.record_part(number + 1);
+  timeline.record_closed(timeline.now(), 0, number);
+  timeline.record_started(0, number, true);
+  timeline.record_done(timeline.now(), 0, number);
+  timeline.record_finished(number + 1, true);
 }
 
 TraceInfo info_of(int rank, std::int64_t origin) {

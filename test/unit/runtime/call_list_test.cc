@@ -57,7 +57,7 @@ TEST_CASE("a list that is used again is a new call, with the memory of the one b
     list->open("pull", {});
     CHECK(list.get() == place);
     CHECK(list->begun == 0);
-    CHECK_FALSE(list->completion->done());
+    CHECK_FALSE(list->completion->is_done());
     if (count == 7) CHECK(list->calls[6].key.string().data() == name);
     list.reset();
   }

@@ -21,7 +21,7 @@ TensorCall sum_of(const Key& key, std::vector<float>& data, int priority = 0) {
   const Tensor tensor(data.data(), {static_cast<std::int64_t>(data.size())}, DType::f32);
   TensorCall call;
   call.key = key;
-  call.signature.kind = coordinator::Kind::allreduce;
+  call.signature.kind = CollectiveKind::allreduce;
   call.signature.dtype = DType::f32;
   call.signature.shape = tensor.shape();
   call.priority = priority;
@@ -203,7 +203,7 @@ TEST_CASE("a thread that waits out of the recorded order is let out at once thou
       replayed += session.counters().control_messages == messages ? 1 : 0;
       if (session.rank() == 0) {
         const Pending first = submit(session, sum_of("first", value));
-        std::thread has_the_helm([&] { first.wait(); });
+        std::thread has_the_lock([&] { first.wait(); });
         std::this_thread::sleep_for(5ms);
         const Pending out_of_turn = submit(session, sum_of("last", last));
         std::this_thread::sleep_for(5ms);
@@ -212,7 +212,7 @@ TEST_CASE("a thread that waits out of the recorded order is let out at once thou
         took[static_cast<std::size_t>(i)] = base::Clock::now() - start;
         last_is_done[static_cast<std::size_t>(i)] = true;
         last_is_done[static_cast<std::size_t>(i)].notify_one();
-        has_the_helm.join();
+        has_the_lock.join();
       } else {
         // This rank waits for nothing of the store's, so it does not ask to be let out.
         const Pending out_of_turn = submit(session, sum_of("last", last));
@@ -256,7 +256,7 @@ TEST_CASE("a callback runs on the communication thread, or inside then() of a ca
   CHECK(elsewhere == 0);
 }
 
-TEST_CASE("a wait with a limit gives the helm back when a peer is late") {
+TEST_CASE("a wait with a limit gives the progress lock back when a peer is late") {
   with_sessions(2, Options{}, [&](Session& session) {
     std::vector<float> value{1};
     if (session.rank() == 1) std::this_thread::sleep_for(100ms);

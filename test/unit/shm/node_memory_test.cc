@@ -58,7 +58,7 @@ TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of 
     parts.emplace_back(memory.small_result(i), 100);
     parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.claims(i)), sizeof(Claims));
   }
-  parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.node_closed()), sizeof(Flag));
+  parts.emplace_back(reinterpret_cast<const std::byte*>(&memory.closed_flag()), sizeof(Flag));
   std::sort(parts.begin(), parts.end());
   const auto* end = reinterpret_cast<const std::byte*>(ranks.segment.data());
   for (const auto& [begin, bytes] : parts) {
@@ -121,12 +121,12 @@ TEST_CASE("a stripe has one claimant, for one batch, and is there when that one 
     CHECK(&claims == &ranks.views[2].claims(batch));
     CHECK(claims.claim(3, batch));
     CHECK_FALSE(claims.claim(3, batch));
-    CHECK_FALSE(claims.fulfilled(3, batch));
+    CHECK_FALSE(claims.is_fulfilled(3, batch));
     claims.fulfil(3, batch);
     CHECK_FALSE(claims.claim(3, batch));
-    CHECK(claims.fulfilled(3, batch));
-    CHECK_FALSE(claims.fulfilled(3, batch + batches_alive));
-    CHECK_FALSE(claims.fulfilled(4, batch));
+    CHECK(claims.is_fulfilled(3, batch));
+    CHECK_FALSE(claims.is_fulfilled(3, batch + batches_alive));
+    CHECK_FALSE(claims.is_fulfilled(4, batch));
   }
 }
 

@@ -8,20 +8,21 @@ namespace tutti::control {
 
 /// How often signs of life are given and how many may be missing. Missing ones are counted in the
 /// observer's own beats: when the whole job is suspended the observer counts nothing either.
-struct Pace {
+struct Heartbeat {
   base::Clock::duration beat{};
   int most_missed = 0;
 
   /// `shortest_timeout` is the shortest of all ranks', so that nobody waits for beats that come too
   /// seldom.
-  static Pace from(std::chrono::milliseconds timeout, std::chrono::milliseconds shortest_timeout);
+  static Heartbeat from(std::chrono::milliseconds timeout,
+                        std::chrono::milliseconds shortest_timeout);
 };
 
 /// Watches one counter that goes up while its owner lives.
-class Pulse {
+class HeartbeatCheck {
  public:
   /// Call once a beat; the number of beats in a row without a change.
-  int missed(std::uint64_t value) {
+  int count_missed(std::uint64_t value) {
     missed_ = value == last_ ? missed_ + 1 : 0;
     last_ = value;
     return missed_;
@@ -33,12 +34,12 @@ class Pulse {
 };
 
 /// Beats at a steady pace, without making up for beats that were slept through.
-class Metronome {
+class Ticker {
  public:
-  explicit Metronome(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}
+  explicit Ticker(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}
 
   base::Clock::time_point next() const { return next_; }
-  bool due() {
+  bool tick() {
     const auto now = base::Clock::now();
     if (now < next_) return false;
     next_ = now + beat_;

@@ -9,7 +9,7 @@
 namespace tutti::control {
 
 /// What a link between a leader and rank 0 carries.
-struct Parcel {
+struct LinkMessage {
   enum class Kind : std::uint8_t {
     heartbeat,  ///< nothing but a sign of life
     message,    ///< up: from the one rank named; down: to the ranks named, or to the whole node
@@ -22,12 +22,12 @@ struct Parcel {
   Bytes body;
 };
 
-Bytes encode(Parcel::Kind kind, const std::vector<int>& ranks, ConstBytes body);
+Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, ConstBytes body);
 /// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
-Parcel decode_parcel(ConstBytes bytes, int size);
+LinkMessage decode_link_message(ConstBytes bytes, int size);
 
 inline Bytes encode(const LostRank& lost) {
-  return encode(Parcel::Kind::lost, {lost.rank}, as_bytes(lost.reason));
+  return encode(LinkMessage::Kind::lost, {lost.rank}, as_bytes(lost.reason));
 }
 
 }  // namespace tutti::control

@@ -12,19 +12,19 @@ namespace tutti::collective {
 /// message by message: each is passed on as soon as it is here. Along a chain (every link carries
 /// each byte once) where other chunks follow or the chunk has many messages, else in a binomial
 /// tree, which has fewer steps. One thread at a time drives it; nothing blocks.
-class Relay {
+class NodeBroadcast {
  public:
-  /// `stream` keeps relays that are under way together apart.
-  Relay(const mpi::Communicator& communicator, int stream);
+  /// `stream` keeps broadcasts that are under way together apart.
+  NodeBroadcast(const mpi::Communicator& communicator, int stream);
 
   /// `stops`: the ranks that carry, one a node, the root's first; this one is `stops[me]`. The
   /// first has the data; the others get it into the same memory. It stays in place until `sent`.
   /// `alone`: no other chunk follows. All stops say the same.
   void start(const std::vector<int>& stops, std::size_t me, bool alone, std::span<std::byte> chunk);
   /// The data is here. Drives the transfer.
-  bool arrived();
+  bool poll_arrived();
   /// ... and has been passed on. Drives the transfer.
-  bool sent();
+  bool poll_sent();
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
 

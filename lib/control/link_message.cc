@@ -1,4 +1,4 @@
-#include "control/parcel.h"
+#include "control/link_message.h"
 
 #include <cstdint>
 
@@ -10,17 +10,17 @@ namespace {
 constexpr std::size_t head_bytes = 1 + 4;
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorCode::internal, "a malformed parcel arrived on a link between nodes");
+  throw Error(ErrorCode::internal, "a malformed message arrived on a link between nodes");
 }
 
-bool fits(Parcel::Kind kind, std::size_t ranks) {
+bool fits(LinkMessage::Kind kind, std::size_t ranks) {
   switch (kind) {
-    case Parcel::Kind::heartbeat:
+    case LinkMessage::Kind::heartbeat:
       return ranks == 0;
-    case Parcel::Kind::message:
+    case LinkMessage::Kind::message:
       return true;
-    case Parcel::Kind::lost:
-    case Parcel::Kind::departed:
+    case LinkMessage::Kind::lost:
+    case LinkMessage::Kind::departed:
       return ranks == 1;
   }
   return false;
@@ -28,7 +28,7 @@ bool fits(Parcel::Kind kind, std::size_t ranks) {
 
 }  // namespace
 
-Bytes encode(Parcel::Kind kind, const std::vector<int>& ranks, ConstBytes body) {
+Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, ConstBytes body) {
   Bytes bytes;
   bytes.reserve(head_bytes + 4 * ranks.size() + body.size());
   bytes.push_back(static_cast<std::byte>(kind));
@@ -38,21 +38,21 @@ Bytes encode(Parcel::Kind kind, const std::vector<int>& ranks, ConstBytes body) 
   return bytes;
 }
 
-Parcel decode_parcel(ConstBytes bytes, int size) {
+LinkMessage decode_link_message(ConstBytes bytes, int size) {
   if (bytes.size() < head_bytes) refuse();
-  Parcel parcel;
-  parcel.kind = static_cast<Parcel::Kind>(bytes[0]);
+  LinkMessage message;
+  message.kind = static_cast<LinkMessage::Kind>(bytes[0]);
   const std::size_t count = load_u32(bytes.data() + 1);
   bytes = bytes.subspan(head_bytes);
-  if (!fits(parcel.kind, count) || count > bytes.size() / 4) refuse();
+  if (!fits(message.kind, count) || count > bytes.size() / 4) refuse();
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t rank = load_u32(bytes.data() + 4 * i);
     if (rank >= static_cast<std::uint32_t>(size)) refuse();
-    parcel.ranks.push_back(static_cast<int>(rank));
+    message.ranks.push_back(static_cast<int>(rank));
   }
   bytes = bytes.subspan(4 * count);
-  parcel.body.assign(bytes.begin(), bytes.end());
-  return parcel;
+  message.body.assign(bytes.begin(), bytes.end());
+  return message;
 }
 
 }  // namespace tutti::control

@@ -1,4 +1,4 @@
-#include "collective/freight.h"
+#include "collective/piggyback.h"
 
 #include <bit>
 #include <catch2/catch.hpp>
@@ -8,8 +8,8 @@
 #include "../reduce/reference.h"
 #include "mpi/communicator.h"
 
-using tutti::collective::Freight;
-using Kind = Freight::Kind;
+using tutti::collective::Piggyback;
+using Kind = Piggyback::Kind;
 using reference::Bytes;
 using tutti::reduce::Kernel;
 
@@ -24,8 +24,8 @@ class Nodes {
 
   std::size_t size() const { return freights_.size(); }
   std::size_t rounds() const { return freights_[0].rounds().size(); }
-  Freight& operator[](std::size_t node) { return freights_[node]; }
-  const Freight::Round& round(std::size_t node, std::size_t index) const {
+  Piggyback& operator[](std::size_t node) { return freights_[node]; }
+  const Piggyback::Round& round(std::size_t node, std::size_t index) const {
     return freights_[node].rounds()[index];
   }
 
@@ -63,7 +63,7 @@ class Nodes {
   }
 
  private:
-  std::vector<Freight> freights_;
+  std::vector<Piggyback> freights_;
 };
 
 std::vector<Bytes> random_blocks(std::size_t nodes, std::size_t bytes, std::mt19937_64& random) {
@@ -181,7 +181,7 @@ TEST_CASE("what a gate carries is nothing of what the one before carried") {
     nodes.load(Kind::passed_on, blocks, {}, root);
     nodes.play();
     check_results(nodes, blocks[root]);
-    if (!Freight::sums(count)) continue;
+    if (!Piggyback::may_sum(count)) continue;
     const Kernel kernel{tutti::DType::i32, tutti::DType::i32};
     nodes.load(Kind::summed, blocks, kernel);
     nodes.play();
@@ -191,13 +191,13 @@ TEST_CASE("what a gate carries is nothing of what the one before carried") {
 
 TEST_CASE("the largest block makes messages that MPI sends at once, and a larger one would not") {
   constexpr std::size_t line = 64;
-  const std::size_t room = tutti::mpi::message_bytes - Freight::header_bytes;
+  const std::size_t room = tutti::mpi::message_bytes - Piggyback::header_bytes;
   for (std::size_t count = 2; count <= 17; ++count) {
     for (const Kind kind : {Kind::gathered, Kind::summed, Kind::passed_on}) {
-      if (kind == Kind::summed && !Freight::sums(count)) continue;
+      if (kind == Kind::summed && !Piggyback::may_sum(count)) continue;
       CAPTURE(count, kind);
       Nodes nodes(count);
-      const std::size_t most = Freight::most_block(kind, count);
+      const std::size_t most = Piggyback::most_block(kind, count);
       nodes.load(kind, std::vector<Bytes>(count, Bytes(most)),
                  {tutti::DType::u8, tutti::DType::u8});
       const std::size_t longest = nodes.play().first;

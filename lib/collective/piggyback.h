@@ -13,7 +13,7 @@ namespace tutti::collective {
 /// number differs in bit j alone. After ceil(log2 n) rounds everybody has heard from everybody.
 ///
 /// Pure: it computes what messages hold, and sends none. Not thread-safe.
-class Freight {
+class Piggyback {
  public:
   enum class Kind : std::uint8_t {
     none,
@@ -46,10 +46,10 @@ class Freight {
     std::size_t blocks = 0;  ///< that are sent of all gathered ones
   };
 
-  Freight(std::size_t nodes, std::size_t me);
+  Piggyback(std::size_t nodes, std::size_t me);
 
   /// Whether so many nodes can carry sums.
-  static bool sums(std::size_t nodes);
+  static bool may_sum(std::size_t nodes);
   /// The largest block with which no message is longer than MPI sends at once.
   static std::size_t most_block(Kind kind, std::size_t nodes);
   /// What it holds.

@@ -1,5 +1,5 @@
 // A chunk of a broadcast between nodes, each rank of mpirun standing for one.
-#include "collective/relay.h"
+#include "collective/node_broadcast.h"
 
 #include <mpi.h>
 
@@ -12,13 +12,13 @@
 #include "mpi/library.h"
 
 using namespace std::chrono_literals;
-using tutti::collective::Relay;
+using tutti::collective::NodeBroadcast;
 using tutti::mpi::Communicator;
 using tutti::mpi::message_bytes;
 
 namespace {
 
-/// Opened once; finalised behind the last relay.
+/// Opened once; finalised behind the last broadcast.
 struct Job {
   Job() {
     int level = 0;
@@ -52,17 +52,17 @@ std::vector<int> stops_from(int root) {
 }
 
 /// Returns whether this rank has the root's bytes at the end.
-bool carry(Relay& relay, int root, std::size_t bytes, bool alone, int turn) {
+bool carry(NodeBroadcast& broadcast, int root, std::size_t bytes, bool alone, int turn) {
   const auto size = static_cast<std::size_t>(world().size());
   const auto me = (static_cast<std::size_t>(world().rank() - root) + size) % size;
   std::vector<std::byte> chunk(bytes);
   for (std::size_t i = 0; me == 0 && i < bytes; ++i) chunk[i] = pattern(i, turn);
-  relay.start(stops_from(root), me, alone, chunk);
+  broadcast.start(stops_from(root), me, alone, chunk);
   const auto deadline = tutti::base::Clock::now() + 30s;
-  while (!relay.sent()) {
-    if (tutti::base::Clock::now() > deadline) FAIL("it hangs: " << relay.describe());
+  while (!broadcast.poll_sent()) {
+    if (tutti::base::Clock::now() > deadline) FAIL("it hangs: " << broadcast.describe());
   }
-  bool right = relay.arrived();
+  bool right = broadcast.poll_arrived();
   for (std::size_t i = 0; i < bytes; ++i) right = right && chunk[i] == pattern(i, turn);
   return right;
 }
@@ -70,7 +70,7 @@ bool carry(Relay& relay, int root, std::size_t bytes, bool alone, int turn) {
 }  // namespace
 
 TEST_CASE("what is relayed arrives as it was, along a chain and in a tree, from every rank") {
-  Relay relay(world(), 0);
+  NodeBroadcast broadcast(world(), 0);
   int turn = 0;
   for (const std::size_t bytes :
        {std::size_t{1}, message_bytes - 1, message_bytes, message_bytes + 1, 2 * message_bytes,
@@ -78,15 +78,15 @@ TEST_CASE("what is relayed arrives as it was, along a chain and in a tree, from 
     for (const bool alone : {true, false}) {
       for (int root = 0; root < world().size(); ++root) {
         CAPTURE(bytes, alone, root);
-        REQUIRE(carry(relay, root, bytes, alone, turn++));
+        REQUIRE(carry(broadcast, root, bytes, alone, turn++));
       }
     }
   }
 }
 
 TEST_CASE("of a chain's link every byte is sent once, and the last stop sends nothing") {
-  Relay relay(world(), 1);
+  NodeBroadcast broadcast(world(), 1);
   const std::size_t bytes = 5 * message_bytes + 7;
-  REQUIRE(carry(relay, 0, bytes, false, 0));
-  CHECK(relay.bytes_sent() == (world().rank() + 1 < world().size() ? bytes : 0));
+  REQUIRE(carry(broadcast, 0, bytes, false, 0));
+  CHECK(broadcast.bytes_sent() == (world().rank() + 1 < world().size() ? bytes : 0));
 }

@@ -16,10 +16,10 @@ namespace tutti::collective {
 /// sharded batch's chunk is some rows of all ranks' columns: one column after the other, those that
 /// a lane cares for together, and of these those of one node, so that a lane's slice and what it
 /// exchanges with a node are stretches, too. Lane i cares for local ranks i, i + lanes, ...
-class Cut {
+class ChunkLayout {
  public:
   /// The topology outlives it.
-  explicit Cut(const topology::Topology& topology);
+  explicit ChunkLayout(const topology::Topology& topology);
   /// `before` counts the chunks of all batches before.
   void start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before);
 
@@ -31,20 +31,20 @@ class Cut {
   topology::Range column(std::uint64_t chunk, int rank) const;
   /// Sharded only: the part of a lane's slice that is for each node's ranks, counted from the
   /// slice's beginning. Valid until the next call.
-  const std::vector<topology::Range>& parts(std::uint64_t chunk, int lane);
+  const std::vector<topology::Range>& blocks(std::uint64_t chunk, int lane);
 
   /// Elements of a chunk that lie together in the vector.
-  struct Run {
+  struct ChunkRange {
     std::size_t at = 0;  ///< the first one's place in the chunk
     topology::Range range;
     int rank = -1;  ///< sharded only: whose they are
   };
-  /// Calls `visit(run)` for what lies in a range of a chunk, in order.
+  /// Calls `visit(range)` for what lies in a range of a chunk, in order.
   template <typename Visit>
-  void for_each_run(std::uint64_t chunk, topology::Range part, const Visit& visit) const {
+  void for_each_range(std::uint64_t chunk, topology::Range part, const Visit& visit) const {
     if (!sharded_) {
       const std::size_t begin = chunks_.range(chunk).begin;
-      visit(Run{part.begin, {begin + part.begin, begin + part.end}, -1});
+      visit(ChunkRange{part.begin, {begin + part.begin, begin + part.end}, -1});
       return;
     }
     for (const int rank : order_) {
@@ -53,7 +53,7 @@ class Cut {
       const std::size_t to = std::min(part.end, column.end);
       if (from >= to) continue;
       const std::size_t shift = rows(chunk).column(rank).begin - column.begin;
-      visit(Run{from, {from + shift, to + shift}, rank});
+      visit(ChunkRange{from, {from + shift, to + shift}, rank});
     }
   }
 
@@ -73,7 +73,7 @@ class Cut {
   Chunks chunks_;  ///< of elements; sharded: of rows
   Rows rows_;
   std::vector<std::size_t> shorter_;  ///< by position: columns before it without the last row
-  std::vector<topology::Range> parts_;
+  std::vector<topology::Range> blocks_;
 };
 
 }  // namespace tutti::collective

@@ -1,4 +1,4 @@
-#include "runtime/helm.h"
+#include "runtime/progress_lock.h"
 
 #include <sched.h>
 
@@ -10,11 +10,11 @@
 namespace tutti::runtime {
 namespace {
 
-/// While a user thread has the helm the communication thread sleeps no longer than this, so that a
-/// deadline which that thread leaves behind is met about in time.
+/// While a user thread has the progress lock the communication thread sleeps no longer than this,
+/// so that a deadline which that thread leaves behind is met about in time.
 constexpr auto longest_doze = std::chrono::milliseconds(100);
-/// A user thread that let go of the helm no longer ago than this, having just submitted, likely
-/// comes back at once to wait. It may stand behind this thread for the processor.
+/// A user thread that let go of the progress lock no longer ago than this, having just submitted,
+/// likely comes back at once to wait. It may stand behind this thread for the processor.
 constexpr auto a_moment = std::chrono::microseconds(50);
 constexpr int courtesy_yields = 4;
 /// Bounds one sleep; visitors announce that they leave.
@@ -24,30 +24,30 @@ constexpr auto longest_farewell = std::chrono::seconds(1);
 
 using Listener = base::Doorbell::Listener;
 
-class Helm::Visitor {
+class ProgressLock::Visitor {
  public:
-  explicit Visitor(Helm& helm) : helm_(helm) { ++helm.visitors_; }
+  explicit Visitor(ProgressLock& lock) : progress_lock_(lock) { ++lock.visitors_; }
   ~Visitor() {
-    if (--helm_.visitors_ > 0 || !helm_.closed_) return;
-    const base::Lock lock(helm_.turn_);
-    helm_.left_.notify_all();
+    if (--progress_lock_.visitors_ > 0 || !progress_lock_.closed_) return;
+    const base::Lock lock(progress_lock_.turn_);
+    progress_lock_.left_.notify_all();
   }
   Visitor(const Visitor&) = delete;
   Visitor& operator=(const Visitor&) = delete;
-  bool welcome() const { return !helm_.closed_; }
+  bool welcome() const { return !progress_lock_.closed_; }
 
  private:
-  Helm& helm_;
+  ProgressLock& progress_lock_;
 };
 
-Helm::Helm(Executor& executor, base::Doorbell& bell, bool crowded)
+ProgressLock::ProgressLock(Executor& executor, base::Doorbell& bell, bool crowded)
     : bell_(bell),
       crowded_(crowded),
-      any_thread_(executor.any_thread()),
-      between_nodes_(executor.between_nodes()),
+      any_thread_(executor.may_use_any_thread()),
+      between_nodes_(executor.has_several_nodes()),
       executor_(executor) {}
 
-void Helm::run() {
+void ProgressLock::run() {
   // It looks after transfers by short sleeps, and a late look is an idle link.
   base::sleep_precisely();
   Waiter waiter(bell_, crowded_);
@@ -56,7 +56,7 @@ void Helm::run() {
     const std::uint32_t ticket = bell_.ticket();
     // After the ticket: what comes due from here on rings.
     if (callbacks_due_) run_callbacks();
-    if (!in_stride_) give_way();
+    if (!in_stride_) yield_to_user();
     if (taken_) {
       in_stride_ = false;
       const auto until = usual_wake(base::Clock::now());
@@ -69,11 +69,12 @@ void Helm::run() {
   run_callbacks();
 }
 
-bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
-  // Whoever looks now has the helm. To queue for its turns would switch threads at each of them.
+bool ProgressLock::own_turn(std::uint32_t ticket, Waiter& waiter) {
+  // Whoever looks now has the progress lock. To queue for its turns would switch threads at each of
+  // them.
   if (!turn_.try_lock()) return true;
   const std::optional<Idle> idle = own_look(waiter);
-  const bool goes_on = !executor_.finished();
+  const bool goes_on = !executor_.is_finished();
   turn_.unlock();
   if (!idle || !goes_on) return goes_on;
   if (idle->visited && idle->rest.reason == Waiter::For::doorbell) {
@@ -85,18 +86,18 @@ bool Helm::own_turn(std::uint32_t ticket, Waiter& waiter) {
   return true;
 }
 
-std::optional<Helm::Idle> Helm::own_look(Waiter& waiter) {
-  if (executor_.finished()) return std::nullopt;
+std::optional<ProgressLock::Idle> ProgressLock::own_look(Waiter& waiter) {
+  if (executor_.is_finished()) return std::nullopt;
   if (taken_) {
     waiter.forget();
     return std::nullopt;
   }
   in_stride_ = executor_.pass();
-  callbacks_due_ = executor_.owes_callbacks();
+  callbacks_due_ = executor_.has_callbacks();
   if (in_stride_) waiter.reset();
   if (in_stride_ || callbacks_due_) return std::nullopt;
-  in_stride_ = executor_.busy();
-  Idle idle{executor_.rest(), visited_.exchange(false)};
+  in_stride_ = executor_.is_busy();
+  Idle idle{executor_.prepare_rest(), visited_.exchange(false)};
   if (idle.visited) {
     idle.rest.until = std::min(idle.rest.until, usual_wake(executor_.looked_at()));
   }
@@ -108,7 +109,7 @@ std::optional<Helm::Idle> Helm::own_look(Waiter& waiter) {
 // Two ranks with a processor each took 690 to 800 us for 4 MiB where both threads of a rank moved
 // it in turns, and 640 to 680 where one did. Between nodes this would be bought dearly: a link is
 // idle while somebody computes.
-void Helm::give_way() {
+void ProgressLock::yield_to_user() {
   if (between_nodes_) return;
   const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
   if (base::Clock::now() > left_at + a_moment) return;
@@ -117,12 +118,12 @@ void Helm::give_way() {
 
 // A store at rest has no deadline, but the next call will have one and would wake this thread for
 // it.
-base::Clock::time_point Helm::usual_wake(base::Clock::time_point now) const {
+base::Clock::time_point ProgressLock::usual_wake(base::Clock::time_point now) const {
   const base::Clock::time_point before{base::Clock::duration(wakes_at_)};
   return before > now ? std::min(before, now + longest_doze) : now + longest_doze;
 }
 
-void Helm::run_callbacks() {
+void ProgressLock::run_callbacks() {
   std::vector<std::shared_ptr<base::Completion>> due;
   {
     const base::Lock lock(turn_);
@@ -132,16 +133,16 @@ void Helm::run_callbacks() {
   for (const auto& completion : due) completion->call_back();
 }
 
-bool Helm::take() {
+bool ProgressLock::try_take() {
   if (taken_.exchange(true)) return false;
   visited_ = true;
   bell_.set_off_duty(Listener::owner);
   return true;
 }
 
-void Helm::let_go(const Handover& handover) {
-  // In this order: a thread that still finds the helm taken goes off duty before it is put on duty
-  // here, and whoever is woken must find the helm free.
+void ProgressLock::release(const Handover& handover) {
+  // In this order: a thread that still finds the progress lock taken goes off duty before it is put
+  // on duty here, and whoever is woken must find the progress lock free.
   let_go_at_ = handover.looked_at.time_since_epoch().count();
   taken_ = false;
   bell_.set_on_duty(Listener::owner);
@@ -149,60 +150,60 @@ void Helm::let_go(const Handover& handover) {
   if (handover.busy || due_before || bell_.ticket() != handover.ticket) bell_.ring();
 }
 
-void Helm::submitted() {
+void ProgressLock::serve_inbox() {
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
   // After its callbacks the communication thread looks anyway, and meets what all of them submit.
-  if (!any_thread_ || base::Completion::in_callback() || !take()) return bell_.ring();
-  let_go(accept());
+  if (!any_thread_ || base::Completion::is_in_callback() || !try_take()) return bell_.ring();
+  release(accept());
 }
 
-Helm::Handover Helm::accept() {
+ProgressLock::Handover ProgressLock::accept() {
   Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
   if (!turn_.try_lock()) return handover;
-  if (executor_.accepts()) {
+  if (executor_.may_accept()) {
     do {
       handover.ticket = bell_.ticket();
     } while (executor_.accept());
-    handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+    handover.busy = executor_.is_busy() || executor_.has_callbacks() || executor_.is_finished();
     handover.looked_at = executor_.looked_at();
   }
-  handover.until = executor_.rest().until;
+  handover.until = executor_.prepare_rest().until;
   turn_.unlock();
   return handover;
 }
 
-void Helm::drive(const base::Completion& call, base::Clock::time_point deadline) {
+void ProgressLock::drive(const base::Completion& call, base::Clock::time_point deadline) {
   fork_guard_.check();
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
   // The ring: whoever moves the executor may sleep, and may want to know that somebody waits.
-  if (!any_thread_ || !take()) return bell_.ring();
+  if (!any_thread_ || !try_take()) return bell_.ring();
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
-  while (!call.done() && handover.looked_at < deadline && !handover.takes_long) {
+  while (!call.is_done() && handover.looked_at < deadline && !handover.takes_long) {
     const std::optional<Executor::Rest> rest = look(handover);
     if (!rest) {
       waiter.reset();
-    } else if (!call.done() && !handover.takes_long) {
+    } else if (!call.is_done() && !handover.takes_long) {
       waiter.wait(handover.ticket, rest->reason, std::min(rest->until, deadline));
     }
   }
   // One more look costs less than to wake the other thread for it.
   if (!handover.takes_long && bell_.ticket() != handover.ticket) look(handover);
-  let_go(handover);
+  release(handover);
 }
 
-std::optional<Executor::Rest> Helm::look(Handover& handover) {
+std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
   handover.ticket = bell_.ticket();
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();
-  const Executor::Rest rest = executor_.rest();
+  const Executor::Rest rest = executor_.prepare_rest();
   handover.looked_at = executor_.looked_at();
-  handover.busy = executor_.busy() || executor_.owes_callbacks() || executor_.finished();
+  handover.busy = executor_.is_busy() || executor_.has_callbacks() || executor_.is_finished();
   handover.until = rest.until;
-  handover.takes_long = executor_.takes_long();
-  if (executor_.owes_callbacks() && !callbacks_due_.exchange(true)) {
+  handover.takes_long = executor_.has_long_transfer();
+  if (executor_.has_callbacks() && !callbacks_due_.exchange(true)) {
     bell_.set_on_duty(Listener::owner);
     bell_.ring();
     bell_.set_off_duty(Listener::owner);
@@ -210,7 +211,7 @@ std::optional<Executor::Rest> Helm::look(Handover& handover) {
   return moved ? std::nullopt : std::optional(rest);
 }
 
-void Helm::close() {
+void ProgressLock::close() {
   closed_ = true;
   base::Lock lock(turn_);
   while (visitors_ > 0) left_.wait_until(lock, base::Clock::now() + longest_farewell);

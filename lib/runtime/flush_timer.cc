@@ -1,4 +1,4 @@
-#include "runtime/lingering.h"
+#include "runtime/flush_timer.h"
 
 #include <algorithm>
 
@@ -11,17 +11,17 @@ constexpr auto last_flush = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void Lingering::sent(Time now) {
+void FlushTimer::note_sent(Time now) {
   sent_ = now;
   next_ = now + first_flush;
 }
 
-void Lingering::leave(Time now) {
+void FlushTimer::note_leaving(Time now) {
   leaving_ = true;
   next_ = std::min(next_, now);
 }
 
-void Lingering::flushed(Time now) {
+void FlushTimer::note_flushed(Time now) {
   const auto since = now - sent_;
   const bool goes_on = leaving_ || since < linger_time;
   next_ = goes_on ? now + std::clamp<base::Clock::duration>(since / 8, first_flush, last_flush)

@@ -1,7 +1,7 @@
 // A result for several outputs, block by block. The copy is compiled once for each SIMD level:
 // foreach_target.h includes this file again and again.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reduce/spread.cc"
+#define HWY_TARGET_INCLUDE "reduce/reduce_to_all.cc"
 #include <hwy/foreach_target.h>
 
 #include <hwy/cache_control.h>

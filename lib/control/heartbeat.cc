@@ -1,10 +1,11 @@
-#include "control/pace.h"
+#include "control/heartbeat.h"
 
 #include <algorithm>
 
 namespace tutti::control {
 
-Pace Pace::from(std::chrono::milliseconds timeout, std::chrono::milliseconds shortest_timeout) {
+Heartbeat Heartbeat::from(std::chrono::milliseconds timeout,
+                          std::chrono::milliseconds shortest_timeout) {
   using namespace std::chrono_literals;
   const auto beat = std::clamp<std::chrono::milliseconds>(shortest_timeout / 4, 10ms, 1s);
   const auto beats = (timeout + beat - 1ms) / beat;

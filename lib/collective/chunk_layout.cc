@@ -1,19 +1,19 @@
-#include "collective/cut.h"
+#include "collective/chunk_layout.h"
 
 #include <algorithm>
 
 #include "base/failure.h"
+#include "base/pages.h"
 #include "tutti/shard.h"
 
 namespace tutti::collective {
 namespace {
 
-/// Slices begin on a cache line whatever the dtype, so that no two ranks write the same line.
-constexpr std::size_t granule = 64;
-
 /// What is copied and sent lies on whole pages, where a chunk has so many: with other chunks 10 MB
 /// on 8 hosts took 2.5 % longer.
-constexpr std::size_t page = 4096;
+std::size_t page_elements(DType dtype) {
+  return base::page_bytes() / size_of(dtype);
+}
 
 /// A chunk's elements, `most` at the most, and else a multiple of `unit`: chunks of about one size
 /// rather than a small last one, whose halves of an exchange would each wait behind all others'. 1
@@ -26,7 +26,7 @@ std::size_t even(std::size_t count, std::size_t most, std::size_t unit) {
 
 }  // namespace
 
-Cut::Cut(const topology::Topology& topology)
+ChunkLayout::ChunkLayout(const topology::Topology& topology)
     : topology_(topology),
       lanes_(topology.lanes()),
       position_of_(static_cast<std::size_t>(topology.size)) {
@@ -43,19 +43,19 @@ Cut::Cut(const topology::Topology& topology)
   first_.push_back(order_.size());
 }
 
-void Cut::start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before) {
-  sharded_ = batch.sharded();
+void ChunkLayout::start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before) {
+  sharded_ = batch.is_sharded();
   const std::size_t most = slot_bytes / size_of(batch.dtype);
   if (!sharded_) {
-    const auto parts = static_cast<std::size_t>(lanes_) * topology_.nodes.size();
-    const std::size_t unit = page / size_of(batch.dtype) * parts;
+    const auto shares = static_cast<std::size_t>(lanes_) * topology_.nodes.size();
+    const std::size_t unit = page_elements(batch.dtype) * shares;
     chunks_ = Chunks(batch.count(), even(batch.count(), most, unit), before);
     return;
   }
   rows_ = batch.rows;
   base::check(most >= order_.size(), "a slot holds an element for each rank");
   const std::size_t rows = rows_.rows.size();
-  chunks_ = Chunks(rows, even(rows, most / order_.size(), page / size_of(batch.dtype)), before);
+  chunks_ = Chunks(rows, even(rows, most / order_.size(), page_elements(batch.dtype)), before);
   const std::size_t lesser = rows_.whole / order_.size();
   shorter_.assign(1, 0);
   for (const int rank : order_) {
@@ -64,47 +64,47 @@ void Cut::start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before
   }
 }
 
-Rows Cut::rows(std::uint64_t chunk) const {
+Rows ChunkLayout::rows(std::uint64_t chunk) const {
   const topology::Range range = chunks_.range(chunk);
   Rows rows = rows_;
   rows.rows = {rows_.rows.begin + range.begin, rows_.rows.begin + range.end};
   return rows;
 }
 
-std::size_t Cut::offset(std::uint64_t chunk, std::size_t position) const {
+std::size_t ChunkLayout::offset(std::uint64_t chunk, std::size_t position) const {
   const topology::Range range = chunks_.range(chunk);
   const bool last_row = rows_.rows.begin + range.end > rows_.whole / order_.size();
   return position * range.size() - (last_row ? shorter_[position] : 0);
 }
 
-std::size_t Cut::first(int lane, int node) const {
+std::size_t ChunkLayout::first(int lane, int node) const {
   const auto nodes = static_cast<std::size_t>(topology_.node_count());
   return first_[static_cast<std::size_t>(lane) * nodes + static_cast<std::size_t>(node)];
 }
 
-std::size_t Cut::size(std::uint64_t chunk) const {
+std::size_t ChunkLayout::size(std::uint64_t chunk) const {
   return sharded_ ? offset(chunk, order_.size()) : chunks_.range(chunk).size();
 }
 
-topology::Range Cut::slice(std::uint64_t chunk, int lane) const {
+topology::Range ChunkLayout::slice(std::uint64_t chunk, int lane) const {
   if (lane >= lanes_) return {};
   if (!sharded_) return topology::shard(size(chunk), lanes_, lane, granule);
   return {offset(chunk, first(lane, 0)), offset(chunk, first(lane + 1, 0))};
 }
 
-topology::Range Cut::column(std::uint64_t chunk, int rank) const {
+topology::Range ChunkLayout::column(std::uint64_t chunk, int rank) const {
   const std::size_t position = position_of_[static_cast<std::size_t>(rank)];
   return {offset(chunk, position), offset(chunk, position + 1)};
 }
 
-const std::vector<topology::Range>& Cut::parts(std::uint64_t chunk, int lane) {
+const std::vector<topology::Range>& ChunkLayout::blocks(std::uint64_t chunk, int lane) {
   const std::size_t begin = slice(chunk, lane).begin;
-  parts_.clear();
+  blocks_.clear();
   for (int node = 0; node < topology_.node_count(); ++node) {
-    parts_.push_back(
+    blocks_.push_back(
         {offset(chunk, first(lane, node)) - begin, offset(chunk, first(lane, node + 1)) - begin});
   }
-  return parts_;
+  return blocks_;
 }
 
 }  // namespace tutti::collective

@@ -1,4 +1,4 @@
-#include "collective/relay.h"
+#include "collective/node_broadcast.h"
 
 #include <fmt/format.h>
 
@@ -19,13 +19,13 @@ bool chain_is_shorter(std::size_t messages, const std::vector<int>& stops) {
 
 }  // namespace
 
-Relay::Relay(const mpi::Communicator& communicator, int stream)
+NodeBroadcast::NodeBroadcast(const mpi::Communicator& communicator, int stream)
     : requests_(communicator), tag_(stream) {}
 
-void Relay::start(const std::vector<int>& stops, std::size_t me, bool alone,
-                  std::span<std::byte> chunk) {
+void NodeBroadcast::start(const std::vector<int>& stops, std::size_t me, bool alone,
+                          std::span<std::byte> chunk) {
   base::check(here_ == messages() && sends_.empty(),
-              "a relay is started when the one before is done");
+              "a broadcast is started when the one before is done");
   chunk_ = chunk;
   here_ = 0;
   receives_.clear();
@@ -40,7 +40,8 @@ void Relay::start(const std::vector<int>& stops, std::size_t me, bool alone,
 }
 
 /// Returns the parent.
-std::size_t Relay::choose_children(const std::vector<int>& stops, std::size_t me, bool chain) {
+std::size_t NodeBroadcast::choose_children(const std::vector<int>& stops, std::size_t me,
+                                           bool chain) {
   children_.clear();
   if (chain) {
     if (me + 1 < stops.size()) children_.push_back(stops[me + 1]);
@@ -54,16 +55,16 @@ std::size_t Relay::choose_children(const std::vector<int>& stops, std::size_t me
   return parent;
 }
 
-std::size_t Relay::messages() const {
+std::size_t NodeBroadcast::messages() const {
   return (chunk_.size() + mpi::message_bytes - 1) / mpi::message_bytes;
 }
 
-std::span<std::byte> Relay::message(std::size_t index) const {
+std::span<std::byte> NodeBroadcast::message(std::size_t index) const {
   const std::size_t begin = index * mpi::message_bytes;
   return chunk_.subspan(begin, std::min(mpi::message_bytes, chunk_.size() - begin));
 }
 
-void Relay::pass_on() {
+void NodeBroadcast::pass_on() {
   const std::span<std::byte> next = message(here_++);
   for (const int child : children_) {
     sends_.push_back(requests_.send(child, tag_, next));
@@ -71,23 +72,24 @@ void Relay::pass_on() {
   }
 }
 
-bool Relay::arrived() {
+bool NodeBroadcast::poll_arrived() {
   if (here_ == messages()) return true;
   requests_.progress();
-  while (here_ < messages() && requests_.done(receives_[here_])) pass_on();
+  while (here_ < messages() && requests_.take_finished(receives_[here_])) pass_on();
   return here_ == messages();
 }
 
-bool Relay::sent() {
-  if (!arrived()) return false;
+bool NodeBroadcast::poll_sent() {
+  if (!poll_arrived()) return false;
   if (sends_.empty()) return true;
   requests_.progress();
-  std::erase_if(sends_, [&](mpi::Requests::Id id) { return requests_.done(id); });
+  std::erase_if(sends_, [&](mpi::Requests::Id id) { return requests_.take_finished(id); });
   return sends_.empty();
 }
 
-std::string Relay::describe() const {
-  return fmt::format("relay between nodes of {} bytes: {}", chunk_.size(), requests_.describe());
+std::string NodeBroadcast::describe() const {
+  return fmt::format("broadcast between nodes of {} bytes: {}", chunk_.size(),
+                     requests_.describe());
 }
 
 }  // namespace tutti::collective

@@ -13,27 +13,28 @@ namespace tutti::runtime {
 
 /// Decides which thread moves the executor. By itself that is the communication thread, asleep
 /// on the doorbell while there is nothing to do. A user thread that has submitted, or that waits,
-/// takes the helm instead, for waking another thread costs more than a small message takes. Not
-/// where MPI wants to be called by one thread alone, nor while large tensors move between nodes.
+/// takes the progress lock instead, for waking another thread costs more than a small message
+/// takes. Not where MPI wants to be called by one thread alone, nor while large tensors move
+/// between nodes.
 ///
 /// Thread-safe. Pendings hold it weakly and may outlive the session.
-class Helm final : public base::Driver {
+class ProgressLock final : public base::Driver {
  public:
   /// The references are good until `close`.
-  Helm(Executor& executor, base::Doorbell& bell, bool crowded);
+  ProgressLock(Executor& executor, base::Doorbell& bell, bool crowded);
 
   /// The communication thread: returns when the executor has finished and its callbacks have run.
   void run();
   /// The caller has put something into the inbox. Does not block.
-  void submitted();
+  void serve_inbox();
   /// Moves the executor until `call` is done. Throws `unsupported` in a forked child.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
-  /// After `run`: waits for the user threads to let go of the helm, which they do at once. Then
-  /// nothing is touched any more.
+  /// After `run`: waits for the user threads to let go of the progress lock, which they do at once.
+  /// Then nothing is touched any more.
   void close();
 
  private:
-  /// What a thread leaves behind when it lets go of the helm.
+  /// What a thread leaves behind when it lets go of the progress lock.
   struct Handover {
     std::uint32_t ticket = 0;  ///< of the bell, before the last look
     bool busy = true;          ///< the communication thread must go on at once
@@ -49,8 +50,8 @@ class Helm final : public base::Driver {
   /// A user thread that may touch the bell and the executor.
   class Visitor;
 
-  bool take();
-  void let_go(const Handover& handover);
+  bool try_take();
+  void release(const Handover& handover);
   /// A user thread's look. What it may wait for, or nothing when something moved.
   std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
@@ -58,8 +59,8 @@ class Helm final : public base::Driver {
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
   /// The part of it under the lock. Nothing where there is no need to wait.
   std::optional<Idle> own_look(Waiter& waiter) TUTTI_REQUIRES(turn_);
-  /// Lets a user thread run that has let go of the helm a moment ago.
-  void give_way();
+  /// Lets a user thread run that has let go of the progress lock a moment ago.
+  void yield_to_user();
   /// Until when it sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_callbacks() TUTTI_EXCLUDES(turn_);
@@ -72,7 +73,7 @@ class Helm final : public base::Driver {
   base::Mutex turn_;  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
   std::atomic<bool> callbacks_due_{false};      ///< and the communication thread knows
-  std::atomic<bool> taken_{false};              ///< a user thread has the helm
+  std::atomic<bool> taken_{false};              ///< a user thread has the progress lock
   std::atomic<bool> visited_{false};            ///< one had it of late
   bool in_stride_ = false;                      ///< the communication thread's: it is moving data
   std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last did

@@ -1,4 +1,4 @@
-#include "collective/freight.h"
+#include "collective/piggyback.h"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +12,6 @@
 namespace tutti::collective {
 namespace {
 
-/// Blocks begin on cache lines where they are whole ones.
-constexpr std::size_t granule = base::cache_line;
-
 /// The most blocks that a message has: of the round that doubles what is known, or of the last.
 std::size_t most_blocks(std::size_t nodes) {
   std::size_t most = 1;
@@ -26,9 +23,9 @@ std::size_t most_blocks(std::size_t nodes) {
 
 }  // namespace
 
-Freight::Freight(std::size_t nodes, std::size_t me) : nodes_(nodes), me_(me) {
+Piggyback::Piggyback(std::size_t nodes, std::size_t me) : nodes_(nodes), me_(me) {
   for (std::size_t distance = 1; distance < nodes; distance *= 2) {
-    const bool exchange = sums(nodes);
+    const bool exchange = may_sum(nodes);
     const std::size_t to = exchange ? me ^ distance : (me + distance) % nodes;
     const std::size_t from = exchange ? to : (me + nodes - distance) % nodes;
     rounds_.push_back({to, from, distance, std::min(distance, nodes - distance)});
@@ -36,23 +33,25 @@ Freight::Freight(std::size_t nodes, std::size_t me) : nodes_(nodes), me_(me) {
   blocks_.resize(buffer_bytes(nodes));
 }
 
-std::size_t Freight::buffer_bytes(std::size_t nodes) {
+std::size_t Piggyback::buffer_bytes(std::size_t nodes) {
   return std::max(nodes * most_block(Kind::gathered, nodes), most_block(Kind::passed_on, nodes));
 }
 
-bool Freight::sums(std::size_t nodes) {
+bool Piggyback::may_sum(std::size_t nodes) {
   return std::has_single_bit(nodes);
 }
 
-std::size_t Freight::most_block(Kind kind, std::size_t nodes) {
+std::size_t Piggyback::most_block(Kind kind, std::size_t nodes) {
   if (kind == Kind::none) return 0;
   const std::size_t blocks = kind == Kind::gathered ? most_blocks(nodes) : 1;
-  return (mpi::message_bytes - header_bytes) / blocks / granule * granule;
+  // Whole cache lines.
+  const std::size_t most = (mpi::message_bytes - header_bytes) / blocks;
+  return most / base::cache_line * base::cache_line;
 }
 
-void Freight::load(const Load& load) {
+void Piggyback::load(const Load& load) {
   base::check(load.block.size() <= most_block(load.kind, nodes_), "a gate's block is small");
-  base::check(load.kind != Kind::summed || sums(nodes_), "a power of two of nodes carries sums");
+  base::check(load.kind != Kind::summed || may_sum(nodes_), "a power of two of nodes carries sums");
   kind_ = load.kind;
   block_bytes_ = load.block.size();
   kernel_ = load.kernel;
@@ -61,11 +60,11 @@ void Freight::load(const Load& load) {
   if (counts && block_bytes_ > 0) std::memcpy(blocks_.data(), load.block.data(), block_bytes_);
 }
 
-std::size_t Freight::distance_to(std::size_t node) const {
-  return sums(nodes_) ? me_ ^ node : (me_ + nodes_ - node) % nodes_;
+std::size_t Piggyback::distance_to(std::size_t node) const {
+  return may_sum(nodes_) ? me_ ^ node : (me_ + nodes_ - node) % nodes_;
 }
 
-std::span<const std::byte> Freight::outgoing(const Round& round) const {
+std::span<const std::byte> Piggyback::outgoing(const Round& round) const {
   switch (kind_) {
     case Kind::none:
       break;
@@ -79,7 +78,7 @@ std::span<const std::byte> Freight::outgoing(const Round& round) const {
   return {};
 }
 
-void Freight::take(const Round& round, const std::byte* message) {
+void Piggyback::take(const Round& round, const std::byte* message) {
   if (block_bytes_ == 0) return;
   switch (kind_) {
     case Kind::none:
@@ -97,7 +96,7 @@ void Freight::take(const Round& round, const std::byte* message) {
 }
 
 /// Which of the two is the left branch makes no difference to any bit.
-void Freight::add(const Round& round, const std::byte* message) {
+void Piggyback::add(const Round& round, const std::byte* message) {
   reduce::Kernel kernel = kernel_;
   if (&round != &rounds_.back()) kernel.divisor = 1;
   const std::array<const void*, 2> sources{blocks_.data(), message};
