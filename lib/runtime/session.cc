@@ -35,7 +35,7 @@ Session::~Session() {
     // The threads are the parent's. What they share stays as it is until the child exits.
     thread_.abandon();
     parts_->abandon_in_child();
-    parts_->abandon_mpi();
+    parts_->abandon_mpi(true);
     return;
   }
   if (base::Completion::in_callback()) {
@@ -52,6 +52,8 @@ Session::~Session() {
 void Session::close() {
   const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
+  // Later losses the program does not hear of.
+  const bool told = executor_->lost();
   try {
     auto completion = std::make_shared<base::Completion>(1, "closing the store", helm_);
     inbox_.submit(DepartCall{completion});
@@ -70,7 +72,7 @@ void Session::close() {
     parts_->merge_timeline();
   }
   // Also a rank that was lost during that wait would be waited for at the end of MPI.
-  if (executor_->lost() || parts_->control().lost()) parts_->abandon_mpi();
+  if (executor_->lost() || parts_->control().lost()) parts_->abandon_mpi(told);
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();
