@@ -1,16 +1,41 @@
 #include "base/failure.h"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <system_error>
 
 namespace tutti::base {
+namespace {
+
+/// What the limit is and what to raise, where the failure is one of running out.
+std::string advice(int number) {
+  rlimit files{};
+  switch (number) {
+    case EMFILE:
+      ::getrlimit(RLIMIT_NOFILE, &files);
+      return "; this process may have " + std::to_string(files.rlim_cur) +
+             " files and sockets open: raise it with ulimit -n (at most " +
+             std::to_string(files.rlim_max) + " without privileges)";
+    case ENFILE:
+      return "; the machine's files and sockets are used up: raise fs.file-max (sysctl)";
+    case ENOMEM:
+      return "; memory has run out: run fewer ranks on this machine, or raise the memory limit of "
+             "the job (ulimit -v, its cgroup)";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
 
 Error system_failure(const std::string& what) {
   return system_failure(what, errno);
 }
 
 Error system_failure(const std::string& what, int number) {
-  return {ErrorCode::internal, "cannot " + what + ": " + std::generic_category().message(number)};
+  return {ErrorCode::internal,
+          "cannot " + what + ": " + std::generic_category().message(number) + advice(number)};
 }
 
 void report_broken(const char* invariant) {

@@ -5,7 +5,8 @@
 
 namespace tutti::base {
 
-/// `internal`: "cannot <what>: <strerror(errno)>". Call it right after the failed system call.
+/// `internal`: "cannot <what>: <strerror(errno)>", and where files or memory have run out which
+/// limit to raise. Call it right after the failed system call.
 Error system_failure(const std::string& what);
 /// The same for calls that return the number instead of setting errno.
 Error system_failure(const std::string& what, int number);

@@ -22,15 +22,14 @@ bool is_consequence(const std::string& said) {
   return code_of(said) == ErrorCode::timeout || code_of(said) == ErrorCode::peer_lost;
 }
 
-void throw_cause(const std::vector<std::string>& said) {
+/// The failure that the others follow from; null when nobody failed.
+const std::string* cause_in(const std::vector<std::string>& said) {
   const std::string* cause = nullptr;
   for (const std::string& one : said) {
     if (one.front() != bad) continue;
     if (cause == nullptr || (is_consequence(*cause) && !is_consequence(one))) cause = &one;
   }
-  if (cause == nullptr) return;
-  throw Error(code_of(*cause),
-              fmt::format("rank {}: {}", cause - said.data(), std::string_view(*cause).substr(2)));
+  return cause;
 }
 
 }  // namespace
@@ -46,8 +45,12 @@ std::vector<std::string> agree(const AllGather& gather, const std::function<std:
     mine = std::string{bad, code} + error.what();
   }
   std::vector<std::string> said = gather(mine);
-  if (failure) std::rethrow_exception(failure);
-  throw_cause(said);
+  const std::string* const cause = cause_in(said);
+  if (failure && (!is_consequence(mine) || is_consequence(*cause))) std::rethrow_exception(failure);
+  if (cause != nullptr) {
+    throw Error(code_of(*cause), fmt::format("rank {}: {}", cause - said.data(),
+                                             std::string_view(*cause).substr(2)));
+  }
   for (std::string& one : said) one.erase(0, 1);
   return said;
 }

@@ -42,6 +42,7 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
                            const MakeResponder& make_responder)
     : topology_(std::move(company.topology)),
       create_timeout_(settings.create_timeout),
+      look_(settings.look),
       node_(std::move(company.node)),
       segment_(map(settings, company.segment, topology_.local_size()), topology_.local_size()),
       collector_bell_(std::move(company.collector), segment_.collector_sleeps()),
@@ -100,7 +101,7 @@ std::string ControlPlane::describe() const {
 }
 
 std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
-  return node_->exchange(mine, base::Clock::now() + create_timeout_);
+  return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_});
 }
 
 void ControlPlane::send(ConstBytes message) {

@@ -92,6 +92,7 @@ class ControlPlane {
 
   const topology::Topology topology_;
   const std::chrono::milliseconds create_timeout_;
+  const std::function<void()> look_;
   std::unique_ptr<NodeChannel> node_;
   Segment segment_;
   std::atomic<std::uint32_t> link_sleeps_{0};

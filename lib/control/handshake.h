@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/fd.h"
+#include "base/patience.h"
 #include "control/secret.h"
 
 namespace tutti::control {
@@ -31,9 +31,9 @@ struct Identity {
 
 /// The listening side. Takes connections until each rank of `expected` has proved itself; closes
 /// and logs whoever says anything else, or nothing for 5 s. Throws `timeout` at the deadline,
-/// naming the ranks that are missing.
+/// naming the ranks that are missing, and what `patience` throws.
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
-                                     std::vector<int> expected, base::Clock::time_point deadline);
+                                     std::vector<int> expected, const base::Patience& patience);
 
 /// The calling side: several ways to the same listener, each a socket that is connected or is being
 /// connected and the address it leads to; the first that leads there is taken, the others are
@@ -43,6 +43,6 @@ struct Way {
   std::string address;
 };
 ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
-                    base::Clock::time_point deadline);
+                    const base::Patience& patience);
 
 }  // namespace tutti::control

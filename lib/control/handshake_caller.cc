@@ -72,9 +72,9 @@ class Search {
     for (Way& way : ways) attempts_.emplace_back(std::move(way));
   }
 
-  ProvenPeer run(Clock::time_point deadline) {
+  ProvenPeer run(const base::Patience& patience) {
     while (!attempts_.empty()) {
-      const std::vector<pollfd> ready = wait(deadline);
+      const std::vector<pollfd> ready = wait(patience);
       for (std::size_t i = 0; i < ready.size(); ++i) {
         if (ready[i].revents == 0) continue;
         if (auto peer = advance(attempts_[i])) return std::move(*peer);
@@ -87,16 +87,17 @@ class Search {
   }
 
  private:
-  std::vector<pollfd> wait(Clock::time_point deadline) const {
+  std::vector<pollfd> wait(const base::Patience& patience) const {
+    patience.look_now();
     std::vector<pollfd> entries;
     for (const Attempt& one : attempts_) {
       entries.push_back({one.way().socket.get(), one.waits_for(), 0});
     }
-    if (::poll(entries.data(), entries.size(), milliseconds_until(deadline)) < 0) {
+    if (::poll(entries.data(), entries.size(), milliseconds_until(patience.next_look())) < 0) {
       if (errno != EINTR) throw base::system_failure("wait for a connection");
       return {};
     }
-    if (Clock::now() >= deadline) throw_late();
+    if (patience.over()) throw_late();
     return entries;
   }
 
@@ -128,8 +129,8 @@ class Search {
 }  // namespace
 
 ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
-                    base::Clock::time_point deadline) {
-  return Search(std::move(ways), me, listener_rank).run(deadline);
+                    const base::Patience& patience) {
+  return Search(std::move(ways), me, listener_rank).run(patience);
 }
 
 }  // namespace tutti::control

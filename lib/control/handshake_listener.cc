@@ -90,10 +90,11 @@ class Reception {
   Reception(const base::Fd& listener, const Identity& me, std::vector<int> expected)
       : listener_(listener), me_(me), expected_(std::move(expected)) {}
 
-  std::vector<ProvenPeer> run(Clock::time_point deadline) {
+  std::vector<ProvenPeer> run(const base::Patience& patience) {
     while (!expected_.empty()) {
-      if (Clock::now() >= deadline) throw_missing();
-      wait(deadline);
+      patience.look_now();
+      if (patience.over()) throw_missing();
+      wait(patience.next_look());
       for (Stranger& stranger : strangers_) talk_to(stranger);
       std::erase_if(strangers_, [](const Stranger& one) { return !one.socket(); });
       welcome();
@@ -161,8 +162,8 @@ void Reception::throw_missing() const {
 }  // namespace
 
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
-                                     std::vector<int> expected, base::Clock::time_point deadline) {
-  return Reception(listener, me, std::move(expected)).run(deadline);
+                                     std::vector<int> expected, const base::Patience& patience) {
+  return Reception(listener, me, std::move(expected)).run(patience);
 }
 
 }  // namespace tutti::control

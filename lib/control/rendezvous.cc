@@ -27,7 +27,7 @@ class Rendezvous {
       : rank_(rank),
         settings_(settings),
         secret_(make_secret(settings.secret)),
-        deadline_(Clock::now() + settings.create_timeout) {}
+        patience_(Clock::now() + settings.create_timeout, settings.look) {}
 
   /// Gives this rank's heartbeat timeout in ms.
   std::string listen();
@@ -49,7 +49,7 @@ class Rendezvous {
   int rank_;
   const Settings& settings_;
   Secret secret_;
-  Clock::time_point deadline_;
+  const base::Patience patience_;
   std::string source_;  // the local address for links, when an interface was named
   base::Fd node_listener_;
   base::Fd leader_socket_;
@@ -100,7 +100,7 @@ void Rendezvous::connect_leaders(const std::string& rank0, Company& company) {
     for (int node = 1; node < topology.node_count(); ++node) {
       leaders.push_back(topology.leader(node));
     }
-    company.links = accept_peers(link_listener_, identity("link"), leaders, deadline_);
+    company.links = accept_peers(link_listener_, identity("link"), leaders, patience_);
     link_listener_.reset();
   } else {
     company.links.push_back(connect_to_rank0(rank0));
@@ -117,7 +117,7 @@ ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
   for (std::string address; words >> address;) {
     ways.push_back({start_connecting(address, port, source_), address});
   }
-  return prove_to(std::move(ways), identity("link"), 0, deadline_);
+  return prove_to(std::move(ways), identity("link"), 0, patience_);
 }
 
 NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
@@ -127,7 +127,7 @@ NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
     sockets[0] = connect_leader(ranks.front());
   } else {
     const std::vector<int> members(ranks.begin() + 1, ranks.end());
-    for (ProvenPeer& peer : accept_peers(node_listener_, identity("node"), members, deadline_)) {
+    for (ProvenPeer& peer : accept_peers(node_listener_, identity("node"), members, patience_)) {
       const auto at = static_cast<std::size_t>(peer.rank);
       sockets[static_cast<std::size_t>(topology.local_index_of[at])] = std::move(peer.socket);
     }
@@ -140,11 +140,11 @@ base::Fd Rendezvous::connect_leader(int leader) {
   // So many ranks on the node that the leader's queue was full; by now it takes them in.
   if (!leader_socket_) {
     const std::string who = fmt::format("rank {}, on the same node as rank {}", leader, rank_);
-    leader_socket_ = connect_abstract(name_of(leader), who, deadline_);
+    leader_socket_ = connect_abstract(name_of(leader), who, patience_);
   }
   std::vector<Way> ways;
   ways.push_back({std::move(leader_socket_), "its Unix socket"});
-  return prove_to(std::move(ways), identity("node"), leader, deadline_).socket;
+  return prove_to(std::move(ways), identity("node"), leader, patience_).socket;
 }
 
 void Rendezvous::share_descriptors(Company& company) const {
@@ -156,12 +156,12 @@ void Rendezvous::share_descriptors(Company& company) const {
     base::reserve(segment, 0, bytes);
     collector = EpollBell::make_descriptor();
   }
-  company.segment = company.node->from_leader(segment, deadline_);
-  company.collector = company.node->from_leader(collector, deadline_);
+  company.segment = company.node->from_leader(segment, patience_);
+  company.collector = company.node->from_leader(collector, patience_);
   // glibc 2.36 declares pidfd_open for C alone.
   const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!process) throw base::system_failure("open a descriptor of this process");
-  company.processes = company.node->exchange(process, deadline_);
+  company.processes = company.node->exchange(process, patience_);
 }
 
 std::chrono::milliseconds shortest(const std::vector<std::string>& timeouts) {

@@ -24,6 +24,9 @@ struct Settings {
   /// told, on that thread, before other ranks learn of it from here. It may take a moment, not
   /// wait.
   std::function<void(const LostRank&)> on_loss;
+  /// Looked at by all that waits in `open` and `share`: throws when nobody will come any more. May
+  /// be empty.
+  std::function<void()> look;
   /// 32 random bytes of this very session, equal on all ranks.
   std::string secret;
 

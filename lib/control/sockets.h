@@ -2,12 +2,13 @@
 #include <cstdint>
 #include <string>
 
-#include "base/clock.h"
 #include "base/fd.h"
+#include "base/patience.h"
 
 namespace tutti::control {
 
-// All sockets are non-blocking; all throw `internal` for what is not described.
+// All sockets are non-blocking; all throw `internal` for what is not described, and those that wait
+// what their patience throws.
 
 /// A Unix socket in the abstract name space: no file, gone with its last descriptor, and visible in
 /// one network namespace only. Keeps message boundaries and passes descriptors.
@@ -22,14 +23,14 @@ struct AbstractPeer {
 AbstractPeer connect_abstract(const std::string& name);
 /// Waits while somebody listens but is busy. Throws `timeout` or `internal`.
 base::Fd connect_abstract(const std::string& name, const std::string& who,
-                          base::Clock::time_point deadline);
+                          const base::Patience& patience);
 
 /// `file` goes along as a descriptor of the receiver's own. Throws `timeout` or `internal`; `who`
 /// names the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
-                     base::Clock::time_point deadline);
+                     const base::Patience& patience);
 base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
-                            base::Clock::time_point deadline);
+                            const base::Patience& patience);
 
 /// Listens on a free TCP port of the numeric `address`; without one, of every address of the family
 /// (IPv4 or IPv6) that `like` is of.
@@ -51,7 +52,7 @@ base::Fd accept_one(const base::Fd& listener);
 void tune_link(const base::Fd& socket);
 
 /// False: the deadline passed first.
-bool wait_readable(const base::Fd& fd, base::Clock::time_point deadline);
-bool wait_writable(const base::Fd& fd, base::Clock::time_point deadline);
+bool wait_readable(const base::Fd& fd, const base::Patience& patience);
+bool wait_writable(const base::Fd& fd, const base::Patience& patience);
 
 }  // namespace tutti::control

@@ -66,13 +66,14 @@ void set_option(const base::Fd& socket, int name, int value) {
   }
 }
 
-bool wait_for(const base::Fd& fd, short events, base::Clock::time_point deadline) {
+bool wait_for(const base::Fd& fd, short events, const base::Patience& patience) {
   pollfd entry{fd.get(), events, 0};
   for (;;) {
-    const int count = ::poll(&entry, 1, milliseconds_until(deadline));
+    const int count = ::poll(&entry, 1, milliseconds_until(patience.next_look()));
     if (count > 0) return true;
     if (count < 0 && errno != EINTR) throw base::system_failure("wait for a socket");
-    if (base::Clock::now() >= deadline) return false;
+    patience.look_now();
+    if (patience.over()) return false;
   }
 }
 
@@ -134,12 +135,12 @@ void tune_link(const base::Fd& socket) {
   set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged_ms));
 }
 
-bool wait_readable(const base::Fd& fd, base::Clock::time_point deadline) {
-  return wait_for(fd, POLLIN, deadline);
+bool wait_readable(const base::Fd& fd, const base::Patience& patience) {
+  return wait_for(fd, POLLIN, patience);
 }
 
-bool wait_writable(const base::Fd& fd, base::Clock::time_point deadline) {
-  return wait_for(fd, POLLOUT, deadline);
+bool wait_writable(const base::Fd& fd, const base::Patience& patience) {
+  return wait_for(fd, POLLOUT, patience);
 }
 
 }  // namespace tutti::control

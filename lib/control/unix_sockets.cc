@@ -88,24 +88,26 @@ AbstractPeer connect_abstract(const std::string& name) {
 }
 
 base::Fd connect_abstract(const std::string& name, const std::string& who,
-                          base::Clock::time_point deadline) {
+                          const base::Patience& patience) {
   base::Fd socket = unix_socket();
   const Address address = abstract_address(name);
   // Only a blocking connect waits for room in the listener's queue; the send timeout bounds it.
   ::fcntl(socket.get(), F_SETFL, 0);
-  const long left = std::max(1, milliseconds_until(deadline));
-  const timeval limit{left / 1000, left % 1000 * 1000};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  while (::connect(socket.get(), address.get(), address.size) != 0) {
-    if (errno == EAGAIN) throw_timeout("connect to", who);
-    if (errno != EINTR) throw base::system_failure("connect to " + who);
-  }
+  do {
+    const long left = std::max(1, milliseconds_until(patience.next_look()));
+    const timeval limit{left / 1000, left % 1000 * 1000};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (::connect(socket.get(), address.get(), address.size) == 0) break;
+    if (errno != EAGAIN && errno != EINTR) throw base::system_failure("connect to " + who);
+    patience.look_now();
+    if (patience.over()) throw_timeout("connect to", who);
+  } while (true);
   ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
   return socket;
 }
 
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
-                     base::Clock::time_point deadline) {
+                     const base::Patience& patience) {
   DescriptorMessage message;
   cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
   head->cmsg_level = SOL_SOCKET;
@@ -117,27 +119,29 @@ void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::st
     if (errno != EAGAIN && errno != EINTR) {
       throw base::system_failure("pass a descriptor to " + who);
     }
-    if (!wait_writable(socket, deadline)) throw_timeout("pass a descriptor to", who);
+    if (!wait_writable(socket, patience)) throw_timeout("pass a descriptor to", who);
   }
 }
 
 base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
-                            base::Clock::time_point deadline) {
+                            const base::Patience& patience) {
   DescriptorMessage message;
   ssize_t count = 0;
   while ((count = ::recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC)) < 0) {
     if (errno != EAGAIN && errno != EINTR) {
       throw base::system_failure("receive a descriptor from " + who);
     }
-    if (!wait_readable(socket, deadline)) throw_timeout("receive a descriptor from", who);
+    if (!wait_readable(socket, patience)) throw_timeout("receive a descriptor from", who);
   }
   if (count == 0) {
     throw Error(ErrorCode::peer_lost, who + " went away while the store was created");
   }
   const cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
+  if (head == nullptr && (message.header.msg_flags & MSG_CTRUNC) != 0) {
+    throw base::system_failure("receive a descriptor from " + who, EMFILE);
+  }
   if (head == nullptr || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) {
-    throw Error(ErrorCode::internal,
-                who + " sent no descriptor where one was due; too many open files here?");
+    throw Error(ErrorCode::internal, who + " sent no descriptor where one was due");
   }
   int number = -1;
   std::memcpy(&number, CMSG_DATA(head), sizeof number);

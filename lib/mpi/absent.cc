@@ -25,7 +25,10 @@ void in_turn(std::chrono::milliseconds, const std::function<void()>& create) {
 }
 void check_world_size() {}
 void check_thread_level(int, bool) {}
-void abandon() {}
+void abandon(bool) {}
+std::optional<Launched> launched() {
+  return std::nullopt;
+}
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the other build keeps it.
 StopHook::StopHook(std::function<void()>) {}
 StopHook::~StopHook() = default;
@@ -40,7 +43,10 @@ std::string thread_level() {
 }
 
 Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
-Communicator Communicator::world(std::chrono::milliseconds) {
+Communicator Communicator::world(std::chrono::milliseconds, const Look&) {
+  refuse();
+}
+Communicator Communicator::duplicate(std::chrono::milliseconds, const Look&) const {
   refuse();
 }
 Communicator::~Communicator() = default;
@@ -52,11 +58,9 @@ int Communicator::rank() const {
 int Communicator::size() const {
   return 1;
 }
-int Communicator::creation_number() const {
-  return 0;
-}
 std::vector<std::string> Communicator::all_gather(const std::string&, std::chrono::milliseconds,
-                                                  const std::string&) const {
+                                                  const std::string&, const Look&,
+                                                  const Step&) const {
   refuse();
 }
 bool Communicator::may_use_any_thread() const {

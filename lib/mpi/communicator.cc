@@ -1,25 +1,17 @@
 #include "mpi/communicator.h"
 
-#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <numeric>
-#include <thread>
+#include <string_view>
 #include <utility>
 
-#include "base/clock.h"
-#include "base/doorbell.h"
-#include "base/failure.h"
-#include "base/mutex.h"
 #include "mpi/checked.h"
+#include "mpi/collective_call.h"
 #include "mpi/handle.h"
-#include "mpi/library.h"
-#include "tutti/error.h"
 
 namespace tutti::mpi {
 namespace {
@@ -27,83 +19,51 @@ namespace {
 /// Open MPI looks at its sockets in one of so many calls.
 constexpr int calls_a_look = 8;
 
-/// Looks at a request until it is done, and returns true: often at first, then ever less, at most
-/// 2 ms apart, so that ranks that wait long for a late one leave it the processor. False: `limit`
-/// has passed.
-bool done_within(std::chrono::milliseconds limit, MPI_Request& request, const char* call) {
-  base::Doorbell never;
-  const auto start = base::Clock::now();
-  for (;;) {
-    for (int i = 0; i < calls_a_look; ++i) {
-      int done = 0;
-      checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
-      if (done != 0) return true;
-    }
-    const auto now = base::Clock::now();
-    const auto waited = now - start;
-    if (waited > limit) return false;
-    if (waited < std::chrono::microseconds(100)) {
-      std::this_thread::yield();
-    } else {
-      never.wait(never.ticket(),
-                 now + std::min<base::Clock::duration>(waited / 8, std::chrono::milliseconds(2)));
-    }
-  }
-}
-
-/// MPI is one per process, and so is what calls that never ended may still read and write.
-void keep_for_ever(std::shared_ptr<void> state) {
-  struct Kept {
-    base::Mutex mutex;
-    std::list<std::shared_ptr<void>> states TUTTI_GUARDED_BY(mutex);
-  };
-  static auto* const kept = new Kept;
-  const base::Lock lock(kept->mutex);
-  kept->states.push_back(std::move(state));
-}
-
-/// Waits for a collective call that reads and writes what `state` owns. MPI cannot cancel one: when
-/// the patience ends, the state is kept for the rest of the process, and MPI, which cannot be
-/// finalised with a call open, is abandoned.
-template <class State>
-void wait_for(MPI_Request& request, const char* call, std::unique_ptr<State>& state,
-              std::chrono::milliseconds limit, const std::string& waiting_for) {
-  if (done_within(limit, request, call)) return;
-  keep_for_ever(std::shared_ptr<void>(std::move(state)));
-  abandon();
-  throw Error(ErrorCode::timeout,
-              fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
-                          limit.count(), waiting_for));
-}
-
-/// MPI takes counts as int; this is the one place where create-time sizes are narrowed.
-int narrow(std::size_t bytes) {
-  base::check(bytes <= INT32_MAX, "what ranks tell each other at create fits 2 GiB");
-  return static_cast<int>(bytes);
-}
-
-/// What MPI reads and writes in an all_gather.
-struct Gather {
-  Gather(const std::string& text, std::size_t ranks)
-      : mine(text), length(narrow(text.size())), lengths(ranks), offsets(ranks) {}
-
-  void lay_out() {
-    std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-    all.resize(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
-    static_cast<void>(narrow(all.size()));
-  }
-
-  std::string mine;
-  int length;
-  std::vector<int> lengths;
-  std::vector<int> offsets;
-  std::string all;
+/// What a rank says in one round of an all_gather. Rounds are alike, so that the one of a rank that
+/// begins anew still fits to the one of a rank that goes on.
+struct Block {
+  Stamp stamp;
+  std::uint64_t total = 0;  ///< bytes of the whole text
+  std::array<char, 2048 - sizeof(Stamp) - sizeof(std::uint64_t)> text{};
 };
 
-/// MPI is one per process, and so is the count of the communicators made on it.
-int next_creation_number() {
-  static std::atomic<int> count{0};
-  return count.fetch_add(1);
+/// What MPI reads and writes in one round.
+struct Round : CollectiveCall {
+  Round(const Stamp& stamp, std::string_view text, int round, int ranks)
+      : all(static_cast<std::size_t>(ranks)) {
+    mine.stamp = stamp;
+    mine.stamp.round = round;
+    mine.total = text.size();
+    const auto begin = std::min(text.size(), static_cast<std::size_t>(round) * mine.text.size());
+    text.copy(mine.text.data(), mine.text.size(), begin);
+  }
+
+  std::vector<Stamp> stamps() const {
+    std::vector<Stamp> result;
+    for (const Block& block : all) result.push_back(block.stamp);
+    return result;
+  }
+
+  Block mine;
+  std::vector<Block> all;
+};
+
+/// A communicator that is being made.
+struct Copying : CollectiveCall {
+  std::unique_ptr<Communicator::Handle> handle = std::make_unique<Communicator::Handle>();
+};
+
+/// MPI_COMM_WORLD's that no call has finished yet. MPI is one per process, and so is this; only the
+/// thread whose turn it is to create a store comes here.
+std::shared_ptr<Copying>& world_copy() {
+  static auto* const only = new std::shared_ptr<Copying>;
+  return *only;
+}
+
+void set_up(Communicator::Handle& handle) {
+  checked(MPI_Comm_set_errhandler(handle.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  checked(MPI_Comm_rank(handle.comm, &handle.rank), "MPI_Comm_rank");
+  checked(MPI_Comm_size(handle.comm, &handle.size), "MPI_Comm_size");
 }
 
 }  // namespace
@@ -112,16 +72,24 @@ Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(h
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 
-Communicator Communicator::world(std::chrono::milliseconds limit) {
-  auto handle = std::make_unique<Handle>();
-  handle->creation_number = next_creation_number();
-  MPI_Request request = MPI_REQUEST_NULL;
-  checked(MPI_Comm_idup(MPI_COMM_WORLD, &handle->comm, &request), "MPI_Comm_idup");
-  wait_for(request, "MPI_Comm_idup", handle, limit, "every rank to create its store");
-  checked(MPI_Comm_set_errhandler(handle->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  checked(MPI_Comm_rank(handle->comm, &handle->rank), "MPI_Comm_rank");
-  checked(MPI_Comm_size(handle->comm, &handle->size), "MPI_Comm_size");
-  return Communicator(std::move(handle));
+Communicator Communicator::world(std::chrono::milliseconds limit, const Look& look) {
+  std::shared_ptr<Copying>& copy = world_copy();
+  if (!copy) {
+    copy = std::make_shared<Copying>();
+    checked(MPI_Comm_idup(MPI_COMM_WORLD, &copy->handle->comm, &copy->request), "MPI_Comm_idup");
+  }
+  wait_for(copy, "MPI_Comm_idup", limit, "every rank to create its store", look);
+  const auto done = std::exchange(copy, nullptr);
+  set_up(*done->handle);
+  return Communicator(std::move(done->handle));
+}
+
+Communicator Communicator::duplicate(std::chrono::milliseconds limit, const Look& look) const {
+  const auto copy = std::make_shared<Copying>();
+  checked(MPI_Comm_idup(handle_->comm, &copy->handle->comm, &copy->request), "MPI_Comm_idup");
+  wait_for(copy, "MPI_Comm_idup", limit, "every rank to copy tutti's communicator", look);
+  set_up(*copy->handle);
+  return Communicator(std::move(copy->handle));
 }
 
 Communicator::~Communicator() {
@@ -136,9 +104,6 @@ int Communicator::rank() const {
 }
 int Communicator::size() const {
   return handle_->size;
-}
-int Communicator::creation_number() const {
-  return handle_->creation_number;
 }
 bool Communicator::may_use_any_thread() const {
   int level = MPI_THREAD_SINGLE;
@@ -160,25 +125,24 @@ void Communicator::abandon() {
 
 std::vector<std::string> Communicator::all_gather(const std::string& mine,
                                                   std::chrono::milliseconds limit,
-                                                  const std::string& waiting_for) const {
-  const auto ranks = static_cast<std::size_t>(handle_->size);
-  auto given = std::make_unique<Gather>(mine, ranks);
-  MPI_Request request = MPI_REQUEST_NULL;
-  checked(MPI_Iallgather(&given->length, 1, MPI_INT, given->lengths.data(), 1, MPI_INT,
-                         handle_->comm, &request),
-          "MPI_Iallgather");
-  wait_for(request, "MPI_Iallgather", given, limit, waiting_for);
-  given->lay_out();
-  checked(MPI_Iallgatherv(given->mine.data(), given->length, MPI_CHAR, given->all.data(),
-                          given->lengths.data(), given->offsets.data(), MPI_CHAR, handle_->comm,
-                          &request),
-          "MPI_Iallgatherv");
-  wait_for(request, "MPI_Iallgatherv", given, limit, waiting_for);
-  std::vector<std::string> texts;
-  texts.reserve(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    texts.push_back(given->all.substr(static_cast<std::size_t>(given->offsets[rank]),
-                                      static_cast<std::size_t>(given->lengths[rank])));
+                                                  const std::string& waiting_for, const Look& look,
+                                                  const Step& step) const {
+  std::vector<std::string> texts(static_cast<std::size_t>(handle_->size));
+  bool more = true;
+  for (int number = 0; more; ++number) {
+    const auto round = std::make_shared<Round>(step.mine, mine, number, handle_->size);
+    checked(MPI_Iallgather(&round->mine, sizeof(Block), MPI_BYTE, round->all.data(), sizeof(Block),
+                           MPI_BYTE, handle_->comm, &round->request),
+            "MPI_Iallgather");
+    wait_for(round, "MPI_Iallgather", limit, waiting_for, look);
+    if (step.check) step.check(round->stamps());
+    more = false;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      const Block& said = round->all[rank];
+      const auto left = static_cast<std::size_t>(said.total) - texts[rank].size();
+      texts[rank].append(said.text.data(), std::min(left, said.text.size()));
+      more |= texts[rank].size() < said.total;
+    }
   }
   return texts;
 }

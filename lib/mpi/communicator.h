@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,26 +9,48 @@
 
 namespace tutti::mpi {
 
+/// What a rank says of itself with each message of an all_gather, for those who may have come out
+/// of step: see runtime/meeting.h.
+struct Stamp {
+  int attempt = 0;
+  int step = 0;
+  int stores = 0;
+  int round = 0;  ///< of the all_gather's messages; filled in there
+};
+
 /// A communicator of tutti's own over all processes. Movable; freed when destroyed, unless
 /// abandoned or MPI has been finalised before.
 class Communicator {
  public:
-  /// A copy of MPI_COMM_WORLD. Collective, blocking; throws `timeout` after `limit`.
-  static Communicator world(std::chrono::milliseconds limit);
+  /// What a wait looks at besides MPI: throws when nobody will come any more. May be empty.
+  using Look = std::function<void()>;
+
+  /// This rank's stamp, and what looks at everyone's in each round, by rank, before texts are taken
+  /// for what they should be; what it throws ends the all_gather. May be empty.
+  struct Step {
+    Stamp mine;
+    std::function<void(const std::vector<Stamp>&)> check;
+  };
+
+  /// A copy of MPI_COMM_WORLD. Collective, blocking; throws `timeout` after `limit`, and what
+  /// `look` throws. MPI cannot take back what was begun: the next call in this process goes on with
+  /// it.
+  static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
+  /// A copy of this one, the same way; but one that was not finished leaves MPI unfit for more.
+  Communicator duplicate(std::chrono::milliseconds limit, const Look& look = {}) const;
   ~Communicator();
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
 
   int rank() const;
   int size() const;
-  /// How many communicators this process made before this one: equal on all ranks only when all
-  /// made theirs in the same order.
-  int creation_number() const;
 
   /// Everyone's text, by rank. Collective, blocking: sleeps between looks. Throws `timeout` with
-  /// "waiting for <waiting_for>" after `limit`.
+  /// "waiting for <waiting_for>" after `limit`, and what `look` throws. One that was given up still
+  /// counts: the others' next one belongs to this rank's next one.
   std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
-                                      const std::string& waiting_for) const;
+                                      const std::string& waiting_for, const Look& look = {},
+                                      const Step& step = {}) const;
 
   /// Whether MPI may be called by one thread after the other, not always by the same.
   bool may_use_any_thread() const;

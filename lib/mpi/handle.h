@@ -10,7 +10,6 @@ struct Communicator::Handle {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 0;
-  int creation_number = 0;
   bool abandoned = false;
 };
 

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "mpi/checked.h"
+#include "mpi/collective_call.h"
 #include "tutti/error.h"
 
 namespace tutti::mpi {
@@ -48,7 +49,9 @@ struct Process {
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
   const pid_t id = ::getpid();
+  StartSettings settings TUTTI_GUARDED_BY(mutex);
   std::atomic<bool> abandoned{false};
+  std::atomic<bool> fails_untold{false};  ///< in a way that the program does not know
 };
 
 Process& process() {
@@ -102,10 +105,19 @@ void stop_all() {
   for (const auto& entry : open_stores()) entry->run();
 }
 
+StartSettings settings() {
+  const base::Lock lock(process().mutex);
+  return process().settings;
+}
+
+int failure_of(int status) {
+  return status == 0 ? EXIT_FAILURE : status;
+}
+
 void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
-  bool in_order = !process().abandoned;
+  bool in_order = !process().abandoned && !calls_left_open();
   if (in_order && !open_stores().empty()) {
     in_order = status == 0 && !base::Completion::is_in_callback();
     base::log().error(
@@ -120,15 +132,18 @@ void leave(int status, void* unused) {
   // A rank may have been lost only now.
   if (!in_order || process().abandoned) {
     std::fflush(nullptr);
-    ::_exit(status);
+    ::_exit(process().fails_untold ? failure_of(status) : status);
   }
-  if (!is_finalised()) MPI_Finalize();
+  if (is_finalised()) return;
+  const base::Watchdog watchdog(settings().while_finalising, failure_of(status));
+  MPI_Finalize();
 }
 
 int on_finalise(MPI_Comm comm, int key, void* value, void* extra) {
   static_cast<void>(comm), static_cast<void>(key), static_cast<void>(value),
       static_cast<void>(extra);
   stop_all();
+  if (const auto leaving = settings().leaving) leaving();
   return MPI_SUCCESS;
 }
 
@@ -145,6 +160,7 @@ void initialise(const StartSettings& settings) {
     ::setenv("OMPI_MCA_btl_tcp_if_include", settings.interface.c_str(), 0);
   }
   int provided = 0;
+  const base::Watchdog watchdog(settings.while_starting, EXIT_FAILURE);
   checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   ::on_exit(leave, nullptr);
 }
@@ -186,23 +202,40 @@ bool is_initialised() {
 }  // namespace
 
 void start(const StartSettings& settings) {
-  if (is_in_child()) {
-    throw Error(ErrorCode::unsupported,
-                "MPI belongs to the process that this one was forked from: create the store there, "
-                "or fork before the first store is created");
-  }
   const base::Lock lock(process().mutex);
   if (is_finalised()) {
     throw Error(ErrorCode::invalid_argument,
                 "MPI has been finalised in this process; create the store before MPI_Finalize");
   }
   if (process().started) return;
+  process().settings = settings;
   if (!is_initialised()) initialise(settings);
   watch_finalise();
   process().started = true;
 }
 
+std::optional<Launched> launched() {
+  const char* const job = std::getenv("PMIX_NAMESPACE");
+  const auto rank = number_in("PMIX_RANK");
+  if (job == nullptr || !rank) return std::nullopt;
+  Launched launched{job, *rank, 1, number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0)};
+  // Jobs of containers that share a network may have one name, but not one server's port.
+  for (const char* const variable : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                     "PMIX_SERVER_URI2", "PMIX_SERVER_URI21"}) {
+    if (const char* const server = std::getenv(variable)) launched.job += std::string(" ") + server;
+  }
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}) {
+    if (const auto size = number_in(variable); size && launched.size == 1) launched.size = *size;
+  }
+  return launched;
+}
+
 void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create) {
+  if (is_in_child()) {
+    throw Error(ErrorCode::unsupported,
+                "MPI belongs to the process that this one was forked from: create the store there, "
+                "or fork before the first store is created");
+  }
   const Turn turn(limit);
   create();
 }
@@ -241,7 +274,8 @@ void check_thread_level(int node_count, bool user_makes_no_mpi_calls) {
                   level_name(level), node_count));
 }
 
-void abandon() {
+void abandon(bool told) {
+  if (!told) process().fails_untold = true;
   process().abandoned = true;
 }
 

@@ -43,11 +43,10 @@ std::string size_text(const std::optional<std::size_t>& bytes) {
 
 }  // namespace
 
-Facts facts_to_agree_on(const Options& options, int creation_number) {
+Facts facts_to_agree_on(const Options& options) {
   return {
       {"tutti version", version()},
       {"element kernels", std::string(reduce::simd_level())},
-      {"number of the store in its process", std::to_string(creation_number)},
       {"reproducible (TUTTI_REPRODUCIBLE)", std::to_string(options.reproducible)},
       {"key_timeout (TUTTI_TIMEOUT_SECONDS)", fmt::format("{} ms", options.key_timeout.count())},
       {"timeline (TUTTI_TIMELINE)", options.timeline},

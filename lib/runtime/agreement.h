@@ -10,10 +10,9 @@ namespace tutti::runtime {
 /// Name and value, in a fixed order.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// What every rank of a store must have alike: version, element kernels' level, the options marked
-/// [agreed], and which store of the process this is (so that stores created in another order on
-/// another rank are not paired).
-Facts facts_to_agree_on(const Options& options, int creation_number);
+/// What every rank of a store must have alike: version, element kernels' level, and the options
+/// marked [agreed].
+Facts facts_to_agree_on(const Options& options);
 
 std::string pack(const Facts& facts);
 

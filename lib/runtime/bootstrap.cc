@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/pages.h"
 #include "base/thread.h"
+#include "control/agree.h"
 #include "control/segment.h"
 #include "runtime/agreement.h"
 #include "runtime/footprint.h"
@@ -88,31 +89,42 @@ std::string new_secret() {
 std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
   base::set_log_rank(world.rank);
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
-  parts->compare_ranks(options);
-  parts->open_control(options, std::move(on_loss));
-  parts->open_memory(options);
-  parts->open_timeline(options);
+  try {
+    parts->open_all(options, std::move(on_loss));
+  } catch (...) {
+    // Freeing them would wait for a rank that is not there.
+    parts->leave_communicators();
+    throw;
+  }
   return parts;
 }
 
+void Parts::open_all(const Options& options, OnLoss on_loss) {
+  compare_ranks(options);
+  open_control(options, std::move(on_loss));
+  open_communicators();
+  open_memory(options);
+  open_timeline(options);
+}
+
 void Parts::compare_ranks(const Options& options) {
-  const auto facts = facts_to_agree_on(options, world_.creation_number);
+  const auto facts = facts_to_agree_on(options);
   check_equal(facts, world_.all_gather(pack(facts), "every rank to create its store"));
 }
 
 void Parts::agree(const std::string& what, const std::function<void()>& step) {
-  std::string failure;
-  try {
-    step();
-  } catch (const Error& error) {
-    failure = error.what();
-  }
-  const auto failures = world_.all_gather(failure, "every rank to " + what);
-  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
-    if (failures[rank].empty()) continue;
-    throw Error(ErrorCode::internal,
-                fmt::format("rank {} could not {}: {}", rank, what, failures[rank]));
-  }
+  const auto gather = [&](std::string mine) {
+    return world_.all_gather(std::move(mine), "every rank to " + what);
+  };
+  control::agree(gather, [&] {
+    try {
+      step();
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("rank {} could not {}: {}", world_.rank, what, error.what()));
+    }
+    return std::string();
+  });
 }
 
 void Parts::open_control(const Options& options, OnLoss on_loss) {
@@ -121,6 +133,10 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
   settings.heartbeat_timeout = options.heartbeat_timeout;
   settings.create_timeout = options.create_timeout;
   settings.map = world_.map;
+  if (world_.lookout) {
+    world_.lookout->report_to(on_loss);
+    settings.look = [lookout = world_.lookout] { lookout->look(); };
+  }
   settings.on_loss = std::move(on_loss);
   const bool first = world_.rank == 0;
   settings.secret = world_.all_gather(first ? new_secret() : "", "rank 0's job secret").front();
@@ -132,8 +148,16 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
   };
   control_ =
       control::ControlPlane::open(world_.rank, world_.size, gather, settings, make_responder);
+  // From now on it also tells of other nodes' ranks.
+  if (world_.lookout) world_.lookout->also_ask([this] { return control_->lost_rank(); });
   protocol_ = protocol_of(options, topology());
   mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
+}
+
+void Parts::open_communicators() {
+  if (topology().node_count() == 1) return;
+  data_ = world_.duplicate();
+  gate_ = world_.duplicate();
 }
 
 void Parts::open_memory(const Options& options) {
@@ -149,8 +173,12 @@ void Parts::open_memory(const Options& options) {
     // One rank for all, who would each find room for their own part.
     if (topology().is_leader()) base::check_available(segment_size);
   });
-  const auto arenas = control_->share(arena_->file());
-  const auto segments = control_->share(segment);
+  std::vector<base::Fd> arenas;
+  std::vector<base::Fd> segments;
+  agree("pass shared memory on", [&] {
+    arenas = control_->share(arena_->file());
+    segments = control_->share(segment);
+  });
   agree("reserve and map shared memory", [&] {
     for (const auto& extent : layout.extents_of(topology().local_index())) {
       base::reserve(segments.front(), extent.begin, extent.bytes);
@@ -166,10 +194,8 @@ void Parts::open_memory(const Options& options) {
     }
     memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),
                                                 control_->doorbells(), std::move(views));
-    const bool several = topology().node_count() > 1;
-    engine_ = std::make_unique<collective::Engine>(topology(), *memory_,
-                                                   several ? world_.data.get() : nullptr,
-                                                   several ? world_.gate.get() : nullptr, tuning_);
+    engine_ = std::make_unique<collective::Engine>(topology(), *memory_, data_.get(), gate_.get(),
+                                                   tuning_);
   });
 }
 
@@ -197,11 +223,14 @@ void Parts::on_mpi_finalise(std::function<void()> stop) {
   stop_hook_ = stop ? std::make_unique<mpi::StopHook>(std::move(stop)) : nullptr;
 }
 
-void Parts::abandon_mpi() {
-  if (!world_.data) return;
-  world_.data->abandon();
-  world_.gate->abandon();
-  mpi::abandon();
+void Parts::leave_communicators() {
+  if (data_) data_->abandon();
+  if (gate_) gate_->abandon();
+}
+
+void Parts::abandon_mpi(bool told) {
+  leave_communicators();
+  if (world_.duplicate) mpi::abandon(told);
 }
 
 void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
@@ -241,8 +270,8 @@ std::uint64_t Parts::control_messages() const {
 void Parts::close() {
   control_.reset();
   engine_.reset();
-  world_.gate.reset();
-  world_.data.reset();
+  gate_.reset();
+  data_.reset();
 }
 
 }  // namespace tutti::runtime

@@ -40,9 +40,7 @@ class Parts {
   /// Belongs to whoever moves the executor, but for its `now`.
   observe::Timeline& timeline() { return *timeline_; }
   /// Null on one node.
-  const mpi::Communicator* data() const {
-    return topology().node_count() > 1 ? world_.data.get() : nullptr;
-  }
+  const mpi::Communicator* data() const { return data_.get(); }
   base::Doorbell& bell();
   Tensor allocate(const Shape& shape, DType dtype);
   /// This rank's share of the node's segments.
@@ -53,8 +51,8 @@ class Parts {
 
   /// Runs when the program finalises MPI while the store lives. Null: no longer.
   void on_mpi_finalise(std::function<void()> stop);
-  /// A peer died: MPI can no longer be finalised without hanging.
-  void abandon_mpi();
+  /// A peer died: MPI can no longer be finalised without hanging. `told`: see mpi::abandon.
+  void abandon_mpi(bool told);
   /// Blocks while other ranks' messages go through this process; logs who they are.
   void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
   /// When nothing moves any more and before this rank is announced as departed: writes the part of
@@ -69,14 +67,20 @@ class Parts {
 
  private:
   explicit Parts(World world) : world_(std::move(world)) {}
+  void open_all(const Options& options, OnLoss on_loss);
   void compare_ranks(const Options& options);
   void open_control(const Options& options, OnLoss on_loss);
+  void open_communicators();
   void open_memory(const Options& options);
   void open_timeline(const Options& options);
+  void leave_communicators();
   /// Runs `step` and agrees on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);
 
   World world_;
+  /// Null when no rank is on another node.
+  std::unique_ptr<mpi::Communicator> data_;
+  std::unique_ptr<mpi::Communicator> gate_;
   coordinator::Settings protocol_;
   collective::Machine machine_;
   collective::Tuning tuning_;

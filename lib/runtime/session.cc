@@ -36,7 +36,7 @@ Session::~Session() {
     // The threads are the parent's. What they share stays as it is until the child exits.
     thread_.abandon();
     parts_->abandon_in_child();
-    parts_->abandon_mpi();
+    parts_->abandon_mpi(true);
     return;
   }
   if (base::Completion::is_in_callback()) {
@@ -53,6 +53,8 @@ Session::~Session() {
 void Session::close() {
   const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
+  // Later losses the program does not hear of.
+  const bool told = executor_->is_lost();
   try {
     auto completion = std::make_shared<base::Completion>(1, "closing the store", progress_lock_);
     inbox_.submit(DepartCall{completion});
@@ -71,7 +73,7 @@ void Session::close() {
     parts_->merge_timeline();
   }
   // Also a rank that was lost during that wait would be waited for at the end of MPI.
-  if (executor_->is_lost() || parts_->control().lost_rank()) parts_->abandon_mpi();
+  if (executor_->is_lost() || parts_->control().lost_rank()) parts_->abandon_mpi(told);
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();

@@ -1,32 +1,124 @@
 #include "runtime/world.h"
 
+#include <sodium.h>
+
+#include <fmt/format.h>
+#include <array>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "control/presence.h"
 #include "mpi/library.h"
+#include "runtime/meeting.h"
+#include "runtime/mpi_watch.h"
+#include "tutti/error.h"
 
 namespace tutti::runtime {
 namespace {
 
-World mpi_world(const Options& options) {
-  const auto patience = options.create_timeout;
-  mpi::start({.interface = options.interface});
+/// MPI is one per process, and so is what stores are created with.
+struct Process {
+  base::Mutex mutex;  ///< of whoever creates a store; taken first of all
+  std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
+  std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
+  int stores TUTTI_GUARDED_BY(mutex) = 0;
+};
+
+Process& process() {
+  // Never destroyed: MPI may be finalised by an exit handler.
+  static auto* const only = new Process;
+  return *only;
+}
+
+std::string short_name(const std::string& text) {
+  std::array<unsigned char, 16> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size(), nullptr, 0);
+  return fmt::format("{:02x}", fmt::join(hash, ""));
+}
+
+/// Before MPI is up, so that a rank's end is seen even there.
+void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+  mpi::StartSettings settings;
+  settings.interface = options.interface;
+  const auto launched = mpi::launched();
+  if (launched && launched->size > 1) {
+    base::set_log_rank(launched->rank);
+    if (!here.presence) {
+      here.presence = std::make_unique<control::Presence>(short_name(launched->job), launched->rank,
+                                                          launched->size);
+    }
+    control::Presence& presence = *here.presence;
+    settings.while_starting = watch_start(presence, launched->on_machine, options);
+    settings.while_finalising = watch_end(presence, options);
+    settings.leaving = [&presence] { presence.leave(); };
+  }
+  mpi::start(settings);
   mpi::check_world_size();
+}
+
+std::shared_ptr<Lookout> lookout(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+  auto lookout = std::make_shared<Lookout>();
+  if (control::Presence* const presence = here.presence.get()) {
+    lookout->also_ask(
+        [presence, limit = options.heartbeat_timeout] { return presence->lost(limit); });
+  }
+  return lookout;
+}
+
+World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+  const auto limit = options.create_timeout;
   World world;
-  world.data = std::make_unique<mpi::Communicator>(mpi::Communicator::world(patience));
-  world.gate = std::make_unique<mpi::Communicator>(mpi::Communicator::world(patience));
-  world.rank = world.data->rank();
-  world.size = world.data->size();
-  // Every store makes two communicators.
-  world.creation_number = world.data->creation_number() / 2;
-  world.all_gather = [comm = world.data.get(), patience](const std::string& mine,
-                                                         const std::string& waiting_for) {
-    return comm->all_gather(mine, patience, waiting_for);
+  world.lookout = lookout(here, options);
+  const auto look = [lookout = world.lookout] { lookout->look(); };
+  if (!here.communicator) {
+    here.communicator = std::make_unique<mpi::Communicator>(mpi::Communicator::world(limit, look));
+  }
+  const mpi::Communicator& communicator = *here.communicator;
+  const auto meeting = std::make_shared<Meeting>(communicator, here.stores, limit, look);
+  meeting->begin();
+  world.rank = communicator.rank();
+  world.size = communicator.size();
+  world.creation_number = meeting->stores();
+  world.all_gather = [meeting](const std::string& mine, const std::string& waiting_for) {
+    return meeting->all_gather(mine, waiting_for);
+  };
+  world.duplicate = [&communicator, limit, look] {
+    return std::make_unique<mpi::Communicator>(communicator.duplicate(limit, look));
   };
   return world;
+}
+
+void create_in_step(Process& here, const Options& options, const std::function<void(World)>& create)
+    TUTTI_REQUIRES(here.mutex) {
+  for (;;) {
+    try {
+      World world = meet(here, options);
+      const int number = world.creation_number;
+      create(std::move(world));
+      here.stores = number + 1;
+      return;
+    } catch (const Meeting::OutOfStep&) {
+      base::log().debug("another rank gave up creating this store and has begun anew");
+    }
+  }
 }
 
 }  // namespace
 
 void with_mpi_world(const Options& options, const std::function<void(World)>& create) {
-  mpi::in_turn(options.create_timeout, [&] { create(mpi_world(options)); });
+  mpi::in_turn(options.create_timeout, [&] {
+    Process& here = process();
+    const base::Lock lock(here.mutex);
+    try {
+      start(here, options);
+      create_in_step(here, options, create);
+    } catch (const Error& error) {
+      // Its end would be waited for at the end of MPI.
+      if (error.code() == ErrorCode::peer_lost) mpi::abandon(true);
+      throw;
+    }
+  });
 }
 
 }  // namespace tutti::runtime

@@ -9,6 +9,7 @@
 #include "base/mapping.h"
 #include "base/thread.h"
 #include "mpi/communicator.h"
+#include "runtime/lookout.h"
 #include "shm/shared_cache.h"
 #include "tutti/options.h"
 
@@ -19,15 +20,16 @@ namespace tutti::runtime {
 struct World {
   int rank = 0;
   int size = 1;
-  /// Which store of its process this is, counted from 0.
+  /// How many stores the ranks had made together before.
   int creation_number = 0;
   /// Collective: everyone's text, by rank. `waiting_for` completes "waiting for ..." in the error
   /// of a rank that waited longer than `create_timeout`.
   std::function<std::vector<std::string>(std::string mine, const std::string& waiting_for)>
       all_gather;
-  /// Null when no rank is on another node.
-  std::unique_ptr<mpi::Communicator> data;
-  std::unique_ptr<mpi::Communicator> gate;
+  /// Who is lost, for all that waits. Null where ranks cannot get lost: in tests.
+  std::shared_ptr<Lookout> lookout;
+  /// Collective: a communicator for the store alone. Empty where no rank is on another node.
+  std::function<std::unique_ptr<mpi::Communicator>()> duplicate;
   /// Of the cache that this machine's ranks share.
   std::size_t cache_bytes = shm::shared_cache_bytes();
   /// That this rank may run on.
@@ -38,7 +40,7 @@ struct World {
 
 /// Collective over MPI_COMM_WORLD, blocking: calls `create` with the world of a new store. Threads
 /// of one process take turns. Initialises MPI if nobody has. Throws `mismatch` when the world is
-/// smaller than the launcher says.
+/// smaller than the launcher says. Calls `create` again when another rank has begun anew.
 void with_mpi_world(const Options& options, const std::function<void(World)>& create);
 
 }  // namespace tutti::runtime

@@ -1,0 +1,153 @@
+#include "control/presence.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <utility>
+
+#include "base/log.h"
+#include "control/sockets.h"
+#include "tutti/error.h"
+
+namespace tutti::control {
+namespace {
+
+constexpr auto beat = std::chrono::milliseconds(100);
+
+/// What cannot be seen is waited for until the deadline, as between machines.
+void try_to(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& failure) {
+    base::log().debug("not every process of the job on this machine is seen: {}", failure.what());
+  }
+}
+
+bool has_ended(const base::Fd& process) {
+  pollfd entry{process.get(), POLLIN, 0};
+  return !process || (::poll(&entry, 1, 0) > 0 && entry.revents != 0);
+}
+
+/// Stopped by a signal, or held by a debugger.
+bool is_stopped(pid_t process) {
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
+  // The name of the program, in brackets, may hold anything.
+  const auto state = line.rfind(") ");
+  return state != line.npos && state + 2 < line.size() &&
+         (line[state + 2] == 'T' || line[state + 2] == 't');
+}
+
+}  // namespace
+
+Presence::Presence(const std::string& job, int rank, int size)
+    : job_(job), rank_(rank), size_(size) {
+  const base::Lock lock(mutex_);
+  try_to([&] { listener_ = listen_abstract(name_of(rank_)); });
+  call_others();
+}
+
+std::string Presence::name_of(int rank) const {
+  return fmt::format("tutti-present-{}-{}-{}", ::geteuid(), job_, rank);
+}
+
+void Presence::call_others() {
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    try_to([&] {
+      const AbstractPeer peer = connect_abstract(name_of(other));
+      if (peer.reached != Reached::connected) return;
+      const auto mine = static_cast<std::int32_t>(rank_);
+      ::send(peer.socket.get(), &mine, sizeof mine, MSG_NOSIGNAL);
+      take_in(peer.socket, other);
+    });
+  }
+}
+
+void Presence::take_in_callers() {
+  if (!listener_) return;
+  try_to([&] {
+    while (const base::Fd caller = accept_one(listener_)) {
+      std::int32_t rank = -1;
+      if (::recv(caller.get(), &rank, sizeof rank, 0) != sizeof rank) continue;
+      if (rank >= 0 && rank < size_ && rank != rank_) take_in(caller, rank);
+    }
+  });
+}
+
+void Presence::take_in(const base::Fd& socket, int rank) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+  // A process of another pid name space has no number here.
+  if (peer.uid != ::geteuid() || peer.pid <= 0 || mates_.contains(rank)) return;
+  // glibc 2.36 declares pidfd_open for C alone.
+  base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (process || errno == ESRCH) mates_.emplace(rank, Mate{std::move(process), peer.pid, 0});
+}
+
+void Presence::count_stops() {
+  const auto now = base::Clock::now();
+  if (now < next_beat_) return;
+  next_beat_ = now + beat;
+  for (auto& [rank, mate] : mates_) {
+    mate.beats_stopped = is_stopped(mate.id) ? mate.beats_stopped + 1 : 0;
+  }
+}
+
+std::optional<LostRank> Presence::lost(std::chrono::milliseconds stopped_for) {
+  const base::Lock lock(mutex_);
+  take_in_callers();
+  for (const auto& [rank, mate] : mates_) {
+    if (has_ended(mate.process)) return LostRank{rank, "its process ended"};
+  }
+  count_stops();
+  for (const auto& [rank, mate] : mates_) {
+    if (mate.beats_stopped * beat < std::max<base::Clock::duration>(stopped_for, 2 * beat))
+      continue;
+    return LostRank{rank,
+                    fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
+                                std::chrono::duration<double>(mate.beats_stopped * beat).count())};
+  }
+  return std::nullopt;
+}
+
+Presence::Roll Presence::call() {
+  const base::Lock lock(mutex_);
+  take_in_callers();
+  Roll roll;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const auto mate = mates_.find(rank);
+    if (mate == mates_.end()) {
+      roll.unseen.push_back(rank);
+    } else if (has_ended(mate->second.process)) {
+      roll.ended.push_back(rank);
+    } else if (is_stopped(mate->second.id)) {
+      roll.stopped.push_back(rank);
+    } else {
+      auto* where = &roll.running;
+      try_to([&] {
+        if (connect_abstract(name_of(rank)).reached == Reached::nobody) where = &roll.leaving;
+      });
+      where->push_back(rank);
+    }
+  }
+  return roll;
+}
+
+void Presence::leave() {
+  const base::Lock lock(mutex_);
+  // Not closed: a forked child may have a copy, which would go on to listen.
+  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,69 @@
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "control/loss.h"
+
+namespace tutti::control {
+
+/// The job's processes on this machine that have come to a `create`: who is there, who is stopped,
+/// who has ended. It begins before MPI is up, when nothing else can tell, needs no message of
+/// theirs, and lasts as long as the process. Thread-safe.
+///
+/// Everybody listens at an abstract Unix socket of the job and then calls all others; of two the
+/// later one finds the earlier. A caller says its rank; which process it is, and whose, the kernel
+/// says. Processes of other users are not taken in.
+class Presence {
+ public:
+  /// `job`: what no other job on this machine has at the time. Never throws for want of a socket:
+  /// then some are not seen.
+  Presence(const std::string& job, int rank, int size);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Takes in who has come since the last call. The first who has ended, or has been stopped all
+  /// the time for `stopped_for` of the time that this process ran. Does not block.
+  std::optional<LostRank> lost(std::chrono::milliseconds stopped_for) TUTTI_EXCLUDES(mutex_);
+
+  /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
+  struct Roll {
+    std::vector<int> unseen, running, stopped, ended;
+    std::vector<int> leaving;  ///< run, and have said that they leave
+  };
+  Roll call() TUTTI_EXCLUDES(mutex_);
+
+  /// From now on this process is one of those that leave.
+  void leave() TUTTI_EXCLUDES(mutex_);
+
+ private:
+  struct Mate {
+    base::Fd process;  ///< a pidfd; none: ended before it could be opened
+    pid_t id = 0;
+    int beats_stopped = 0;
+  };
+
+  std::string name_of(int rank) const;
+  void call_others() TUTTI_REQUIRES(mutex_);
+  void take_in_callers() TUTTI_REQUIRES(mutex_);
+  void take_in(const base::Fd& socket, int rank) TUTTI_REQUIRES(mutex_);
+  void count_stops() TUTTI_REQUIRES(mutex_);
+
+  const std::string job_;
+  const int rank_;
+  const int size_;
+  base::Mutex mutex_;
+  base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
+  std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);
+  base::Clock::time_point next_beat_ TUTTI_GUARDED_BY(mutex_){};
+};
+
+}  // namespace tutti::control

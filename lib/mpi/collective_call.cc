@@ -1,0 +1,103 @@
+#include "mpi/collective_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <list>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/doorbell.h"
+#include "base/mutex.h"
+#include "mpi/checked.h"
+#include "tutti/error.h"
+
+namespace tutti::mpi {
+namespace {
+
+/// Open MPI looks at its sockets in one of so many calls.
+constexpr int calls_a_look = 8;
+/// A rank that fails tells the others why before it goes: what it said may still be on its way.
+constexpr auto last_words = std::chrono::milliseconds(500);
+
+bool is_done(CollectiveCall& call, const char* name) {
+  int done = 0;
+  for (int i = 0; i < calls_a_look && done == 0; ++i) {
+    checked(MPI_Test(&call.request, &done, MPI_STATUS_IGNORE), name);
+  }
+  return done != 0;
+}
+
+/// Looks at a call until it is done, and returns true: often at first, then ever less, at most 2 ms
+/// apart, so that ranks that wait long for a late one leave it the processor. False: `limit` has
+/// passed.
+bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look,
+                 CollectiveCall& call, const char* name) {
+  base::Doorbell never;
+  const auto start = base::Clock::now();
+  auto deadline = start + limit;
+  std::exception_ptr hopeless;
+  while (!is_done(call, name)) {
+    const auto now = base::Clock::now();
+    const auto waited = now - start;
+    if (now > deadline && hopeless) std::rethrow_exception(hopeless);
+    if (now > deadline) return false;
+    if (waited < std::chrono::microseconds(100)) {
+      std::this_thread::yield();
+      continue;
+    }
+    try {
+      if (look && !hopeless) look();
+    } catch (const Error&) {
+      hopeless = std::current_exception();
+      deadline = std::min(deadline, now + last_words);
+    }
+    never.wait(never.ticket(),
+               now + std::min<base::Clock::duration>(waited / 8, std::chrono::milliseconds(2)));
+  }
+  return true;
+}
+
+/// MPI is one per process, and so is what calls that were given up may still read and write.
+struct LeftOpen {
+  base::Mutex mutex;
+  std::list<std::shared_ptr<CollectiveCall>> calls TUTTI_GUARDED_BY(mutex);
+};
+
+LeftOpen& left_open() {
+  static auto* const only = new LeftOpen;
+  return *only;
+}
+
+void keep(const std::shared_ptr<CollectiveCall>& call) {
+  const base::Lock lock(left_open().mutex);
+  left_open().calls.push_back(call);
+}
+
+}  // namespace
+
+void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
+              std::chrono::milliseconds limit, const std::string& waiting_for,
+              const Communicator::Look& look) {
+  bool done = false;
+  try {
+    done = done_within(limit, look, *call, name);
+  } catch (const Error&) {
+    keep(call);
+    throw;
+  }
+  if (done) return;
+  keep(call);
+  throw Error(ErrorCode::timeout,
+              fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
+                          limit.count(), waiting_for));
+}
+
+bool calls_left_open() {
+  const base::Lock lock(left_open().mutex);
+  left_open().calls.remove_if([](const auto& call) { return is_done(*call, "MPI_Test"); });
+  return !left_open().calls.empty();
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,47 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "mpi/communicator.h"
+
+namespace tutti::runtime {
+
+/// All ranks' way through one `create`: a number of all_gathers, one after the other, on a
+/// communicator that outlives it.
+///
+/// A rank that gives up, or throws alone, leaves the others in an all_gather in which it takes part
+/// with the first one of its next `create`. So each rank says with every text at which attempt and
+/// step it is. Everybody gets the same texts, so everybody concludes the same: who sees that
+/// another one began anew begins anew, too, and the first step is repeated until all are there.
+class Meeting {
+ public:
+  /// Thrown to whoever must begin anew; caught by `with_mpi_world`.
+  struct OutOfStep {};
+
+  /// `stores`: how many this rank has made.
+  Meeting(const mpi::Communicator& communicator, int stores, std::chrono::milliseconds limit,
+          mpi::Communicator::Look look);
+
+  /// Collective, blocking: until all ranks are at the beginning of a `create`. Throws `timeout`,
+  /// and what `look` throws.
+  void begin();
+  /// Collective, blocking, after `begin`: everyone's text, by rank. Throws OutOfStep, too.
+  std::vector<std::string> all_gather(const std::string& mine, const std::string& waiting_for);
+  /// The most stores that any rank had made before.
+  int stores() const { return stores_; }
+
+ private:
+  bool all_begin();
+  void check_beginning(const std::vector<mpi::Stamp>& stamps);
+  void check(const std::vector<mpi::Stamp>& stamps) const;
+
+  const mpi::Communicator& communicator_;
+  const std::chrono::milliseconds limit_;
+  const mpi::Communicator::Look look_;
+  mpi::Stamp mine_;
+  std::vector<mpi::Stamp> begun_;  ///< everyone's, when all were at the beginning
+  int stores_ = 0;
+};
+
+}  // namespace tutti::runtime

@@ -1,0 +1,127 @@
+#include "runtime/mpi_watch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+// What every rank does has an end when one has ended, too: those that are nearly through may go on.
+constexpr milliseconds grace_at_start = 2s;
+constexpr milliseconds grace_at_end = 4s;
+
+double seconds(milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// "ranks 1, 2 still run"; nothing of nobody.
+void say(std::string& text, const std::vector<int>& ranks, const char* one, const char* several) {
+  if (ranks.empty()) return;
+  text += fmt::format("{}rank{} {} {}", text.empty() ? "" : ", ", ranks.size() == 1 ? "" : "s",
+                      fmt::join(ranks, ", "), ranks.size() == 1 ? one : several);
+}
+
+/// When a rank was first seen to be lost, if one is.
+class Loss {
+ public:
+  Loss(control::Presence& presence, milliseconds stopped_for, milliseconds grace)
+      : presence_(presence), stopped_for_(stopped_for), grace_(grace) {}
+
+  /// A loss that leaves no hope any more.
+  std::optional<control::LostRank> after(milliseconds waited) {
+    const auto lost = presence_.lost(stopped_for_);
+    if (!lost) {
+      since_.reset();
+      return std::nullopt;
+    }
+    if (!since_) since_ = waited;
+    return waited - *since_ >= grace_ ? lost : std::nullopt;
+  }
+
+ private:
+  control::Presence& presence_;
+  const milliseconds stopped_for_;
+  const milliseconds grace_;
+  std::optional<milliseconds> since_;
+};
+
+std::string who_has_not_come(control::Presence& presence, int on_machine) {
+  const control::Presence::Roll roll = presence.call();
+  const auto seen = static_cast<std::size_t>(presence.size()) - roll.unseen.size();
+  std::string text;
+  if (on_machine == presence.size()) {
+    say(text, roll.unseen, "has not called create", "have not called create");
+  } else {
+    text = fmt::format("{} of {} ranks have called create on this machine", seen,
+                       on_machine > 0 ? std::to_string(on_machine) : "its");
+  }
+  say(text, roll.stopped, "is stopped", "are stopped");
+  if (text.empty()) text = "all ranks have called create";
+  return text +
+         "; a rank that is missing may have ended, be busy or stuck before it, or ask for a "
+         "store of another type";
+}
+
+}  // namespace
+
+base::Watchdog::Look watch_start(control::Presence& presence, int on_machine,
+                                 const Options& options) {
+  const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_start);
+  return [&presence, on_machine, loss, limit = options.create_timeout](
+             milliseconds waited) -> std::optional<base::Watchdog::Finding> {
+    constexpr auto end = "MPI_Init, which nothing interrupts, so this process ends with status 1";
+    if (const auto lost = loss->after(waited)) {
+      return {{fmt::format("rank {} is lost: {} while rank {} was in {}", lost->rank, lost->reason,
+                           presence.rank(), end),
+               true}};
+    }
+    if (waited < limit) return std::nullopt;
+    return {
+        {fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for the "
+                     "other ranks in {}: {}",
+                     presence.rank(), limit.count(), end, who_has_not_come(presence, on_machine)),
+         true}};
+  };
+}
+
+base::Watchdog::Look watch_end(control::Presence& presence, const Options& options) {
+  const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_end);
+  const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
+  return [&presence, loss, next_report, limit = options.key_timeout](
+             milliseconds waited) -> std::optional<base::Watchdog::Finding> {
+    if (const auto lost = loss->after(waited)) {
+      return {{fmt::format("rank {} is lost: {} while rank {} waited for it in MPI_Finalize; this "
+                           "process ends without, and with a status that is not 0",
+                           lost->rank, lost->reason, presence.rank()),
+               true}};
+    }
+    if (waited < *next_report && waited < limit) return std::nullopt;
+    *next_report *= 2;
+    const control::Presence::Roll roll = presence.call();
+    std::string who;
+    say(who, roll.stopped, "is stopped", "are stopped");
+    say(who, roll.running, "still runs", "still run");
+    say(who, roll.ended, "has ended", "have ended");
+    say(who, roll.unseen, "is not seen from here", "are not seen from here");
+    if (who.empty()) who = "nobody that is seen from here";
+    const bool late = waited >= limit;
+    return {
+        {fmt::format("rank {} has been in MPI_Finalize for {:.1f} s, which waits for every rank "
+                     "to end: {}{}",
+                     presence.rank(), seconds(waited), who,
+                     late ? "; this process ends without (key_timeout, TUTTI_TIMEOUT_SECONDS), "
+                            "and with a status that is not 0"
+                          : ""),
+         late}};
+  };
+}
+
+}  // namespace tutti::runtime

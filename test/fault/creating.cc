@@ -1,0 +1,142 @@
+// A job in which one rank goes wrong just before a certain call that it makes while its store is
+// created or MPI is ended. The others print what create threw and exit with 42, or print that they
+// finished.
+//
+//   creating RANK HOW CALL NUMBER [STORES]
+//
+// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: 1.2 s
+// CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
+// none NUMBER  of such calls since the last store was made, from 1 on STORES  that were made in
+// peace before, 0 if it is not said
+//
+// Each rank tries until it has its store, or until something else than its patience ends it.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tutti/tutti.h"
+
+namespace {
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+constexpr int survivor_status = 42;
+constexpr int victim_status = 3;
+
+int own_rank() {
+  return std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
+}
+
+/// What is to go wrong in this process, and when.
+struct Plan {
+  std::string how;
+  std::string call;
+  int calls_left = 0;
+};
+Plan plan;
+
+void use_up_descriptors() {
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(next);
+  ::close(next);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void go_wrong() {
+  fmt::print("rank {} (process {}) goes wrong: {}\n", own_rank(), ::getpid(), plan.how);
+  std::fflush(stdout);
+  if (plan.how == "kill") ::raise(SIGKILL);
+  if (plan.how == "exit") std::_Exit(victim_status);
+  if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
+  if (plan.how == "late") std::this_thread::sleep_for(1200ms);
+  if (plan.how == "files") use_up_descriptors();
+}
+
+void before(std::string_view call) {
+  if (plan.call == call && --plan.calls_left == 0) go_wrong();
+}
+
+/// Until others have come, or this rank's patience has ended for good.
+std::unique_ptr<KVStore> create() {
+  for (;;) {
+    try {
+      before("create");
+      return KVStore::create("dist_sync_mpi");
+    } catch (const Error& error) {
+      fmt::print("rank {} caught {}: {}\n", own_rank(), name(error.code()), error.what());
+      std::fflush(stdout);
+      if (error.code() != ErrorCode::timeout) return nullptr;
+    }
+  }
+}
+
+bool sums_right(KVStore& store) {
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  store.pushpull("key", tensor, tensor).wait();
+  return value == static_cast<float>(store.num_workers());
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): in the place of these functions, for libtutti too.
+extern "C" {
+
+int MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
+  before("Init");
+  return PMPI_Init_thread(argc, argv, wanted, provided);
+}
+
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  before("idup");
+  return PMPI_Comm_idup(comm, copy, request);
+}
+
+int MPI_Iallgather(const void* mine, int count, MPI_Datatype type, void* all, int counts,
+                   MPI_Datatype types, MPI_Comm comm, MPI_Request* request) {
+  before("gather");
+  return PMPI_Iallgather(mine, count, type, all, counts, types, comm, request);
+}
+
+int MPI_Finalize() {
+  before("Finalize");
+  return PMPI_Finalize();
+}
+
+ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  // MPI's start has messages of its own.
+  if (message->msg_controllen > 0 && (flags & MSG_NOSIGNAL) != 0) before("send");
+  return ::syscall(SYS_sendmsg, socket, message, flags);
+}
+}
+// NOLINTEND(readability-identifier-naming)
+
+int main(int argc, char** argv) {
+  if (argc < 5) return 2;
+  for (int i = argc > 5 ? std::atoi(argv[5]) : 0; i > 0; --i) {
+    if (!sums_right(*KVStore::create("dist_sync_mpi"))) return 1;
+  }
+  if (own_rank() == std::atoi(argv[1])) plan = {argv[2], argv[3], std::atoi(argv[4])};
+  auto store = create();
+  if (!store) return survivor_status;
+  if (!sums_right(*store)) return 1;
+  store.reset();
+  fmt::print("rank {} finished, and its sum was right\n", own_rank());
+  std::fflush(stdout);
+}

@@ -1,0 +1,123 @@
+"""When a rank goes wrong while a store is created or MPI is ended: the others are told whom they lack, soon.
+
+    test_create.py CREATING LAUNCHER [unittest options]
+"""
+import os
+import sys
+import unittest
+
+from jobs import Job, each, mpirun
+
+CREATING, LAUNCHER = sys.argv[1:3]
+SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
+OVER_WITHIN = 15.0 if SLOW else 5.0
+# The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
+FIRST = [("Init", 1), ("idup", 1)]
+STEPS = [("create", 1), *(("gather", number) for number in range(1, 12)), ("send", 1), ("send", 3)]
+STATUS = {"kill": 137, "exit": 3}
+HEARTBEAT = 1.5
+
+
+def launched(ranks, *words, grace=30):
+    return [sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", str(ranks),
+            "--grace", str(grace), CREATING, *map(str, words)]
+
+
+class Creates(unittest.TestCase):
+    def survivors(self, job, ranks, victim, said):
+        for rank in set(range(ranks)) - {victim}:
+            self.assertTrue(job.lines(rf"\brank {rank} {said}"), job)
+
+    def dies(self, ranks, victim, how, call, number, stores=0):
+        job = Job(launched(ranks, victim, how, call, number, stores))
+        self.assertEqual(job.code, STATUS[how], job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.survivors(job, ranks, victim, rf"caught peer_lost: rank {victim} is lost: .*no key")
+
+    def dies_under_mpirun(self, ranks, victim, how, call, number):
+        job = Job(mpirun(ranks, CREATING, victim, how, call, number))
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.assertTrue(job.lines(rf"error: rank {victim} is lost"), job)
+
+    def stops(self, ranks, victim, call, number, stores=0):
+        job = Job(launched(ranks, victim, "stop", call, number, stores, grace=1),
+                  TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT))
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + HEARTBEAT, job)
+        self.survivors(job, ranks, victim, rf"caught peer_lost: rank {victim} is lost: .*stopped")
+
+    def test_a_death_at_any_step_is_named_by_every_survivor(self):
+        cases = [(2 + (i % 3), i % 2, "kill" if i % 3 else "exit", *step)
+                 for i, step in enumerate([FIRST[1], *STEPS[1:]])]
+        each(self, cases, self.dies)
+
+    def test_a_death_at_any_step_of_a_later_store_is_named_by_every_survivor(self):
+        cases = [(2 + (i % 3), i % 2, "exit" if i % 3 else "kill", *step, 1)
+                 for i, step in enumerate(STEPS[::2])]
+        each(self, cases, self.dies)
+
+    def test_under_mpirun_a_survivor_names_who_died(self):
+        each(self, [(3, 1, "kill", "idup", 1), (2, 0, "kill", "gather", 3), (4, 3, "exit", "gather", 8)],
+             self.dies_under_mpirun)
+
+    def test_a_rank_that_is_stopped_at_any_step_is_lost_after_the_heartbeats_time(self):
+        each(self, [(2, 1, "idup", 1), (3, 0, "gather", 1), (2, 0, "gather", 5), (3, 2, "gather", 8),
+                    (2, 1, "send", 1), (3, 0, "create", 1, 1)], self.stops)
+
+    def test_a_death_inside_the_start_of_mpi_ends_every_rank_with_a_line_that_names_it(self):
+        for victim in (0, 1):
+            job = Job(launched(3, victim, "kill", "Init", 1))
+            self.assertEqual(job.code, STATUS["kill"], job)
+            self.assertLess(job.lived_on, OVER_WITHIN, job)
+            for rank in {0, 1, 2} - {victim}:
+                self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .* while rank {rank} was in MPI_Init"), job)
+
+    def test_who_waits_in_the_start_of_mpi_for_a_rank_that_creates_no_store_ends_and_names_it(self):
+        # Rank 0 is as one that is busy with something else.
+        job = Job(launched(3, 0, "stop", "create", 1, grace=1), TUTTI_CREATE_SECONDS="1.5")
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + 1.5, job)
+        for rank in (1, 2):
+            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init.* rank 0 has not called "
+                                      "create; .*store of another type"), job)
+
+    def test_who_ends_while_another_rank_is_stopped_says_so_and_ends_after_the_heartbeats_time(self):
+        for victim in (0, 1):
+            job = Job(launched(3, victim, "stop", "Finalize", 1, grace=1), TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT))
+            self.assertNotEqual(job.code, 0, job)
+            self.assertLess(job.lived_on, OVER_WITHIN + HEARTBEAT + 4, job)
+            self.survivors(job, 3, victim, "finished")
+            self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .*stopped.* in MPI_Finalize"), job)
+
+    def test_who_ends_early_says_whom_it_waits_for_and_waits(self):
+        job = Job(mpirun(3, CREATING, 1, "late", "Finalize", 1), TUTTI_STALL_SECONDS="0.4")
+        self.assertEqual(job.code, 0, job)
+        for rank in (0, 2):
+            self.assertTrue(job.lines(rf"warning: rank {rank} has been in MPI_Finalize for .*: rank 1 still runs$"), job)
+
+    def test_a_create_that_timed_out_on_some_ranks_succeeds_when_the_others_come(self):
+        cases = [(ranks, victim, call, number)
+                 for ranks, victim in ((2, 0), (3, 2))
+                 for call, number in (("create", 1), ("idup", 1), ("gather", 1), ("gather", 2), ("gather", 6), ("send", 1))]
+        each(self, cases, self.comes_late)
+
+    def comes_late(self, ranks, victim, call, number):
+        # Whose wait for a store begun before ends with the next but one at the latest.
+        stores = 1 if call == "create" else 0
+        job = Job(mpirun(ranks, CREATING, victim, "late", call, number, stores), TUTTI_CREATE_SECONDS="0.5")
+        self.assertEqual(job.code, 0, job)
+        self.assertTrue(job.lines(r"caught timeout: waited 500 ms"), job)
+        for rank in range(ranks):
+            self.assertTrue(job.lines(rf"rank {rank} finished, and its sum was right"), job)
+
+    def test_a_rank_without_descriptors_says_so_on_every_rank_with_the_limit_and_what_to_raise(self):
+        for call, number in (("gather", 3), ("gather", 6), ("send", 2), ("gather", 9)):
+            job = Job(launched(3, 1, "files", call, number))
+            self.assertNotEqual(job.code, 0, job)
+            for rank in range(3):
+                self.assertTrue(job.lines(rf"rank {rank} caught internal: .*Too many open files; .*ulimit -n"), job)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
