@@ -224,7 +224,7 @@ class Participant {
   void withdraw(const Batch& batch);
   void watch_gate();
   std::vector<Slot> unplanned() const;
-  std::string calls_in_flight() const;
+  std::vector<std::string> keys_in_flight() const;
   std::string describe_leaving() const;
 
   int rank_;
