@@ -85,8 +85,7 @@ void Participant::handle(const LostRank& lost) {
   std::string text = lost.rank == rank_
                          ? fmt::format("rank {} failed: {}", lost.rank, lost.reason)
                          : fmt::format("rank {} is lost: {}", lost.rank, lost.reason);
-  const std::string flight = calls_in_flight();
-  if (!flight.empty()) text += fmt::format("; in flight on rank {}: {}", rank_, flight);
+  text += "; " + flight_text(rank_, keys_in_flight());
   lost_ = Lost{lost.rank, text};
   actions_.emplace_back(*lost_);
 }
@@ -167,7 +166,7 @@ void Participant::reuse(LocalBatch&& batch) {
   spare_plans_.add(std::move(batch));
 }
 
-std::string Participant::calls_in_flight() const {
+std::vector<std::string> Participant::keys_in_flight() const {
   std::vector<const KeyUse*> uses;
   for (const KeyUse& use : keys_) {
     if (use.call) uses.push_back(&use);
@@ -177,7 +176,7 @@ std::string Participant::calls_in_flight() const {
   std::vector<std::string> names;
   names.reserve(uses.size());
   for (const KeyUse* use : uses) names.push_back(use->key.describe());
-  return some_of(names, 5);
+  return names;
 }
 
 std::string Participant::describe_leaving() const {
@@ -208,8 +207,7 @@ std::string Participant::describe() const {
   if (join_.wanted) text += "; joined";
   text += describe_leaving();
   if (lost_) text += "; " + lost_->message;
-  const std::string flight = calls_in_flight();
-  return flight.empty() ? text : fmt::format("{}; in flight: {}", text, flight);
+  return text + "; " + flight_text(rank_, keys_in_flight());
 }
 
 }  // namespace tutti::coordinator

@@ -226,7 +226,7 @@ class Participant {
   void withdraw(const TrackedBatch& batch);
   void watch_gate();
   std::vector<Slot> unplanned() const;
-  std::string calls_in_flight() const;
+  std::vector<std::string> keys_in_flight() const;
   std::string describe_leaving() const;
 
   int rank_;

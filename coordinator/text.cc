@@ -80,6 +80,12 @@ std::string some_of(const std::vector<std::string>& names, std::size_t shown) {
   return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - shown);
 }
 
+std::string flight_text(int rank, const std::vector<std::string>& keys) {
+  if (keys.empty()) return fmt::format("no key is in flight on rank {}", rank);
+  constexpr std::size_t shown = 5;
+  return fmt::format("in flight on rank {}: {}", rank, some_of(keys, shown));
+}
+
 std::string explain_mismatch(const Key& key, const std::vector<Said>& said) {
   for (const Field& field : fields) {
     const Groups groups = group(field, said);

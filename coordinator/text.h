@@ -15,6 +15,9 @@ std::string seconds(Time time);
 /// "'a', 'b' and 3 more"; at most `shown` by name.
 std::string some_of(const std::vector<std::string>& names, std::size_t shown);
 
+/// "in flight on rank 1: 'a', 'b'", or that none is.
+std::string flight_text(int rank, const std::vector<std::string>& keys);
+
 /// What a group of ranks said of a key.
 struct Said {
   Signature signature;

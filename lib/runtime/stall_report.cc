@@ -1,9 +1,11 @@
 // What a rank says when nothing moves, and of what was in flight when one is lost.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/log.h"
+#include "coordinator/text.h"
 #include "runtime/executor.h"
 
 namespace tutti::runtime {
@@ -39,15 +41,11 @@ std::string Executor::wait_text() const {
 }
 
 std::string Executor::in_flight_text() const {
-  constexpr std::size_t most = 5;
-  const std::vector<CallTable::Entry> calls = calls_.in_order();
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, calls.size()); ++i) {
-    text += (i == 0 ? "" : ", ") + calls[i].call->key.describe();
+  std::vector<std::string> keys;
+  for (const CallTable::Entry& entry : calls_.in_order()) {
+    keys.push_back(entry.call->key.describe());
   }
-  if (calls.empty()) return "no key was in flight";
-  if (calls.size() > most) text += fmt::format(" and {} more", calls.size() - most);
-  return fmt::format("in flight: {}", text);
+  return coordinator::flight_text(rank_, keys);
 }
 
 }  // namespace tutti::runtime

@@ -33,18 +33,20 @@ def mpirun(ranks, *words):
 
 class Job:
     """A job that has ended: `code`, `output`, and how long it lived after its rank went wrong. One
-    that hangs is an AssertionError with its output. A stopped rank goes on `continue_after` seconds
-    later, if that is given."""
+    that takes longer than `limit`, or `limit_when_wrong` from then on, is an AssertionError with its
+    output. A stopped rank goes on `continue_after` seconds later, if that is given. One that runs out
+    of memory is killed from here, as the kernel would."""
 
-    def __init__(self, words, limit=40, continue_after=None, **env):
+    def __init__(self, words, limit=40, limit_when_wrong=40, continue_after=None, **env):
         self.words, self.output, self.wrong_at, self.code = words, "", None, None
-        self.continue_after, self.stopped = continue_after, None
+        self.limit_when_wrong, self.continue_after, self.stopped = limit_when_wrong, continue_after, None
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, env={**os.environ, **ENVIRONMENT, **env},
                               start_new_session=True) as process:
             if not self._listen(process, time.monotonic() + limit):
+                hung = "hung" if self.wrong_at is None else f"hung for {time.monotonic() - self.wrong_at:.1f} s"
                 self._end(process)
-                raise AssertionError(f"hung for {limit} s: {self}")
+                raise AssertionError(f"{hung}: {self}")
             self.code = process.wait()
         self.lived_on = None if self.wrong_at is None else time.monotonic() - self.wrong_at
 
@@ -60,6 +62,8 @@ class Job:
             events.register(process.stdout, selectors.EVENT_READ)
             while True:
                 now = time.monotonic()
+                if self.wrong_at is not None:
+                    deadline = min(deadline, self.wrong_at + self.limit_when_wrong)
                 if self.stopped and now >= self.wrong_at + self.continue_after:
                     os.kill(self.stopped, signal.SIGCONT)
                     self.stopped = None
@@ -79,6 +83,8 @@ class Job:
             self.wrong_at = time.monotonic()
             if self.continue_after is not None:
                 self.stopped = int(wrong[2])
+            if wrong[3] == "oom":
+                os.kill(int(wrong[2]), signal.SIGKILL)
 
     def _end(self, process):
         """Politely, so that mpirun takes its ranks along."""

@@ -1,35 +1,41 @@
-// A job of several rounds, in one of which one rank goes wrong. The others print what their wait()
-// threw, and exit with 42; when the rank goes on after all, everyone prints that its sums are
-// right.
+// A job of several rounds, in which one rank goes wrong. The others print what was thrown at them,
+// and exit with 42; when the rank goes on after all, everyone prints that its sums are right.
 //
-//   victim RANK HOW PHASE
+//   victim RANK HOW STAGE
 //
-// HOW    kill, exit (with 3, the store open), stop (until somebody continues it), nap (1.5 s)
-// PHASE  idle       between two rounds, while all compute
+// HOW    see ways.h
+// STAGE  start      before it comes to MPI_Init, in which the others wait
+//        duplicate, compare, connect, reserve  inside `create`: see create_steps.h
+//        idle       between two rounds, while all compute
 //        late       before it submits what the others wait for
 //        submitted  when it has just submitted
+//        replayed   before it submits what the others wait for in a replay
 //        reading    in the middle of moving the data: at the middle of its own input
 //        writing    ... of its own output
 //        broadcast  ... of the tensor that rank 0 broadcasts
 //        barrier    while the others stand in a barrier
+//        join       while the others have joined
 //        close      while the others close their stores
 //        closing    in its own close
-//        create     while the others create a second store
+//        closed     when its store is closed, as are the others'
+//        second     while the others create a second store, having closed the first
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
+#include "create_steps.h"
 #include "trap.h"
 #include "tutti/tutti.h"
+#include "ways.h"
 
 namespace {
 
@@ -37,94 +43,109 @@ using namespace tutti;
 using namespace std::chrono_literals;
 
 constexpr int survivor_status = 42;
-constexpr int victim_status = 3;
 constexpr int rounds = 6;
 constexpr int wrong_round = 3;
-/// Long enough for the others to wait where the phase wants them.
+constexpr int most_replays = 2000;
+/// Long enough for the others to wait where the stage wants them.
 constexpr auto head_start = 300ms;
 /// Of which the sums are exact in f32, and half a tensor is whole pages.
 constexpr std::size_t elements = std::size_t{4} << 20;
 
-void announce(const char* how) {
-  fmt::print("rank {} (process {}) goes wrong: {}\n", std::getenv("OMPI_COMM_WORLD_RANK"),
-             ::getpid(), how);
-  std::fflush(stdout);
-}
+/// What one rank does wrong, and when. Nothing on the other ranks.
+class Wrong {
+ public:
+  Wrong(int victim, std::string how, std::string stage)
+      : victim_(victim), how_(std::move(how)), stage_(std::move(stage)) {}
 
-void die_by_kill() {
-  announce("kill");
-  ::raise(SIGKILL);
-}
+  bool at(const char* stage) const { return fault::rank() == victim_ && stage_ == stage; }
+  /// The others do then what the stage wants of them.
+  bool at_any_rank(const char* stage) const { return stage_ == stage; }
+  void now() const { fault::go_wrong(how_); }
+  void late() const {
+    std::this_thread::sleep_for(head_start);
+    now();
+  }
 
-void leave_by_exit() {
-  announce("exit");
-  std::exit(victim_status);
-}
+  /// Goes wrong halfway through whatever moves these floats on another thread. That thread stands
+  /// still meanwhile, but not for ever: an orderly exit waits for it.
+  void halfway(fault::TrappedFloats& floats) const {
+    floats.set([] {
+      sprung = true;
+      sprung.notify_one();
+      while (!struck) ::usleep(100);
+      ::usleep(20'000);
+    });
+  }
+  void when_halfway() const {
+    sprung.wait(false);
+    struck = true;
+    now();
+  }
 
-/// Inside a trap the thread that springs it holds tutti's locks.
-void leave_at_once() {
-  announce("exit");
-  std::_Exit(victim_status);
-}
+ private:
+  static inline std::atomic<bool> sprung{false};
+  static inline std::atomic<bool> struck{false};
 
-void stop() {
-  announce("stop");
-  ::kill(::getpid(), SIGSTOP);
-}
+  const int victim_;
+  const std::string how_;
+  const std::string stage_;
+};
 
-void nap() {
-  announce("nap");
-  std::this_thread::sleep_for(1500ms);
-}
+/// They outlive the store, which may be closed while they move.
+struct Buffers {
+  fault::TrappedFloats in{elements};
+  fault::TrappedFloats out{elements};
+};
 
 class Job {
  public:
-  Job(KVStore& store, bool is_victim, std::string how, std::string phase)
-      : store_(store), is_victim_(is_victim), how_(std::move(how)), phase_(std::move(phase)) {}
+  Job(KVStore& store, const Wrong& wrong, Buffers& buffers)
+      : store_(store), wrong_(wrong), in_(buffers.in), out_(buffers.out) {}
 
   void run() {
     for (int round = 0; round < rounds; ++round) {
       wrong_now_ = round == wrong_round;
-      if (wrong_now_ && phase_ == "idle") compute();
+      if (wrong_now_ && wrong_.at_any_rank("idle")) compute();
+      if (wrong_now_ && wrong_.at_any_rank("replayed")) replay();
+      if (wrong_now_ && wrong_.at_any_rank("join")) join();
       reduce(round);
       broadcast(round);
-      if (at("barrier")) go_wrong_late();
+      if (at("barrier")) wrong_.late();
       store_.barrier();
     }
   }
 
-  void go_wrong_late() const {
-    std::this_thread::sleep_for(head_start);
-    go_wrong();
-  }
-
-  void go_wrong() const {
-    static const std::map<std::string, void (*)()> ways = {
-        {"kill", die_by_kill}, {"exit", leave_by_exit}, {"stop", stop}, {"nap", nap}};
-    ways.at(how_)();
-  }
-
  private:
-  bool at(const char* phase) const { return is_victim_ && wrong_now_ && phase_ == phase; }
-
-  void trap(fault::TrappedFloats& floats) const {
-    static const std::map<std::string, void (*)()> ways = {
-        {"kill", die_by_kill}, {"exit", leave_at_once}, {"stop", stop}};
-    floats.set(ways.at(how_));
-  }
+  bool at(const char* stage) const { return wrong_now_ && wrong_.at(stage); }
 
   void compute() const {
-    if (is_victim_) go_wrong_late();
+    if (at("idle")) wrong_.late();
     std::this_thread::sleep_for(2 * head_start);
   }
 
+  /// Until the victim has seen that the rounds are repeated without a message to the coordinator.
+  void replay() {
+    const Tensor tensor(in_.all().data(), {1000}, DType::f32);
+    for (int i = 0; i < most_replays; ++i) {
+      const auto messages = store_.counters().control_messages;
+      store_.pushpull("replayed", tensor, tensor).wait();
+      if (at("replayed") && store_.counters().control_messages == messages) wrong_.late();
+    }
+  }
+
+  void join() {
+    if (at("join")) wrong_.late();
+    store_.join();
+  }
+
   void reduce(int round) {
-    if (at("late")) go_wrong_late();
+    if (at("late")) wrong_.late();
     std::ranges::fill(in_.all(), static_cast<float>(store_.rank() + round));
-    if (at("reading")) trap(in_);
-    if (at("writing")) trap(out_);
+    if (at("reading")) wrong_.halfway(in_);
+    if (at("writing")) wrong_.halfway(out_);
     const Pending pending = store_.pushpull("gradient", tensor(in_), tensor(out_));
-    if (at("submitted")) go_wrong();
+    if (at("submitted")) wrong_.now();
+    if (at("reading") || at("writing")) wrong_.when_halfway();
     pending.wait();
     const int ranks = store_.num_workers();
     const int sum = ranks * (ranks - 1) / 2 + ranks * round;
@@ -133,8 +154,10 @@ class Job {
 
   void broadcast(int round) {
     std::ranges::fill(in_.all(), static_cast<float>(store_.rank() * 100 + round));
-    if (at("broadcast")) trap(in_);
-    store_.broadcast("weight", tensor(in_), 0).wait();
+    if (at("broadcast")) wrong_.halfway(in_);
+    const Pending pending = store_.broadcast("weight", tensor(in_), 0);
+    if (at("broadcast")) wrong_.when_halfway();
+    pending.wait();
     check(in_, static_cast<float>(round), "weight");
   }
 
@@ -149,20 +172,44 @@ class Job {
   }
 
   KVStore& store_;
-  bool is_victim_;
-  std::string how_;
-  std::string phase_;
+  const Wrong& wrong_;
   bool wrong_now_ = false;
-  fault::TrappedFloats in_{elements};
-  fault::TrappedFloats out_{elements};
+  fault::TrappedFloats& in_;
+  fault::TrappedFloats& out_;
 };
 
-/// Goes wrong about when its store tells the others that it leaves.
-std::thread go_wrong_beside(const Job& job) {
-  return std::thread([&job] {
+std::unique_ptr<KVStore> create(const Wrong& wrong) {
+  using fault::CreateStep;
+  constexpr std::pair<const char*, CreateStep> steps[] = {{"duplicate", CreateStep::duplicate},
+                                                          {"compare", CreateStep::compare},
+                                                          {"connect", CreateStep::connect},
+                                                          {"reserve", CreateStep::reserve}};
+  if (wrong.at("start")) wrong.now();
+  for (const auto& [stage, step] : steps) {
+    if (wrong.at(stage)) fault::at_create_step(step, [&wrong] { wrong.now(); });
+  }
+  return KVStore::create("dist_sync_mpi");
+}
+
+/// Goes wrong about when the store tells the others that it leaves.
+void close_and_go_wrong(std::unique_ptr<KVStore>& store, const Wrong& wrong) {
+  std::thread beside([&wrong] {
     std::this_thread::sleep_for(std::chrono::microseconds(::getpid() % 200));
-    job.go_wrong();
+    wrong.now();
   });
+  store.reset();
+  beside.join();
+}
+
+void close(std::unique_ptr<KVStore>& store, const Wrong& wrong) {
+  if (wrong.at("close")) wrong.late();
+  if (wrong.at("closing")) return close_and_go_wrong(store, wrong);
+  store.reset();
+  if (wrong.at("closed")) wrong.late();
+  if (!wrong.at_any_rank("second")) return;
+  if (wrong.at("second")) wrong.late();
+  store = KVStore::create("dist_sync_mpi");
+  store.reset();
 }
 
 /// A dead store gives no memory into which others may still write.
@@ -176,32 +223,32 @@ void check_dead(KVStore& store) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  const std::string phase = argv[3];
-  auto store = KVStore::create("dist_sync_mpi");
-  const int rank = store->rank();
-  const bool is_victim = rank == std::atoi(argv[1]);
-  Job job(*store, is_victim, argv[2], phase);
+int run(const Wrong& wrong, Buffers& buffers) {
+  std::unique_ptr<KVStore> store;
   try {
-    job.run();
-    if (is_victim && phase == "close") job.go_wrong_late();
-    if (phase == "create") {
-      store.reset();
-      if (is_victim) job.go_wrong_late();
-      store = KVStore::create("dist_sync_mpi");
-    }
-    std::thread beside;
-    if (is_victim && phase == "closing") beside = go_wrong_beside(job);
-    store.reset();
-    if (beside.joinable()) beside.join();
+    store = create(wrong);
+    Job(*store, wrong, buffers).run();
+    close(store, wrong);
   } catch (const Error& error) {
-    fmt::print("rank {} caught {}: {}\n", rank, name(error.code()), error.what());
+    fmt::print("rank {} caught {}: {}\n", fault::rank(), name(error.code()), error.what());
     std::fflush(stdout);
     if (error.code() == ErrorCode::peer_lost && store) check_dead(*store);
     return survivor_status;
   }
-  fmt::print("rank {} finished, and its sums were right\n", rank);
+  fmt::print("rank {} finished, and its sums were right\n", fault::rank());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  fault::say_when_terminated();
+  const Wrong wrong(std::atoi(argv[1]), argv[2], argv[3]);
+  Buffers buffers;
+  try {
+    return run(wrong, buffers);
+  } catch (const fault::Unwinding&) {
+    return 1;
+  }
 }

@@ -1,0 +1,202 @@
+"""Ways for a rank to go wrong, stages of a job in which it can, and what must come of each."""
+import dataclasses
+import itertools
+import random
+import re
+import sys
+
+from jobs import Job, mpirun
+
+# What a survivor's line names as in flight when the rank goes wrong.
+NOTHING = "no key is in flight"
+STAGES = {"start": "", "duplicate": "", "compare": "", "connect": "", "reserve": "", "second": "", "idle": NOTHING,
+          "late": "gradient", "submitted": "", "replayed": "replayed", "reading": "gradient", "writing": "gradient",
+          "broadcast": "weight", "barrier": NOTHING, "join": NOTHING, "close": NOTHING, "closing": "", "closed": ""}
+# The exit code of the rank itself, as a shell and the launcher say it; a stopped one is killed in the end.
+WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "terminate": 134, "exit0": 0, "exit3": 3,
+        "vanish": 0, "throw": 1, "stop": 137}
+CREATE_STAGES = ("duplicate", "compare", "connect", "reserve", "second")
+LATE_STAGES = ("closing", "closed")
+# Ends in which the store is closed in order, so that the rank is not lost: it leaves.
+ORDERLY = ("exit0", "throw")
+OVER_WITHIN = 5.0
+CREATE_SECONDS, HEARTBEAT_SECONDS, THEN_OVER_WITHIN = 2.0, 2.0, 3.0
+# Of the tries under mpirun, those in which it may end the survivors before one of them says a word.
+MOST_EXCUSED = 0.15
+# How long a job may take to come to its stage; and how much longer than allowed it is watched.
+START_WITHIN, WATCHED_FOR = 60, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """`runner` is mpirun, launcher, or a layout of hosts."""
+    runner: str
+    ranks: int
+    victim: int
+    how: str
+    stage: str
+
+    def __str__(self):
+        return ":".join(map(str, dataclasses.astuple(self)))
+
+    @staticmethod
+    def parse(text):
+        runner, ranks, victim, how, stage = text.split(":")
+        return Case(runner, int(ranks), int(victim), how, stage)
+
+    def survivors(self):
+        return set(range(self.ranks)) - {self.victim}
+
+    def leaves(self):
+        """In order, and so nobody loses it. Beside a close nothing is in order any more but an exit with 0."""
+        return self.how in ORDERLY and (self.stage, self.how) != ("closing", "throw")
+
+    def names_it(self):
+        """A pattern in what a survivor says."""
+        if self.stage == "start":
+            return "MPI_Init"
+        if not self.leaves():
+            return rf"rank {self.victim} is lost"
+        return rf"rank {self.victim}\b" if self.stage in CREATE_STAGES else rf"(key '\w+'|barrier|join): rank {self.victim} has left"
+
+    def ends_well(self):
+        """For that rank has done all there was to do."""
+        return self.how == "exit0" and self.stage in ("close", "closing", "closed")
+
+    def left_in_peace(self):
+        """The others may have closed their stores before they could know. Rank 0 alone waits until all have."""
+        return self.stage in LATE_STAGES or (self.stage == "close" and (self.leaves() or self.victim == 0))
+
+    def over_within(self, slowness):
+        if self.stage == "start":
+            return CREATE_SECONDS + THEN_OVER_WITHIN * slowness
+        if self.how == "stop":
+            return HEARTBEAT_SECONDS + THEN_OVER_WITHIN * slowness
+        return OVER_WITHIN * slowness
+
+
+class Harness:
+    """Runs cases. `slowness`: how many times as long everything takes, as under sanitizers."""
+
+    def __init__(self, victim, launcher, on_hosts, slowness):
+        self.victim, self.launcher, self.on_hosts, self.slowness = victim, launcher, on_hosts, slowness
+
+    def words(self, case, env):
+        program = [self.victim, str(case.victim), case.how, case.stage]
+        if case.runner == "mpirun":
+            return mpirun(case.ranks, *program)
+        if case.runner == "launcher":
+            return [sys.executable, self.launcher, "--mode", "mpi", "--launcher", "local", "-n", str(case.ranks), *program]
+        return [self.on_hosts, *(f"--env={name}={value}" for name, value in env.items()), case.runner, *program]
+
+    def run(self, case):
+        env = {}
+        if case.stage == "start":
+            env["TUTTI_CREATE_SECONDS"] = str(CREATE_SECONDS)
+        if case.how == "stop":
+            env["TUTTI_HEARTBEAT_SECONDS"] = str(HEARTBEAT_SECONDS)
+        watched = case.over_within(self.slowness) + WATCHED_FOR
+        return Job(self.words(case, env), limit=START_WITHIN * self.slowness, limit_when_wrong=watched, **env)
+
+    def judge(self, case, job):
+        """(what is not as it must be, whether that is for mpirun alone to answer)."""
+        problem = ending_problem(case, job, self.slowness)
+        if problem or case.ends_well():
+            return problem, False
+        problem = naming_problem(case, job)
+        if problem:
+            return problem, case.runner != "launcher" and ended_by_mpirun(case, job)
+        return launcher_problem(case, job, self.slowness) if case.runner == "launcher" else None, False
+
+
+def ending_problem(case, job, slowness):
+    if not job.lines(rf"rank {case.victim} \(process \d+\) goes wrong"):
+        return "the rank did not go wrong"
+    if job.lived_on > case.over_within(slowness):
+        return f"over {job.lived_on:.1f} s later, not within {case.over_within(slowness):g} s"
+    if job.lines("got a wrong|dead store"):
+        return "a wrong sum, or a dead store that lives"
+    if case.ends_well():
+        return None if job.code == 0 else f"ended with {job.code} after an orderly end"
+    return "ended with 0" if job.code == 0 else None
+
+
+def said_by_survivors(case, job):
+    """Errors logged by those ranks, and what they caught."""
+    speaks = re.compile(r"tutti\[rank (\d+)\] (?:error|critical): |\brank (\d+) caught ")
+    for line in job.output.splitlines():
+        found = speaks.search(line)
+        if found and int(found[1] or found[2]) in case.survivors():
+            yield line[found.end():]
+
+
+def finished(case, job, ranks):
+    return all(job.lines(rf"\brank {rank} finished, and its sums were right") for rank in ranks)
+
+
+def naming_problem(case, job):
+    """Whether some survivor has said which rank it misses and what was in flight."""
+    if case.left_in_peace() and finished(case, job, case.survivors()):
+        return None
+    said = list(said_by_survivors(case, job))
+    named = [line for line in said if re.search(case.names_it(), line)]
+    if not named:
+        return f"no survivor said '{case.names_it()}'"
+    flight = "" if case.leaves() else STAGES[case.stage]
+    return None if any(flight in line for line in named) else f"no survivor said '{flight}'"
+
+
+def ended_by_mpirun(case, job):
+    """Every survivor, before it had said anything of that."""
+    return all(job.lines(rf"\brank {rank} was ended by SIGTERM") for rank in case.survivors())
+
+
+def launcher_problem(case, job, slowness):
+    """Every survivor ends by itself, and the launcher says who was the first."""
+    for rank in case.survivors():
+        if not job.lines(rf"\brank {rank} (caught|finished)") and case.stage != "start":
+            return f"rank {rank} did not end by itself"
+    if case.how != "stop" and job.lines("launch.py: ending worker"):
+        return "the launcher had to end a worker"
+    status = WAYS[case.how]
+    if status and case.how != "stop" and case.stage != "start":
+        if not job.lines(rf"launch.py: worker {case.victim} on .* was the first to fail"):
+            return "the launcher names another worker as the first to fail"
+        # A sanitizer ends what a signal would with a code of its own.
+        if slowness == 1 and job.code != status:
+            return f"the launcher ended with {job.code}, not {status}"
+    return None
+
+
+def at_random(chance, runner, how, stage, most_ranks=8):
+    ranks = chance.randint(2, most_ranks)
+    return Case(runner, ranks, chance.choice([0, ranks // 2, ranks - 1]), how, stage)
+
+
+def quick_cases(seed, count=27):
+    """Every stage and every way at least once, by turns under mpirun and the launcher."""
+    chance = random.Random(seed)
+    stages, ways = list(STAGES), list(WAYS)
+    chance.shuffle(stages)
+    chance.shuffle(ways)
+    return [at_random(chance, ("mpirun", "launcher")[i % 2], ways[i % len(ways)], stages[i % len(stages)],
+                      8 if i % 9 == 0 else 4) for i in range(count)]
+
+
+def all_cases(seed):
+    """Every stage in every way, under both."""
+    chance = random.Random(seed)
+    cases = [at_random(chance, runner, how, stage)
+             for runner, how, stage in itertools.product(("mpirun", "launcher"), WAYS, STAGES)]
+    chance.shuffle(cases)
+    return cases
+
+
+def host_cases(seed, count):
+    chance = random.Random(seed)
+    stages, ways = [stage for stage in STAGES if stage != "connect"], list(WAYS)
+    cases = []
+    for i in range(count):
+        layout, ranks = (("2x1", 2), ("2x2", 4))[i % 2]
+        cases.append(Case(layout, ranks, chance.randrange(ranks), chance.choice(ways), chance.choice(stages)))
+    return cases
