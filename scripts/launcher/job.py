@@ -95,6 +95,7 @@ class Job:
         link.welcome()
         if self.level > 0:
             link.order()
+        self.end_the_silent()
         return True
 
     def on_link(self, link):
@@ -117,6 +118,8 @@ class Job:
             worker.status, worker.told = message["exit"], message["told"]
             if worker.status != 0:
                 self.on_failure(worker)
+        if worker.status is not None:  # an exit is told before the last lines
+            self.end_the_silent()
 
     def on_link_end(self, link):
         self.events.unregister(link.connection)
@@ -138,6 +141,16 @@ class Job:
             say(f"{worker.name()} {worker.fate()}; {left} more {'has' if left == 1 else 'have'} "
                 f"{self.request.grace:g} s to end by themselves")
             self.give(self.request.grace)
+
+    def end_the_silent(self):
+        """A process that is stopped would not use its time: once all others have lost it and ended, nobody waits for it."""
+        silent = {worker.lost for worker in self.workers.values() if worker.lost_silent}
+        left = self.running()
+        if self.level > 0 or not left or len(self.workers) < self.request.workers:
+            return
+        if all(worker.rank in silent for worker in left):
+            self.failed = self.failed or left[0]
+            self.on_deadline()
 
     def on_signal(self):
         for number in os.read(self.wake, 4096):
@@ -201,6 +214,10 @@ class Job:
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
+        lost = next((worker.lost for worker in self.workers.values() if worker.lost in self.workers and not worker.lost_left), None)
+        if lost is not None:
+            say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
+            return 1
         return self.conclude_mpirun()
 
     def conclude_failure(self, chain):

@@ -215,9 +215,10 @@ class Shim:
             pass
 
     def end_command(self):
-        """The first time politely."""
+        """The first time politely. What is stopped goes on, or it would not hear of it."""
         if self.status is None:
             signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
+            signal_all(signal.SIGCONT)
             self.told = True
             self.deadline = time.monotonic() + TERM_SECONDS
 

@@ -10,7 +10,7 @@ from command_line import printable
 MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
 # tutti's words in a process that survives a peer.
-LOST = re.compile(r"\brank (\d{1,9}) (?:is lost: |has left the store)")
+LOST = re.compile(r"\brank (\d{1,9}) (is lost: |has left the store)(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
 WELCOME, ORDER = b"+", b"\n"
 
 
@@ -22,11 +22,13 @@ class Worker:
         self.garbled = False  # did its shim say what no shim says
         self.last = collections.deque(maxlen=LAST_LINES)
         self.lost = None      # the rank that it says it lost
+        self.lost_silent = False  # which runs perhaps, but says nothing any more
+        self.lost_left = False    # which left in order
 
     def hear(self, lines):
         said = next(filter(None, map(LOST.search, lines)), None)
         if said and self.lost is None:
-            self.lost = int(said[1])
+            self.lost, self.lost_left, self.lost_silent = int(said[1]), said[2].startswith("has left"), said[3] is not None
 
     def name(self):
         return f"worker {self.rank} on {self.host}"
