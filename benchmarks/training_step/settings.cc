@@ -111,9 +111,9 @@ std::string StepSettings::what_is_wrong_with_hosts(int found) const {
 }
 
 double StepSettings::compute_seconds() const {
-  const int steps = whole_steps().warmup + whole_steps().measured;
-  const int alone = alone_steps().warmup + alone_steps().measured;
-  return (steps + alone) * (forward_ms + backward_ms) / 1e3;
+  const int overlapped = whole_steps().warmup + whole_steps().measured;
+  const int unaccompanied = alone_steps().warmup + alone_steps().measured;
+  return (overlapped + unaccompanied) * (forward_ms + backward_ms) / 1e3;
 }
 
 Options StepSettings::options() const {

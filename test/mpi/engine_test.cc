@@ -11,6 +11,7 @@
 #include "member.h"
 #include "mpi/library.h"
 
+using tutti::CollectiveKind;
 using tutti::collective::Batch;
 using tutti::collective::Rows;
 using tutti::collective::Tuning;

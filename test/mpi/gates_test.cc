@@ -10,6 +10,7 @@
 #include "numbers.h"
 
 using namespace tutti::collective;
+using tutti::CollectiveKind;
 using tutti::DType;
 
 namespace {

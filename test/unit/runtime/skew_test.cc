@@ -44,7 +44,7 @@ std::vector<Error> told(int size, const std::string& words) {
 
 TEST_CASE(
     "a rank of another version fails create on every rank, with both versions and the ranks") {
-  Facts facts = facts_to_agree_on(Options{}, 0);
+  Facts facts = facts_to_agree_on(Options{});
   for (auto& [name, value] : facts) {
     if (name == "tutti version") value = "99.1.2";
   }
@@ -56,7 +56,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a rank of a version with other options is told apart, too") {
-  Facts facts = facts_to_agree_on(Options{}, 0);
+  Facts facts = facts_to_agree_on(Options{});
   facts.insert(facts.begin() + 1, {"an option to come", "7"});
   facts.front().second = "99.1.2";
   for (const Error& error : told(2, pack(facts))) {
