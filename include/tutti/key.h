@@ -12,7 +12,8 @@ namespace tutti {
 
 /// Names a tensor: an integer or a string. One store takes one of the two kinds; the first call
 /// decides, and the other kind is then `invalid_argument`. A store remembers every key that it has
-/// seen, on rank 0 in about a KiB: names made up anew every step take ever more memory.
+/// seen, on rank 0 in 1.4 KiB and elsewhere in 0.7 (200,000 keys of 20 bytes, growth of the
+/// resident memory): names made up anew every step take ever more memory.
 class TUTTI_EXPORT Key {
  public:
   /// A longer string is refused by every call that takes a key: `invalid_argument`.

@@ -64,7 +64,8 @@ class TUTTI_EXPORT KVStore {
   int rank() const;
   int num_workers() const;
 
-  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
+  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`. A key
+  /// may have another dtype and shape at each call, in every type.
   /// Collective: every rank calls it once for the key, in any order among keys. `outs` may be
   /// `ins`. Throws `duplicate_key` and `invalid_argument` at the call; what other ranks must agree
   /// on comes through the `Pending`.
@@ -111,8 +112,9 @@ class TUTTI_EXPORT KVStore {
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
   /// push stores the sum (or `op`) of all `values` in place of what the key had; pull gives the
   /// stored value to every `outs`. Both throw `invalid_argument` for a key that is not known and
-  /// for tensors of another dtype or shape than its own. pushpull does both, and reduces without
-  /// storing where the key is not known.
+  /// for tensors of another dtype or shape than its own. pushpull does both: it reduces without
+  /// storing where the key is not known, and gives a stored value the dtype and shape of its own
+  /// tensors.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
@@ -124,8 +126,8 @@ class TUTTI_EXPORT KVStore {
   void load_optimizer_states(const std::string& path);
 
   /// What travels between ranks. Collective in effect: all ranks call it with the same value before
-  /// the first tensor. With "fp16" what a node has summed and exceeds 65504 becomes infinite.
-  /// Parameter servers also know "2bit" and "1bit".
+  /// the first tensor; later it throws `invalid_argument`. With "fp16" what a node has summed and
+  /// exceeds 65504 becomes infinite. Parameter servers also know "2bit" and "1bit".
   void set_gradient_compression(std::string_view kind);
 
   /// Blocks until every rank has called it. A meeting, not a flush: tensors in flight stay so.

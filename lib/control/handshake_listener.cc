@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -85,10 +86,41 @@ void Stranger::answer(const Identity& me, const std::vector<int>& expected) {
   send_all(socket_, reply);
 }
 
+/// Connections that were closed. Of many alike a log says no more than of few: a line for the 1st,
+/// 2nd, 4th, 8th and so on, and one at the end for what those have not counted.
+class Refusals {
+ public:
+  explicit Refusals(int rank) : rank_(rank) {}
+  ~Refusals() {
+    if (count_ > said_) say();
+  }
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+
+  void add(const std::string& reason) {
+    ++count_;
+    last_reason_ = reason;
+    if (std::has_single_bit(count_)) say();
+  }
+
+ private:
+  void say() {
+    said_ = count_;
+    base::log().warn(
+        "rank {} has closed {} connection{} that came in while the store was created: {}{}", rank_,
+        count_, count_ == 1 ? "" : "s", count_ == 1 ? "" : "of the last one, ", last_reason_);
+  }
+
+  const int rank_;
+  std::size_t count_ = 0;
+  std::size_t said_ = 0;
+  std::string last_reason_;
+};
+
 class Reception {
  public:
   Reception(const base::Fd& listener, const Identity& me, std::vector<int> expected)
-      : listener_(listener), me_(me), expected_(std::move(expected)) {}
+      : listener_(listener), me_(me), expected_(std::move(expected)), refusals_(me.rank) {}
 
   std::vector<ProvenPeer> run(const base::Patience& patience) {
     while (!expected_.empty()) {
@@ -114,6 +146,7 @@ class Reception {
   std::vector<int> expected_;
   std::vector<Stranger> strangers_;
   std::vector<ProvenPeer> proven_;
+  Refusals refusals_;
 };
 
 void Reception::wait(Clock::time_point deadline) const {
@@ -145,8 +178,7 @@ void Reception::talk_to(Stranger& stranger) {
       throw Error(ErrorCode::timeout, "it did not prove who it is within 5 s");
     }
   } catch (const Error& refusal) {
-    base::log().warn("rank {} closed a connection that came in while the store was created: {}",
-                     me_.rank, refusal.what());
+    refusals_.add(refusal.what());
     stranger.close();
   }
 }

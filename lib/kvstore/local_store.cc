@@ -151,13 +151,18 @@ void LocalStore::check_values(Method method, const Calls& calls) {
     if (stored == nullptr && method != Method::pushpull) {
       refuse(method, key, "it was never initialised; call init or broadcast for it first");
     }
-    check_alike(method, key, call, stored);
+    // As in a collective store an exchange may bring another shape each time.
+    check_alike(method, key, call, method == Method::pushpull ? nullptr : stored);
   }
 }
 
-/// Without a stored value the sum goes to the outputs alone, as in a collective store.
+/// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
+/// value takes the shape of what is put in its place.
 void LocalStore::push(const Key& key, const KeyCall& call, ReduceOp op) {
-  const Tensor* const stored = find(key);
+  const Tensor* stored = find(key);
+  if (stored != nullptr && !alike(call.any(), *stored)) {
+    stored = &(values_[key] = make_tensor(call.any().shape(), call.any().dtype()));
+  }
   const Tensor& merged = stored != nullptr ? *stored : call.outs.front();
   merge(call.ins, merged, op);
   for (const Tensor& out : call.outs) copy(merged, out);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "observe/clock_bounds.h"
 #include "observe/trace_merge.h"
 #include "tutti/error.h"
@@ -32,6 +33,12 @@ std::int64_t now_ns() {
 
 /// Empties it, or makes it. Returns why not, or nothing.
 std::string create(const std::string& path) {
+  // Beside a device, as /dev/full is one, parts would be left among devices.
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return fmt::format("{}: it is no regular file", path);
+  }
   errno = 0;
   if (std::ofstream(path, std::ios::trunc)) return {};
   return fmt::format("{}: {}", path, std::strerror(errno));
@@ -95,9 +102,9 @@ std::string TimelineFiles::part_of(int rank) const {
 }
 
 std::string TimelineFiles::create_files() {
-  std::string failure = create(part_of(rank_));
-  if (failure.empty() && rank_ == 0) failure = create(path_);
-  return failure;
+  // The file first, beside which the part comes to lie.
+  const std::string failure = rank_ == 0 ? create(path_) : std::string();
+  return failure.empty() ? create(part_of(rank_)) : failure;
 }
 
 std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,
@@ -141,11 +148,10 @@ void TimelineFiles::write_part(const observe::Timeline& timeline) {
                      path_, timeline.events().size(), timeline.dropped());
   }
   const std::string file = part_of(rank_);
-  errno = 0;
-  std::ofstream out(file, std::ios::trunc);
+  base::OutputFile out(file);
   observe::write_trace(out, timeline, info_);
-  if (!out.flush()) {
-    base::log().error("cannot write the timeline's part {}: {}", file, std::strerror(errno));
+  if (const int error = out.finish()) {
+    base::log().error("cannot write the timeline's part {}: {}", file, std::strerror(error));
   }
 }
 
@@ -153,12 +159,11 @@ void TimelineFiles::merge() {
   std::vector<std::string> parts;
   parts.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
-  errno = 0;
-  std::ofstream out(path_, std::ios::trunc);
+  base::OutputFile out(path_);
   const std::vector<int> missing = observe::merge_traces(parts, out);
-  if (!out.flush()) {
+  if (const int error = out.finish()) {
     base::log().error("cannot write the timeline {}: {}; its parts stay beside it", path_,
-                      std::strerror(errno));
+                      std::strerror(error));
     return;
   }
   for (const int rank : missing) parts[static_cast<std::size_t>(rank)].clear();

@@ -194,3 +194,17 @@ TEST_CASE("asking for more shared memory than there is says how much there is") 
   store->pushpull("small", small, small).wait();
   check_alive(*store);
 }
+
+TEST_CASE("a timeline that would be a device is refused on every rank, and leaves nothing there") {
+  Options options = Options::from_env();
+  options.timeline = "/dev/full";
+  const Error error = error_of([&] { KVStore::create("dist_sync_mpi", options); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK_THAT(error.what(),
+             Contains("rank 0 cannot write its timeline to /dev/full: it is no regular "
+                      "file"));
+  for (const int rank : {0, 1}) {
+    CHECK(::access(fmt::format("/dev/full.{}.part", rank).c_str(), F_OK) != 0);
+  }
+  CHECK_NOTHROW(rank_and_size());
+}

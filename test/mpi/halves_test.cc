@@ -169,8 +169,8 @@ TEST_CASE("whatever parts and slices a tensor is cut in, the bits are those of t
 }
 
 TEST_CASE("compressed, the two halves give the bits of the whole") {
-  auto store = make_store();
   for (const char* const kind : {"fp16", "bf16"}) {
+    auto store = make_store();
     store->set_gradient_compression(kind);
     INFO(kind);
     std::vector<Comparison> all;

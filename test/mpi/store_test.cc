@@ -224,13 +224,13 @@ TEST_CASE("threads may create stores at the same time") {
 }
 
 TEST_CASE("compressed, f32 tensors travel between nodes in half the bytes, and the rest as it is") {
-  auto store = make_store();
-  const int ranks = store->num_workers();
   std::vector<float> value(30'000);
   std::vector<double> exact(1000);
   const Tensor tensor(value.data(), {30'000}, DType::f32);
   const Tensor other(exact.data(), {1000}, DType::f64);
   const auto bytes_for = [&](const char* kind) {
+    auto store = make_store();
+    const int ranks = store->num_workers();
     store->set_gradient_compression(kind);
     for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<float>(i % 32);
     const std::uint64_t before = store->counters().bytes_between_nodes;
@@ -250,6 +250,34 @@ TEST_CASE("compressed, f32 tensors travel between nodes in half the bytes, and t
   const std::uint64_t whole = bytes_for("none");
   CHECK(bytes_for("fp16") * 2 == whole);
   CHECK(bytes_for("bf16") * 2 == whole);
+}
+
+TEST_CASE("what travels is chosen before the first tensor, or the choice is refused") {
+  auto store = make_store();
+  store->set_gradient_compression("fp16");
+  store->set_gradient_compression("none");
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  store->pushpull("w", tensor, tensor).wait();
+  const Error error = error_of([&] { store->set_gradient_compression("fp16"); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK_THAT(error.what(), Catch::Contains("'fp16'") && Catch::Contains("after the first tensor"));
+}
+
+TEST_CASE("a key may have another shape and dtype at each exchange") {
+  auto store = make_store();
+  const auto ranks = static_cast<float>(store->num_workers());
+  std::vector<float> few(8, 1);
+  std::vector<float> many(1000, 1);
+  std::vector<double> exact(3, 1);
+  const Tensor start(few.data(), {8}, DType::f32);
+  const Tensor longer(many.data(), {1000}, DType::f32);
+  const Tensor other(exact.data(), {3}, DType::f64);
+  store->broadcast("w", start, 0).wait();
+  store->pushpull("w", longer, longer).wait();
+  CHECK(many == std::vector<float>(1000, ranks));
+  store->pushpull("w", other, other).wait();
+  CHECK(exact == std::vector<double>(3, ranks));
 }
 
 TEST_CASE("a compressed average is finite although the sum is too large for 16 bits") {

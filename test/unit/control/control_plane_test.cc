@@ -10,6 +10,7 @@
 #include <iostream>
 #include <thread>
 
+#include "../base/stderr_of.h"
 #include "base/mapping.h"
 #include "control/agree.h"
 #include "control/sockets.h"
@@ -191,8 +192,8 @@ TEST_CASE("what fails on one rank fails on all, and the cause is named before it
       errors[static_cast<std::size_t>(rank)] = error.what();
     }
   });
-  CHECK(errors ==
-        std::vector<std::string>{"rank 2 did not come", "rank 2: no such thing", "no such thing"});
+  CHECK(errors == std::vector<std::string>{"rank 2: no such thing", "rank 2: no such thing",
+                                           "no such thing"});
 }
 
 TEST_CASE("strangers that call while the job meets do it no harm") {
@@ -216,6 +217,30 @@ TEST_CASE("strangers that call while the job meets do it no harm") {
     say(*plane, "e");
     CHECK(hear(*plane) == "e");
   }
+  CHECK(close_world(planes));
+}
+
+TEST_CASE("a thousand strangers are told of in a dozen lines of the log, and all are counted") {
+  constexpr std::size_t calls = 1000;
+  WorldOptions options = world({"a", "b", "c"});
+  int round = 0;
+  options.after_gather = [&](int rank, const std::vector<std::string>& all) {
+    if (rank != 1 || ++round != 3) return;
+    const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
+    for (std::size_t i = 0; i < calls; ++i) {
+      const Fd stranger = start_connecting("127.0.0.1", port, "");
+      wait_writable(stranger, Clock::now() + patience);
+      ::send(stranger.get(), "x", 1, MSG_NOSIGNAL);
+      // Until it is closed at the other end.
+      wait_readable(stranger, Clock::now() + patience);
+    }
+  };
+  Planes planes;
+  const std::string log = stderr_of([&] { planes = open_world(options); });
+  const std::vector<std::string> lines = lines_of(log);
+  CHECK(lines.size() <= 12);
+  REQUIRE(!lines.empty());
+  CHECK_THAT(lines.back(), Contains("rank 0 has closed 1000 connections"));
   CHECK(close_world(planes));
 }
 

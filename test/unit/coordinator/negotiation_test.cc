@@ -7,7 +7,6 @@ using namespace tutti;
 using namespace tutti::coordinator;
 using namespace tutti::coordinator::test;
 using Catch::Matchers::Contains;
-using Catch::Matchers::EndsWith;
 using namespace std::chrono_literals;
 
 TEST_CASE("ranks that submit in different orders run the same batches in the same order") {
@@ -265,9 +264,9 @@ TEST_CASE("a rank that leaves can say how far its close is") {
   participant.note_gate_closed(0, 0);
   participant.note_batch_done(0, 0);
   participant.take_actions();
-  CHECK_THAT(participant.describe(), EndsWith("; wants to leave; has done all that was planned"));
+  CHECK_THAT(participant.describe(), Contains("; wants to leave; has done all that was planned"));
   participant.receive(Departed{0});
-  CHECK_THAT(participant.describe(), EndsWith("; free to leave"));
+  CHECK_THAT(participant.describe(), Contains("; free to leave"));
 }
 
 TEST_CASE("ranks are asked once whether they are done, whoever leaves when") {

@@ -1,0 +1,35 @@
+#pragma once
+#include <fstream>
+#include <ostream>
+#include <string>
+
+namespace tutti::base {
+
+/// A file that is written from its beginning. It remembers why a write failed: a stream alone only
+/// knows that one did, and errno may be another call's by the time somebody asks.
+class OutputFile : public std::ostream {
+ public:
+  explicit OutputFile(const std::string& path);
+
+  /// Writes what is left and closes the file. The errno of the first failure, 0 if there was none.
+  int finish();
+
+ private:
+  class Buffer : public std::filebuf {
+   public:
+    int error() const { return error_; }
+    void note_failure();
+
+   protected:
+    int_type overflow(int_type c) override;
+    std::streamsize xsputn(const char* text, std::streamsize size) override;
+    int sync() override;
+
+   private:
+    int error_ = 0;
+  };
+
+  Buffer buffer_;
+};
+
+}  // namespace tutti::base
