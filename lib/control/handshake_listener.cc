@@ -107,8 +107,8 @@ class Refusals {
   void say() {
     said_ = count_;
     base::log().warn(
-        "rank {} has closed {} connection{} that came in while the store was created: {}{}", rank_,
-        count_, count_ == 1 ? "" : "s", count_ == 1 ? "" : "of the last one, ", last_reason_);
+        "rank {} has closed {} connection{} that came in while the store was created{}: {}", rank_,
+        count_, count_ == 1 ? "" : "s", count_ == 1 ? "" : ", the last one because", last_reason_);
   }
 
   const int rank_;

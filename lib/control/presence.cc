@@ -120,6 +120,23 @@ std::optional<LostRank> Presence::lost(std::chrono::milliseconds stopped_for) {
   return std::nullopt;
 }
 
+bool Presence::listens(int rank) const {
+  bool somebody = true;
+  try_to([&] { somebody = connect_abstract(name_of(rank)).reached != Reached::nobody; });
+  return somebody;
+}
+
+std::optional<LostRank> Presence::leaving() {
+  const base::Lock lock(mutex_);
+  const auto now = base::Clock::now();
+  if (now < next_call_) return std::nullopt;
+  next_call_ = now + beat;
+  for (const auto& [rank, mate] : mates_) {
+    if (!listens(rank)) return LostRank{rank, "it ends, and has left MPI"};
+  }
+  return std::nullopt;
+}
+
 Presence::Roll Presence::call() {
   const base::Lock lock(mutex_);
   take_in_callers();
@@ -134,11 +151,7 @@ Presence::Roll Presence::call() {
     } else if (is_stopped(mate->second.id)) {
       roll.stopped.push_back(rank);
     } else {
-      auto* where = &roll.running;
-      try_to([&] {
-        if (connect_abstract(name_of(rank)).reached == Reached::nobody) where = &roll.leaving;
-      });
-      where->push_back(rank);
+      (listens(rank) ? roll.running : roll.leaving).push_back(rank);
     }
   }
   return roll;

@@ -34,6 +34,10 @@ class Presence {
   /// the time for `stopped_for` of the time that this process ran. Does not block.
   std::optional<LostRank> lost(std::chrono::milliseconds stopped_for) TUTTI_EXCLUDES(mutex_);
 
+  /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
+  /// ten times a second at most; nothing in between. Does not block.
+  std::optional<LostRank> leaving() TUTTI_EXCLUDES(mutex_);
+
   /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
   struct Roll {
     std::vector<int> unseen, running, stopped, ended;
@@ -53,6 +57,7 @@ class Presence {
 
   std::string name_of(int rank) const;
   void call_others() TUTTI_REQUIRES(mutex_);
+  bool listens(int rank) const;
   void take_in_callers() TUTTI_REQUIRES(mutex_);
   void take_in(const base::Fd& socket, int rank) TUTTI_REQUIRES(mutex_);
   void count_stops() TUTTI_REQUIRES(mutex_);
@@ -64,6 +69,7 @@ class Presence {
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);
   base::Clock::time_point next_beat_ TUTTI_GUARDED_BY(mutex_){};
+  base::Clock::time_point next_call_ TUTTI_GUARDED_BY(mutex_){};
 };
 
 }  // namespace tutti::control

@@ -40,6 +40,11 @@ base::Fd unix_socket() {
   return socket;
 }
 
+/// The other end has closed: its own failure is the cause.
+[[noreturn]] void throw_gone(const std::string& who) {
+  throw Error(ErrorCode::peer_lost, who + " went away while the store was created");
+}
+
 [[noreturn]] void throw_timeout(const char* what, const std::string& who) {
   throw Error(ErrorCode::timeout,
               fmt::format("gave up waiting to {} {} while the store was created (raise "
@@ -116,6 +121,7 @@ void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::st
   const int number = file.get();
   std::memcpy(CMSG_DATA(head), &number, sizeof number);
   while (::sendmsg(socket.get(), &message.header, MSG_NOSIGNAL) < 0) {
+    if (errno == ECONNRESET || errno == EPIPE) throw_gone(who);
     if (errno != EAGAIN && errno != EINTR) {
       throw base::system_failure("pass a descriptor to " + who);
     }
@@ -128,14 +134,13 @@ base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
   DescriptorMessage message;
   ssize_t count = 0;
   while ((count = ::recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno == ECONNRESET) throw_gone(who);
     if (errno != EAGAIN && errno != EINTR) {
       throw base::system_failure("receive a descriptor from " + who);
     }
     if (!wait_readable(socket, patience)) throw_timeout("receive a descriptor from", who);
   }
-  if (count == 0) {
-    throw Error(ErrorCode::peer_lost, who + " went away while the store was created");
-  }
+  if (count == 0) throw_gone(who);
   const cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
   if (head == nullptr && (message.header.msg_flags & MSG_CTRUNC) != 0) {
     throw base::system_failure("receive a descriptor from " + who, EMFILE);

@@ -117,9 +117,11 @@ int failure_of(int status) {
 void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
-  bool in_order = !process().abandoned && !calls_left_open();
-  if (in_order && !open_stores().empty()) {
-    in_order = status == 0 && !base::Completion::is_in_callback();
+  // With a status that is not 0 others may wait for this rank elsewhere, in `create` say, where
+  // they would never see its end if it waited for theirs in MPI_Finalize.
+  bool in_order = status == 0 && !process().abandoned && !calls_left_open();
+  if (!open_stores().empty()) {
+    in_order = in_order && !base::Completion::is_in_callback();
     base::log().error(
         "a store was still open when the process ended with status {}: {}; destroy "
         "it before main returns or exit is called",

@@ -62,6 +62,7 @@ std::shared_ptr<Lookout> lookout(Process& here, const Options& options) TUTTI_RE
   if (control::Presence* const presence = here.presence.get()) {
     lookout->also_ask(
         [presence, limit = options.heartbeat_timeout] { return presence->lost(limit); });
+    lookout->also_ask([presence] { return presence->leaving(); });
   }
   return lookout;
 }

@@ -59,6 +59,8 @@ void use_up_descriptors() {
 }
 
 void go_wrong() {
+  // Until the others have come, who cannot know of a rank that ended before.
+  if (plan.call == "Init") std::this_thread::sleep_for(500ms);
   fmt::print("rank {} (process {}) goes wrong: {}\n", own_rank(), ::getpid(), plan.how);
   std::fflush(stdout);
   if (plan.how == "kill") ::raise(SIGKILL);
@@ -119,7 +121,8 @@ int MPI_Finalize() {
   return PMPI_Finalize();
 }
 
-ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+// The program's own functions are hidden; this one must be seen by libtutti.
+[[gnu::visibility("default")]] ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   // MPI's start has messages of its own.
   if (message->msg_controllen > 0 && (flags & MSG_NOSIGNAL) != 0) before("send");
   return ::syscall(SYS_sendmsg, socket, message, flags);

@@ -13,7 +13,7 @@ SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
 FIRST = [("Init", 1), ("idup", 1)]
-STEPS = [("create", 1), *(("gather", number) for number in range(1, 12)), ("send", 1), ("send", 3)]
+STEPS = [("create", 1), *(("gather", number) for number in range(1, 12)), ("send", 1), ("send", 2)]
 STATUS = {"kill": 137, "exit": 3}
 HEARTBEAT = 1.5
 
