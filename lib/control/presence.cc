@@ -52,7 +52,8 @@ Presence::Presence(const std::string& job, int rank, int size)
     : job_(job), rank_(rank), size_(size) {
   const base::Lock lock(mutex_);
   try_to([&] { listener_ = listen_abstract(name_of(rank_)); });
-  call_others();
+  // One that calls and does not listen would be taken for one that leaves.
+  if (listener_) call_others();
 }
 
 std::string Presence::name_of(int rank) const {

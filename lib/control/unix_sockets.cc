@@ -40,9 +40,11 @@ base::Fd unix_socket() {
   return socket;
 }
 
-/// The other end has closed: its own failure is the cause.
+/// The other end has closed: it gave up creating the store, or its process has ended, of which
+/// others tell more.
 [[noreturn]] void throw_gone(const std::string& who) {
-  throw Error(ErrorCode::peer_lost, who + " went away while the store was created");
+  throw Error(ErrorCode::timeout,
+              who + " went away while the store was created: it gave up, or ended");
 }
 
 [[noreturn]] void throw_timeout(const char* what, const std::string& who) {

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 // What every rank does has an end when one has ended, too: those that are nearly through may go on.
 constexpr milliseconds grace_at_start = 2s;
-constexpr milliseconds grace_at_end = 2s;
+constexpr milliseconds grace_at_end = 3s;
 
 double seconds(milliseconds time) {
   return std::chrono::duration<double>(time).count();
