@@ -13,9 +13,9 @@ struct Fact {
   std::string value;
 };
 
-/// What this library is made of and what it found on this machine: version, compiler, "build type"
+/// How this library was built and what it found on this machine: version, compiler, "build type"
 /// (meson's word: "release", "debugoptimized", ...), build options, parts, instruction set. For
-/// people, bug reports and records of measurements; initialises nothing.
+/// people, bug reports and records of measurements. Does not initialise MPI.
 TUTTI_EXPORT std::vector<Fact> build_info();
 
 /// A size, limit or policy that decides how fast a store is, and where its value comes from.
@@ -28,10 +28,10 @@ struct Choice {
   std::string origin;
 };
 
-/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank of such a job. Not
-/// counted: tensors from `allocate`, and 1.25 KiB for each key that is in flight at once. A program
-/// that submits lists pays these 1.25 KiB once for each class of list lengths that it uses: 1 key,
-/// 2 and 3, 4 to 7, 8 to 15 and so on.
+/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, in a job with so many
+/// ranks on each of so many nodes. Not counted: tensors from `allocate`, and 1.25 KiB for each key
+/// that is in flight at once. A program that submits lists pays these 1.25 KiB once for each class
+/// of list lengths that it uses: 1 key, 2 and 3, 4 to 7, 8 to 15 and so on.
 /// Throws `invalid_argument` unless both numbers are 1 to 65536 and their product is at most 2^20.
 TUTTI_EXPORT std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node,
                                              int nodes = 1);

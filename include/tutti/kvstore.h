@@ -64,11 +64,11 @@ class TUTTI_EXPORT KVStore {
   int rank() const;
   int num_workers() const;
 
-  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`. A key
-  /// may have another dtype and shape at each call, in every type.
-  /// Collective: every rank calls it once for the key, in any order among keys. `outs` may be
-  /// `ins`. Throws `duplicate_key` and `invalid_argument` at the call; what other ranks must agree
-  /// on comes through the `Pending`.
+  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
+  /// `outs` may be `ins`. A key may have another dtype and shape at each call, in every store type.
+  /// Collective: every rank calls it once for the key, in any order among keys. Throws
+  /// `duplicate_key` and `invalid_argument` at the call; a disagreement between ranks comes through
+  /// the `Pending`.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
@@ -110,11 +110,10 @@ class TUTTI_EXPORT KVStore {
   /// Stores a copy of each key's first value. Throws `invalid_argument` if one of the keys has a
   /// value already; then nothing is stored.
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
-  /// push stores the sum (or `op`) of all `values` in place of what the key had; pull gives the
-  /// stored value to every `outs`. Both throw `invalid_argument` for a key that is not known and
-  /// for tensors of another dtype or shape than its own. pushpull does both: it reduces without
-  /// storing where the key is not known, and gives a stored value the dtype and shape of its own
-  /// tensors.
+  /// push replaces the stored value by the sum (or `op`) of all `values`; pull copies the stored
+  /// value to every `outs`. Both throw `invalid_argument` for a key without a stored value, and for
+  /// tensors of another dtype or shape than that. pushpull does both. It also changes the dtype and
+  /// shape of the stored value to those of its tensors; without a stored value it only reduces.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
@@ -125,9 +124,10 @@ class TUTTI_EXPORT KVStore {
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
   void load_optimizer_states(const std::string& path);
 
-  /// What travels between ranks. Collective in effect: all ranks call it with the same value before
-  /// the first tensor; later it throws `invalid_argument`. With "fp16" what a node has summed and
-  /// exceeds 65504 becomes infinite. Parameter servers also know "2bit" and "1bit".
+  /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. With
+  /// "fp16" a sum of a node above 65504 becomes infinite. Parameter servers also know "2bit" and
+  /// "1bit".
   void set_gradient_compression(std::string_view kind);
 
   /// Blocks until every rank has called it. Does not wait for tensors in flight.
