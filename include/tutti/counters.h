@@ -3,21 +3,21 @@
 
 namespace tutti {
 
-/// What a store has done since `create`, on this rank. Monotonic, but for `allocated_bytes`.
+/// What a store has done on this rank since `create`, and what it holds. All values only grow,
+/// except `allocated_bytes`.
 struct Counters {
-  std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls, reduce_scatters, one a key
-  std::uint64_t bytes_reduced = 0;    ///< the sizes of what they reduce, one device's copy each
+  std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls and reduce_scatters, by key
+  std::uint64_t bytes_reduced = 0;    ///< of their tensors, one device's copy each
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;
-  std::uint64_t tensors_gathered = 0;  ///< completed allgathers, one a key
-  std::uint64_t bytes_gathered = 0;    ///< the sizes of what they give
+  std::uint64_t tensors_gathered = 0;  ///< completed allgathers, by key
+  std::uint64_t bytes_gathered = 0;    ///< of their results
   std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
-  /// Buffers of `dist_sync_mpi` on this rank, its share of the node's shared segments included: at
-  /// most `most_buffer_bytes`, and what it says of each key that was in flight at once. They are
-  /// given back when the store ends.
+  /// Buffers of `dist_sync_mpi` on this rank, with its share of the node's shared segments. At most
+  /// `most_buffer_bytes`, plus what that says of keys in flight. Freed when the store ends.
   std::uint64_t buffer_bytes = 0;
   std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
   std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was

@@ -13,25 +13,26 @@ struct Fact {
   std::string value;
 };
 
-/// What this library is made of and what it found on this machine: version, compiler, "build type"
+/// How this library was built and what it found on this machine: version, compiler, "build type"
 /// (meson's word: "release", "debugoptimized", ...), build options, parts, instruction set. For
-/// people, bug reports and records of measurements; initialises nothing.
+/// people, bug reports and records of measurements. Does not initialise MPI.
 TUTTI_EXPORT std::vector<Fact> build_info();
 
-/// One thing that a store works with and that decides how fast it is.
+/// A size, limit or policy that decides how fast a store is, and where its value comes from.
 struct Choice {
   std::string name;
   std::string value;
-  /// "default"; the environment variable that sets it; "program", by its Options; "job", from how
-  /// many ranks are where; "machine", from what it is or has.
+  /// "default"; the name of the environment variable that set it; "program": its Options set it;
+  /// "job": it follows from the number and placement of ranks; "machine": from its processors and
+  /// caches.
   std::string origin;
 };
 
-/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, with so many ranks on
-/// each node. On top of that come what `allocate` gives and, for each key that is in flight at
-/// once, 1.25 KiB: once for keys alone in their calls, once for lists of 2 and 3 keys, of 4 to 7,
-/// of 8 to 15 and so on, where a program uses them. Both numbers are 1 to 65536 and make a job of
-/// 2^20 ranks at most, else `invalid_argument`.
+/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, in a job with so many
+/// ranks on each of so many nodes. Not counted: tensors from `allocate`, and 1.25 KiB for each key
+/// that is in flight at once. A program that submits lists pays these 1.25 KiB once for each class
+/// of list lengths that it uses: 1 key, 2 and 3, 4 to 7, 8 to 15 and so on.
+/// Throws `invalid_argument` unless both numbers are 1 to 65536 and their product is at most 2^20.
 TUTTI_EXPORT std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node,
                                              int nodes = 1);
 

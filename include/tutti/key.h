@@ -37,7 +37,7 @@ class TUTTI_EXPORT Key {
   /// printable in it or not UTF-8 are escaped, and of more than 128 bytes the middle is left out.
   std::string describe() const;
 
-  // By hand, for what a variant gives goes through a table of functions.
+  // Written by hand: std::variant compares through a table of functions, which takes longer.
   friend bool operator==(const Key& a, const Key& b) {
     if (a.is_integer() != b.is_integer()) return false;
     return a.is_integer() ? a.integer() == b.integer() : a.string() == b.string();

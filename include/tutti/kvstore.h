@@ -32,10 +32,10 @@ struct Setting;
 
 /// The store: named tensors exchanged between devices, processes and machines.
 ///
-/// All methods are thread-safe. Calls that return a `Pending` never block for other ranks. A key
-/// is one call at a time: a second call for a key in flight throws `duplicate_key`. Tensors are
-/// borrowed until the `Pending` is done. `dist_sync_mpi` takes nothing from the heap in steps that
-/// repeat, but for inputs that lie in another key's output, several devices, and `Pending::then`.
+/// All methods are thread-safe. Calls that return a `Pending` never wait for other ranks. A second
+/// call for a key in flight throws `duplicate_key`. Tensors are borrowed until the `Pending` is
+/// done. In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for inputs that
+/// overlap another key's output, for several devices and for `Pending::then`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -48,12 +48,12 @@ class TUTTI_EXPORT KVStore {
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
-  /// What `create` uses; a Backend is no part of the API.
+  /// For `create` alone: Backend is not part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
-  /// Ends in order: started tensors finish on every rank, others that need this one fail with
-  /// `aborted` elsewhere. Blocks until then; `dist_sync_mpi` on rank 0, and wherever other ranks'
-  /// messages pass, until those have closed theirs. Before `main` returns, and never in a callback,
-  /// which ends the process.
+  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
+  /// this rank fail with `aborted` on the other ranks. Blocks until then. With `dist_sync_mpi` rank
+  /// 0 waits until all ranks have closed theirs, and the first rank of each node until its node
+  /// has. Destroy a store before `main` returns, and never in a callback: that ends the process.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
@@ -64,57 +64,56 @@ class TUTTI_EXPORT KVStore {
   int rank() const;
   int num_workers() const;
 
-  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`. A key
-  /// may have another dtype and shape at each call, in every type.
-  /// Collective: every rank calls it once for the key, in any order among keys. `outs` may be
-  /// `ins`. Throws `duplicate_key` and `invalid_argument` at the call; what other ranks must agree
-  /// on comes through the `Pending`.
+  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
+  /// `outs` may be `ins`. A key may have another dtype and shape at each call, in every store type.
+  /// Collective: every rank calls it once for the key, in any order among keys. Throws
+  /// `duplicate_key` and `invalid_argument` at the call; a disagreement between ranks comes through
+  /// the `Pending`.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Gives every `values` of every rank the root's first one. Collective, and throws, as pushpull.
-  /// In the parameter-server and local types it also initialises the key, as `init` does.
+  /// Gives the root's first value to every `values` of every rank. Collective; throws as pushpull
+  /// does. In the parameter-server and local types it also initialises the key, as `init` does.
   Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
   Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
                     CallOptions options = {});
 
   // The two halves of a pushpull, for programs whose ranks keep a shard each, of the optimizer's
-  // state, say. An allgather of what reduce_scatter gives is what pushpull gives, bit by bit. Both
-  // return at once, are collective, and throw, as pushpull. In a store of one process the shard is
-  // the whole tensor, and nothing is stored under the key.
+  // state for example. reduce_scatter followed by allgather gives the same bits as pushpull. Both
+  // return at once, are collective and throw as pushpull does. In a store of one process the shard
+  // is the whole tensor, and nothing is stored under the key.
 
   /// Reduces the `ins`, whole tensors, over this process's devices and all ranks, and gives every
   /// `outs` this rank's shard of the result: the elements `shard(in.count(), rank(),
   /// num_workers())` in row-major order. `outs` have the dtype of `ins`, that many elements
-  /// (perhaps none), and any shape; `ins` have the same shape on all ranks. An output may be that
-  /// very part of an input. The shard of a rank that has joined is reduced for nobody.
+  /// (perhaps none), and any shape; `ins` have the same shape on all ranks. An output may be
+  /// exactly this shard of an input. No rank gets the shard of a rank that has joined.
   Pending reduce_scatter(const Key& key, const Values& ins, const Values& outs,
                          CallOptions options = {});
   Pending reduce_scatter(const std::vector<Key>& keys, const std::vector<Values>& ins,
                          const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Gives every `outs` of every rank, whole tensors, what the ranks' shards make together: each
-  /// rank brings the first of its `ins`, of `shard(out.count(), rank(), num_workers())` elements
-  /// and any shape; `outs` have the same shape on all ranks. An input may be that very part of an
-  /// output. Travels as it is, whatever `set_gradient_compression` says. Ends in `aborted`, naming
-  /// the rank, when a rank has joined.
+  /// Puts the ranks' shards together and gives the whole tensor to every `outs` of every rank. Each
+  /// rank brings its first `ins`: `shard(out.count(), rank(), num_workers())` elements, in any
+  /// shape. `outs` have the same shape on all ranks. An input may be exactly this shard of an
+  /// output. The elements travel unchanged, whatever `set_gradient_compression` says. Ends in
+  /// `aborted`, naming the rank, when a rank has joined.
   Pending allgather(const Key& key, const Values& ins, const Values& outs,
                     CallOptions options = {});
   Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
                     const std::vector<Values>& outs, CallOptions options = {});
 
-  // Parameter-server and local types only, down to load_optimizer_states; `unsupported` with
-  // `dist_sync_mpi`. Not one of the types of today has an optimizer or row-sparse values.
+  // From here to load_optimizer_states: parameter-server and local types only, `unsupported` with
+  // `dist_sync_mpi`. No type has an optimizer or row-sparse values yet.
 
-  /// Makes a key known, with the first of its `values`, which are copied. Throws
-  /// `invalid_argument` for a key that is known already; then none of the call's keys is.
+  /// Stores a copy of each key's first value. Throws `invalid_argument` if one of the keys has a
+  /// value already; then nothing is stored.
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
-  /// push stores the sum (or `op`) of all `values` in place of what the key had; pull gives the
-  /// stored value to every `outs`. Both throw `invalid_argument` for a key that is not known and
-  /// for tensors of another dtype or shape than its own. pushpull does both: it reduces without
-  /// storing where the key is not known, and gives a stored value the dtype and shape of its own
-  /// tensors.
+  /// push replaces the stored value by the sum (or `op`) of all `values`; pull copies the stored
+  /// value to every `outs`. Both throw `invalid_argument` for a key without a stored value, and for
+  /// tensors of another dtype or shape than that. pushpull does both. It also changes the dtype and
+  /// shape of the stored value to those of its tensors; without a stored value it only reduces.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
@@ -125,22 +124,24 @@ class TUTTI_EXPORT KVStore {
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
   void load_optimizer_states(const std::string& path);
 
-  /// What travels between ranks. Collective in effect: all ranks call it with the same value before
-  /// the first tensor; later it throws `invalid_argument`. With "fp16" what a node has summed and
-  /// exceeds 65504 becomes infinite. Parameter servers also know "2bit" and "1bit".
+  /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. With
+  /// "fp16" a sum of a node above 65504 becomes infinite. Parameter servers also know "2bit" and
+  /// "1bit".
   void set_gradient_compression(std::string_view kind);
 
-  /// Blocks until every rank has called it. A meeting, not a flush: tensors in flight stay so.
+  /// Blocks until every rank has called it. Does not wait for tensors in flight.
   void barrier();
-  /// For a rank that ran out of data: until every rank has joined, it contributes the identity of
-  /// the operation to what the others reduce, and `average` does not count it. Blocks until all
-  /// have joined; returns the last rank to join.
+  /// For a rank that ran out of data. Until every rank has joined, it contributes the identity of
+  /// the operation (0 to a sum) to what the others reduce, and `average` does not count it. Blocks
+  /// until all have joined; returns the last rank to join.
   int join();
 
-  /// A tensor in node-shared memory: exchanged without copies. Local call. Blocks while the kernel
-  /// clears the memory and joins it to huge pages: 0.5 to 3 ms a MiB. Throws `internal` when
-  /// the memory is not there, and what the store died of. It may outlive the store. Other ranks
-  /// write results into it, after a `peer_lost` perhaps for a moment longer.
+  /// A tensor in node-shared memory, exchanged without copies. Not collective. Blocks while the
+  /// kernel clears the memory and joins it to huge pages: 0.5 to 3 ms a MiB. Throws `internal` when
+  /// there is not enough memory, or the error that ended the store. The tensor may outlive the
+  /// store. Other ranks write results into it; after a `peer_lost` they may do so for a moment
+  /// longer.
   Tensor allocate(const Shape& shape, DType dtype);
 
   /// Does not block.

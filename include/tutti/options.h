@@ -28,14 +28,14 @@ struct TUTTI_EXPORT Options {
   /// was initialised below MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
   bool user_makes_no_mpi_calls = false;
   /// [agreed] Results depend on values, dtype and number of ranks alone, not on timing, fusion,
-  /// chunking or algorithm. `false` allows quicker ways that do not keep to that; so far none is
-  /// quicker, and results are the same. `TUTTI_REPRODUCIBLE`.
+  /// chunking or algorithm. `false` allows faster algorithms without this promise; there is none
+  /// yet. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};
-  /// [agreed] ... and fails with `timeout` after this. Long, for rank 0 may be writing a
-  /// checkpoint. `TUTTI_TIMEOUT_SECONDS`.
+  /// [agreed] Such a tensor fails with `timeout` after this. The default is long because rank 0 may
+  /// be writing a checkpoint. `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
   /// A rank whose heartbeat is missing this long is lost. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
@@ -43,25 +43,25 @@ struct TUTTI_EXPORT Options {
   std::chrono::milliseconds create_timeout{300'000};
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";
-  /// [agreed] Not empty: `dist_sync_mpi` records what happens to each tensor on each rank and
-  /// writes it, when the store closes, to this file, for ui.perfetto.dev or `scripts/timeline`; a
+  /// [agreed] A file for the timeline of `dist_sync_mpi`: what happened to each tensor on each
+  /// rank, for ui.perfetto.dev or `scripts/timeline`. Empty: none. Written when the store closes; a
   /// later store of the process adds its number (trace.json, trace.2.json). Each rank writes
-  /// `<file>.<rank>.part` on its host; rank 0 merges what it sees of them and says which it does
-  /// not. Takes 24 MiB a rank, which hold the first million events. A file that cannot be written
-  /// is `invalid_argument` at `create`, where a relative path gets its folder. `TUTTI_TIMELINE`.
+  /// `<file>.<rank>.part` on its host; rank 0 merges those it can read and names the others. Takes
+  /// 24 MiB a rank, which hold the first million events. `create` throws `invalid_argument` for a
+  /// file that cannot be written, and resolves a relative path. `TUTTI_TIMELINE`.
   std::string timeline;
 
-  /// [agreed] While ranks use the same keys again and again, repeat the last cycle of batches
-  /// without asking the coordinator; a rank that deviates asks it again. Off: the coordinator
+  /// [agreed] While ranks use the same keys again and again, they repeat the last cycle of batches
+  /// without asking the coordinator. A rank that deviates asks it again. Off: the coordinator
   /// starts each tensor. `TUTTI_REPLAY`.
   bool replay = true;
-  /// [agreed] Tensors up to this size together travel as one batch; 0 turns fusion off. None: 2 MiB
-  /// on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
+  /// [agreed] Small tensors are fused into batches of at most this many bytes; 0 turns fusion off.
+  /// Unset: 2 MiB on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
   std::optional<std::size_t> fusion_bytes;
   /// [agreed] Larger tensors are cut into parts of this size, so that a more urgent one can
-  /// overtake; 0 never cuts. None: 4 MiB on one node, 512 KiB between nodes. `TUTTI_PART_BYTES`.
+  /// overtake; 0 never cuts. Unset: 4 MiB on one node, 512 KiB between nodes. `TUTTI_PART_BYTES`.
   std::optional<std::size_t> part_bytes;
-  /// [agreed] Bytes of each slice in the shared-memory stage; 0: chosen at run time.
+  /// [agreed] Bytes of a chunk that one rank sums in shared memory; 0: chosen at run time.
   /// `TUTTI_SLICE_BYTES`.
   std::size_t slice_bytes = 0;
 };

@@ -19,9 +19,9 @@ class Completion;
 /// Thread-safe. Completion never needs the user to poll.
 class TUTTI_EXPORT Pending {
  public:
-  /// Called once, with null or the error. It runs on the store's communication thread (or at once
-  /// on the caller's when the call is done already): it may submit, never wait, and not own the
-  /// store alone: destroying it here ends the process.
+  /// Called once, with null or the error, on the store's communication thread; on the caller's, at
+  /// once, when the call is done already. It may submit but not wait. It must not own the last
+  /// reference to the store: destroying the store here ends the process.
   using Callback = std::function<void(std::exception_ptr)>;
 
   /// Done already, without error.
@@ -29,9 +29,10 @@ class TUTTI_EXPORT Pending {
   explicit Pending(std::shared_ptr<base::Completion> completion)
       : completion_(std::move(completion)) {}
 
-  /// Blocks until the call is done; throws `Error` when it failed, and then what the call's outputs
-  /// hold is undefined. Every copy throws, every time.
-  /// Meanwhile this thread may move the store's data itself, which saves waking another.
+  /// Blocks until the call is done. Throws `Error` when it failed, from every copy and every time;
+  /// the contents of the call's outputs are undefined then.
+  /// Meanwhile this thread may move the store's data itself, which saves waking the communication
+  /// thread.
   /// Throws `invalid_argument` when called from a callback, `unsupported` in a forked child.
   void wait() const;
   /// As `wait`, but false when `limit` has passed first. Throws as `wait` does.

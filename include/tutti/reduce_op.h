@@ -11,9 +11,9 @@ namespace tutti {
 ///
 /// `average` divides the sum by the number of contributing ranks (those that have not joined), not
 /// by the number of devices; integers divide towards zero. Integer sums wrap around. f16 and bf16
-/// accumulate in f32, but are rounded to 16 bits where one process's devices are summed, which that
-/// sum must fit, and where a node's ranks are, divided already if they are averaged. `min` and
-/// `max` yield NaN where any contribution is NaN.
+/// accumulate in f32. They are rounded to 16 bits where one process's devices are summed, so that
+/// sum must fit, and again where a node's ranks are summed; an average is divided before that
+/// rounding. `min` and `max` yield NaN where any contribution is NaN.
 enum class ReduceOp : std::uint8_t { sum, average, min, max };
 
 /// "sum", "average", "min" or "max".

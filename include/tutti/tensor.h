@@ -131,7 +131,7 @@ class Values {
   const Tensor& operator[](std::size_t i) const { return begin()[i]; }
   const Tensor* begin() const { return is_one_ ? &one_ : several_.data(); }
   const Tensor* end() const { return begin() + size(); }
-  /// Lets go of the tensors, but not of the memory for their list.
+  /// Drops the tensors, but keeps the memory of their list.
   void clear() {
     one_.owner_.reset();
     several_.clear();

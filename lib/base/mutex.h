@@ -23,7 +23,8 @@ namespace tutti::base {
 
 class CondVar;
 
-/// std::mutex that clang's thread-safety analysis understands.
+/// std::mutex that clang's thread-safety analysis understands. "Lock order" in lib/DESIGN.md gives
+/// each a level; a thread that holds one takes those of higher levels alone.
 class TUTTI_CAPABILITY("mutex") Mutex {
  public:
   void lock() TUTTI_ACQUIRE() { mutex_.lock(); }

@@ -35,7 +35,7 @@ struct StopHook::Entry {
     stop = nullptr;
   }
 
-  base::Mutex running;
+  base::Mutex running;  ///< level 2; while `stop` runs
   std::function<void()> stop TUTTI_GUARDED_BY(running);
 };
 
@@ -43,7 +43,7 @@ namespace {
 
 /// MPI is one per process, and so is what tutti must remember of it.
 struct Process {
-  base::Mutex mutex;
+  base::Mutex mutex;                              ///< level 2
   bool creating TUTTI_GUARDED_BY(mutex) = false;  ///< a store, by some thread
   base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);

@@ -70,7 +70,7 @@ class ProgressLock final : public base::Driver {
   const bool crowded_;
   const bool any_thread_;
   const bool between_nodes_;
-  base::Mutex turn_;  ///< held for one look, some tens of microseconds
+  base::Mutex turn_;  ///< level 4; held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
   std::atomic<bool> callbacks_due_{false};      ///< and the communication thread knows
   std::atomic<bool> taken_{false};              ///< a user thread has the progress lock

@@ -69,12 +69,12 @@ class Session {
   /// end.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
   mutable base::Mutex counting_;
-  base::Mutex closing_;  ///< the destructor and MPI_Finalize may come together
+  base::Mutex closing_;  ///< level 3; the destructor and MPI_Finalize may come together
   Tally tally_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<ProgressLock> progress_lock_;
   base::NamedThread thread_;
-  base::Mutex meeting_;  ///< one barrier or join at a time from this rank
+  base::Mutex meeting_;  ///< level 3; one barrier or join at a time from this rank
 };
 
 }  // namespace tutti::runtime

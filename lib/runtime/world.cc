@@ -18,7 +18,7 @@ namespace {
 
 /// MPI is one per process, and so is what stores are created with.
 struct Process {
-  base::Mutex mutex;  ///< of whoever creates a store; taken first of all
+  base::Mutex mutex;  ///< level 1; of whoever creates a store
   std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
   int stores TUTTI_GUARDED_BY(mutex) = 0;
