@@ -41,10 +41,17 @@ class TUTTI_EXPORT KVStore {
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
   /// dist_device_sync, dist_async_device, dist_device_async; local, local_update_cpu,
   /// local_allreduce_cpu; device, local_allreduce_device; nccl. For `dist_sync_mpi` it is
-  /// collective over MPI_COMM_WORLD, blocking (at most `create_timeout`), and initialises MPI if
+  /// collective over MPI_COMM_WORLD, blocking (see `create_timeout`), and initialises MPI if
   /// nobody has; threads of one process take turns. Throws `invalid_argument` for an unknown type
   /// or an option out of its range, `unsupported` for a type this build does not have and in a
   /// child of a process that created a store, `mismatch` when ranks disagree.
+  ///
+  /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
+  /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
+  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`; a rank on
+  /// another machine is noticed once the ranks have found each other, before that only by the time
+  /// limit. Nothing interrupts MPI_Init: where it would wait for a lost rank or longer than
+  /// `create_timeout`, the process says for whom and ends with status 1.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
@@ -54,6 +61,12 @@ class TUTTI_EXPORT KVStore {
   /// this rank fail with `aborted` on the other ranks. Blocks until then. With `dist_sync_mpi` rank
   /// 0 waits until all ranks have closed theirs, and the first rank of each node until its node
   /// has. Destroy a store before `main` returns, and never in a callback: that ends the process.
+  ///
+  /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
+  /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
+  /// died, or is stopped for `heartbeat_timeout`, and any rank after `key_timeout`, is not waited
+  /// for: the process ends without MPI_Finalize and with status 1. With another status it does not
+  /// wait.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;

@@ -37,9 +37,11 @@ struct TUTTI_EXPORT Options {
   /// [agreed] Such a tensor fails with `timeout` after this. The default is long because rank 0 may
   /// be writing a checkpoint. `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
-  /// A rank whose heartbeat is missing this long is lost. `TUTTI_HEARTBEAT_SECONDS`.
+  /// A rank whose heartbeat is missing this long is lost, and so is one on this machine that is
+  /// stopped this long while others create a store or end. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
-  /// How long `create` waits for the other ranks. `TUTTI_CREATE_SECONDS`.
+  /// How long each step of `create` waits for the other ranks. In MPI_Init, which nothing
+  /// interrupts, the process then ends. `TUTTI_CREATE_SECONDS`.
   std::chrono::milliseconds create_timeout{300'000};
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";
