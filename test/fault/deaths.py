@@ -158,7 +158,8 @@ def launcher_problem(case, job, slowness):
             return f"rank {rank} did not end by itself"
     if case.how != "stop" and job.lines("launch.py: ending worker"):
         return "the launcher had to end a worker"
-    status = WAYS[case.how]
+    # In the thread beside a close nothing catches what is thrown.
+    status = WAYS["terminate" if (case.stage, case.how) == ("closing", "throw") else case.how]
     if status and case.how != "stop" and case.stage != "start":
         if not job.lines(rf"launch.py: worker {case.victim} on .* was the first to fail"):
             return "the launcher names another worker as the first to fail"
