@@ -1,6 +1,7 @@
 """What this project's programs in Python have in common on their command lines."""
 import argparse
 import difflib
+import pathlib
 import sys
 
 
@@ -64,3 +65,13 @@ class Parser(argparse.ArgumentParser):
             return f"unexpected word {word}"
         name = word.partition("=")[0]
         return f"unknown option {name}" + meant(name, self._options())
+
+
+def root_given(about):
+    """The one word that checks of the sources take: another tree than the one they lie in."""
+    parser = Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", nargs="?", metavar="ROOT", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[1])
+    root = parser.parse_args().root
+    if not root.is_dir():
+        parser.error(f"{root} is no folder")
+    return root

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+from command_line import Parser
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECKS = "scripts/checks"
 CLANG = {"CXX": "ccache clang++-14"}
@@ -175,7 +177,9 @@ def full_tier(tally):
 
 
 def main():
-    full = sys.argv[1:] == ["full"]
+    parser = Parser(description=__doc__)
+    parser.add_argument("tier", metavar="TIER", choices=("quick", "full"), help="quick or full")
+    full = parser.parse_args().tier == "full"
     tally = Tally()
     step(tally, "files are where they belong", [f"{CHECKS}/layout.py"])
     step(tally, "modules use only what lib/DESIGN.md lists", [f"{CHECKS}/modules.py"])

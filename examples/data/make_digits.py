@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes the two IDX files of this folder from scikit-learn's digits.csv.gz.
 
-usage: make_digits.py path/to/sklearn/datasets/data/digits.csv.gz
+    make_digits.py path/to/sklearn/datasets/data/digits.csv.gz
 """
+import argparse
 import gzip
 import pathlib
 import struct
@@ -27,6 +28,6 @@ def main(csv):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("csv", metavar="digits.csv.gz")
+    main(parser.parse_args().csv)

@@ -12,6 +12,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import root_given
+
 TOP = {"meson.build", "meson_options.txt", "pyproject.toml", "LICENSE", "README.md",
        "lib", "include", "coordinator", "bindings", "benchmarks", "examples", "test", "scripts"}
 TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz"}
@@ -76,7 +79,7 @@ def unbuilt(root, files):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    root = root_given(__doc__)
     files = files_of(root)
     problems = [*misplaced(files), *conditionals(root, files), *unbuilt(root, files)]
     print("\n".join(problems) or f"{len(files)} files are where they belong")

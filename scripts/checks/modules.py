@@ -7,6 +7,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import root_given
+
 FOLDERS = ("include", "lib", "coordinator", "bindings", "examples", "benchmarks")
 EVERYWHERE = {"include", "base", "observe"}
 # What a public header may not drag into a user's program.
@@ -107,7 +110,7 @@ def problems_of(root):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    root = root_given(__doc__)
     problems = problems_of(root)
     print("\n".join(problems) or "every include follows the table in lib/DESIGN.md")
     return 1 if problems else 0

@@ -9,6 +9,9 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import root_given
+
 COMPILERS = ("g++", "clang++-14")
 FLAGS = ("-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-")
 
@@ -24,7 +27,7 @@ def compile_alone(task):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    root = root_given(__doc__)
     include = root / "include"
     headers = sorted((include / "tutti").rglob("*.h"))
     tasks = [(compiler, header, include) for header in headers for compiler in COMPILERS]

@@ -14,6 +14,9 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import Parser
+
 SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -74,8 +77,7 @@ def tidy(build, source):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="check every source")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-clang")
     args = parser.parse_args()

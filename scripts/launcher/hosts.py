@@ -20,7 +20,7 @@ VANISHED = 24
 def read_hostfile(path):
     """[(host, slots or None)] in the file's order; a host on several lines counts as often."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.readlines()
     except OSError as error:
         raise UsageError(f"-H {path}: {error.strerror}") from error
@@ -28,7 +28,8 @@ def read_hostfile(path):
     for number, line in enumerate(lines, 1):
         text = line.split("#")[0].strip()
         match = re.fullmatch(r"([^\s=]+)(?:\s+slots\s*=\s*([1-9]\d*))?", text)
-        if match:
+        # ssh would take a leading dash for an option.
+        if match and match[1].isprintable() and match[1][0] != "-":
             hosts.append((match[1], int(match[2]) if match[2] else None))
         elif text:
             raise UsageError(f"{path}:{number}: {text!r} is not `HOST` or `HOST slots=COUNT`")

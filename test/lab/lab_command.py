@@ -23,10 +23,9 @@ and a link of its own, shaped in both directions. Needs root.
 
 
 def up(args):
-    lab = Lab(args.name, (args.ranks,) * args.hosts, parse_rate(args.rate))
-    with registry.made(lab, kept=True):
+    with registry.made(args.plan, kept=True):
         pass
-    show(lab)
+    show(args.plan)
 
 
 def show(lab):
@@ -41,14 +40,12 @@ def execute(args):
     host = next((name for name in lab.names if args.host in (name, name.removeprefix(f"{lab.name}-"))), None)
     if host is None:
         raise Refused(f"no host '{args.host}' in lab '{lab.name}'; there are {lab.names[0]} to {lab.names[-1]}")
-    mpi_job.check(args)
     words = enter(host, shlex.join(args.program))
     sys.stdout.flush()
     os.execv(words[0], words)
 
 
 def run(args):
-    mpi_job.check(args)
     return mpi_job.run(mpi_job.with_ranks(registry.find(args.name), args.ranks), args)
 
 
@@ -101,7 +98,20 @@ def parse(arguments):
     counting.add_argument("--json", action="store_true")
     add(commands, down, "down", "removes a lab and ends every process on its hosts")
     add(commands, show_all, "list", "prints the labs that are up")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    try:
+        check(args)
+    except Refused as error:
+        parser.error(str(error))
+    return args
+
+
+def check(args):
+    """What can be seen without the hosts, and before one needs to be root."""
+    if args.function is up:
+        args.plan = Lab(args.name, (args.ranks,) * args.hosts, parse_rate(args.rate))
+    elif "program" in args:
+        mpi_job.check(args)
 
 
 def main():

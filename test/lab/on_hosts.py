@@ -29,7 +29,13 @@ def parse(arguments):
     mpi_job.add_options(parser)
     parser.add_argument("layout", help="2x4, or 2+1+1")
     parser.add_argument("program", nargs=argparse.REMAINDER)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    try:
+        mpi_job.check(args)
+        args.plan = Lab(f"tutti{os.getpid()}", tuple(ranks_of(args.layout)), parse_rate(args.rate))
+    except Refused as error:
+        parser.error(str(error))
+    return args
 
 
 def ranks_of(layout):
@@ -50,9 +56,7 @@ def main():
     # Turn a polite end into an exception, so that mpirun ends before the hosts do.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        mpi_job.check(args)
-        plan = Lab(f"tutti{os.getpid()}", tuple(ranks_of(args.layout)), parse_rate(args.rate))
-        with made(plan) as lab:
+        with made(args.plan) as lab:
             return mpi_job.run(lab, args)
     except Refused as error:
         print(f"on_hosts.py: {error}", file=sys.stderr)

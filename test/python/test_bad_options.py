@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every program ends with 2 when it is asked for what there is not, says why, and does nothing.
+"""Every program of the build ends with 2 when it is asked for what there is not, says why, and does nothing. Scripts are
+in test_command_lines.py.
 
     test_bad_options.py BUILD [unittest options]
 """
@@ -41,10 +42,6 @@ ASKED_FOR = [
     ("examples/train", "--kv-store nonsense", "nonsense"),
     ("examples/train", "--json /nonexistent/run.json", "cannot write /nonexistent/run.json"),
     ("examples/hello", "--help-me", "takes no options"),
-    (ROOT / "examples/plot_curves.py", "run.json", "--out"),
-    (ROOT / "examples/plot_curves.py", "--ot x.png run.json", "--out"),
-    (ROOT / "examples/plot_curves.py", "--out x.png /nonexistent/run.json", "/nonexistent/run.json"),
-    (ROOT / "scripts/demo", "--hlep", "--hlep"),
 ]
 
 

@@ -87,7 +87,8 @@ class Hosts(unittest.TestCase):
         self.assertEqual(self.read("# ours\na\n\n10.0.0.2 slots=4  # big\n"), [("a", None), ("10.0.0.2", 4)])
 
     def test_a_bad_host_file_is_refused_with_its_line(self):
-        for text, told in (("a\nb slot=2\n", ":2: 'b slot=2'"), ("a slots=0\n", ":1:"), ("\n", "names no host")):
+        for text, told in (("a\nb slot=2\n", ":2: 'b slot=2'"), ("a slots=0\n", ":1:"),
+                           ("-oPermitLocalCommand\n", ":1:"), ("a\x1b[31m\n", ":1:"), ("\n", "names no host")):
             with self.assertRaisesRegex(options.UsageError, told):
                 self.read(text)
         with self.assertRaisesRegex(options.UsageError, "no-such-file: No such file"):
