@@ -51,7 +51,7 @@ bool is_stopped(pid_t process) {
 Presence::Presence(const std::string& job, int rank, int size)
     : job_(job), rank_(rank), size_(size) {
   const base::Lock lock(mutex_);
-  try_to([&] { listener_ = listen_abstract(name_of(rank_)); });
+  try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = listen_abstract(name_of(rank_)); });
   // One that calls and does not listen would be taken for one that leaves.
   if (listener_) call_others();
 }
@@ -63,7 +63,7 @@ std::string Presence::name_of(int rank) const {
 void Presence::call_others() {
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
-    try_to([&] {
+    try_to([&]() TUTTI_REQUIRES(mutex_) {
       const AbstractPeer peer = connect_abstract(name_of(other));
       if (peer.reached != Reached::connected) return;
       const auto mine = static_cast<std::int32_t>(rank_);
@@ -75,7 +75,7 @@ void Presence::call_others() {
 
 void Presence::take_in_callers() {
   if (!listener_) return;
-  try_to([&] {
+  try_to([&]() TUTTI_REQUIRES(mutex_) {
     while (const base::Fd caller = accept_one(listener_)) {
       std::int32_t rank = -1;
       if (::recv(caller.get(), &rank, sizeof rank, 0) != sizeof rank) continue;
