@@ -74,7 +74,7 @@ bool Coordinator::is_complete(const Gathering& gathering) const {
   return true;
 }
 
-// Everyone has spoken: the key goes to the planner, or fails for all alike.
+// All ranks have reported: the key goes to the planner, or fails on all with one error.
 void Coordinator::conclude(Slot slot) {
   KeyState& state = keys_[slot];
   const Signature& signature = state.variants.front().signature;
@@ -109,8 +109,8 @@ void Coordinator::conclude(Slot slot) {
                 .signature = signature});
 }
 
-// Ranks that have not come to the round yet will be told when they do: they must not pair their
-// use with the others' next one.
+// Ranks that have not reported the round yet are told when they do, so that their use of the key is
+// not paired with the others' next one.
 void Coordinator::fail(Slot slot, const Failure& failure) {
   KeyState& state = keys_[slot];
   send(everyone, Failed{epoch_, state.key, state.ranks.round(), failure});
@@ -118,7 +118,7 @@ void Coordinator::fail(Slot slot, const Failure& failure) {
   keys_.go_to(slot, state.ranks.round() + 1, 0);
 }
 
-/// What a rank that comes late to a failed round is told.
+/// The error for a rank that reports a failed round late.
 Failure Coordinator::late_failure(const Gathering& gathering, Round round,
                                   const std::string& what) const {
   if (const Failure* failure = gathering.tombstone(round)) return *failure;
@@ -147,7 +147,7 @@ void Coordinator::plan() {
   while (!planner_.empty() && (ahead == 0 || log_.bytes_ahead() < ahead)) {
     std::uint64_t bytes = 0;
     PlanBatch batch = planner_.next(bytes);
-    // Of what is planned ahead some batch is always acknowledged, so that planning goes on.
+    // Some batch of those planned ahead asks for an acknowledgement, so that planning goes on.
     bytes_unacknowledged_ += bytes;
     batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.part_bytes;
     if (batch.acknowledge) bytes_unacknowledged_ = 0;

@@ -14,15 +14,15 @@
 
 namespace tutti::coordinator {
 
-/// The other side of the ordering protocol, on rank 0: reports in, plan out. A plain value, driven
-/// by one thread. It has no clock: events happen at the time of the last `tick`.
+/// Rank 0's side of the ordering protocol: reports go in, plans come out. A plain value, driven by
+/// one thread. It has no clock: events happen at the time of the last `tick`.
 class Coordinator {
  public:
   Coordinator(int size, const Settings& settings);
 
   /// Throws `internal` for what no participant says.
   void receive(int from, const ToCoordinator& message);
-  /// A rank died or hangs, as others see it. No death when the rank had been let go.
+  /// Others saw that a rank died or hangs. No death if the rank had been let go.
   void note_lost(int rank, const std::string& reason);
   void tick(Time now);
   /// When `tick` wants to be called at the latest.
@@ -135,7 +135,7 @@ class Coordinator {
   bool was_replaying_ = false;     ///< while stopping
   std::string last_escape_;
 
-  Time join_waits_since_{};  ///< the last join or plan; joins wait for progress, not for long ago
+  Time join_waits_since_{};  ///< the last join or plan, whichever is later
   Time join_notice_at_{};
   Time stop_since_{};
   Time stop_notice_at_{};

@@ -15,8 +15,8 @@ void Coordinator::handle(int from, const Escape& escape) {
   stop();
 }
 
-/// Before it is added to the log. Every rank has said how far it was when it had the batch's
-/// tensors: what nobody had entered then, nobody needed for them.
+/// Call it before the batch is added to the log. Every rank reported how many gates it had entered
+/// when it had the batch's tensors. They cannot depend on batches that no rank had entered then.
 void Coordinator::record(const PlanBatch& batch) {
   std::vector<KeyId> completes;
   for (const PlanPart& part : batch.parts) {
@@ -39,8 +39,8 @@ void Coordinator::consider_replay() {
   stop();
 }
 
-// A key outside the cycle that somebody waits for would end the replay at once. A key that has
-// failed for some ranks but not yet for all has no common round.
+// If a rank has reported a key outside the cycle, the replay would end at once. If a key has failed
+// for some ranks but not yet for all, the ranks have no common round for it.
 bool Coordinator::may_replay(const Cycle& cycle) const {
   std::vector<bool> served(keys_.size());
   for (const RecordedBatch& recorded : cycle.batches) {
@@ -79,7 +79,7 @@ void Coordinator::resume() {
     end_replay();
   } else {
     roll_back();
-    // Before its first batch the cycle cannot be joined: the order there was another.
+    // A replay cannot begin before the cycle's first batch: the order before it was another.
     if (resume.closed < replay_->first) {
       cycles_.note_replay_ended(replay_->uses, 0);
       replay_.reset();
@@ -101,7 +101,7 @@ void Coordinator::resume() {
   send(everyone, std::move(resume));
 }
 
-/// Puts each key back to where the closed batches left it.
+/// Sets each key back to where the last closed batch left it.
 void Coordinator::roll_back() {
   for (const Planner::Waiting& waiting : planner_.waiting()) {
     const Slot slot = keys_.slot_of_id(waiting.id);
@@ -113,7 +113,7 @@ void Coordinator::roll_back() {
   }
 }
 
-/// Moves each key on by what the ranks replayed without a word.
+/// Advances each key by what the ranks have replayed without a message.
 void Coordinator::end_replay() {
   const std::vector<RecordedBatch>& batches = replay_->batches;
   const BatchNumber entered = log_.entered_by_all();

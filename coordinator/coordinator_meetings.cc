@@ -47,7 +47,7 @@ void Coordinator::handle(int from, const JoinAsked& asked) {
   settle();
 }
 
-// After the last plan that counts on joined ranks, for they stop contributing when they read this.
+// Sent after the last plan that counts joined ranks: on reading this they stop contributing.
 void Coordinator::settle_join() {
   if (joined_ == 0 || !planner_.empty()) return;
   if (joined_ == size_) {
@@ -63,7 +63,7 @@ void Coordinator::end_join(const std::optional<Failure>& failure) {
     rank(r).joined = false;
   }
   joined_ = 0;
-  // What was planned meanwhile divides averages by fewer ranks.
+  // Averages of batches planned meanwhile are divided by fewer ranks.
   cycles_.restart(log_.next_number());
 }
 
@@ -108,8 +108,8 @@ bool Coordinator::has_started_work() const {
   return false;
 }
 
-// MPI may hold bytes that others wait for when a batch is done at their sender, and sends them only
-// while that rank calls it. So nobody leaves before everybody has received everything.
+// When a batch is done at its sender, MPI may still hold bytes of it, and sends them only while
+// that rank calls MPI. So no rank leaves before all have received everything.
 void Coordinator::let_go() {
   if (first_to_leave_ < 0 || has_started_work()) return;
   if (!std::exchange(draining_, true)) send(everyone, Drain{epoch_});
@@ -132,7 +132,7 @@ void Coordinator::handle(int from, const Drained& drained) {
   let_go();
 }
 
-/// Rank 0 goes last.
+/// Rank 0 leaves last.
 bool Coordinator::may_go(int r) const {
   return r != 0 || std::all_of(ranks_.begin() + 1, ranks_.end(),
                                [](const Rank& other) { return other.gone; });

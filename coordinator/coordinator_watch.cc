@@ -20,7 +20,7 @@ void Coordinator::note(Time due) {
   watch_at_ = watch_at_ ? std::min(*watch_at_, due) : due;
 }
 
-/// A wait begins, to be reported at `notice_at` and to be given up, whichever is due first.
+/// Begins a wait: its first report is due at `notice_at`, or its timeout if that is earlier.
 void Coordinator::watch_from(Time since, Time& notice_at) {
   notice_at = since + settings_.stall_report_after;
   note(std::min(notice_at, since + settings_.key_timeout));
@@ -30,7 +30,8 @@ std::optional<Time> Coordinator::next_tick() const {
   return watch_at_;
 }
 
-// Only the earliest time to look is kept; looking finds the next. So a report costs no timer.
+// Only the earliest deadline is kept, and each look finds the next, so that a report costs no
+// timer.
 void Coordinator::tick(Time now) {
   now_ = now;
   if (!watch_at_ || now_ < *watch_at_) return;
@@ -154,7 +155,7 @@ std::string Coordinator::what_is_under_way() const {
   std::vector<bool> late(ranks_.size(), false);
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const KeyState& state = keys_[slot];
-    // From a departure on, whatever is queued has started.
+    // After a departure only tensors that have started are still queued.
     if (!state.queued && state.start == 0) continue;
     names.push_back(state.key.describe());
     for (const int r : state.queued ? log_.behind() : missing(state.ranks)) {
@@ -170,7 +171,7 @@ std::string Coordinator::what_is_under_way() const {
   return ranks.empty() ? text : fmt::format("{}, held up by {}", text, rank_list(ranks));
 }
 
-/// What comes before any rank, or rank 0, can be let go.
+/// For messages: what must happen before a rank that leaves, or rank 0, can be let go.
 std::string Coordinator::what_holds_leaving() const {
   if (!draining_) return what_is_under_way();
   if (!undrained().empty()) return "the last batches are done at " + rank_list(undrained());

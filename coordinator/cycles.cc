@@ -8,10 +8,10 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How many of a key's uses back a cycle may begin: keys may be used several times a cycle.
+/// A cycle may begin this many uses of a key back, for a key may be used several times a cycle.
 constexpr int candidates = 8;
 
-// A sum of well mixed numbers tells multisets apart.
+// The sum of the keys' hashes tells multisets of keys apart.
 std::uint64_t mixed(KeyId id) {
   std::uint64_t x = (id + 1) * 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -19,10 +19,10 @@ std::uint64_t mixed(KeyId id) {
   return x ^ (x >> 31);
 }
 
-/// How many batches one may pass. Planning does not run further ahead of data that takes long.
+/// How many batches one may pass: planning runs no further ahead of slow data.
 constexpr std::size_t most_passed = 256;
 
-/// A tensor's parts, and its uses, keep their order.
+/// The parts of a tensor, and the uses of a key, keep their order.
 bool may_pass(const RecordedBatch& urgent, const RecordedBatch& other) {
   const std::vector<PlanPart>& parts = urgent.batch.parts;
   return urgent.priority > other.priority &&
@@ -73,7 +73,7 @@ void CycleFinder::add(const RecordedBatch& recorded, const std::vector<KeyId>& c
   }
 }
 
-// No more is asked for than half of what is remembered, which need not begin where a step does.
+// At most half of what is remembered is demanded, for the memory may begin in the middle of a step.
 bool CycleFinder::repeats(std::size_t period) const {
   const std::size_t end = uses_.size();
   if (end < 2 * period || !uses_[end - period - 1].cut) return false;

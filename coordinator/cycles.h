@@ -17,40 +17,40 @@ struct RecordedBatch {
   std::size_t waiting = 0;  ///< batches planned before it that no rank had entered then
 };
 
-/// A stretch of the plan that would serve again, from one point where no tensor is partly planned
-/// to another.
+/// A stretch of the plan that may be repeated. No tensor is partly planned where it begins or ends.
 struct Cycle {
   BatchNumber first = 0;  ///< its first batch, in the epoch that recorded it
   std::vector<RecordedBatch> batches;
   std::uint64_t uses = 0;  ///< tensors in it
 
-  /// Once, with where the replay begins: lets what is urgent go before less urgent batches that
-  /// waited when it was planned. It came too late for that; as a cycle it is known before. What
-  /// comes before `from` stays there.
+  /// Call once, with the batch `from` at which the replay begins. Moves an urgent batch before less
+  /// urgent ones that no rank had entered when it was planned: it was reported too late to be
+  /// planned first, but in a replay it is known in advance. Batches before `from` keep their
+  /// places.
   void bring_forward(std::size_t from);
 };
 
-/// Watches an epoch's plan for repetition. What it finds is only a guess at what comes next: any
-/// stretch of whole tensors is safe to replay.
+/// Finds repetition in an epoch's plan. What it finds is a guess at what comes next. A wrong guess
+/// is harmless: any stretch of whole tensors is safe to replay.
 class CycleFinder {
  public:
   /// What is remembered of the plan: tensors, or parts of them.
   static constexpr std::size_t most_parts = std::size_t{1} << 16;
-  /// A cycle of more parts may go unnoticed: what repeats does not fit twice, wherever it begins.
+  /// A longer cycle may go unnoticed: two repetitions, wherever they begin, may not fit.
   static constexpr std::size_t longest_cycle = most_parts / 3;
 
   /// The next batch, the ids of the tensors it completes, and whether it leaves no tensor partly
   /// planned.
   void add(const RecordedBatch& batch, const std::vector<KeyId>& completes, bool leaves_none_open);
-  /// A cycle that ends with the last batch, when the one before used the same keys as often, and
-  /// both explain as many uses as the past demands.
+  /// The cycle that ends with the last batch, if the stretch of the same length before it used the
+  /// same keys as often, and both have at least as many uses as earlier replays demand.
   std::optional<Cycle> find() const;
-  /// What went before does not serve again: a new epoch, ids that changed their meaning, or ranks
-  /// that had joined contribute again.
+  /// Forgets the plan so far: a new epoch has begun, ids have changed their meaning, or joined
+  /// ranks contribute again.
   void restart(BatchNumber next);
-  /// A replay of a cycle of `length` uses served `uses`. When that is less than it took to earn,
-  /// the next must show twice as much, up to what can be remembered, so that a program without a
-  /// repeating order stays in negotiation.
+  /// A replay of a cycle of `length` uses has ended after `uses`. If that is fewer than were needed
+  /// to find the cycle, the next one needs twice as many, up to what can be remembered. So a
+  /// program without a repeating order stays in negotiation.
   void note_replay_ended(std::uint64_t length, std::uint64_t uses);
 
   void fingerprint(Fingerprint& to) const;
@@ -66,8 +66,8 @@ class CycleFinder {
   /// Up to a use, without it.
   Use before(std::size_t use) const { return use == 0 ? Use() : uses_[use - 1]; }
   bool repeats(std::size_t period) const;
-  /// What of `waiting` can matter, for the fingerprint: how far before it the first one stands that
-  /// it might pass.
+  /// How many places before it the first batch stands that it might pass: all of `waiting` that can
+  /// decide anything, for the fingerprint.
   std::size_t passable(std::size_t place) const;
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch

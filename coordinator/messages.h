@@ -8,8 +8,8 @@
 #include "coordinator/types.h"
 #include "tutti/error.h"
 
-// What travels between a rank and the coordinator. Each direction of each rank is first in, first
-// out. A message of an epoch that is over is dropped; losing a rank is true in every epoch.
+// The messages between a rank and the coordinator. They arrive in the order sent, in each
+// direction. A message of an epoch that is over is dropped, but for the loss of a rank.
 namespace tutti::coordinator {
 
 /// Names a key with one agreed signature, so that neither travels again. Given by the coordinator
@@ -28,7 +28,7 @@ struct ReadyCall {
   KeyId id = 0;
   std::int32_t priority = 0;
   Round round = 0;
-  Time age{};  ///< since the user's call; keeps stalls counted over a change of epoch
+  Time age{};  ///< since the user's call, so that a wait is counted across epochs
   friend bool operator==(const ReadyCall&, const ReadyCall&) = default;
 };
 
@@ -42,7 +42,7 @@ struct FreshCall {
   friend bool operator==(const FreshCall&, const FreshCall&) = default;
 };
 
-/// Of one report. More calls travel in several, so that none comes near `max_message_bytes`.
+/// Calls in one report. More take several reports, so that none comes near `max_message_bytes`.
 constexpr std::size_t max_report_calls = std::size_t{1} << 15;
 
 /// What became ready since the last report, and how far the rank is.
@@ -126,7 +126,7 @@ struct PlanPart {
 
 struct PlanBatch {
   int active_ranks = 0;
-  bool acknowledge = false;  ///< report soon after entering: more waits to be planned behind it
+  bool acknowledge = false;  ///< report soon after entering it: more waits to be planned
   std::vector<PlanPart> parts;
   friend bool operator==(const PlanBatch&, const PlanBatch&) = default;
 };

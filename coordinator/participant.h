@@ -20,10 +20,10 @@ namespace tutti::coordinator {
 struct Send {
   ToCoordinator message;
 };
-/// Enter the batch's gate. Everything the batch needs locally is reserved before. Batches are
-/// entered in order; all others that are not done then, fewer than `Settings::most_open`, are
-/// behind closed gates. Data moves once the gate is closed, beside what is left to move of those
-/// before; they are done in order.
+/// Enter the batch's gate, after reserving everything that the batch needs on this rank. Batches
+/// are entered in order. Fewer than `Settings::most_open` others are not done, and their gates have
+/// closed. The data moves once the gate has closed, perhaps beside that of earlier batches; batches
+/// are done in order.
 struct Enter {
   LocalBatch batch;
 };
@@ -32,7 +32,7 @@ struct Withdraw {
   Epoch epoch;
   BatchNumber number;
 };
-/// The gate counts as closed though this rank did not see it close: its data must move.
+/// The gate counts as closed, though this rank did not see it close: move its data.
 struct CloseGate {
   Epoch epoch;
   BatchNumber number;
@@ -49,7 +49,7 @@ struct JoinDone {
   int last;  ///< the last rank to join
   std::optional<Error> error;
 };
-/// This rank may go: its end is no death any more.
+/// This rank may leave: its end counts as no death any more.
 struct DepartDone {};
 /// Terminal: every call, barrier and join in flight fails with it, code `peer_lost`.
 struct Lost {
@@ -71,22 +71,22 @@ class Participant {
 
   /// Throws `duplicate_key`; `invalid_argument` between `join` and its end; `aborted` after
   /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
-  /// Returns the key's number: small, this rank's own, the same for all its calls.
+  /// Returns the key's number on this rank: small, and the same for all calls of the key.
   std::uint32_t submit(CallId id, const Call& call);
   /// One at a time each. Answered by BarrierDone, JoinDone, DepartDone, or by Lost.
   void barrier();
   void join();
   /// From now on nothing can be submitted; what has not started fails with `aborted` everywhere.
   void depart();
-  /// The environment saw the gate close. Ignored when RESUME closed it first.
+  /// The gate has closed. Ignored if RESUME closed it first.
   void note_gate_closed(Epoch epoch, BatchNumber number);
-  /// Its data has moved at this rank. In order.
+  /// The batch's data has moved on this rank. Call it in the batches' order.
   void note_batch_done(Epoch epoch, BatchNumber number);
-  /// A user thread waits for the key's call; may be over already.
+  /// A user thread waits for the key's call, which may be over already.
   void note_user_waits(const Key& key);
-  /// Batches follow without a word to the coordinator.
+  /// Batches follow without messages to the coordinator.
   bool is_replaying() const { return !cycle_.empty() && !halted_; }
-  /// Replay lacks a call: whether `user_waits` was called for another now decides something.
+  /// Replay lacks a call, so `note_user_waits` for another call may end it.
   bool is_asking_who_waits() const {
     return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0;
   }
@@ -98,9 +98,9 @@ class Participant {
   /// When `tick` wants to be called at the latest.
   std::optional<Time> next_tick() const;
 
-  /// `memory`: what an earlier call gave, to be used for the next.
+  /// `memory`: the result of an earlier call, whose memory is used again.
   std::vector<Action> take_actions(std::vector<Action> memory = {});
-  /// A batch of an `Enter` that is of no use any more, but for the memory it owns.
+  /// Gives back the batch of an `Enter`, whose memory is used again.
   void reuse(LocalBatch&& batch);
   /// For hang dumps: mode, epoch, gates, calls in flight.
   std::string describe() const;
@@ -151,7 +151,7 @@ class Participant {
     bool closed = false;
     Time entered_at{};
   };
-  /// What only its memory is kept for: no part of the state, so copies begin without.
+  /// Objects that are kept for their memory alone. They are no state, so copies begin empty.
   template <typename T>
   class Scrap {
    public:
@@ -260,14 +260,14 @@ class Participant {
     Slot slot = 0;
     Round round = 0;
   };
-  std::vector<Wait> waits_;  ///< a user waits for them; may be entered or over
+  std::vector<Wait> waits_;  ///< calls that a user waits for; some may be entered or over
   std::optional<Time> impatient_at_;
 
   Request barrier_;
   Round barrier_round_ = 0;
   Request join_;
   Request depart_;
-  bool told_to_drain_ = false;  ///< decides nothing, but tells why a close is held up
+  bool told_to_drain_ = false;  ///< only for the text that says what holds a close up
   bool owes_drained_ = false;
   bool may_leave_ = false;
   bool left_ = false;

@@ -11,8 +11,8 @@ namespace tutti::coordinator {
 
 using base::check;
 
-// Programs name the same keys in the same order step by step: the key behind the one asked for last
-// is tried before the table is.
+// Programs use the same keys in the same order in each step: so the key after the last one is tried
+// before the table.
 Participant::Slot Participant::slot_of(const Key& key) {
   if (next_slot_ < keys_.size() && keys_[next_slot_].key == key) return next_slot_++;
   const auto [at, fresh] = slots_.try_emplace(key, static_cast<Slot>(keys_.size()));
@@ -21,7 +21,8 @@ Participant::Slot Participant::slot_of(const Key& key) {
   return at->second;
 }
 
-// No optional: one that is written in halves and read as a whole costs more than the search.
+// A pointer rather than an optional, which is written in halves and read whole: that stalls longer
+// than the search takes.
 const KeyId* Participant::id_of(const KeyUse& use, const Signature& signature) const {
   for (const KeyId& id : use.ids) {
     if (ids_[id]->signature == signature) return &id;
@@ -62,7 +63,7 @@ Participant::TrackedBatch Participant::resolve(const PlanBatch& planned, BatchNu
   owners.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     PlanPart part = planned.parts[i];
-    // A cycle keeps the rounds of the time when it was recorded.
+    // The rounds in a cycle are those of when it was recorded.
     if (!cycle_.empty()) part.round = keys_[known(part.id).slot].call->round;
     owners.push_back(take(part, parts[i]));
   }
@@ -80,8 +81,8 @@ Participant::TrackedBatch Participant::resolve(const PlanBatch& planned, BatchNu
           .acknowledge = planned.acknowledge};
 }
 
-// The round decides whether this rank's call is meant: a rank that joined while its last call for
-// the key still moves contributes nothing to the round after.
+// The round decides whether this rank's call takes part. A rank may have joined while its last call
+// for the key still moves; that call is not part of the next round.
 Participant::PartOwner Participant::take(const PlanPart& part, LocalPart& into) {
   const KnownId& id = known(part.id);
   KeyUse& use = keys_[id.slot];
@@ -90,7 +91,7 @@ Participant::PartOwner Participant::take(const PlanPart& part, LocalPart& into) 
   const bool last = part.begin + part.count == count;
   into = {.call = 0, .begin = part.begin, .count = part.count, .whole = count};
   if (use.call && use.call->round == part.round) {
-    // What is agreed was compared when it was submitted.
+    // A call with an agreed id was compared when it was submitted.
     check((use.call->agreed == part.id || use.call->signature == id.signature) &&
               use.call->next == part.begin && !use.call->planned_entirely,
           "a plan goes on where the call's parts ended");

@@ -73,7 +73,7 @@ void Participant::report_some() {
   actions_.emplace_back(Send{std::move(report)});
 }
 
-// After the report, so that the coordinator knows of every call when it reads the request.
+// Sent after the report, so that the coordinator has every call when it reads the request.
 void Participant::send_requests() {
   if (barrier_.wanted && !barrier_.sent) {
     barrier_.sent = true;
@@ -166,8 +166,8 @@ void Participant::tick(Time now) {
   if (!lost_ && gate_notice_at_ && now_ >= *gate_notice_at_) watch_gate();
 }
 
-// In replay another rank may be late, or may be in need of something else. A negotiated gate stays
-// open only when another rank does not run: its calls were all there.
+// In replay another rank may be late, or need something that the cycle does not have. A negotiated
+// gate stays open only if another rank does not run, for all its calls were there.
 void Participant::watch_gate() {
   const TrackedBatch& batch = open_.back();
   const Time waited = now_ - batch.entered_at;

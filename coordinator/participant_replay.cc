@@ -10,7 +10,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// A call may wait this long for its turn although nobody is known to wait for it.
+/// How long a call may wait for its turn while no user thread is known to wait for it.
 constexpr Time least_patience = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -37,7 +37,7 @@ void Participant::begin_replay(const Resume& resume) {
   for (const Slot slot : std::exchange(unreported_, {})) await_turn(slot);
 }
 
-/// A call in flight that replay is to serve.
+/// A call in flight that the replay must serve.
 void Participant::await_turn(Slot slot) {
   const KeyUse& use = keys_[slot];
   const CallState& call = *use.call;
@@ -72,7 +72,7 @@ void Participant::replay() {
   }
 }
 
-// What was found ready stays so until it is entered, so each part is looked at about once.
+// A part that is ready stays ready until it is entered, so each is looked at about once.
 bool Participant::is_next_ready() {
   const std::vector<PlanPart>& parts = cycle_[cursor_].parts;
   for (; ready_parts_ < parts.size(); ++ready_parts_) {

@@ -23,10 +23,10 @@ class PlanLog {
   BatchNumber entered_by_any() const;
   /// Bytes planned beyond what all have entered.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
-  /// The ranks that keep it so low; none when all have said the same, for who is late then is not
-  /// known here.
+  /// The ranks that have entered the fewest gates; none if all have entered as many, for then it is
+  /// not known here who is late.
   std::vector<int> behind() const;
-  /// Items of batches beyond what all have entered, the last first.
+  /// Parts of the batches that not all ranks have entered, the last batch first.
   std::vector<PlanPart> not_entered_by_all() const;
   /// A new epoch: nothing planned, nothing entered.
   void restart();

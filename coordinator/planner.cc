@@ -6,8 +6,8 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Parts begin at multiples of this, so that every length but the last is a whole number of cache
-/// lines for any dtype.
+/// Parts begin at multiples of so many elements, so that every part but the last is a whole number
+/// of cache lines for any dtype.
 constexpr std::uint64_t part_alignment = 64;
 
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
@@ -35,7 +35,7 @@ bool Planner::is_cut(const Entry& entry) const {
   return entry.started || (part_bytes_ > 0 && entry.bytes() > part_bytes_);
 }
 
-// Parts of one tensor are about equal, so that the last is not a crumb with a gate of its own.
+// Parts of one tensor are about equal: a tiny last one would cost a gate all the same.
 PlanPart Planner::cut(Queue& queue) {
   Entry entry = *queue.begin();
   queue.erase(queue.begin());
@@ -66,7 +66,7 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   batch.active_ranks = most_urgent->first.active_ranks;
   const std::uint64_t element_bytes = queue.begin()->element_bytes;
   const CollectiveKind kind = most_urgent->first.kind;
-  // Every tensor of these has ranks' shards of its own.
+  // A sharded tensor is never fused: all ranks' shards of one tensor move together.
   bytes = 0;
   if (is_cut(*queue.begin())) {
     batch.parts.push_back(cut(queue));

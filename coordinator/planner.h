@@ -20,8 +20,8 @@ struct ReadyTensor {
   Signature signature;
 };
 
-/// Orders ready tensors into batches: the most urgent first, among equals the one that was ready
-/// first; what fits together is fused, what is large is cut.
+/// Makes batches of the tensors that all ranks are ready for. The highest priority goes first, then
+/// whichever was ready first. Small tensors are fused, large ones cut into parts.
 class Planner {
  public:
   Planner(std::size_t fusion_bytes, std::size_t part_bytes)
@@ -29,7 +29,7 @@ class Planner {
 
   void add(const ReadyTensor& tensor);
   bool empty() const { return classes_.empty(); }
-  /// The next batch; not for an empty planner. `bytes` of one rank's data in it.
+  /// The next batch, and how many bytes of one rank it moves. The planner is not empty.
   PlanBatch next(std::uint64_t& bytes);
 
   /// A tensor that waits here, with the elements planned so far.
@@ -60,7 +60,7 @@ class Planner {
       return priority != other.priority ? priority > other.priority : sequence < other.sequence;
     }
   };
-  /// What may travel in one batch.
+  /// Tensors of one class may move in one batch.
   struct Class {
     CollectiveKind kind;
     DType dtype;
@@ -80,7 +80,7 @@ class Planner {
   std::size_t part_bytes_;
   std::map<Class, Queue> classes_;  ///< no empty queue stays
   std::uint64_t sequence_ = 0;
-  std::size_t started_ = 0;  ///< entries that are
+  std::size_t started_ = 0;  ///< entries with `started` set
 };
 
 }  // namespace tutti::coordinator

@@ -12,7 +12,7 @@
 
 namespace tutti::coordinator {
 
-/// How a round that is over for everyone else ended, for ranks that come to it late.
+/// How a failed round ended, kept for ranks that come to it late.
 struct Tombstone {
   Round round = 0;
   Failure failure;
@@ -62,18 +62,19 @@ struct KeyState {
     std::optional<KeyId> id;
     Signature signature;
   };
-  std::vector<Variant> variants;  ///< what was said in this round; more than one is a mismatch
+  std::vector<Variant> variants;  ///< signatures reported in this round; two or more are a mismatch
   std::int32_t priority = 0;      ///< the maximum of what the ranks said
-  std::uint64_t start = 0;  ///< elements moved in earlier epochs: above 0 only LOST can end it
-  bool queued = false;      ///< ready everywhere, given to the planner
-  std::vector<KeyId> ids;   ///< its agreed signatures, the oldest first
+  std::uint64_t start =
+      0;  ///< elements moved in earlier epochs; if above 0, only a lost rank can end the round
+  bool queued = false;     ///< ready everywhere, given to the planner
+  std::vector<KeyId> ids;  ///< its agreed signatures, the oldest first
 };
 
 /// The readiness table: every key's state, by slot, and the agreed ids.
 class Readiness {
  public:
   using Slot = std::uint32_t;
-  /// Signatures remembered for a key; beyond, the oldest one's id is given away.
+  /// Signatures remembered for a key. One more takes the id of the oldest.
   static constexpr std::size_t ids_per_key = 4;
 
   explicit Readiness(int size) : size_(size) {}
@@ -86,17 +87,17 @@ class Readiness {
   const KeyState& operator[](Slot slot) const { return keys_[slot]; }
   Slot size() const { return static_cast<Slot>(keys_.size()); }
 
-  /// Counts a rank's word for the current round, which it has not given yet.
+  /// Counts a rank's report of the current round; a rank reports a round once.
   void vote(Slot slot, int rank, const ReadyCall& ready, Time since);
   void vote(Slot slot, int rank, const FreshCall& fresh, Time since);
-  /// The id for what all said; a new agreement is appended to `agreements`.
+  /// The id for the signature that all ranks reported. If it is new, appends to `agreements`.
   KeyId agree(Slot slot, std::vector<Agreement>& agreements);
   /// Nobody has come to `round` yet; its first `start` elements have moved.
   void go_to(Slot slot, Round round, std::uint64_t start);
-  /// Forgets what was said in the current round: it will be said again, or not at all.
+  /// Forgets the reports of the current round: they will be repeated, or the round has failed.
   void clear_votes(Slot slot);
   std::vector<Said> said(Slot slot) const;
-  /// Counts the ids that changed their meaning.
+  /// How many ids have been given to another signature.
   std::uint64_t given_away() const { return given_away_; }
   /// Some key has parts done in earlier epochs.
   bool has_started() const { return started_ > 0; }

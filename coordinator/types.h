@@ -12,18 +12,18 @@
 
 namespace tutti::coordinator {
 
-/// An epoch is a stretch of the plan; only the coordinator starts a new one. A gate packs it into
-/// 24 bits, so the coordinator stays below `max_epoch`.
+/// A stretch of the plan; only the coordinator begins a new one. A gate packs it into 24 bits, so
+/// the coordinator stays below `max_epoch`.
 using Epoch = std::uint32_t;
 constexpr Epoch max_epoch = (Epoch{1} << 24) - 1;
 /// Batches are numbered from 0 in each epoch.
 using BatchNumber = std::uint64_t;
 /// Names a call of this rank's user; 0 is no call.
 using CallId = std::uint64_t;
-/// Since any start, given by the caller; only differences count.
+/// Time since some start that the caller chose; only differences count.
 using Time = std::chrono::nanoseconds;
 
-/// What all ranks must say alike of a key's use.
+/// What all ranks must agree on for one use of a key.
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
@@ -49,8 +49,8 @@ struct Settings {
   std::size_t fusion_bytes = std::size_t{2} << 20;
   /// Larger tensors are cut into parts of about this size; 0: never cut.
   std::size_t part_bytes = std::size_t{4} << 20;
-  /// How many batches may be entered and not done. Between nodes two large ones move at once, and
-  /// one small between them; the gate behind them takes as long as its messages wait for their
+  /// How many batches may be entered and not done. Between nodes two large batches may move at
+  /// once, with a small one between them; the messages of the next gate then queue behind their
   /// data.
   std::size_t most_open = 3;
   /// A wait for a rank is reported after this, then at doubling intervals ...
@@ -59,7 +59,7 @@ struct Settings {
   Time key_timeout = std::chrono::minutes(30);
 };
 
-/// A tensor, or a range of its elements, in a batch.
+/// A part: a tensor, or a range of its elements, in a batch on one rank.
 struct LocalPart {
   CallId call = 0;  ///< 0: this rank has joined and contributes the identity
   std::size_t begin = 0;
@@ -68,7 +68,7 @@ struct LocalPart {
   friend bool operator==(const LocalPart&, const LocalPart&) = default;
 };
 
-/// What moves together. Equal on all ranks, but for the calls.
+/// A batch on one rank. Equal on all ranks but for the calls.
 struct LocalBatch {
   Epoch epoch = 0;
   BatchNumber number = 0;

@@ -5,7 +5,8 @@
 namespace tutti::collective {
 namespace {
 
-/// Below, several tensors are summed together and copied out in less time than each by itself.
+/// If a batch's tensors are smaller than this on average, summing them together and copying the
+/// sums out is faster than summing each by itself.
 constexpr std::size_t worth_its_own_sum = 512;
 
 }  // namespace
@@ -27,9 +28,9 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   width_ = size_of(batch.dtype);
   layout_.start(batch, memory_.layout().slot_bytes, before);
   shared_ = all_in_arenas();
-  // Shared ones are written by others than who reads them next. When all were as large as the
-  // caches, 2, 4 and 8 ranks took 16 to 23 % less time around them, for private ones 16 to 31 %
-  // more.
+  // An output in an arena is not read next by the rank that writes it. With tensors as large as the
+  // caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
+  // to 31 % more for private ones.
   const std::size_t each = cache_bytes_ / static_cast<std::size_t>(memory_.local_size());
   streaming_ = batch.exceeds(shared_ ? each / 4 * 3 : each);
   const std::size_t bytes_a_part = batch.bytes() / batch.parts.size();
@@ -50,11 +51,11 @@ void Allreduce::leave_out_stages() {
   }
   if (delivers() || direct()) {
     out_.chunk = chunks().size();
-    // Between nodes a lane's slice stays in the result's slot until the lane delivers it.
+    // With several nodes a lane's slice stays in the result slot until the lane writes it out.
     if (!several_nodes() || !in_a_lane()) leave_out(&shm::RankBlock::copied_out);
   }
   if (gathers() && !several_nodes()) {
-    // The put column is the result: nobody waits for it to be copied in.
+    // The column that copy in puts there is the result: nobody waits for `copied_in`.
     leave_out(&shm::RankBlock::copied_in);
     sum_.chunk = exchanged_ = chunks().size();
     if (read_in_place) leave_out(&shm::RankBlock::reduced);
@@ -64,7 +65,8 @@ void Allreduce::leave_out_stages() {
   }
 }
 
-/// A stage that is left out passes all chunks for whoever waits for it, when it is their turn.
+/// A stage that is left out raises its flag for all chunks at once, for whoever waits for it, but
+/// not before the earlier batches have passed that stage.
 void Allreduce::leave_out(shm::Flag shm::RankBlock::*flag) {
   if (is_next(flag)) {
     memory_.raise(flag, chunks().end());

@@ -17,27 +17,31 @@
 
 namespace tutti::collective {
 
-/// Allreduce of one batch, or one of its halves, in chunks that are in different stages at once:
+/// Allreduce of one batch, or one of its halves, as a pipeline: different chunks are in different
+/// stages at once.
 ///
-/// copy in: into this rank's staging memory, what others will sum; sum: this lane's slice of the
-/// chunk over all ranks of the node, in one pass in the canonical tree; with several nodes,
-/// exchange: the slice with the lane's kin; copy out: the whole chunk from all lanes' results.
+/// 1. Copy in: this rank copies its input into its staging buffer, for others to sum.
+/// 2. Sum: each lane sums its slice of the chunk over all ranks of the node, in one pass, in the
+///    canonical tree.
+/// 3. Exchange, with several nodes: each lane exchanges its slice with its kin.
+/// 4. Copy out: each rank copies the whole chunk out of all lanes' results.
 ///
-/// Of two ranks of one node each sums all that it copies out, straight to where it is wanted: as
-/// much passes from one to the other as when each sums half and gives it away, in one stage less.
+/// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
+/// between them as when each sums half, and there is one stage less.
 ///
-/// A reduce_scatter exchanges half as much and copies out this rank's column alone; on one node
-/// that is the slice it sums, and goes to the output at once. An allgather sums nothing: copy in
-/// puts this rank's column into the result, where the lanes exchange it.
+/// A reduce_scatter does the first half of the exchange and copies out this rank's column alone. On
+/// one node that column is the rank's slice, which it sums straight into the output. An allgather
+/// sums nothing: copy in puts this rank's column where the sum would be, the lanes do the second
+/// half of the exchange, and copy out takes the whole chunk.
 ///
-/// Where all tensors of the node lie in its ranks' arenas nobody copies: each lane reads its slice
-/// from all inputs and writes it to all outputs; of the halves the inputs alone matter, which on
-/// one node an allgather copies out from. A slice has one owner, the only one to read or write it,
-/// so that outputs may be the inputs.
+/// If all tensors of the node's ranks lie in arenas, nothing is staged: each lane reads its slice
+/// from all inputs and writes the sum to all outputs. For the halves it is enough that the inputs
+/// lie there; an allgather on one node copies out straight from them. Only the owner of a slice
+/// reads or writes it, so outputs may be inputs.
 ///
-/// While this batch's last chunks are under way the next batch may move in another Allreduce: each
-/// stage of it begins when the stage before it in time, this batch's, has passed all its chunks
-/// here. One thread at a time drives it; nothing blocks.
+/// The next batch may start in another Allreduce while the last chunks of this one are under way.
+/// Each of its stages starts once this batch has passed that stage on this rank.
+/// One thread at a time drives it; nothing blocks.
 class Allreduce {
  public:
   /// The references outlive it.
@@ -47,8 +51,8 @@ class Allreduce {
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch with elements that stays until it is done. `sequence` tells its descriptors,
-  /// `before` counts the chunks of all batches before.
+  /// Starts on a batch, which is not empty and stays in place until it is done. `sequence` finds
+  /// its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step();
   /// Number of the chunk after the batch's last.
@@ -62,9 +66,9 @@ class Allreduce {
   bool in_a_lane() const { return topology_.local_index() < lanes_; }
   bool scatters() const { return batch_->kind == CollectiveKind::reduce_scatter; }
   bool gathers() const { return batch_->kind == CollectiveKind::allgather; }
-  /// A lane writes its results to all outputs of the node.
+  /// Each lane writes its results to all outputs of the node.
   bool delivers() const { return shared_ && !batch_->is_sharded(); }
-  /// A lane's sums go to where they are wanted, by no result slot.
+  /// Sums are written straight to the outputs, not to a result slot.
   bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all_); }
   bool all_in_arenas() const;
   const Chunks& chunks() const { return layout_.chunks(); }
@@ -83,7 +87,7 @@ class Allreduce {
   void leave_out_stages();
   void leave_out(shm::Flag shm::RankBlock::*flag);
   bool pass_left_out();
-  /// Whether the batches before have passed the stage here that raises this flag.
+  /// Whether all earlier batches have passed, on this rank, the stage that raises this flag.
   bool is_next(shm::Flag shm::RankBlock::*flag) const {
     return (memory_.mine().*flag).load() >= chunks().number(0);
   }
@@ -100,7 +104,7 @@ class Allreduce {
   void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
-  /// Where a rank's output of the part_range lies; all are in arenas.
+  /// Where these elements of a rank's output lie; all outputs are in arenas.
   std::byte* output(int local, const PartRange& part_range) const;
   void sum_everywhere(const PartRange& part_range);
   void write_everywhere(topology::Range range, const std::byte* from);
@@ -119,8 +123,8 @@ class Allreduce {
   const Batch* batch_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
-  bool shared_ = false;     ///< all that is read or written elsewhere lies in arenas
-  bool sums_all_ = false;   ///< each of two ranks what it copies out
+  bool shared_ = false;     ///< what other ranks read or write lies in arenas
+  bool sums_all_ = false;   ///< each of two ranks sums the whole chunk
   bool streaming_ = false;  ///< outputs larger than the caches
   StagingStores stores_;
   ChunkLayout layout_;

@@ -1,4 +1,4 @@
-// Allreduce's stages: what each does with a chunk, or a part of one.
+// Allreduce's stages: what each does with a chunk, or with a stretch of one.
 #include "collective/allreduce.h"
 #include "tutti/shard.h"
 
@@ -35,7 +35,7 @@ bool Allreduce::copy_in_some() {
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
   if (in_.element == 0) recorder_.begin(Stage::copy_in, in_.chunk);
   const std::size_t size = layout_.size(in_.chunk);
-  // What the others do not sum, its own slice, a rank sums from where it is.
+  // No other rank reads this rank's input to its own slice: it is summed from where it lies.
   const topology::Range own = sums_all_ ? topology::Range{size, size} : slice(in_.chunk);
   if (in_.element == own.begin) in_.element = own.end;
   const std::size_t end = in_.element < own.begin ? own.begin : size;
@@ -141,13 +141,13 @@ void Allreduce::sum_shared(topology::Range stretch) {
   });
 }
 
-/// `at`: the place in the chunk of the vector's elements `range`.
+/// `range`: elements of the vector; `at`: where they begin in the chunk.
 void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   if (direct()) {
     reduce_out(*batch_, kernel_in_node(), sources_, range, streaming_);
     return;
   }
-  // What goes to other nodes is read next by the same processor.
+  // With several nodes this rank itself reads the sum next, to send it: leave it in the caches.
   const bool around = !several_nodes() && stores_.is_around();
   reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(), around);
 }
@@ -200,7 +200,7 @@ void Allreduce::start_exchange() {
 
 bool Allreduce::exchange_some() {
   bool moved = false;
-  // Later chunks' transfers move on, too, while the first is waited for.
+  // While the first transfer is waited for, those of later chunks are driven, too.
   for (std::uint64_t chunk = exchanged_; chunk < sum_.chunk; ++chunk) {
     if (exchange(chunk).is_busy()) moved |= exchange(chunk).step() != Progress::waiting;
   }
@@ -223,7 +223,7 @@ void Allreduce::deliver(std::uint64_t chunk) {
 
 void Allreduce::raise_reduced() {
   ++exchanged_;
-  // Shared, and copied out by nobody, only the end is waited for.
+  // If nobody copies out, the others wait for the end only.
   if (shared_ && (delivers() || direct()) && exchanged_ < chunks().size()) return;
   memory_.raise(&shm::RankBlock::reduced, chunks().number(exchanged_));
 }

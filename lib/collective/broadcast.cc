@@ -14,7 +14,7 @@ Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& 
       stores_(tuning.staging) {
   if (!several_nodes()) return;
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
-    // Other streams than those of the exchanges, which may still be under way at other ranks.
+    // Not the exchanges' streams, which other ranks may still be using.
     const std::size_t stream = memory.layout().slots + slot;
     node_broadcasts_.push_back(
         std::make_unique<NodeBroadcast>(*communicator, static_cast<int>(stream)));
@@ -77,7 +77,8 @@ void Broadcast::start_node_broadcast(std::uint64_t chunk) {
 bool Broadcast::bring_some() {
   if (brought_.chunk == chunks_.size()) return false;
   if (brought_.element == 0) {
-    // Free once everybody has copied it out; this rank says so after passing it on.
+    // The slot is free once all ranks of the node have copied its last chunk out. This rank does so
+    // only after it has forwarded that chunk.
     const std::uint64_t number = chunks_.number(brought_.chunk);
     const std::size_t slots = memory_.layout().slots;
     if (number >= slots && memory_.least(&shm::RankBlock::copied_out) <= number - slots) {
@@ -102,14 +103,14 @@ bool Broadcast::bring_some() {
 }
 
 bool Broadcast::show_next() {
-  // Later chunks' transfers move on, too, while the first is waited for.
+  // While the first transfer is waited for, those of later chunks are driven, too.
   for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.chunk; ++chunk) {
     node_broadcast(chunk).poll_arrived();
   }
   if (shown_ == brought_.chunk) return false;
   if (several_nodes() && !node_broadcast(shown_).poll_arrived()) return false;
   ++shown_;
-  // Its own flag alone is waited for, whether or not the others have started on this batch.
+  // The others wait for this rank's flag alone, whether or not all have started on this batch.
   memory_.mine().reduced.store(chunks_.number(shown_));
   memory_.ring_peers();
   return true;
@@ -139,7 +140,7 @@ bool Broadcast::copy_out_some() {
   if (out_.element < chunk.size()) return true;
   recorder_.end(Stage::copy_out, out_.chunk);
   out_.next_chunk();
-  // Shared, only the end is waited for.
+  // If the root's tensor is read in place, the root waits for the end only.
   if (!shared_ || out_.chunk == chunks_.size()) {
     memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.chunk));
   }

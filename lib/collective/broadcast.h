@@ -16,11 +16,11 @@
 
 namespace tutti::collective {
 
-/// Broadcast of one batch, in chunks. On every node one rank, the carrier, brings the chunks into
-/// shared memory: the root from its tensor, on other nodes the leader over the network. All others
-/// copy them out.
+/// Broadcast of one batch, in chunks. On each node one rank, the carrier, puts the chunks into
+/// shared memory, and the others copy them out. On the root's node the carrier is the root, on the
+/// others the leader, which receives the chunks from another node.
 ///
-/// On one node a root whose tensor lies in its arena brings nothing: the others read it there.
+/// On one node, a root whose tensor lies in its arena copies nothing: the others read it there.
 /// One thread at a time drives it; nothing blocks.
 class Broadcast {
  public:
@@ -31,8 +31,8 @@ class Broadcast {
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch with elements that stays until it is done. `sequence` tells its descriptors,
-  /// `before` counts the chunks of all batches before.
+  /// Starts on a batch, which is not empty and stays in place until it is done. `sequence` finds
+  /// its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step();
   /// Number of the chunk after the batch's last.
@@ -54,8 +54,8 @@ class Broadcast {
   bool show_next();
   bool copy_out_some();
   bool poll_copy_out() const;
-  /// Where a part_range of the chunk that is copied out comes from; `element` of the chunk is the
-  /// first that the part_range counts from.
+  /// Where these elements of the chunk that is being copied out lie. `element`: the element of the
+  /// chunk that `part_range.before` is counted from.
   const std::byte* source(const PartRange& part_range, std::size_t element) const;
 
   const topology::Topology& topology_;
@@ -73,7 +73,7 @@ class Broadcast {
   StagingStores stores_;
   Chunks chunks_;
   Cursor brought_, out_;
-  std::uint64_t shown_ = 0;  ///< chunks that the carrier has told its node of
+  std::uint64_t shown_ = 0;  ///< chunks that the carrier has published to its node
 };
 
 }  // namespace tutti::collective

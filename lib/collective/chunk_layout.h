@@ -10,12 +10,14 @@
 
 namespace tutti::collective {
 
-/// How a batch's vector is cut in chunks, and which part of a chunk is whose.
+/// How a batch's vector is divided into chunks, and a chunk into the lanes' slices.
 ///
-/// An allreduce's chunk is a stretch of the vector, and each lane sums an even share of it. A
-/// sharded batch's chunk is some rows of all ranks' columns: one column after the other, those that
-/// a lane cares for together, and of these those of one node, so that a lane's slice and what it
-/// exchanges with a node are stretches, too. Lane i cares for local ranks i, i + lanes, ...
+/// A chunk of an allreduce is a range of the vector; the lanes share it evenly.
+///
+/// A chunk of a sharded batch is some rows of all ranks' columns (`Rows`), one column after the
+/// other. Lane i serves the local ranks i, i + lanes, ...; the columns of a lane lie together, and
+/// among them those of a node. So a lane's slice is a range of the chunk, and what the lane
+/// exchanges with a node, its block, a range of the slice.
 class ChunkLayout {
  public:
   /// The topology outlives it.
@@ -29,17 +31,17 @@ class ChunkLayout {
   topology::Range slice(std::uint64_t chunk, int lane) const;
   /// Sharded only: a rank's column.
   topology::Range column(std::uint64_t chunk, int rank) const;
-  /// Sharded only: the part of a lane's slice that is for each node's ranks, counted from the
-  /// slice's beginning. Valid until the next call.
+  /// Sharded only: by node, the block of a lane's slice that is for the node's ranks, counted from
+  /// the slice's beginning. Valid until the next call.
   const std::vector<topology::Range>& blocks(std::uint64_t chunk, int lane);
 
-  /// Elements of a chunk that lie together in the vector.
+  /// Elements that lie together both in the chunk and in the vector.
   struct ChunkRange {
-    std::size_t at = 0;  ///< the first one's place in the chunk
+    std::size_t at = 0;  ///< where they begin in the chunk
     topology::Range range;
     int rank = -1;  ///< sharded only: whose they are
   };
-  /// Calls `visit(range)` for what lies in a range of a chunk, in order.
+  /// Calls `visit(range)` for each such range within `part`, elements of a chunk, in order.
   template <typename Visit>
   void for_each_range(std::uint64_t chunk, topology::Range part, const Visit& visit) const {
     if (!sharded_) {
@@ -59,7 +61,7 @@ class ChunkLayout {
 
  private:
   Rows rows(std::uint64_t chunk) const;
-  /// Where in a chunk the column begins that is `position`-th in order.
+  /// Where the column at this position of the order begins in a chunk.
   std::size_t offset(std::uint64_t chunk, std::size_t position) const;
   std::size_t first(int lane, int node) const;
 
@@ -72,7 +74,7 @@ class ChunkLayout {
   bool sharded_ = false;
   Chunks chunks_;  ///< of elements; sharded: of rows
   Rows rows_;
-  std::vector<std::size_t> shorter_;  ///< by position: columns before it without the last row
+  std::vector<std::size_t> shorter_;  ///< by position: how many columns before it lack the last row
   std::vector<topology::Range> blocks_;
 };
 

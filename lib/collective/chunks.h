@@ -10,8 +10,8 @@
 
 namespace tutti::collective {
 
-/// A batch's vector cut in chunks of one size, the last perhaps smaller. Chunks are numbered over
-/// the session's life, as the flags of `shm::RankBlock` count them.
+/// A batch's vector, divided into chunks of one size; the last may be smaller. A chunk's number
+/// counts all chunks of the session, as the flags of `shm::RankBlock` do.
 class Chunks {
  public:
   Chunks() = default;

@@ -35,7 +35,7 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
   const bool gathers = batch.kind == CollectiveKind::allgather;
   const bool copies = gathers || batch.kind == CollectiveKind::broadcast;
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
-  // The lanes send from the result's slots.
+  // The lanes send from the result slots, so inputs are copied there anyway.
   if (gathers && topology_.node_count() > 1) return;
   for (std::size_t i = 0; i < batch.parts.size(); ++i) {
     const TensorPart& part = batch.parts[i];
@@ -49,7 +49,7 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
       return;
     }
     const auto in = memory_.arena_offset(part.ins[0], bytes);
-    // Others write an allreduce's output; what else is written is its own rank's affair.
+    // Only an allreduce's outputs are written by other ranks.
     const auto out = others_write ? memory_.arena_offset(part.outs[0], bytes) : in;
     if (!in || !out) return;
     descriptor.places[i] = {*in, *out};
@@ -119,7 +119,8 @@ Progress Engine::step() {
   return progress;
 }
 
-/// One that ends behind another. An allreduce that is over says so again when its turn comes.
+/// Moves a batch that ends after another one. An allreduce that is over reports it again in its
+/// turn.
 bool Engine::move_behind(MovingBatch& moving) {
   if (moving.way == Way::small) gate_.poll_delivered(moving.sequence);
   if (moving.allreduce == nullptr || moving.over) return false;
@@ -157,7 +158,7 @@ std::size_t Engine::buffer_bytes() const {
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
-  // Rounding of a slice, and what an inbox has for a sender at the least.
+  // How far a slice is rounded up; the least room in an exchange's inbox for one sender.
   constexpr std::size_t rounding = 1024;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
   const auto nodes = static_cast<std::size_t>(topology.node_count());

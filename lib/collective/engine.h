@@ -18,10 +18,11 @@ namespace tutti::collective {
 
 /// Gates and data of one session on this rank. One thread at a time drives it; nothing blocks.
 ///
-/// Ranks pass the same batches in the same order. Where a batch's tensors lie is told at its gate
-/// and read behind it, so that all ranks of a node choose the same way for it. No user memory is
-/// written, nor read by others before the gate has closed; what is small is copied for the gate to
-/// carry, and is of no effect unless it closes.
+/// All ranks pass the same batches in the same order. Before a batch's gate each rank publishes
+/// where the batch's tensors lie, and reads after it where the others' do, so that all ranks of a
+/// node choose the same way to move it. Before the gate closes no user memory is written, and none
+/// is read by other ranks. Small batches are copied before the gate, which may carry them; the
+/// copies have no effect unless it closes.
 class Engine {
  public:
   /// The references outlive it. The communicators, each this engine's alone, are null on one node.
@@ -34,30 +35,30 @@ class Engine {
     broadcast_.record_in(timeline);
   }
 
-  /// Arrives at the batch's gate, and shows the node what it needs to know behind it. With this one
-  /// at most `shm::most_open` are not done, and the gates of the others have closed.
+  /// Arrives at the batch's gate and publishes what the node needs to know after it. Together with
+  /// this batch at most `shm::most_open` are not done, and the gates of the others have closed.
   void enter(const Batch& batch);
-  /// Whether every rank has arrived at this gate, which this rank has entered.
+  /// Drives the gate, which this rank has entered. True once every rank has arrived at it.
   bool poll_gate(std::uint32_t epoch, std::uint64_t number) {
     return gate_.poll_closed(epoch, number);
   }
-  /// Whether the last look at an open gate brought it on, though it did not close.
+  /// Whether the last `poll_gate` made progress, though the gate did not close.
   bool has_gate_moved() const { return gate_.has_moved(); }
-  /// MPI may hold messages that it has not sent yet, though nothing is waited for here.
+  /// MPI may still hold messages to be sent, though nothing is waited for here.
   bool is_sending() const { return gate_.is_sending(); }
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
-  /// Whether this batch, the next in the order of entry, may start now: when no other moves, and
-  /// between nodes also beside one other allreduce, at whose last chunks it then begins, and beside
-  /// what has come with its gate, so that links do not run empty.
+  /// Whether this batch, the next in the order of entry, may start now. On one node batches move
+  /// one at a time. With several nodes it may start beside one other allreduce, and begins when
+  /// that is at its last chunks, and beside piggybacked batches, so that links do not run empty.
   bool may_start(const Batch& batch) const;
   /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
   /// each `step`; it stays until it is done.
   void start(const Batch& batch);
-  /// A bounded part of work on the started batches, some tens of microseconds. `take_finished`: the
-  /// one that started first is.
+  /// Does a bounded piece of work on the started batches, some tens of microseconds. Returns `done`
+  /// when the batch that was started first is done.
   Progress step();
-  /// Whether the batch's data moves in one step that takes no longer than to copy it.
+  /// Whether the batch moves in one step that takes no longer than copying it.
   bool is_brief(const Batch& batch) const {
     const Way way = way_of(batch);
     return way == Way::nothing || way == Way::small;
@@ -70,10 +71,9 @@ class Engine {
   }
   /// Held by this rank, without its share of the node's memory.
   std::size_t buffer_bytes() const;
-  /// The most that can be with nodes as large as this rank's: what `create` takes on one node; on
-  /// several, what arrives and what travels in a wire format.
+  /// The most it can hold if all nodes are as large as this rank's.
   static std::size_t most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning);
-  /// What moves, what is waited for, and which ranks keep it.
+  /// What moves, what is waited for, and which ranks hold it up.
   std::string describe() const;
 
  private:
@@ -86,8 +86,8 @@ class Engine {
     const Batch* batch = nullptr;
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
-    Allreduce* allreduce = nullptr;  ///< that moves it, if its way is that
-    bool over = false;               ///< but for those before it
+    Allreduce* allreduce = nullptr;  ///< that moves it; null for other ways
+    bool over = false;               ///< done, but a batch before it is not
   };
 
   Way way_of(const Batch& batch) const;

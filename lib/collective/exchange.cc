@@ -11,12 +11,12 @@
 namespace tutti::collective {
 namespace {
 
-/// Below this one message time costs more than sending everything to everyone.
+/// Up to this size the shard is sent whole to all: a second round of messages would take longer.
 constexpr std::size_t gather_bytes = std::size_t{8} << 10;
-/// Blocks begin at multiples of so many elements: on cache lines where these are f32 or wider.
+/// Blocks begin at multiples of so many elements: for f32 and wider types, on cache lines.
 constexpr std::size_t block_granule = 16;
-/// How much an uneven block may exceed an even one: `block_granule`, and the node stage's
-/// `granule`.
+/// How many bytes a block may have more than an even share: one `block_granule`, and one `granule`
+/// of the slice.
 constexpr std::size_t slack = 1024;
 
 }  // namespace
@@ -78,7 +78,7 @@ void Exchange::narrow(WireFormat wire) {
   const DType dtype = wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
   narrow_.resize(std::max(narrow_.size(), count_ * size_of(dtype)));
   const void* const source = shard_;
-  // Divided before, for a node's sum may be too large for 16 bits though the average is not.
+  // Divide first: a node's sum may be too large for 16 bits though the average is not.
   const reduce::Kernel divide{DType::f32, dtype, kernel_.op, std::exchange(kernel_.divisor, 1)};
   reduce::reduce(divide, {&source, 1}, narrow_.data(), count_);
   kernel_.in = kernel_.out = dtype;
@@ -114,7 +114,7 @@ void Exchange::start_gather() {
 
 void Exchange::start_reduce_scatter() {
   phase_ = Phase::reduce_scatter;
-  // Each round everybody sends to another one, so that no link is asked for twice at once.
+  // In each round all send to different ranks, so that no two share a link.
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
     receive(from, inbox(from), blocks_[me_].size());

@@ -13,14 +13,14 @@ namespace tutti::collective {
 
 /// Allreduce of one shard over the ranks of one lane, one a node, in place.
 ///
-/// Pairwise and direct: the shard is cut in as many blocks as there are nodes, everyone sends each
-/// block to its owner, the owner sums in the canonical tree and sends the sum to
-/// everyone: 2(n-1)/n of the shard over each link. Small shards go to everyone whole and are summed
-/// everywhere in the same tree: one message time. Either half of it can be had alone. The
-/// communication thread owns it; nothing blocks.
+/// Pairwise and direct: the shard is divided into one block for each node. Each rank sends every
+/// block to its owner; the owner sums it in the canonical tree and sends the sum to all. Each link
+/// carries 2(n-1)/n of the shard. A small shard is sent whole to all and summed by each in the same
+/// tree, which takes the time of one message. Either half can be run alone.
+/// One thread at a time drives it; nothing blocks.
 class Exchange {
  public:
-  /// The most bytes of a shard, and of the block of one that `reduce_scatter` leaves at this rank.
+  /// The most bytes of a shard, and of this rank's block of one.
   struct Limits {
     std::size_t shard = 0;
     std::size_t block = 0;
@@ -31,15 +31,15 @@ class Exchange {
   Exchange(const mpi::Communicator& communicator, std::vector<int> kin, std::size_t me,
            NodeSum sum_of_nodes, Limits limits, int stream);
 
-  /// Starts on a shard that stays in place until the exchange is done. With a `wire` format f32
-  /// travels rounded to it, is summed in f32 and rounded again, so that all ranks get the same
-  /// bits.
+  /// Starts on a shard, which stays in place until the exchange is done. With a `wire` format f32
+  /// values are rounded to it before they are sent; they are summed in f32, and the sum is rounded
+  /// again, so that all ranks get the same bits.
   void start(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
-  /// The first half alone: only this rank's block holds the sum when it is done, the rest of the
-  /// shard anything. `blocks`: by node, one after the other.
+  /// The first half alone. Afterwards this rank's block holds the sum; the rest of the shard is
+  /// undefined. `blocks`: by node, one after the other.
   void reduce_scatter(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
                       std::span<const topology::Range> blocks);
-  /// The second half alone: this rank's block goes to everyone, theirs come here.
+  /// The second half alone: this rank's block is sent to all, and theirs are received.
   void allgather(DType dtype, std::byte* shard, std::span<const topology::Range> blocks);
   Progress step();
   bool is_busy() const { return phase_ != Phase::idle; }
@@ -84,7 +84,7 @@ class Exchange {
   std::vector<mpi::Requests::Id> open_;
   std::vector<std::byte*> places_;
   std::uint64_t bytes_sent_ = 0;
-  mpi::Requests requests_;  ///< the last: it lets go of the buffers before they go
+  mpi::Requests requests_;  ///< last: destroyed before the buffers it uses
 };
 
 }  // namespace tutti::collective

@@ -5,7 +5,7 @@
 namespace tutti::collective {
 namespace {
 
-/// A gate as a word: the epoch, and one more than the batch, so that 0 is no gate at all.
+/// A gate as one word: the epoch, then the batch's number + 1, so that 0 is no gate.
 constexpr int number_bits = 40;
 
 std::uint64_t gate_word(std::uint32_t epoch, std::uint64_t number) {
@@ -31,12 +31,12 @@ Gate::Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
 }
 
 void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Payload payload) {
-  // Nobody goes on from a gate that is open: the coordinator has closed it.
+  // A rank never goes on from an open gate: so the coordinator has closed this one.
   if (open_) close(open_->epoch, open_->number);
   open_ = Passage{epoch, number, payload};
   const std::uint64_t word = gate_word(epoch, number);
   memory_.mine().gate.store(word);
-  // Only the last to arrive wakes anybody; of two last ones at once at least one sees the other.
+  // Only the last to arrive wakes others. If two arrive last at once, at least one sees the other.
   if (!has_node_arrived(word)) return;
   if (!several_nodes()) {
     memory_.ring_peers();
@@ -57,7 +57,7 @@ bool Gate::has_node_arrived(std::uint64_t word) const {
   return all;
 }
 
-/// On a leader whose node has arrived: whether all nodes have, and what the gate carries is here.
+/// On a leader whose node has arrived. True once all nodes have and the payload is here.
 bool Gate::drive(Passage& passage) {
   const Payload& payload = passage.payload;
   if (!passage.told) {
@@ -112,7 +112,7 @@ void Gate::withdraw(std::uint32_t epoch, std::uint64_t number) {
 
 void Gate::close(std::uint32_t epoch, std::uint64_t number) {
   if (!is_at(epoch, number)) return;
-  // All have arrived, and looking at their words makes what they wrote before visible here.
+  // All have arrived. Reading their words makes what they wrote before visible here.
   has_node_arrived(gate_word(epoch, number));
   if (leader_gate_ && open_->payload.batch != nullptr) {
     owed_.push_back(*open_);

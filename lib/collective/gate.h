@@ -11,16 +11,16 @@
 
 namespace tutti::collective {
 
-/// Arrival of all ranks at a batch: one word a rank in the node's memory and, with several nodes,
-/// the leaders' exchange, whose end each leader shows to its node. Between nodes a gate may carry
-/// its batch's data, if that is small.
+/// The barrier before each batch. Every rank writes the gate it stands at into one word of the
+/// node's memory. With several nodes the leaders also exchange messages, and each then tells its
+/// node that the gate has closed. These messages may carry the batch's data, if it is small.
 ///
-/// A rank stands at one gate at a time, but several may be closed and not yet used. A gate is
-/// closed for its exact epoch alone; whoever is further ahead in that epoch has passed it.
+/// A rank stands at one gate at a time. Several gates may have closed whose batches have not
+/// started. The epoch must match exactly; a rank that is further on in it has passed the gate.
 /// One thread at a time drives it; nothing blocks.
 class Gate {
  public:
-  /// What a gate carries: the batch that is the `sequence`-th of the session. None: nothing.
+  /// What a gate carries: this batch's data, the `sequence`-th batch of the session. Null: nothing.
   struct Payload {
     const Batch* batch = nullptr;
     std::uint64_t sequence = 0;
@@ -30,19 +30,19 @@ class Gate {
   Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
        mpi::Communicator* communicator, Small& small);
 
-  /// The payload's batch stays until it is delivered, or the gate withdrawn.
+  /// The payload's batch stays in place until it is delivered or the gate is withdrawn.
   void arrive(std::uint32_t epoch, std::uint64_t number, Payload payload);
-  /// Whether everybody has arrived at this gate, where this rank has.
+  /// Drives the gate at which this rank stands. True once all ranks have arrived.
   bool poll_closed(std::uint32_t epoch, std::uint64_t number);
   /// This gate will not close: forgets it and its payload.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
-  /// The coordinator says that all have arrived at this gate, if it has not closed by itself.
+  /// The coordinator says that all have arrived at this gate. Nothing if it has closed already.
   void close(std::uint32_t epoch, std::uint64_t number);
-  /// Whether what the closed gate of this batch carried is here. True where gates carry nothing.
+  /// Drives what closed gates carry. True once this batch's payload is here, and on one node.
   bool poll_delivered(std::uint64_t sequence);
   /// An exchange between leaders is under way, which rings no bell.
   bool is_polling() const { return leader_gate_ && ((open_ && open_->told) || !owed_.empty()); }
-  /// Whether the last look at an open gate brought it on, though it did not close.
+  /// Whether the last `poll_closed` made progress, though the gate did not close.
   bool has_moved() const { return moved_; }
   /// Whether MPI still holds messages of gates, closed ones, too.
   bool is_sending() const { return leader_gate_ && leader_gate_->is_sending(); }
@@ -52,7 +52,7 @@ class Gate {
   std::string describe() const;
 
  private:
-  /// A gate that this rank stands at, or one that is closed and still owes its payload.
+  /// A gate at which this rank stands, or one that is closed and whose payload is not here yet.
   struct Passage {
     std::uint32_t epoch = 0;
     std::uint64_t number = 0;
@@ -72,8 +72,8 @@ class Gate {
   std::optional<LeaderGate> leader_gate_;  ///< on leaders of several nodes
   std::optional<Passage> open_;
   bool moved_ = false;
-  /// On leaders, in order: closed by the coordinator before their payload was here. All will pass
-  /// it on, for all have arrived.
+  /// On leaders, in order: gates that the coordinator closed before their payload was here. All
+  /// leaders have arrived at them, so all go on exchanging it.
   std::vector<Passage> owed_;
 };
 

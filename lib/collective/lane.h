@@ -10,11 +10,12 @@
 
 namespace tutti::collective {
 
-/// This rank's exchanges with its kin on the other nodes, one a slot of the pipeline. A chunk's is
-/// free when its slot is. One thread at a time drives it.
+/// This rank's lane: its exchanges with its kin, the ranks of the same local index on the other
+/// nodes. One exchange for each slot of the pipeline; it is free when the slot is.
+/// One thread at a time drives it.
 class Lane {
  public:
-  /// No exchanges on one node (`communicator` is null), nor on a rank that is in no lane.
+  /// Without exchanges on one node (`communicator` is null) and on a rank that is in no lane.
   Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
        const mpi::Communicator* communicator);
 

@@ -10,7 +10,7 @@
 namespace tutti::collective {
 namespace {
 
-/// Of gates that carry nothing: how many times as many nodes everybody has heard of after a round.
+/// Without payload: after each round a leader has heard of this many times as many nodes.
 constexpr std::size_t radix = 8;
 
 }  // namespace
@@ -98,7 +98,7 @@ void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Piggyba
   send_round();
 }
 
-/// Whether its peer has arrived; takes what the message carries.
+/// Takes in the peer's messages, and what they carry. True if the peer has arrived at this gate.
 bool LeaderGate::receive_arrival(Stream& stream) {
   while (!stream.posted || requests_.take_finished(stream.id)) {
     stream.posted = false;
@@ -118,7 +118,7 @@ bool LeaderGate::receive_arrival(Stream& stream) {
   return false;
 }
 
-/// Whether all of this round's have arrived.
+/// The same for all peers of this round.
 bool LeaderGate::receive_round() {
   while (next_ < rounds_->ends[round_]) {
     if (!receive_arrival(streams_[next_])) return false;
@@ -147,7 +147,7 @@ bool LeaderGate::poll_closed() {
     send_round();
   }
   waiting_ = false;
-  // What went out at once need not be looked at again.
+  // Collects sends that completed at once.
   requests_.progress();
   collect_sent();
   return true;

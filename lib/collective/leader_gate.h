@@ -9,20 +9,17 @@
 
 namespace tutti::collective {
 
-/// Arrival of all nodes at a gate, exchanged by their leaders: in each round everybody tells other
-/// leaders that its node, and all it has heard of, have arrived, until everybody has heard of
-/// everybody.
+/// The gate between nodes: a dissemination barrier of their leaders. In each round a leader tells
+/// others that its node, and all nodes it has heard of, have arrived.
 ///
-/// A gate may carry data of the nodes in the same messages: then everybody tells one other a round,
-/// and ceil(log2 n) rounds are made (`Piggyback`, which also says who sends to whom). One that
-/// carries nothing stands before data that fills the links, behind which each round's message
-/// waits: there everybody tells seven others a round, and ceil(log8 n) rounds are made.
+/// With a payload (`Piggyback`) each leader sends one message a round, for ceil(log2 n) rounds. A
+/// gate without payload stands before data that fills the links, and each round's messages queue
+/// behind that data. So each leader then sends seven messages a round, for ceil(log8 n) rounds.
 ///
-/// Messages carry epoch and batch. From one peer they come in order, and one that came is kept
-/// until it is of no more use: of an older batch or epoch, it is stale; of a newer epoch, the peer
-/// has resumed already, and so will this rank. In one epoch no peer is ahead: it goes on when it
-/// has sent all its messages of a gate, or when the coordinator closes the gate, which begins
-/// another epoch.
+/// A message carries epoch and batch, and a peer's messages arrive in order. One of an older batch
+/// or epoch is stale and dropped. One of a newer epoch is kept: its sender has resumed, and this
+/// rank will. Within an epoch no peer is ahead of this rank: it leaves a gate when it has sent all
+/// its messages for it, or when the coordinator closes the gate, which begins a new epoch.
 /// One thread at a time drives it; nothing blocks.
 class LeaderGate {
  public:
@@ -32,19 +29,19 @@ class LeaderGate {
   LeaderGate(const LeaderGate&) = delete;
   LeaderGate& operator=(const LeaderGate&) = delete;
 
-  /// What it holds for blocks and messages.
+  /// Held for blocks and messages.
   std::size_t buffer_bytes() const;
-  /// The most that can be. To each peer of a round no more than two messages are under way, for a
-  /// peer's message of one gate says that it has what was sent it for the gate before.
+  /// The most it can hold. At most two messages to a peer are under way: its message for one gate
+  /// proves that it has received what was sent to it for the gate before.
   static std::size_t most_buffer_bytes(std::size_t nodes);
 
-  /// This node has arrived, entirely. `load`: what the gate carries, of the same kind on every
-  /// node; it is copied. Once a gate that carries something is known to have closed, it must be
-  /// driven to its end, for others may wait for what this rank passes on.
+  /// All ranks of this node have arrived. `load`: what the gate carries; of the same kind on every
+  /// node, and copied. A gate that carries something must be driven to its end even when it is
+  /// known to have closed, for other nodes may wait for what this one forwards.
   void arrive(std::uint32_t epoch, std::uint64_t number, const Piggyback::Load& load);
-  /// Drives the exchange; true once every node has arrived where this one has.
+  /// Drives the exchange. True once every node has arrived at this gate.
   bool poll_closed();
-  /// Whether the last look brought the open gate on.
+  /// Whether the last `poll_closed` made progress.
   bool has_moved() const { return moved_; }
   /// Whether MPI still holds messages of gates, closed ones, too.
   bool is_sending() const { return !sending_.empty(); }
@@ -63,13 +60,12 @@ class LeaderGate {
   };
   static_assert(sizeof(Header) <= Piggyback::header_bytes);
 
-  /// A peer of a round: what goes to one node, and what comes from another, under a tag of their
-  /// own.
+  /// One message each way in a round: to one node, from another. Each stream has its own tag.
   struct Stream {
     std::size_t to = 0;
     std::size_t from = 0;
     const Piggyback::Round* carries = nullptr;  ///< null: nothing
-    std::vector<std::byte> message;             ///< that comes
+    std::vector<std::byte> message;             ///< received
     mpi::Requests::Id id = 0;
     bool posted = false;
   };
@@ -102,10 +98,10 @@ class LeaderGate {
   bool waiting_ = false;
   const Rounds* rounds_ = &bare_;  ///< of the gate that is open
   std::size_t round_ = 0;
-  std::size_t next_ = 0;  ///< the first of its streams that has not brought the peer's arrival
+  std::size_t next_ = 0;  ///< its first stream on which the peer's arrival is missing
   bool moved_ = false;
   std::uint64_t bytes_sent_ = 0;
-  mpi::Requests requests_;  ///< the last: it lets go of the buffers before they go
+  mpi::Requests requests_;  ///< last: destroyed before the buffers it uses
 };
 
 }  // namespace tutti::collective

@@ -10,8 +10,8 @@
 namespace tutti::collective {
 namespace {
 
-/// A chain ends n - 2 messages after its first link has carried all; in a tree the first stop sends
-/// all of them once a level.
+/// A chain takes as long as its first link needs for all messages, and n - 2 messages more. In a
+/// tree the first stop sends all messages once for each level.
 bool chain_is_shorter(std::size_t messages, const std::vector<int>& stops) {
   const std::size_t levels = std::bit_width(stops.size() - 1);
   return messages * (levels - 1) + 2 > stops.size();

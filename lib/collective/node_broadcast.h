@@ -8,22 +8,22 @@
 
 namespace tutti::collective {
 
-/// Carries one chunk of a broadcast from a rank of the root's node to a rank of every other node,
-/// message by message: each is passed on as soon as it is here. Along a chain (every link carries
-/// each byte once) where other chunks follow or the chunk has many messages, else in a binomial
-/// tree, which has fewer steps. One thread at a time drives it; nothing blocks.
+/// Broadcast of one chunk between nodes, to one rank of each. A message is forwarded as soon as it
+/// has arrived. The ranks form a chain if more chunks follow or the chunk has many messages, for
+/// then each link carries each byte once; else a binomial tree, which has fewer steps.
+/// One thread at a time drives it; nothing blocks.
 class NodeBroadcast {
  public:
   /// `stream` keeps broadcasts that are under way together apart.
   NodeBroadcast(const mpi::Communicator& communicator, int stream);
 
-  /// `stops`: the ranks that carry, one a node, the root's first; this one is `stops[me]`. The
-  /// first has the data; the others get it into the same memory. It stays in place until `sent`.
-  /// `alone`: no other chunk follows. All stops say the same.
+  /// `stops`: one rank of each node, the root's first; this one is `stops[me]`. `chunk` holds the
+  /// data on the first stop and receives it on the others; it stays in place until `poll_sent`.
+  /// `alone`: no other chunk follows. Equal on all stops but for `me` and `chunk`.
   void start(const std::vector<int>& stops, std::size_t me, bool alone, std::span<std::byte> chunk);
-  /// The data is here. Drives the transfer.
+  /// Drives the transfer. True once the whole chunk is here.
   bool poll_arrived();
-  /// ... and has been passed on. Drives the transfer.
+  /// Drives the transfer. True once the whole chunk is here and has been forwarded.
   bool poll_sent();
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
@@ -39,7 +39,7 @@ class NodeBroadcast {
   std::span<std::byte> chunk_;
   std::vector<int> children_;
   std::vector<mpi::Requests::Id> receives_;  ///< of all messages; none at the first stop
-  std::size_t here_ = 0;                     ///< messages that are here, and on their way on
+  std::size_t here_ = 0;                     ///< messages that have arrived and are being forwarded
   std::vector<mpi::Requests::Id> sends_;
   std::uint64_t bytes_sent_ = 0;
 };

@@ -8,15 +8,16 @@
 
 namespace tutti::collective {
 
-/// The sum of what the nodes have, in the canonical tree: no bit depends on which way data takes
-/// between nodes. Not thread-safe.
+/// Sums what the nodes have, in the canonical tree, so that the bits do not depend on how the data
+/// travels between nodes. Not thread-safe.
 class NodeSum {
  public:
   explicit NodeSum(const topology::Topology& topology)
       : joins_(topology::joins_of_uneven_nodes(topology)) {}
 
-  /// Whether its bits for this dtype are those of sums of two in the canonical tree over nodes:
-  /// the tree is that one, and no sum of some nodes is rounded that is not in one pass.
+  /// Whether the nodes may be summed two at a time, along the canonical tree over nodes, with the
+  /// same bits as in one pass. That is so if this sum follows that tree, and if the dtype rounds
+  /// partial sums as one pass does: 16-bit floats do not, for one pass rounds once, at the end.
   bool is_pairwise(DType dtype) const;
 
   /// `places` by node, each of `count` elements and perhaps overwritten; `out` may be one of them.

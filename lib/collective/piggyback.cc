@@ -12,7 +12,8 @@
 namespace tutti::collective {
 namespace {
 
-/// The most blocks that a message has: of the round that doubles what is known, or of the last.
+/// The most blocks in a message: in the last round that doubles what is known, or in the last
+/// round.
 std::size_t most_blocks(std::size_t nodes) {
   std::size_t most = 1;
   for (std::size_t distance = 1; distance < nodes; distance *= 2) {
@@ -95,7 +96,7 @@ void Piggyback::take(const Round& round, const std::byte* message) {
   }
 }
 
-/// Which of the two is the left branch makes no difference to any bit.
+/// Which of the two operands comes first changes no bit.
 void Piggyback::add(const Round& round, const std::byte* message) {
   reduce::Kernel kernel = kernel_;
   if (&round != &rounds_.back()) kernel.divisor = 1;

@@ -8,22 +8,23 @@
 
 namespace tutti::collective {
 
-/// What a gate carries between nodes, and which node sends which of it to whom: in round j each
-/// sends one message to the node 2^j further on, or, of a power of two of nodes, to the one whose
-/// number differs in bit j alone. After ceil(log2 n) rounds everybody has heard from everybody.
+/// Data that is piggybacked on a gate's messages between nodes, and who sends what to whom. In
+/// round j each node sends one message: to the node 2^j further on, or, if the number of nodes is a
+/// power of two, to the node whose number differs in bit j. After ceil(log2 n) rounds every node
+/// has heard from all.
 ///
 /// Pure: it computes what messages hold, and sends none. Not thread-safe.
 class Piggyback {
  public:
   enum class Kind : std::uint8_t {
     none,
-    /// Every node's block goes to every node: a message has the blocks that its sender has so far
-    /// and its receiver lacks.
+    /// Every node's block goes to every node. A message holds the blocks that its sender has and
+    /// its receiver lacks.
     gathered,
-    /// Every node gets the blocks' sum. A message has the sum of its sender's so far, which is a
-    /// branch of the canonical tree over nodes. Of a power of two of nodes alone.
+    /// Every node gets the sum of all blocks. A message holds the sum that its sender has so far, a
+    /// branch of the canonical tree over nodes. Only if the number of nodes is a power of two.
     summed,
-    /// One node's block goes to every node. A message has it, or nothing.
+    /// The root's block goes to every node. A message holds it, or nothing.
     passed_on,
   };
 
@@ -40,10 +41,10 @@ class Piggyback {
   struct Round {
     std::size_t to = 0;  ///< nodes
     std::size_t from = 0;
-    /// From here on both sides reckon how far they are from others: the sender has the blocks of
-    /// less distance, and those that it sends are that much further from the receiver.
+    /// 2^j. The sender has the blocks of all nodes closer to it than this; each block it sends is
+    /// farther from the receiver by this much.
     std::size_t distance = 0;
-    std::size_t blocks = 0;  ///< that are sent of all gathered ones
+    std::size_t blocks = 0;  ///< gathered: how many a message holds
   };
 
   Piggyback(std::size_t nodes, std::size_t me);

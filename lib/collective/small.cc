@@ -8,14 +8,14 @@
 namespace tutti::collective {
 namespace {
 
-/// Of two processors that sum one message together each should find a part. 8 ranks on two took
-/// the same with 4 parts and with 16.
+/// Small enough that several processors find a stripe each. 8 ranks on two processors took as long
+/// with 4 stripes as with 16.
 constexpr std::size_t stripe_bytes = 4096;
-/// Below, sums take less time than to see who computes which.
+/// Below this size a rank sums everything in less time than it takes to share the work.
 constexpr std::size_t worth_sharing = 8192;
 
-/// Calls `visit(rank, offset, column)` for each rank's column of a sharded batch, the columns lying
-/// one after the other.
+/// Calls `visit(rank, offset, column)` for each rank's column of a sharded batch. `offset`: bytes
+/// of the columns before it.
 template <typename Visit>
 void for_each_column(const Batch& batch, const Visit& visit) {
   std::size_t offset = 0;
@@ -121,7 +121,7 @@ void Small::finish_allreduce(const Batch& batch, std::uint64_t sequence) {
     reduce::reduce(kernel, sources_, batch.parts[0].outs[0], batch.count());
     return;
   }
-  // Many small tensors: one sum and a copy each is quicker than a sum each.
+  // Many small tensors: one sum, and a copy for each, is faster than a sum for each.
   reduce::reduce(kernel, sources_, sum_.data(), batch.count());
   copy_out(batch, {0, batch.count()}, sum_.data(), false);
 }
@@ -135,8 +135,8 @@ void Small::sum(const reduce::Kernel& kernel, topology::Range range, std::byte* 
   reduce::reduce(kernel, offset_sources_, to + before, range.size());
 }
 
-/// Nobody waits for anybody: a stripe that somebody has begun, who may have lost the processor
-/// meanwhile, is computed here once more.
+/// No rank waits for another. A stripe that another rank has claimed and not finished is computed
+/// here once more, for that rank may have lost its processor.
 void Small::sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence) {
   const std::size_t stripes = std::min(batch.bytes() / stripe_bytes, shm::Claims::most_stripes);
   const auto range = [&](std::size_t stripe) {
@@ -145,7 +145,7 @@ void Small::sum_together(const Batch& batch, const reduce::Kernel& kernel, std::
   };
   std::byte* const result = memory_.small_result(sequence);
   shm::Claims& claims = memory_.claims(sequence);
-  // Two that begin at once begin at different places.
+  // Ranks that begin at the same time begin at different stripes.
   const std::size_t first = stripes * static_cast<std::size_t>(memory_.local_index()) /
                             static_cast<std::size_t>(memory_.local_size());
   for (std::size_t i = 0; i < stripes; ++i) {

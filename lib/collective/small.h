@@ -12,16 +12,16 @@
 
 namespace tutti::collective {
 
-/// Messages so small that waiting costs more than moving them: everyone puts its input into memory
-/// of its own before it arrives at the gate, so that the closing gate itself says that all data is
-/// there.
+/// Batches up to an eager limit. Every rank copies its input into shared memory before it arrives
+/// at the gate, so that all inputs are there once the gate has closed.
 ///
-/// On one node everyone computes the whole result alone: one flag round trip. With more ranks than
-/// processors that is the same work many times over, so whoever runs first computes an allreduce
-/// for all, unless it is tiny (`sum_together`). With several, each
-/// node's leader sums its ranks' inputs, the leaders' gate carries the sums or sums of them to all
-/// of them, and each leaves the whole result where its own part was: no message more than the gate
-/// has anyway. How much that may be depends on what it is (`Piggyback::Kind`).
+/// On one node each rank then computes the whole result by itself: the only wait is the gate's. If
+/// ranks outnumber processors that would do the same work many times over; there, unless the batch
+/// is tiny, the ranks that run first compute an allreduce for all (`sum_together`).
+///
+/// With several nodes each leader sums the inputs of its node's ranks, and the sums are piggybacked
+/// on the gate's messages. Each leader writes the whole result where its own input was. No message
+/// is sent beside the gate's. The eager limit depends on what is carried (`Piggyback::Kind`).
 class Small {
  public:
   /// The references outlive it.
@@ -32,11 +32,11 @@ class Small {
         sum_of_nodes_(topology) {}
 
   bool is_small(const Batch& batch) const;
-  /// Before the gate of what is the `sequence`-th batch.
+  /// Before the gate of the batch, the `sequence`-th of the session.
   void put(const Batch& batch, std::uint64_t sequence) const;
-  /// On the leader of one node of several: what its ranks have put there, for the gate.
+  /// On a leader, with several nodes: what the gate is to carry, out of what its ranks have put.
   Piggyback::Load pack(const Batch& batch, std::uint64_t sequence);
-  /// On the same: from what came with the gate to the result.
+  /// The same, afterwards: makes the result out of what came with the gate.
   void unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback);
   /// Behind the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
@@ -48,7 +48,7 @@ class Small {
   std::size_t node_of(int rank) const {
     return static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)]);
   }
-  /// How a gate between nodes carries it: none where it does not.
+  /// How a gate between nodes carries it; `none` if it does not.
   Piggyback::Kind carried(const Batch& batch) const;
   void gather_sources(std::uint64_t sequence);
   void sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to);

@@ -3,8 +3,8 @@
 namespace tutti::collective {
 namespace {
 
-/// The caches are left where they take so many times as long, and returned to below the other. It
-/// is more than once, for those who read it gain from the caches, too.
+/// Stores go around the caches when ordinary ones take more than the larger of these times as long,
+/// and back when they take less than the smaller. Both exceed 1, for readers gain from the caches.
 constexpr double too_long = 2.5;
 constexpr double long_enough = 1.7;
 

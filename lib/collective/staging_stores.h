@@ -7,38 +7,39 @@
 
 namespace tutti::collective {
 
-/// How this rank writes what the other ranks of its node read next: into the caches, or around
-/// them. One thread; nothing blocks.
+/// Chooses how this rank writes its staging buffer, which the other ranks of its node read next: by
+/// ordinary stores, or by non-temporal ones, which go around the caches. One thread; nothing
+/// blocks.
 ///
-/// Where processors share a cache, what is staged passes through it in less time than through
-/// memory. Where they do not (chiplets, sockets), a store into the caches fetches its line from
-/// whoever read it last: on two processors of an EPYC without a common cache that is 1.8 to 3 GB/s,
-/// and 15 to 17 around the caches; with one, 7 to 14 and 10 to 14. No description of the machine
-/// tells, for virtual processors move: those of that machine every two seconds. So copies are
-/// timed, now and then the other way. Each rank chooses for itself; no bits depend on it.
+/// If the processors share a cache, staged data passes through it faster than through memory. If
+/// they share none (chiplets, sockets), an ordinary store must first fetch its line from whoever
+/// read it last. Two processors of an EPYC that shared no cache wrote 1.8 to 3 GB/s by ordinary and
+/// 15 to 17 by non-temporal stores; with a shared cache 7 to 14 and 10 to 14. The machine's
+/// description does not tell which holds: virtual processors move, there every two seconds. So
+/// copies are timed, and the other way is tried now and then. Each rank chooses for itself; the
+/// bits are the same either way.
 class StagingStores {
  public:
   using Duration = std::chrono::nanoseconds;
 
   struct Pacing {
-    /// Less says too little of memory to be timed, and goes into the caches.
+    /// Smaller copies are not timed and use ordinary stores.
     std::size_t least_bytes = std::size_t{32} << 10;
-    /// Copies from one trial of the other way to the next. Of a large allreduce copying in is a
-    /// third, of which trials take 5 in 100 at most. A prime, so that trials meet all of a batch's
-    /// chunks, however many there are.
+    /// Copies between two trials of the other way. Copying in is a third of a large allreduce, and
+    /// trials add at most 5 % to it. A prime, so that trials fall on all chunks of a batch in turn.
     std::uint64_t between_trials = 509;
   };
 
   explicit StagingStores(const Pacing& pacing) : pacing_(pacing) {}
 
-  /// What follows belongs to a batch whose parts have so many bytes on average: many small ones
-  /// are copied one by one, and their time says little of memory.
+  /// The next copies belong to a batch whose parts have so many bytes on average. Small parts are
+  /// copied one by one, and their time says little of memory.
   void next_batch(std::size_t bytes_a_part) { bytes_a_piece_ = bytes_a_part; }
 
-  /// The way of the last copy, for what is written without being timed.
+  /// Whether the last copy went around the caches; for writes that are not timed.
   bool is_around() const { return last_around_; }
 
-  /// Calls `copy(around)`, which writes so many bytes that way.
+  /// Calls `copy(around)`, which writes so many bytes, and times it.
   template <class Copy>
   void write(std::size_t bytes, const Copy& copy) {
     if (std::min(bytes, bytes_a_piece_) < pacing_.least_bytes) {
@@ -51,13 +52,13 @@ class StagingStores {
     note_time(way, bytes, std::chrono::steady_clock::now() - begin);
   }
 
-  /// The way of the next copy that is timed.
+  /// Whether the next timed copy goes around the caches.
   bool choose_next();
-  /// How long it took.
+  /// How long a copy took.
   void note_time(bool around, std::size_t bytes, Duration time);
 
  private:
-  /// As many as a trial makes. The least of them counts, for who is interrupted takes longer.
+  /// Copies in a trial. The fastest counts, for an interrupted one takes longer.
   static constexpr std::size_t copies_a_trial = 3;
 
   class Pace {
@@ -73,7 +74,7 @@ class StagingStores {
 
   const Pacing pacing_;
   std::size_t bytes_a_piece_ = 0;
-  bool around_ = false;  ///< takes less time as far as is known
+  bool around_ = false;  ///< the faster way, as far as is known
   bool last_around_ = false;
   std::uint64_t copies_ = 0;
   Pace into_caches_;

@@ -15,7 +15,7 @@ std::size_t whole_lines(std::size_t bytes) {
   return bytes / base::cache_line * base::cache_line;
 }
 
-/// What staging on the fullest node may take. It is touched all the time.
+/// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
 
 std::size_t largest_node(const topology::Topology& topology) {
@@ -24,18 +24,18 @@ std::size_t largest_node(const topology::Topology& topology) {
   return most;
 }
 
-/// Long enough for the network, short enough that some of a 1 MB tensor are under way at once: with
-/// 512 KiB it reached 86 to 97 % of the links' bound on 2 to 8 hosts, with this 91 to 101 %. Where
-/// nodes are few, what one sends to another of it is a whole number of messages.
+/// Long enough for the network, short enough that several slices of a 1 MB tensor are under way at
+/// once: it reached 91 to 101 % of the links' bound on 2 to 8 hosts, with 512 KiB 86 to 97 %. If
+/// there are few nodes, each block of a slice is a whole number of messages.
 std::size_t slice_between(int nodes) {
   constexpr std::size_t about = std::size_t{256} << 10;
   const std::size_t round = mpi::message_bytes * static_cast<std::size_t>(nodes);
   return round > about ? about : about / round * round;
 }
 
-/// Staging stays in the caches that processors have to themselves. From 16 MiB on, on two of them,
-/// 4 ranks took 7 % less time with 64 KiB than with 128, and 10 % more with 16; 8 ranks 5 % less
-/// with 32.
+/// So small that staging buffers stay in the processors' private caches. On two processors, from 16
+/// MiB on, 4 ranks took 7 % less time with 64 KiB than with 128, and 10 % more with 16; 8 ranks
+/// took 5 % less with 32.
 std::size_t slice_inside(std::size_t slices) {
   constexpr std::size_t own_caches = std::size_t{2} << 20;
   constexpr std::size_t least = std::size_t{32} << 10;
@@ -43,8 +43,8 @@ std::size_t slice_inside(std::size_t slices) {
                     Tuning().slice_bytes);
 }
 
-/// Up to here being woken once more costs more than that everybody who runs sums everything, which
-/// takes the longer the more ranks run at once.
+/// Up to this size, one wake-up less is worth more than sharing the sum: every rank sums
+/// everything. The limit is lower the more ranks run at once, for that work takes them longer.
 std::size_t small_bytes_for(int running) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
@@ -52,10 +52,10 @@ std::size_t small_bytes_for(int running) {
   return ranks <= crowd ? at_most : whole_lines(at_most * 2 / ranks);
 }
 
-/// A gate's messages are fewer than those of the exchange behind it, but on three and four nodes
-/// each link carries 1.3 and 1.5 times as many bytes: at 1 Gbit/s four took 0.40 ms against 0.71
-/// for 32 KiB, and 0.65 against 0.53 for 48. Two send as many bytes either way, and eight have so
-/// many messages to exchange that all of a gate's are quicker.
+/// The eager limit between nodes. Piggybacking takes fewer messages than an exchange, but on three
+/// and four nodes each link carries 1.3 and 1.5 times as many bytes: four nodes at 1 Gbit/s took
+/// 0.40 instead of 0.71 ms for 32 KiB, and 0.65 instead of 0.53 ms for 48 KiB. Two nodes send as
+/// many bytes either way. Eight would exchange so many messages that piggybacking is always faster.
 std::size_t small_bytes_between(int nodes) {
   constexpr std::size_t few = std::size_t{40} << 10;
   const std::size_t message =
@@ -73,14 +73,14 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
-  // Ranks with a processor each compute at once: each sums for itself, rather than wait for others.
+  // Ranks that have a processor each sum at the same time, each for itself.
   tuning.sums_together = !several && machine.crowded(topology);
   tuning.small_bytes = several
                            ? small_bytes_between(topology.node_count())
                            : small_bytes_for(std::min(topology.local_size(), machine.processors));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
-  // In all lanes' slices together, a sharded batch's chunk has an element of every rank's shard.
+  // A chunk of a sharded batch, which is all lanes' slices, needs an element of every rank's shard.
   const auto ranks = static_cast<std::size_t>(topology.size);
   const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = whole_lines(elements * sizeof(double) + base::cache_line - 1);

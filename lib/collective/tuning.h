@@ -7,9 +7,9 @@
 
 namespace tutti::collective {
 
-/// What data moves on.
+/// What the ranks of a node run on.
 struct Machine {
-  /// Of the last-level cache that ranks share, what they can count on; the least of all nodes.
+  /// The part of the shared last-level cache that ranks can count on; the smallest of all nodes.
   std::size_t cache_bytes = 0;
   int processors = 1;  ///< that ranks of this node may run on, together
 
@@ -20,11 +20,12 @@ struct Machine {
 
 /// How data moves. Equal on all ranks.
 struct Tuning {
-  std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank reduces of a chunk
-  std::size_t small_bytes = std::size_t{16} << 10;   ///< exchanged whole with the gate
-  std::size_t slots = 2;                             ///< chunks under way at once
-  std::size_t cache_bytes = std::size_t{32} << 20;   ///< `Machine::cache_bytes`
-  bool sums_together = false;  ///< whoever runs sums small messages for everybody
+  std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank sums of a chunk
+  std::size_t small_bytes = std::size_t{16}
+                            << 10;  ///< the eager limit: up to here data moves with the gate
+  std::size_t slots = 2;            ///< chunks under way at once
+  std::size_t cache_bytes = std::size_t{32} << 20;  ///< `Machine::cache_bytes`
+  bool sums_together = false;  ///< the ranks that run first sum small batches for all
   StagingStores::Pacing staging = {};
 
   /// `slice_bytes` 0: the default.

@@ -10,9 +10,9 @@
 
 namespace tutti::control {
 
-/// Where this process looks up whether a rank is lost, and makes a loss known to its node: in the
-/// control segment for the others, here for itself, so that a rank that dies while it writes to
-/// the segment hides nothing. Thread-safe.
+/// Tells this process whether a rank is lost, and publishes a loss to its node. It is written to
+/// the control segment for the other ranks, and kept here as well, in case a rank dies while it
+/// writes to the segment. Thread-safe.
 class LossBoard {
  public:
   /// Both outlive the board. `collector` wakes the thread that collects the node's mail, which

@@ -6,14 +6,13 @@
 
 namespace tutti::control {
 
-/// How often signs of life are given and how many may be missing. Missing ones are counted in the
-/// observer's own beats: when the whole job is suspended the observer counts nothing either.
+/// How often heartbeats are sent and how many may be missing. An observer counts missing ones in
+/// its own beats: while the whole job is suspended it counts none.
 struct Heartbeat {
   base::Clock::duration beat{};
   int most_missed = 0;
 
-  /// `shortest_timeout` is the shortest of all ranks', so that nobody waits for beats that come too
-  /// seldom.
+  /// `shortest_timeout`: of all ranks, so that all send often enough for each.
   static Heartbeat from(std::chrono::milliseconds timeout,
                         std::chrono::milliseconds shortest_timeout);
 };
@@ -33,7 +32,7 @@ class HeartbeatCheck {
   int missed_ = 0;
 };
 
-/// Beats at a steady pace, without making up for beats that were slept through.
+/// A periodic timer. Periods that were slept through are not made up for.
 class Ticker {
  public:
   explicit Ticker(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}

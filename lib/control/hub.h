@@ -14,8 +14,8 @@
 
 namespace tutti::control {
 
-/// tutti-coord, a thread of rank 0: brings what the ranks of all nodes send before the responder
-/// and its answers back, and tells every node of a loss.
+/// tutti-coord, a thread of rank 0: passes the messages of all ranks to the responder, sends its
+/// answers back, and tells every node of a loss.
 class Hub {
  public:
   /// The references outlive the hub.

@@ -11,9 +11,8 @@
 
 namespace tutti::control {
 
-/// One end of a link between nodes, as the thread that runs it sees it: the connection, watched by
-/// the thread's poller, and the heartbeat in both directions. Once ended it takes no notice of
-/// calls.
+/// One end of a link between nodes: the connection, watched by the poller of the thread that owns
+/// it, and the heartbeat in both directions. Once it has ended, calls do nothing.
 class LinkEnd {
  public:
   /// Its events carry `token`; `poller` outlives it.

@@ -8,10 +8,10 @@
 
 namespace tutti::control {
 
-/// What a link between a leader and rank 0 carries.
+/// A message on the link between a leader and rank 0.
 struct LinkMessage {
   enum class Kind : std::uint8_t {
-    heartbeat,  ///< nothing but a sign of life
+    heartbeat,  ///< says only that the sender lives
     message,    ///< up: from the one rank named; down: to the ranks named, or to the whole node
     lost,       ///< the rank named made the session unusable; the body is the reason
     departed,   ///< up only: the rank named has left the store by agreement

@@ -7,8 +7,8 @@
 
 namespace tutti::control {
 
-/// The far end of all mailboxes of one node; belongs to the one thread that collects the node's
-/// mail: tutti-coord on rank 0's node, the leader's tutti-link elsewhere.
+/// The receiving end of all mailboxes of one node. The thread that collects the node's messages
+/// owns it: tutti-coord on rank 0's node, the leader's tutti-link on others.
 class NodePost {
  public:
   explicit NodePost(const Segment& segment);
@@ -16,7 +16,7 @@ class NodePost {
   /// Takes every message that ranks have sent. `take(local index, message)`.
   void collect(const std::function<void(int, ConstBytes)>& take);
   void deliver(int local_index, ConstBytes message);
-  /// Puts on what found no room in a mailbox before.
+  /// Writes what found no room in a mailbox before.
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
   std::vector<int> take_departed();

@@ -7,8 +7,8 @@
 
 namespace tutti::control {
 
-/// A leader's side of its link to rank 0: bundles what the ranks of its node send, hands them what
-/// comes back, and passes losses on in both directions. Driven by the leader's tutti-link.
+/// A leader's end of its link to rank 0: forwards the messages of its node's ranks, delivers the
+/// answers, and forwards losses both ways. The leader's tutti-link drives it.
 class Uplink {
  public:
   /// All references outlive it. Its socket's events carry `token`.

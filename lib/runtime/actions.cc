@@ -37,7 +37,7 @@ bool Executor::apply_actions() {
   return any;
 }
 
-// All at once, for the inbox is locked each time.
+// All in one call, for each locks the inbox.
 void Executor::release_finished(const std::vector<coordinator::Action>& actions) {
   released_.clear();
   for (const coordinator::Action& action : actions) {
@@ -109,7 +109,7 @@ void Executor::apply(coordinator::DepartDone& action) {
 
 void Executor::apply(coordinator::Lost& action) {
   lost_.store(true, std::memory_order_release);
-  // The job is over for everyone: nobody need notice this rank's own end as well.
+  // The job is over for all ranks: this rank's own end need not be noticed as a loss.
   control_.announce_departed();
   loss_log_.write(action.message);
   const auto lost = std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message));
@@ -176,13 +176,13 @@ void Executor::point_to_tensors(RunningBatch& running) {
     if (part.call == 0) continue;
     const TensorCall& call = calls_.at(part.call);
     running.batch.whole_bytes += call.signature.shape.count() * width;
-    // The tensor_part of a sharded batch is its whole tensor.
+    // A sharded batch has one part, the whole tensor.
     const std::size_t begin = running.batch.is_sharded() ? 0 : part.begin * width;
     const auto at = [&](const Tensor& tensor) { return tensor.as<std::byte>() + begin; };
     for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
     for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
   }
-  // Now they stay where they are.
+  // From here on `ins` and `outs` do not grow: pointers into them stay valid.
   parts.clear();
   const void* const* in = running.ins.data();
   void* const* out = running.outs.data();
@@ -190,7 +190,8 @@ void Executor::point_to_tensors(RunningBatch& running) {
     const bool mine = part.call != 0;
     const std::size_t ins = mine ? calls_.at(part.call).ins.size() : 0;
     const std::size_t outs = mine ? calls_.at(part.call).outs.size() : 0;
-    // Filled in place: a tensor_part built beside the list is copied before its writes have landed.
+    // Filled in place: if it were built first and then copied in, the copy would wait for its
+    // stores.
     collective::TensorPart& tensor_part = parts.emplace_back();
     tensor_part.ins = {in, ins};
     tensor_part.outs = {out, outs};

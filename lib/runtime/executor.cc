@@ -13,7 +13,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// MPI holds back nothing of a message that any socket takes, if what came before it has left.
+/// A message up to this size fits into any socket's buffer, so MPI holds nothing of it back, unless
+/// earlier messages still wait.
 constexpr std::uint64_t any_socket_takes = 4096;
 
 /// One thread at a time writes.
@@ -86,7 +87,7 @@ bool Executor::accept() {
       moved |= start_next(closed);
       moved |= move_data();
     }
-    // A thread that waits, and could not take the progress lock, may have rung before this look.
+    // A waiting thread that could not take the progress lock may have rung before this pass.
     if (!moved) moved = note_waits();
     return moved;
   });
@@ -142,7 +143,7 @@ void Executor::fail(const std::exception& error) {
   fail_everything(own_failure_);
 }
 
-// Only while replay lacks a call does it matter who waits for which.
+// It matters only while the replay lacks a call.
 bool Executor::note_waits() {
   if (!participant_.is_asking_who_waits()) return false;
   calls_.for_each([this](const CallTable::Entry& entry) {
@@ -206,14 +207,14 @@ bool Executor::take_loss() {
   if (!loss) return false;
   loss_told_ = true;
   participant_.note_lost(loss->rank, loss->reason);
-  // At once: a submission that is taken next must find the store dead, not fail by itself.
+  // At once, so that the next submission finds the store dead.
   apply_actions();
   return true;
 }
 
 bool Executor::tick() {
-  // The participant has no clock: what happens next happens at the time of its last tick. Nor does
-  // the rest of a look read the clock again, which takes as long as half of what it does.
+  // The participant has no clock: to it everything in this pass happens at this time. The clock is
+  // read once a pass, for reading it takes half as long as the rest of a pass.
   looked_at_ = base::Clock::now();
   const auto due = participant_.next_tick();
   participant_.tick(now());
@@ -271,7 +272,7 @@ bool Executor::move_data() {
   return true;
 }
 
-/// Of the batch that is done. None on one node.
+/// After a batch is done: notes what it sent between nodes.
 void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
@@ -286,7 +287,7 @@ void Executor::flush() {
 }
 
 Executor::Rest Executor::prepare_rest() {
-  // Nothing is lost by waking late from this: mail and deaths ring the bell.
+  // An hour is safe: messages and deaths ring the bell.
   Rest rest{.until = looked_at_ + std::chrono::hours(1)};
   if (has_waiting_user()) {
     const coordinator::Time due = last_move_ + stall_interval_;

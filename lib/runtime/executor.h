@@ -22,7 +22,7 @@
 
 namespace tutti::runtime {
 
-/// What the store has done so far, for any thread to read.
+/// What the store has done so far. Any thread may read it.
 struct Tally {
   std::atomic<std::uint64_t> tensors_reduced{0}, bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
@@ -34,14 +34,14 @@ struct Tally {
   void count(const coordinator::Signature& signature);
 };
 
-/// What moves a rank's calls forward: hands submissions and mail to the participant, carries out
-/// its actions, moves gates and data.
+/// The progress engine of a rank: hands submissions and the coordinator's messages to the
+/// participant, carries out its actions, drives gates and data.
 ///
-/// One thread at a time, for which `ProgressLock` cares; `inbox` and `tally` are the doors to the
-/// others. Nothing here blocks, nothing throws: what goes wrong reaches every waiter.
+/// One thread at a time uses it; `ProgressLock` sees to that. Other threads reach it through
+/// `inbox` and `tally` only. Nothing blocks or throws: errors reach every waiter.
 class Executor {
  public:
-  /// Between nodes a batch up to this is moved by the thread that waits for it.
+  /// With several nodes, a thread that waits moves batches up to this size itself.
   static constexpr std::size_t worth_driving = std::size_t{256} << 10;
 
   Executor(int rank, int size, const coordinator::Settings& settings,
@@ -49,51 +49,50 @@ class Executor {
            const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
            observe::Timeline& timeline);
 
-  /// Looks at everything once. Whether something moved.
+  /// One pass over everything that may have changed. True: something moved.
   bool pass();
-  /// Whether a thread that has submitted should look itself. Else it is better left to the
-  /// communication thread, which meets what else is submitted until it is awake and reports it in
-  /// one go.
+  /// Whether a thread that has submitted should make a pass itself. Otherwise the communication
+  /// thread should: until it is awake more calls may be submitted, and one report takes them all.
   bool may_accept() const;
-  /// For such a thread, which has no time: as `pass`, but only data that takes no longer than to
-  /// look at it.
+  /// A short pass for such a thread: as `pass`, but of data only what moves at once.
   bool accept();
-  /// There is more to do than to wait for the bell.
+  /// Something must be polled, so it is not enough to wait for the bell.
   bool is_busy() const;
-  /// Nothing moved: what the thread may wait for, and until when. Reports a stall.
+  /// After a pass in which nothing moved: what the thread may wait for, and until when. Reports a
+  /// stall if one is due.
   struct Rest {
     Waiter::For reason = Waiter::For::doorbell;
     base::Clock::time_point until;
   };
   Rest prepare_rest();
-  /// When it last looked.
+  /// The time of the last pass.
   base::Clock::time_point looked_at() const { return looked_at_; }
-  /// Completions whose callbacks are due; on the communication thread.
+  /// Completions whose callbacks are due. The communication thread runs them.
   bool has_callbacks() const { return !callbacks_.empty(); }
   std::vector<std::shared_ptr<base::Completion>> take_callbacks() {
     return std::exchange(callbacks_, {});
   }
 
-  /// Any thread may have its turn: MPI is not called, or does not mind which thread calls it.
+  /// Whether user threads may move the executor: MPI is not called, or any thread may call it.
   bool may_use_any_thread() const { return may_use_any_thread(data_); }
   bool has_several_nodes() const { return data_ != nullptr; }
   static bool may_use_any_thread(const mpi::Communicator* data) {
     return data == nullptr || data->may_use_any_thread();
   }
-  /// Large tensors are on their way between nodes: that takes so long that a hand-over of the
-  /// progress lock costs more than it brings.
+  /// Large batches move between nodes. That takes so long that passing the progress lock to a user
+  /// thread costs more than it saves.
   bool has_long_transfer() const;
-  /// This rank has departed, or a rank is lost: the end.
+  /// This rank has departed, or a rank is lost.
   bool is_finished() const { return finished_; }
   /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
 
  private:
-  /// A batch from its gate to its end; owns what the engine's view points to.
+  /// A batch from its gate to its end. Owns the lists that `batch` points to.
   struct RunningBatch {
     coordinator::LocalBatch plan;
     collective::Batch batch;
-    std::vector<const void*> ins;  ///< one part's after the other's
+    std::vector<const void*> ins;  ///< of all parts, one after the other
     std::vector<void*> outs;
     bool gate_closed = false;
   };
@@ -123,7 +122,7 @@ class Executor {
 
   bool advance();
   bool look_at_gate();
-  /// `at_once`: in the same breath as its gate's closing.
+  /// `at_once`: in the same pass in which its gate closed.
   bool start_next(bool at_once);
   bool move_data();
   std::unique_ptr<RunningBatch> prepare(coordinator::LocalBatch plan);
@@ -132,10 +131,10 @@ class Executor {
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
   void record_entry(const RunningBatch& running);
-  /// Completes the batch of a sharded tensor, whose only part this is.
+  /// Completes a sharded batch, whose only part this is.
   void shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const;
   void note_sent();
-  /// Lets MPI send what it may hold back, when it is time.
+  /// Calls MPI, when it is time, so that it sends what it may still hold.
   void flush();
 
   void finish(const CallTable::Entry& call, const std::exception_ptr& error);
@@ -145,14 +144,14 @@ class Executor {
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
-  /// What the user has called, and what that waits for.
+  /// The user's blocking calls, and what they wait for.
   std::string in_call_text() const;
   std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool has_waiting_user() const;
-  /// Nothing has moved for the stall time though somebody waits: says who waits for what.
+  /// Nothing has moved for the stall time though somebody waits: logs who waits for what.
   void report_stall();
-  /// When it last looked, since the start.
+  /// The time of the last pass, since the start.
   coordinator::Time now() const;
 
   const int rank_;
@@ -184,12 +183,12 @@ class Executor {
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
-  bool gate_moved_ = false;  ///< in the last look, though it did not close
+  bool gate_moved_ = false;  ///< in the last pass, though it did not close
   std::vector<std::shared_ptr<base::Completion>> callbacks_;
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
-  std::vector<coordinator::Action> actions_;  ///< none; memory for the participant's
+  std::vector<coordinator::Action> actions_;  ///< empty; memory that `take_actions` uses again
   std::exception_ptr own_failure_;            ///< why this rank is the lost one
   std::vector<std::byte> mail_;
 };

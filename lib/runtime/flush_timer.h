@@ -3,22 +3,22 @@
 
 namespace tutti::runtime {
 
-/// When to call MPI although nothing is waited for here: a send that MPI calls complete may still
-/// have its last words queued in this process (Open MPI's TCP does it when a socket is full), and
-/// they leave only while somebody calls MPI. A plain value without a clock.
+/// When to call MPI although nothing is waited for here. A send that MPI reports as complete may
+/// still have its last bytes queued in this process (Open MPI's TCP does so when a socket is full),
+/// and they are sent only while this process calls MPI. A plain value without a clock.
 class FlushTimer {
  public:
   using Time = base::Clock::time_point;
 
-  /// Something was sent that MPI may hold back: MPI is called ever less often, for longer than a
-  /// rank may usually be silent before it is lost.
+  /// Something was sent that MPI may hold back. MPI is then called less and less often, for longer
+  /// than the usual heartbeat timeout.
   void note_sent(Time now);
-  /// This rank has asked to leave: from now on for as long as it takes, for a peer that reads late
-  /// must find it at work, and nobody is let go before all have everything.
+  /// This rank has asked to leave. From now on MPI is called until the end, for a peer may read
+  /// late, and no rank is let go before all have received everything.
   void note_leaving(Time now);
   /// MPI was called.
   void note_flushed(Time now);
-  /// When it is to be called; the end of time: not any more.
+  /// When to call MPI next; the end of time: never.
   Time next() const { return next_; }
 
  private:

@@ -10,14 +10,14 @@
 namespace tutti::runtime {
 namespace {
 
-/// While a user thread has the progress lock the communication thread sleeps no longer than this,
-/// so that a deadline which that thread leaves behind is met about in time.
+/// While a user thread has the progress lock the communication thread sleeps at most this long, so
+/// that it meets a deadline that the user thread leaves behind about in time.
 constexpr auto longest_doze = std::chrono::milliseconds(100);
-/// A user thread that let go of the progress lock no longer ago than this, having just submitted,
-/// likely comes back at once to wait. It may stand behind this thread for the processor.
+/// A user thread that released the progress lock less than this ago has probably submitted and will
+/// wait next. It may need the processor that this thread runs on.
 constexpr auto a_moment = std::chrono::microseconds(50);
 constexpr int courtesy_yields = 4;
-/// Bounds one sleep; visitors announce that they leave.
+/// Bounds one sleep only: visitors announce when they leave.
 constexpr auto longest_farewell = std::chrono::seconds(1);
 
 }  // namespace
@@ -48,13 +48,13 @@ ProgressLock::ProgressLock(Executor& executor, base::Doorbell& bell, bool crowde
       executor_(executor) {}
 
 void ProgressLock::run() {
-  // It looks after transfers by short sleeps, and a late look is an idle link.
+  // It polls transfers between short sleeps; if it wakes late, a link is idle.
   base::sleep_precisely();
   Waiter waiter(bell_, crowded_);
   bool goes_on = true;
   while (goes_on) {
     const std::uint32_t ticket = bell_.ticket();
-    // After the ticket: what comes due from here on rings.
+    // After taking the ticket: callbacks that come due later ring the bell.
     if (callbacks_due_) run_callbacks();
     if (!in_stride_) yield_to_user();
     if (taken_) {
@@ -70,8 +70,8 @@ void ProgressLock::run() {
 }
 
 bool ProgressLock::own_turn(std::uint32_t ticket, Waiter& waiter) {
-  // Whoever looks now has the progress lock. To queue for its turns would switch threads at each of
-  // them.
+  // Another thread is in a pass, so it has the progress lock. Queueing for the mutex would switch
+  // threads at each of its passes.
   if (!turn_.try_lock()) return true;
   const std::optional<Idle> idle = own_look(waiter);
   const bool goes_on = !executor_.is_finished();
@@ -101,14 +101,14 @@ std::optional<ProgressLock::Idle> ProgressLock::own_look(Waiter& waiter) {
   if (idle.visited) {
     idle.rest.until = std::min(idle.rest.until, usual_wake(executor_.looked_at()));
   }
-  // Before anybody else can have a turn and leave an earlier deadline.
+  // Still under the mutex, so that no other thread can leave an earlier deadline first.
   wakes_at_ = idle.rest.until.time_since_epoch().count();
   return idle;
 }
 
-// Two ranks with a processor each took 690 to 800 us for 4 MiB where both threads of a rank moved
-// it in turns, and 640 to 680 where one did. Between nodes this would be bought dearly: a link is
-// idle while somebody computes.
+// Two ranks with a processor each took 690 to 800 us for 4 MiB when both threads of a rank moved it
+// in turns, and 640 to 680 when one did. Not between nodes: there a link would be idle while a user
+// thread computes.
 void ProgressLock::yield_to_user() {
   if (between_nodes_) return;
   const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
@@ -116,8 +116,8 @@ void ProgressLock::yield_to_user() {
   for (int i = 0; i < courtesy_yields && !taken_; ++i) ::sched_yield();
 }
 
-// A store at rest has no deadline, but the next call will have one and would wake this thread for
-// it.
+// An idle store has no deadline. But the next call will have one, and if this thread slept longer
+// the user thread would have to wake it.
 base::Clock::time_point ProgressLock::usual_wake(base::Clock::time_point now) const {
   const base::Clock::time_point before{base::Clock::duration(wakes_at_)};
   return before > now ? std::min(before, now + longest_doze) : now + longest_doze;
@@ -141,8 +141,8 @@ bool ProgressLock::try_take() {
 }
 
 void ProgressLock::release(const Handover& handover) {
-  // In this order: a thread that still finds the progress lock taken goes off duty before it is put
-  // on duty here, and whoever is woken must find the progress lock free.
+  // The order matters: the communication thread, if it still sees the lock taken, goes off duty
+  // before it is put on duty here; and whoever is woken must find the lock free.
   let_go_at_ = handover.looked_at.time_since_epoch().count();
   taken_ = false;
   bell_.set_on_duty(Listener::owner);
@@ -153,7 +153,8 @@ void ProgressLock::release(const Handover& handover) {
 void ProgressLock::serve_inbox() {
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // After its callbacks the communication thread looks anyway, and meets what all of them submit.
+  // In a callback: the communication thread makes a pass afterwards anyway, for all that was
+  // submitted.
   if (!any_thread_ || base::Completion::is_in_callback() || !try_take()) return bell_.ring();
   release(accept());
 }
@@ -177,7 +178,7 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   fork_guard_.check();
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // The ring: whoever moves the executor may sleep, and may want to know that somebody waits.
+  // Ring: the thread that moves the executor may sleep, and replay may need to know of this wait.
   if (!any_thread_ || !try_take()) return bell_.ring();
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
@@ -189,7 +190,7 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
       waiter.wait(handover.ticket, rest->reason, std::min(rest->until, deadline));
     }
   }
-  // One more look costs less than to wake the other thread for it.
+  // One more pass costs less than waking the other thread.
   if (!handover.takes_long && bell_.ticket() != handover.ticket) look(handover);
   release(handover);
 }

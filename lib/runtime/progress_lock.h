@@ -11,10 +11,10 @@
 
 namespace tutti::runtime {
 
-/// Decides which thread moves the executor. By itself that is the communication thread, asleep
-/// on the doorbell while there is nothing to do. A user thread that has submitted, or that waits,
-/// takes the progress lock instead, for waking another thread costs more than a small message
-/// takes. Not where MPI wants to be called by one thread alone, nor while large tensors move
+/// The progress lock: decides which thread moves the executor. Normally it is the communication
+/// thread, which sleeps on the doorbell while there is nothing to do. A user thread that submits or
+/// waits takes the lock instead, for waking another thread takes longer than moving a small
+/// message. It does not where MPI must be called by one thread, nor while large tensors move
 /// between nodes.
 ///
 /// Thread-safe. Pendings hold it weakly and may outlive the session.
@@ -25,20 +25,21 @@ class ProgressLock final : public base::Driver {
 
   /// The communication thread: returns when the executor has finished and its callbacks have run.
   void run();
-  /// The caller has put something into the inbox. Does not block.
+  /// Call it after putting something into the inbox: moves the executor, or wakes who does. Does
+  /// not block.
   void serve_inbox();
   /// Moves the executor until `call` is done. Throws `unsupported` in a forked child.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
-  /// After `run`: waits for the user threads to let go of the progress lock, which they do at once.
-  /// Then nothing is touched any more.
+  /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
+  /// none of the references is used.
   void close();
 
  private:
-  /// What a thread leaves behind when it lets go of the progress lock.
+  /// What a thread passes on when it releases the progress lock.
   struct Handover {
-    std::uint32_t ticket = 0;  ///< of the bell, before the last look
+    std::uint32_t ticket = 0;  ///< of the bell, before the last pass
     bool busy = true;          ///< the communication thread must go on at once
-    bool takes_long = false;   ///< and is the one that should
+    bool takes_long = false;   ///< large tensors move: the communication thread should do it
     base::Clock::time_point until;
     base::Clock::time_point looked_at;
   };
@@ -52,14 +53,14 @@ class ProgressLock final : public base::Driver {
 
   bool try_take();
   void release(const Handover& handover);
-  /// A user thread's look. What it may wait for, or nothing when something moved.
+  /// A user thread's pass. What it may wait for; nothing if something moved.
   std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
-  /// The communication thread's look; whether there will be another.
+  /// The communication thread's pass, and its wait. False: that was the last one.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
-  /// The part of it under the lock. Nothing where there is no need to wait.
+  /// The part of it under the lock. Nothing: there is no need to wait.
   std::optional<Idle> own_look(Waiter& waiter) TUTTI_REQUIRES(turn_);
-  /// Lets a user thread run that has let go of the progress lock a moment ago.
+  /// Lets a user thread run that released the progress lock a moment ago.
   void yield_to_user();
   /// Until when it sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;

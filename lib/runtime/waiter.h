@@ -7,17 +7,16 @@
 
 namespace tutti::runtime {
 
-/// How a thread that moves data passes the time when it can do nothing: it spins for as long as a
-/// wake-up would cost, yields a little longer, and sleeps on its doorbell. With more ranks than
-/// processors it does not spin, for the rank it waits for may need this very processor. Nor does it
-/// where transfers usually take long: on a slow network the processor is better left to others.
+/// How a thread that moves data waits: it spins for as long as a wake-up costs, then yields for a
+/// while, then sleeps on its doorbell. It does not spin if ranks outnumber processors, for the rank
+/// it waits for may need this one, nor where transfers take long, as on a slow network.
 class Waiter {
  public:
-  /// What could end the waiting.
+  /// What may end a wait.
   enum class For : std::uint8_t {
-    doorbell,  ///< a ring, and nothing else: sleep until it comes
-    gate,      ///< also an MPI message of a gate, which rings no bell: look now and then
-    transfer,  ///< also MPI messages of a batch that is moving: look often
+    doorbell,  ///< only a ring: sleep until it comes
+    gate,      ///< also MPI messages of a gate, which ring no bell: poll now and then
+    transfer,  ///< also MPI messages of a batch that moves: poll often
   };
 
   Waiter(base::Doorbell& bell, bool crowded,
@@ -26,12 +25,12 @@ class Waiter {
 
   /// In words: how it waits for the doorbell.
   static std::string policy(bool crowded);
-  /// Something moved: the next wait starts afresh.
+  /// Something moved: the next wait starts with spinning again.
   void reset();
-  /// Another thread has waited meanwhile: as if this one had not waited yet.
+  /// Another thread has waited meanwhile: forgets how long this one has.
   void forget() { waiting_ = false; }
-  /// Passes a little time: until the bell has rung since `ticket`, at most until `deadline`. With
-  /// another reason than before the wait starts afresh, too.
+  /// Waits a little: until the bell has rung since `ticket`, at most until `deadline`. Another
+  /// reason than before also starts with spinning again.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
  private:
@@ -47,7 +46,7 @@ class Waiter {
   For reason_ = For::doorbell;
   base::Clock::time_point since_;
   base::Clock::duration waited_{};
-  base::Clock::duration usual_transfer_{};  ///< how long waits for a transfer took of late
+  base::Clock::duration usual_transfer_{};  ///< how long recent waits for a transfer took
 };
 
 }  // namespace tutti::runtime

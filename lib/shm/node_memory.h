@@ -12,10 +12,10 @@
 
 namespace tutti::shm {
 
-/// A word that one rank writes and the others of its node read; on a cache line of its own.
+/// A word that one rank writes and the other ranks of its node read, on its own cache line.
 ///
-/// Sequentially consistent, for `NodeMemory::raise`: of two ranks that raise theirs at once, at
-/// least one must see the other's.
+/// Sequentially consistent because of `NodeMemory::raise`: if two ranks raise their flags at once,
+/// at least one of them must see the other's.
 struct alignas(base::cache_line) Flag {
   std::atomic<std::uint64_t> value{0};
 
@@ -23,8 +23,8 @@ struct alignas(base::cache_line) Flag {
   void store(std::uint64_t to) { value.store(to, std::memory_order_seq_cst); }
 };
 
-/// Where the parts of a rank's batch lie in its arena, told before the batch's gate and read
-/// behind it.
+/// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, read after
+/// it has closed.
 struct alignas(base::cache_line) Descriptor {
   struct Place {
     std::uint64_t in = 0;
@@ -32,35 +32,35 @@ struct alignas(base::cache_line) Descriptor {
   };
   static constexpr std::size_t most_parts = 63;
 
-  std::uint64_t parts = 0;  ///< 0: not all of them are in the arena, or they are too many
+  std::uint64_t parts = 0;  ///< 0: some lie outside the arena, or they are too many
   std::array<Place, most_parts> places{};
 };
 
 /// How many batches a rank may have entered that are not done there.
 inline constexpr std::uint64_t most_open = 3;
-/// What is written at entry, and read until the batch is done, must outlast all that peers may
-/// enter meanwhile. A rank on which k is the first that is not done has entered k + most_open - 1
-/// at the most, and a peer stands one gate further at the most: k to k + most_open are alive.
+/// How many batches need a copy of what is written on entry and read until the batch is done. If k
+/// is the first batch not done on a rank, it has entered k + most_open - 1 at most, and a peer is
+/// at most one gate further: k to k + most_open are in use.
 inline constexpr std::uint64_t batches_alive = most_open + 1;
 
-/// What a rank shows to its node.
+/// What a rank publishes to its node.
 struct RankBlock {
   Flag gate;  ///< the last gate entered
-  /// Chunks that have passed each stage of the pipeline, over the session's life. Every rank of a
-  /// node moves the same batches in the same chunks, so that these numbers agree.
-  Flag copied_in;   ///< my chunk may be read
-  Flag reduced;     ///< my part of the result may be read; I read the inputs no more
-  Flag copied_out;  ///< I read the result no more
+  /// How many chunks of the session have passed each stage of the pipeline. All ranks of a node
+  /// move the same batches in the same chunks, so the numbers can be compared.
+  Flag copied_in;   ///< my input to the chunk may be read
+  Flag reduced;     ///< my slice of the result may be read; I read no inputs any more
+  Flag copied_out;  ///< I do not read the result any more
   std::array<Descriptor, batches_alive> descriptors;
 };
 
-/// Which stripes of a small batch's result somebody computes, by one word a stripe: twice one more
-/// than the batch while it is being computed, one more than that when it is there.
+/// Who computes which stripe of a small batch's result: one word for each stripe. It is 2(b + 1)
+/// while some rank computes the stripe of batch b, and 2(b + 1) + 1 when the stripe is there.
 struct alignas(base::cache_line) Claims {
   static constexpr std::size_t most_stripes = 16;
   std::array<std::atomic<std::uint64_t>, most_stripes> stripes{};
 
-  /// True for one rank only, which then computes the stripe.
+  /// True on one rank only, which must then compute the stripe.
   bool claim(std::size_t stripe, std::uint64_t batch) {
     std::uint64_t seen = stripes[stripe].load(std::memory_order_relaxed);
     const std::uint64_t claimed = 2 * (batch + 1);
@@ -74,8 +74,8 @@ struct alignas(base::cache_line) Claims {
   }
 };
 
-/// The node's data segment: one block a rank, what its leader has heard from other nodes, and
-/// staging memory. Views into a mapping that the caller owns; all zeros is the fresh state.
+/// The node's data segment: a block for each rank, the leader's flags, and the staging buffers.
+/// Views into a mapping that the caller owns. All zeros is a valid new segment.
 class NodeMemory {
  public:
   /// Equal on all ranks of a node.
@@ -83,8 +83,8 @@ class NodeMemory {
     int local_size = 1;
     std::size_t slots = 2;        ///< chunks under way at once
     std::size_t slot_bytes = 0;   ///< one chunk of one rank
-    std::size_t small_bytes = 0;  ///< largest message that is exchanged whole
-    bool small_results = false;   ///< their results have room there, too
+    std::size_t small_bytes = 0;  ///< the eager limit: the largest batch that moves with its gate
+    bool small_results = false;   ///< there is room for their results, too
     /// Bytes of the whole segment.
     std::size_t bytes() const;
 
@@ -93,8 +93,8 @@ class NodeMemory {
       std::size_t begin = 0;
       std::size_t bytes = 0;
     };
-    /// What a rank uses most, as far as pages can tell: if each makes its own exist, they lie in
-    /// the memory next to its processor. All ranks' extents together are the segment.
+    /// The pages that a rank uses most. If each rank touches its own first, they lie in the memory
+    /// next to its processor. All ranks' extents together are the segment.
     std::vector<Extent> extents_of(int local) const;
   };
 
@@ -110,20 +110,20 @@ class NodeMemory {
   RankBlock& mine() const { return blocks_[local_index_]; }
   /// Written by the leader: the last gate that every node has arrived at.
   Flag& closed_flag() const { return *node_closed_; }
-  /// Written by the leader: how many batches there have been when the last of those was done whose
-  /// data came with its gate between nodes. Its result lies where the leader had its part.
+  /// Written by the leader: the sequence number + 1 of the last batch whose piggybacked data has
+  /// arrived. The result lies where the leader had put its input.
   Flag& delivered_flag() const { return node_closed_[1]; }
   Descriptor& descriptor(int local, std::uint64_t batch) const {
     return blocks_[local].descriptors[batch % batches_alive];
   }
 
-  /// Where a rank puts its own chunk, and where the reduced chunk comes to lie.
+  /// The staging buffers for a chunk: a rank's input, and the result.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
-  /// Where a rank puts its part of the `batch`-th batch if that is small.
+  /// Where a rank puts its input to the `batch`-th batch if that is small.
   std::byte* small(int local, std::uint64_t batch) const;
-  /// Where its result may lie, of which each stripe is its claimant's to write. With
-  /// `Layout::small_results` only.
+  /// Where the ranks put its result; each stripe is written by the rank that claimed it. Only with
+  /// `Layout::small_results`.
   std::byte* small_result(std::uint64_t batch) const { return small(layout_.local_size, batch); }
   Claims& claims(std::uint64_t batch) const { return claims_[batch % batches_alive]; }
 
@@ -133,7 +133,7 @@ class NodeMemory {
     return arenas_[static_cast<std::size_t>(local)].data() + offset;
   }
 
-  /// The smallest of a flag over the node's ranks.
+  /// The smallest value of this flag on the node's ranks.
   std::uint64_t least(Flag RankBlock::*flag) const;
   /// Raises this rank's flag. Wakes the node only if that raised the smallest: whoever waits for
   /// one that is behind will be woken by it, and a processor is not taken away for nothing.
