@@ -303,7 +303,7 @@ TEST_CASE("descriptors of a rank that is gone are an error that names it") {
     planes[0]->share(mine);
     FAIL("it was shared with a rank that is gone");
   } catch (const tutti::Error& error) {
-    CHECK(error.code() == tutti::ErrorCode::peer_lost);
+    CHECK(error.code() == tutti::ErrorCode::timeout);
     CHECK_THAT(error.what(), Contains("rank 1 (to rank 0, on the same node) went away"));
   }
 }
