@@ -42,8 +42,13 @@ class Loss {
       since_.reset();
       return std::nullopt;
     }
-    if (!since_) since_ = waited;
-    return waited - *since_ >= grace_ ? lost : std::nullopt;
+    // Others that end meanwhile follow from the one that was seen first.
+    if (!since_) {
+      first_ = *lost;
+      since_ = waited;
+    }
+    if (waited - *since_ < grace_) return std::nullopt;
+    return first_;
   }
 
  private:
@@ -51,6 +56,7 @@ class Loss {
   const milliseconds stopped_for_;
   const milliseconds grace_;
   std::optional<milliseconds> since_;
+  control::LostRank first_;
 };
 
 std::string who_has_not_come(control::Presence& presence, int on_machine) {
