@@ -59,7 +59,9 @@ TEST_CASE("an error is one short line that has its reason, whatever its key hold
   std::vector<float> data(6);
   const Tensor tensor = unlike(data, *store);
   const Tensor flat(data.data(), {6}, DType::f32);
-  for (const auto& [key, shown] : hostile_keys()) {
+  for (const HostileKey& hostile : hostile_keys()) {
+    const std::string& key = hostile.key;
+    const std::string& shown = hostile.shown;
     const Error mismatch = error_of([&] { store->pushpull(key, tensor, tensor).wait(); });
     check_error(mismatch, ErrorCode::mismatch, shown, "shapes differ");
     const Error refused = error_of([&] { store->pushpull(key, tensor, flat); });
