@@ -214,7 +214,8 @@ class Job:
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
-        lost = next((worker.lost for worker in self.workers.values() if worker.lost in self.workers and not worker.lost_left), None)
+        lost = next((worker.lost for worker in self.workers.values()
+                     if worker.lost in self.workers and not worker.lost_left), None)
         if lost is not None:
             say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
             return 1

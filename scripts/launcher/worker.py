@@ -10,7 +10,8 @@ from command_line import printable
 MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
 # tutti's words in a process that survives a peer.
-LOST = re.compile(r"\brank (\d{1,9}) (is lost: |has left the store)(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
+LOST = re.compile(r"\brank (\d{1,9}) (is lost: |has left the store)"
+                  r"(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
 WELCOME, ORDER = b"+", b"\n"
 
 
@@ -28,7 +29,8 @@ class Worker:
     def hear(self, lines):
         said = next(filter(None, map(LOST.search, lines)), None)
         if said and self.lost is None:
-            self.lost, self.lost_left, self.lost_silent = int(said[1]), said[2].startswith("has left"), said[3] is not None
+            self.lost, self.lost_left = int(said[1]), said[2].startswith("has left")
+            self.lost_silent = said[3] is not None
 
     def name(self):
         return f"worker {self.rank} on {self.host}"
