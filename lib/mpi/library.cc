@@ -117,10 +117,11 @@ int failure_of(int status) {
 void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
-  // With a status that is not 0 others may wait for this rank elsewhere, in `create` say, where
-  // they would never see its end if it waited for theirs in MPI_Finalize.
-  bool in_order = status == 0 && !process().abandoned && !calls_left_open();
-  if (!open_stores().empty()) {
+  const bool may_finalise = !process().abandoned && !calls_left_open();
+  // With another status others may wait for this rank elsewhere, in `create` say, where they would
+  // never see its end if it waited for theirs in MPI_Finalize.
+  bool in_order = may_finalise && status == 0;
+  if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
     base::log().error(
         "a store was still open when the process ended with status {}: {}; destroy "
