@@ -4,22 +4,13 @@
 #include <utility>
 
 namespace tutti::runtime {
-namespace {
 
-/// The creates of this process are numbered; only one goes on at a time.
-int next_attempt() {
-  static int count = 0;
-  return ++count;
-}
-
-}  // namespace
-
-Meeting::Meeting(const mpi::Communicator& communicator, int stores, std::chrono::milliseconds limit,
-                 mpi::Communicator::Look look)
+Meeting::Meeting(const mpi::Communicator& communicator, int attempt, int stores,
+                 std::chrono::milliseconds limit, mpi::Communicator::Look look)
     : communicator_(communicator),
       limit_(limit),
       look_(std::move(look)),
-      mine_{next_attempt(), 0, stores, 0} {}
+      mine_{attempt, 0, stores, 0} {}
 
 bool Meeting::all_begin() {
   try {

@@ -19,9 +19,9 @@ class Meeting {
   /// Thrown to whoever must begin anew; caught by `with_mpi_world`.
   struct OutOfStep {};
 
-  /// `stores`: how many this rank has made.
-  Meeting(const mpi::Communicator& communicator, int stores, std::chrono::milliseconds limit,
-          mpi::Communicator::Look look);
+  /// `attempt`: this process's number for it, never used before. `stores`: how many it has made.
+  Meeting(const mpi::Communicator& communicator, int attempt, int stores,
+          std::chrono::milliseconds limit, mpi::Communicator::Look look);
 
   /// Collective, blocking: until all ranks are at the beginning of a `create`. Throws `timeout`,
   /// and what `look` throws.

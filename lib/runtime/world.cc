@@ -1,8 +1,8 @@
 #include "runtime/world.h"
 
+#include <fmt/format.h>
 #include <sodium.h>
 
-#include <fmt/format.h>
 #include <array>
 
 #include "base/log.h"
@@ -21,6 +21,7 @@ struct Process {
   base::Mutex mutex;  ///< level 1; of whoever creates a store
   std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
+  int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;
 };
 
@@ -76,7 +77,8 @@ World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
     here.communicator = std::make_unique<mpi::Communicator>(mpi::Communicator::world(limit, look));
   }
   const mpi::Communicator& communicator = *here.communicator;
-  const auto meeting = std::make_shared<Meeting>(communicator, here.stores, limit, look);
+  const auto meeting =
+      std::make_shared<Meeting>(communicator, ++here.attempts, here.stores, limit, look);
   meeting->begin();
   world.rank = communicator.rank();
   world.size = communicator.size();
