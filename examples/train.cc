@@ -1,7 +1,6 @@
 /// Trains a network on images: alone, on several devices, or together with other processes.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -21,16 +20,6 @@
 namespace {
 
 using namespace training;
-
-/// A store of one process makes strangers of the processes of an mpirun.
-void warn_of_strangers(const tutti::KVStore& store) {
-  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  if (size == nullptr || std::atoi(size) <= store.num_workers()) return;
-  fmt::print(stderr,
-             "warning: mpirun started {} processes, but a store of type {} is of one process: each "
-             "trains alone. --kv-store dist_sync_mpi joins them\n",
-             size, store.type());
-}
 
 /// The data, once it is clear that a batch fits the memory beside it.
 dataset::Dataset load_data(const Settings& settings, const tutti::KVStore& store) {
@@ -100,7 +89,6 @@ void conclude(const Settings& settings, const History& history) {
 
 void run(const Settings& settings) {
   const auto store = tutti::KVStore::create(settings.kv_store);
-  warn_of_strangers(*store);
   share_processors(*store);
   const bool speaker = store->rank() == 0;
   if (speaker && !settings.plot.empty()) check_writable(settings.plot);

@@ -35,9 +35,14 @@ class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
+  /// Some keys have been admitted.
+  bool is_known() const TUTTI_EXCLUDES(mutex_) {
+    const base::Lock lock(mutex_);
+    return first_.has_value();
+  }
 
  private:
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -1,11 +1,8 @@
 #include "kvstore/collective_store.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <utility>
 
-#include "base/printable.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/environment.h"
@@ -42,21 +39,13 @@ class CollectiveStore : public Backend {
         choices_(choices_of(options, session_->choices(), process_environment())) {}
 
   Pending submit(const MethodCall& request) override {
-    used_.store(true, std::memory_order_relaxed);
     auto list = session_->new_calls(request.keys.size(), name(request.method));
     for (std::size_t i = 0; i < list->calls.size(); ++i) describe_call(request, i, list->calls[i]);
     return session_->submit(std::move(list));
   }
 
   void configure(const Setting& setting) override {
-    const WireFormat wire = wire_format(setting.value, traits().type);
-    if (used_) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("set_gradient_compression({}) after the first tensor: ranks would "
-                              "send in different formats; call it right after create",
-                              base::quoted(setting.value)));
-    }
-    wire_ = wire;
+    wire_ = wire_format(setting.value, traits().type);
   }
   void barrier() override { session_->barrier(); }
   int join() override { return session_->join(); }
@@ -89,7 +78,6 @@ class CollectiveStore : public Backend {
   std::unique_ptr<runtime::Session> session_;
   const std::vector<Choice> choices_;
   std::atomic<WireFormat> wire_{WireFormat::none};
-  std::atomic<bool> used_{false};  ///< a tensor has been submitted
 };
 
 }  // namespace
