@@ -31,14 +31,20 @@ std::int64_t now_ns() {
   return std::chrono::nanoseconds(base::Clock::now().time_since_epoch()).count();
 }
 
-/// Empties it, or makes it. Returns why not, or nothing.
-std::string create(const std::string& path) {
-  // Beside a device, as /dev/full is one, parts would be left among devices.
+/// Beside a device, as /dev/full is one, files would be left among devices. Returns why a timeline
+/// is not written there, or nothing.
+std::string refusal_of(const std::string& path) {
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return fmt::format("{}: it is no regular file", path);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
+      std::filesystem::is_directory(status)) {
+    return {};
   }
+  return fmt::format("{}: it is no regular file", path);
+}
+
+/// Empties it, or makes it. Returns why not, or nothing.
+std::string create(const std::string& path) {
   errno = 0;
   if (std::ofstream(path, std::ios::trunc)) return {};
   return fmt::format("{}: {}", path, std::strerror(errno));
@@ -91,7 +97,8 @@ TimelineFiles::TimelineFiles(const World& world, const Options& options)
     : rank_(world.rank),
       size_(world.size),
       // The program may change its folder before the end.
-      path_(timeline_path(std::filesystem::absolute(options.timeline), world.creation_number)) {
+      given_(std::filesystem::absolute(options.timeline)),
+      path_(timeline_path(given_, world.creation_number)) {
   info_.rank = world.rank;
   info_.host = host_name();
   info_.store = world.creation_number;
@@ -102,9 +109,10 @@ std::string TimelineFiles::part_of(int rank) const {
 }
 
 std::string TimelineFiles::create_files() {
-  // The file first, beside which the part comes to lie.
-  const std::string failure = rank_ == 0 ? create(path_) : std::string();
-  return failure.empty() ? create(part_of(rank_)) : failure;
+  std::string failure = refusal_of(given_);
+  if (failure.empty()) failure = create(part_of(rank_));
+  if (failure.empty() && rank_ == 0) failure = create(path_);
+  return failure;
 }
 
 std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,

@@ -38,6 +38,7 @@ class TimelineFiles {
 
   const int rank_;
   const int size_;
+  const std::string given_;  ///< without the store's number
   const std::string path_;
   observe::TraceInfo info_;
 };
