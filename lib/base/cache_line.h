@@ -3,7 +3,8 @@
 
 namespace tutti::base {
 
-/// Bytes that processors fetch and own together. What two ranks write lies that far apart.
+/// Bytes of a cache line. Words that different ranks write lie at least this far apart, which
+/// avoids false sharing.
 inline constexpr std::size_t cache_line = 64;
 
 }  // namespace tutti::base

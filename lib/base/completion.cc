@@ -11,7 +11,7 @@ namespace {
 
 thread_local bool running_callback = false;
 
-/// This thread runs a callback, or destroys what it owned.
+/// Marks the current thread while it runs a callback or destroys what the callback owned.
 class CallbackScope {
  public:
   CallbackScope() : before_(std::exchange(running_callback, true)) {}
@@ -51,7 +51,7 @@ Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> drive
 Completion::~Completion() {
   const Lock lock(mutex_);
   if (!error_ || error_seen_) return;
-  // The end of a store has been logged; every call it takes along need not say so again.
+  // The loss that ended the store has been logged; its calls need not log it again.
   const auto level = ends_store(error_) ? spdlog::level::debug : spdlog::level::warn;
   log().log(level, "{} failed and nobody waited: {}", what(), text_of(error_));
 }
@@ -80,8 +80,8 @@ bool Completion::settle(std::exception_ptr error) {
 void Completion::call_back() {
   const CallbackScope scope;
   Lock lock(mutex_);
-  // One after the other and in order, also those that are added meanwhile: its place is taken
-  // until it has run.
+  // Callbacks run one after the other and in order, also those added meanwhile. A callback keeps
+  // its place in the list until it has run, so that `then` appends behind it.
   while (!callbacks_.empty()) {
     Callback callback = std::move(callbacks_.front());
     const std::exception_ptr outcome = error_;
@@ -153,7 +153,7 @@ void refuse_in_callback(const base::Completion& completion) {
 
 void Pending::wait() const {
   refuse_in_callback(*completion_);
-  // The store ends every call by itself (timeout, peer_lost).
+  // No deadline is needed: the store itself ends every call (timeout, peer_lost).
   completion_->wait_until(base::Clock::time_point::max());
 }
 

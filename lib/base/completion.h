@@ -15,48 +15,51 @@ namespace tutti::base {
 
 class Completion;
 
-/// Moves calls forward on a thread that would otherwise sleep until one is done.
+/// Makes progress on calls, on a thread that waits and would otherwise sleep.
 class Driver {
  public:
   virtual ~Driver() = default;
-  /// Returns when `call` is done, when somebody else moves it, or at the deadline. Thread-safe.
+  /// Blocks until `call` is done, another thread makes progress on it, or the deadline passes.
+  /// Thread-safe.
   virtual void drive(const Completion& call, Clock::time_point deadline) = 0;
 };
 
-/// What a `Pending` waits for: done after `parts` calls of `finish`, failed with the first error
-/// among them. Thread-safe.
+/// The state behind a `Pending`. It is done after `parts` calls of `finish`, and fails with the
+/// first error among them. Thread-safe.
 class Completion {
  public:
   using Callback = std::function<void(std::exception_ptr)>;
   /// Names the call in messages: "pushpull of 'fc1_weight'".
   using What = std::function<std::string()>;
 
-  /// With no parts it is done. `what` is called, by any thread, when a message needs it.
+  /// Done at once if `parts` is 0. Any thread may call `what`, when a message needs the text.
   Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver = {});
   Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {})
       : Completion(
             parts, [what = std::move(what)] { return what; }, std::move(driver)) {}
-  /// Logs an error that nobody saw.
+  /// Logs the error if no waiter and no callback has seen it.
   ~Completion();
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
   /// One part is done, or failed. Runs the callbacks when it was the last one.
   void finish(std::exception_ptr error = nullptr);
-  /// As `finish`, but leaves the callbacks to `call_back`, perhaps on another thread. True: there
-  /// are some.
+  /// As `finish`, but does not run the callbacks: `call_back` does, perhaps on another thread.
+  /// True: there are callbacks to run.
   bool settle(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
   void call_back() TUTTI_EXCLUDES(mutex_);
 
   bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// False when the deadline passed first. Throws what the call failed with.
+  /// Blocks until the call is done. False: the deadline passed first. Throws the error of a failed
+  /// call.
   bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
-  /// Some thread has begun to wait.
+  /// True once a thread has begun to wait.
   bool is_waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
   std::string what() const { return what_(); }
 
-  /// Set while callbacks run on the current thread: waiting there would wait for itself.
+  /// True while the current thread runs a callback. A callback must not wait for a call: the
+  /// communication thread, which runs it, would wait for itself.
   static bool is_in_callback();
 
  private:
@@ -66,7 +69,7 @@ class Completion {
   const std::weak_ptr<Driver> driver_;
   Mutex mutex_;
   CondVar changed_;
-  std::atomic<std::size_t> open_parts_;  ///< the last one goes under the mutex
+  std::atomic<std::size_t> open_parts_;  ///< the last decrement needs the mutex
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
   std::list<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> done_;

@@ -8,7 +8,7 @@
 namespace tutti::base {
 namespace {
 
-/// What the limit is and what to raise, where the failure is one of running out.
+/// For errors that mean "used up": the limit, and what to raise. Empty for others.
 std::string advice(int number) {
   rlimit files{};
   switch (number) {

@@ -5,15 +5,15 @@
 
 namespace tutti::base {
 
-/// `internal`: "cannot <what>: <strerror(errno)>", and where files or memory have run out which
-/// limit to raise. Call it right after the failed system call.
+/// An `internal` error: "cannot <what>: <strerror(errno)>". If files or memory have run out it also
+/// says which limit to raise. Call it right after the failed system call.
 Error system_failure(const std::string& what);
-/// The same for calls that return the number instead of setting errno.
+/// The same for functions that return the error number instead of setting errno.
 Error system_failure(const std::string& what, int number);
 
-/// Throws `internal`, with the text.
+/// Throws `internal` with the name of the broken invariant.
 [[noreturn]] void report_broken(const char* invariant);
-/// For invariants of tutti itself.
+/// Checks an invariant of tutti itself, not of its user.
 inline void check(bool holds, const char* invariant) {
   if (!holds) [[unlikely]]
     report_broken(invariant);

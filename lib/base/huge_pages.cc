@@ -9,10 +9,10 @@
 namespace tutti::base {
 namespace {
 
-/// MADV_COLLAPSE, for which glibc 2.36 has no name. Unlike MADV_HUGEPAGE it works on shared memory
-/// also where /sys/kernel/mm/transparent_hugepage/shmem_enabled says never.
+/// MADV_COLLAPSE, which glibc 2.36 does not define. Unlike MADV_HUGEPAGE it works on shared memory
+/// even if /sys/kernel/mm/transparent_hugepage/shmem_enabled says never.
 constexpr int collapse = 25;
-/// The kernel says EAGAIN when somebody else happens to hold a page.
+/// The kernel returns EAGAIN while another process happens to hold a page.
 constexpr int attempts = 3;
 
 }  // namespace

@@ -4,16 +4,16 @@
 
 namespace tutti::base {
 
-/// Bytes of a huge page that the kernel may put in place of small ones; 0 where it has none.
+/// Bytes of a transparent huge page; 0 if the kernel has none.
 std::size_t huge_page_bytes();
 
-/// Puts the reserved pages of shared memory, as far as they fill huge ones, into huge ones: these
-/// cost fewer walks through page tables, and processors read ahead beyond 4 KiB. What is in them
-/// stays. Blocks while they are copied. The kernel may have none left, or not know how to (before
-/// Linux 6.1); then pages stay as they are.
+/// Replaces small pages of shared memory by huge ones, where whole huge pages fit. The pages must
+/// be reserved. Huge pages need fewer page-table walks, and processors prefetch across 4 KiB
+/// boundaries in them. The contents stay. Blocks while the kernel copies the pages. If the kernel
+/// has no huge page left, or cannot do it (before Linux 6.1), the pages stay as they are.
 ///
-/// Other mappings of the same file show them as huge pages, too, where their addresses are aligned
-/// alike, as those of `Mapping` are.
+/// Other mappings of the same file get the huge pages too if their addresses have the same
+/// alignment, as those of `Mapping` have.
 void join_pages(std::span<std::byte> memory) noexcept;
 
 }  // namespace tutti::base

@@ -13,7 +13,7 @@
 namespace tutti::base {
 namespace {
 
-/// An event's text as one line, whatever keys, paths and peers put into it.
+/// Writes an event's text as one line, whatever keys, paths and peers put into it.
 class OneLine : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& event, const std::tm& /*time*/,
@@ -26,7 +26,7 @@ class OneLine : public spdlog::custom_flag_formatter {
   }
 };
 
-/// `source`: who logs.
+/// `source`: the name of this process in every line.
 std::unique_ptr<spdlog::formatter> line_format(const std::string& source) {
   auto format = std::make_unique<spdlog::pattern_formatter>();
   format->add_flag<OneLine>('*');
@@ -46,7 +46,7 @@ std::shared_ptr<spdlog::logger> make_logger() {
 }  // namespace
 
 spdlog::logger& log() {
-  // Never destroyed: what runs at the end of the process may log.
+  // Never destroyed: exit handlers may log.
   static auto* const logger = new std::shared_ptr<spdlog::logger>(make_logger());
   return **logger;
 }

@@ -6,13 +6,14 @@
 
 namespace tutti::base {
 
-/// The process's logger, to stderr, one line an event, each with the rank once that is known: what
-/// is not printable in an event's text is escaped. Thread-safe.
+/// The process's logger. It writes to stderr, one line an event, with the rank once that is known.
+/// What is not printable in an event's text is escaped. Thread-safe.
 spdlog::logger& log();
 
-/// "off", "critical", "error", "warning", "info", "debug", "trace".
+/// The names that `set_log_level` takes: "off", "critical", "error", "warning", "info", "debug",
+/// "trace".
 std::span<const std::string_view> log_levels();
-/// False: no such level.
+/// False: there is no such level.
 bool set_log_level(std::string_view level);
 
 /// Puts "[rank N]" in front of every line from now on.

@@ -30,8 +30,8 @@ std::optional<std::size_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// limit − usage of one control group; page cache that can be dropped counts as used, which errs
-/// on the safe side.
+/// Limit minus usage of one control group. Page cache that could be dropped counts as used, which
+/// errs on the safe side.
 std::size_t room_in_group(const std::string& limit, const std::string& usage) {
   const auto most = read_number(limit);
   const auto used = read_number(usage);
@@ -39,7 +39,8 @@ std::size_t room_in_group(const std::string& limit, const std::string& usage) {
   return *most > *used ? *most - *used : 0;
 }
 
-/// The control groups of this process, v2 ("0::/a/b") and v1 ("9:memory:/a/b"), up to the root.
+/// What is left in the control groups of this process and their parents: v2 ("0::/a/b") and v1
+/// ("9:memory:/a/b").
 std::size_t room_in_groups() {
   std::size_t room = unlimited;
   std::ifstream groups("/proc/self/cgroup");
@@ -80,8 +81,8 @@ Error unmappable(std::size_t bytes) {
                   bytes));
 }
 
-/// Addresses for so many bytes, at which nothing is yet. They begin where a huge page may, if one
-/// fits in.
+/// Reserves a range of addresses without memory behind it. If a huge page fits into it, it begins
+/// at a boundary of huge pages.
 std::byte* keep_addresses(std::size_t bytes) {
   const std::size_t whole = whole_pages(bytes);
   const std::size_t huge = bytes < huge_page_bytes() ? 0 : huge_page_bytes();
@@ -103,7 +104,7 @@ std::size_t available_memory() {
 }
 
 Fd create_memory_file(const std::string& label, std::size_t bytes) {
-  // Beyond this limit ftruncate ends the process by a signal.
+  // Above this limit ftruncate does not fail but kills the process (SIGXFSZ).
   rlimit largest_file{};
   ::getrlimit(RLIMIT_FSIZE, &largest_file);
   if (bytes > largest_file.rlim_cur) {
@@ -132,7 +133,8 @@ void check_available(std::size_t bytes) {
 
 void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
-  // posix_fallocate above a control group's limit ends in the OOM killer, so look first.
+  // Checked first: above a control group's limit posix_fallocate does not fail but brings the OOM
+  // killer.
   check_available(bytes);
   const int result =
       ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
@@ -142,7 +144,7 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
 }
 
 Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
-  // What lies beyond the end of a file can be mapped, but not touched.
+  // Pages beyond the end of a file can be mapped, but touching them is a SIGBUS.
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw system_failure("look at shared memory");
   if (static_cast<std::size_t>(status.st_size) != bytes) {

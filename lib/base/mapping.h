@@ -9,31 +9,33 @@
 
 namespace tutti::base {
 
-/// An anonymous file in memory, to be shared by passing its descriptor: no name, nothing to clean
-/// up. `reserve`d pages are there for certain, so that shortage is an error and not a SIGBUS.
+/// Creates an anonymous file in memory (a memfd). Processes share it by passing its descriptor, so
+/// it has no name and needs no clean-up.
 ///
-/// `bytes` may be far more than the machine has: pages exist only once reserved or touched.
+/// `bytes` may be far more than the machine has: a page takes memory only once it is reserved or
+/// touched. Call `reserve` before touching pages: a shortage is then an error and not a SIGBUS.
 /// Throws `internal`.
 Fd create_memory_file(const std::string& label, std::size_t bytes);
 
-/// Throws `internal` when the machine, or the control group that the process lives in, has not so
-/// much memory left.
+/// Throws `internal` if the machine, or the control group of this process, has less than `bytes` of
+/// memory left.
 void check_available(std::size_t bytes);
 
-/// Makes the pages of [offset, offset + bytes) exist, next to this thread's processor. Throws as
-/// `check_available`.
+/// Allocates the pages of [offset, offset + bytes), in the memory next to this thread's processor.
+/// Throws as `check_available`.
 void reserve(const Fd& file, std::size_t offset, std::size_t bytes);
 
-/// Memory that this process may still take: the smaller of MemAvailable and what the control
-/// groups allow. Bytes.
+/// Bytes that this process may still allocate: the smaller of MemAvailable and what its control
+/// groups allow.
 std::size_t available_memory();
 
-/// Owns a shared, writable mapping of a whole memory file. Left out of core dumps. One in which a
-/// huge page has room begins where one may, so that the file shows the same huge pages everywhere.
+/// Owns a shared, writable mapping of a whole memory file. It is left out of core dumps. If a huge
+/// page fits into it, it begins at a boundary of huge pages, so that all mappings of the file can
+/// show the same huge pages.
 class Mapping {
  public:
   Mapping() = default;
-  /// Throws `internal`, also when the file has another size.
+  /// Throws `internal`, also if the file has another size.
   Mapping(const Fd& file, std::size_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
@@ -48,10 +50,11 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-/// How a memory file becomes memory of this process; tests whose ranks are threads share mappings.
+/// Maps a memory file into this process. Tests whose ranks are threads replace it by one that
+/// shares mappings.
 using Mapper = std::function<std::shared_ptr<Mapping>(const Fd& file, std::size_t bytes)>;
 
-/// A mapping of one's own. Throws `internal`.
+/// The usual Mapper: a new mapping for each call. Throws `internal`.
 std::shared_ptr<Mapping> map_file(const Fd& file, std::size_t bytes);
 
 }  // namespace tutti::base

@@ -4,7 +4,8 @@
 
 #include "base/clock.h"
 
-// Annotations that clang checks at compile time; libstdc++'s own mutex has none.
+// Annotations for clang's thread-safety analysis, which checks them at compile time. libstdc++'s
+// std::mutex has none.
 #ifdef __clang__
 #define TUTTI_THREAD_ATTRIBUTE(x) __attribute__((x))
 #else
@@ -23,8 +24,8 @@ namespace tutti::base {
 
 class CondVar;
 
-/// std::mutex that clang's thread-safety analysis understands. "Lock order" in lib/DESIGN.md gives
-/// each a level; a thread that holds one takes those of higher levels alone.
+/// A std::mutex with annotations for clang's thread-safety analysis. "Lock order" in lib/DESIGN.md
+/// gives each mutex a level: a thread that holds one takes only mutexes of higher levels.
 class TUTTI_CAPABILITY("mutex") Mutex {
  public:
   void lock() TUTTI_ACQUIRE() { mutex_.lock(); }
@@ -51,17 +52,17 @@ class TUTTI_SCOPED_CAPABILITY Lock {
   Mutex& mutex_;
 };
 
-/// Takes nothing from the heap, unlike std::condition_variable_any. Wait in a loop that tests the
-/// predicate, so that the analysis sees the guarded reads: `while (!ready_) if
+/// A condition variable that allocates nothing, unlike std::condition_variable_any. Wait in a loop
+/// that tests the predicate, so that the analysis sees the guarded reads: `while (!ready_) if
 /// (!cv_.wait_until(lock, deadline)) ...`.
 class CondVar {
  public:
   void notify_all() { cv_.notify_all(); }
-  /// False when the deadline passed.
+  /// False: the deadline passed.
   bool wait_until(Lock& lock, Clock::time_point deadline) {
     std::unique_lock<std::mutex> held(lock.mutex_.mutex_, std::adopt_lock);
     const bool in_time = cv_.wait_until(held, deadline) == std::cv_status::no_timeout;
-    // It stays the Lock's.
+    // `lock` still owns the mutex.
     held.release();
     return in_time;
   }

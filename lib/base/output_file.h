@@ -5,13 +5,14 @@
 
 namespace tutti::base {
 
-/// A file that is written from its beginning. It remembers why a write failed: a stream alone only
-/// knows that one did, and errno may be another call's by the time somebody asks.
+/// A file that is written from its beginning and keeps the errno of the first failed write. A plain
+/// stream only knows that a write failed, and later calls overwrite errno.
 class OutputFile : public std::ostream {
  public:
   explicit OutputFile(const std::string& path);
 
-  /// Writes what is left and closes the file. The errno of the first failure, 0 if there was none.
+  /// Writes what is buffered and closes the file. Returns the errno of the first failure, 0 if
+  /// there was none.
   int finish();
 
  private:

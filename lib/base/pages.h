@@ -11,7 +11,7 @@ inline std::size_t page_bytes() {
   return bytes;
 }
 
-/// So many bytes, rounded up to whole pages.
+/// `bytes` rounded up to whole pages.
 inline std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page_bytes() - 1) & ~(page_bytes() - 1);
 }

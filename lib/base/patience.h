@@ -8,7 +8,7 @@
 
 namespace tutti::base {
 
-/// How long a wait may take, and what else may end it.
+/// The deadline of a wait, and a check that may end it before.
 struct Patience {
   // NOLINTNEXTLINE(google-explicit-constructor): a deadline is all that most waits have.
   Patience(Clock::time_point until, std::function<void()> look_out = {})
@@ -18,14 +18,14 @@ struct Patience {
   void look_now() const {
     if (look) look();
   }
-  /// How long to sleep before `look_now` is due again.
+  /// Until when to sleep: then `look_now` is due again.
   Clock::time_point next_look() const {
     constexpr auto often = std::chrono::milliseconds(20);
     return look ? std::min(deadline, Clock::now() + often) : deadline;
   }
 
   Clock::time_point deadline;
-  /// Throws when nobody will come any more. May be empty.
+  /// Throws if the wait is in vain, such as when a rank is lost. May be empty.
   std::function<void()> look;
 };
 

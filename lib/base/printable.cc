@@ -10,29 +10,29 @@ namespace {
 constexpr std::size_t longest_name = 128;
 constexpr std::string_view left_out = "...";
 
-/// As many bytes of a character as come before or behind a cut at most.
+/// The most bytes that a UTF-8 character has after its first: a cut moves by no more.
 constexpr std::size_t most_cut_off = 3;
 
 bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
 
-/// The first of `text`, about `size` bytes that end with a whole character.
+/// The first `size` bytes of `text`, or up to 3 fewer, so that the last character is whole.
 std::string_view head(std::string_view text, std::size_t size) {
   const std::size_t least = size - most_cut_off;
   while (size > least && continues_character(text[size])) --size;
   return text.substr(0, size);
 }
 
-/// The last, which begin with one.
+/// The last `size` bytes of `text`, or up to 3 fewer, so that the first character is whole.
 std::string_view tail(std::string_view text, std::size_t size) {
   const std::size_t least = size - most_cut_off;
   while (size > least && continues_character(text[text.size() - size])) --size;
   return text.substr(text.size() - size);
 }
 
-/// As it is but for what fmt, which knows what is printable, escapes in a string; `kept` are
-/// characters that it would escape, too.
+/// Escapes what fmt escapes in a string, for fmt knows what is printable; but leaves the characters
+/// of `kept` as they are.
 std::string escaped(std::string_view text, std::string_view kept) {
   std::string result;
   while (!text.empty()) {
@@ -45,7 +45,8 @@ std::string escaped(std::string_view text, std::string_view kept) {
   return result;
 }
 
-/// An escaped single quote where fmt, whose strings are in double ones, escapes none.
+/// fmt puts strings into double quotes. A name stands in single quotes, so these are escaped, and
+/// double ones are not.
 std::string escaped_name(std::string_view name) {
   std::string result;
   for (const char c : escaped(name, "\"")) {

@@ -7,16 +7,16 @@
 
 namespace tutti::base {
 
-/// Objects that are used again and again for the sake of the memory they have grown. There are as
-/// many as were in use at once. Thread-safe.
+/// A pool of objects that are reused, because they keep the memory that they have allocated. It
+/// holds as many as were ever in use at once. Thread-safe.
 template <typename T>
 class Spares {
  public:
-  /// One that was given back, or a new one.
+  /// Returns a free object of the pool, or a new one.
   std::unique_ptr<T> take() TUTTI_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     if (spares_.empty()) {
-      // Here, for giving back must not fail.
+      // Reserved here, so that `give_back` cannot fail.
       spares_.reserve(++made_);
       return std::make_unique<T>();
     }
@@ -24,7 +24,7 @@ class Spares {
     spares_.pop_back();
     return spare;
   }
-  /// What `take` gave, each once.
+  /// Returns an object to the pool that came from `take`.
   void give_back(std::unique_ptr<T> object) noexcept TUTTI_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     spares_.push_back(std::move(object));
@@ -36,7 +36,7 @@ class Spares {
   std::size_t made_ TUTTI_GUARDED_BY(mutex_) = 0;
 };
 
-/// Holds one of `spares` for a scope.
+/// Takes an object from the pool for a scope.
 template <typename T>
 class Borrowed {
  public:

@@ -12,8 +12,9 @@
 namespace tutti::base {
 namespace {
 
-/// All but those that a thread brings on itself: were they blocked, the kernel would end the
-/// process past the handlers of the program (a sanitizer's, a crash reporter's).
+/// All signals except those that a thread's own fault raises. If those were blocked, the kernel
+/// would kill the process without calling the program's handlers (a sanitizer's, a crash
+/// reporter's).
 sigset_t signals_of_others() {
   sigset_t set;
   sigfillset(&set);

@@ -8,13 +8,13 @@
 
 namespace tutti::base {
 
-/// A named thread that is joined by its destructor. Whoever owns it must first make its function
-/// return. Signals are blocked in it, for they belong to the program's own threads; only a fault of
-/// its own goes to the program's handler.
+/// A named thread that its destructor joins; its owner must make the function return before.
+/// Signals are blocked in it, for they belong to the program's own threads. Only signals for its
+/// own faults (such as SIGSEGV) reach the program's handlers.
 class NamedThread {
  public:
   NamedThread() = default;
-  /// `name` is at most 15 characters, as Linux shows it.
+  /// `name` has at most 15 characters, the limit of Linux.
   NamedThread(const std::string& name, std::function<void()> run);
   ~NamedThread() { join(); }
   NamedThread(NamedThread&&) = default;
@@ -30,8 +30,8 @@ class NamedThread {
   }
   /// In a forked child, where the thread does not exist: forgets it without joining.
   void abandon() {
-    // Its identity may be that of a thread of the child's by now, which detaching would hit. A
-    // std::thread owns nothing else, so a new one in its place loses nothing.
+    // Detaching is not safe: the child may have a new thread with the same pthread_t. A std::thread
+    // owns nothing else, so overwriting it leaks nothing.
     std::construct_at(&thread_);
   }
   std::thread::id id() const { return thread_.get_id(); }
@@ -40,8 +40,8 @@ class NamedThread {
   std::thread thread_;
 };
 
-/// From now on the calling thread's timed sleeps end when they are due: as Linux has it, they may
-/// last 50 us longer, so that wake-ups fall together.
+/// From now on timed sleeps of the calling thread end on time. By default Linux may end them 50 us
+/// late, to wake several threads at once.
 void sleep_precisely();
 
 /// The processors that this process may run on (its affinity mask), by the kernel's numbers.

@@ -10,19 +10,20 @@
 
 namespace tutti::base {
 
-/// Looks on from a thread of its own, tutti-watch, while a call goes on that nothing can interrupt.
-/// It lives around that call.
+/// Watches a call that nothing can interrupt, such as MPI_Init, from a thread of its own,
+/// tutti-watch. Construct it before the call and destroy it after.
 class Watchdog {
  public:
   struct Finding {
     std::string line;
     bool hopeless = false;
   };
-  /// Called on that thread ten times a second, with the time since the watch began.
+  /// Called on tutti-watch ten times a second, with the time since construction. Returns what is
+  /// wrong, if something is.
   using Look = std::function<std::optional<Finding>(std::chrono::milliseconds waited)>;
 
-  /// Logs what is found; when that is hopeless the process flushes its streams and ends with
-  /// `status`. Without `look` nothing is watched.
+  /// Logs each finding. If a finding is hopeless, the process flushes its streams and ends with
+  /// `status`. If `look` is empty, nothing is watched.
   Watchdog(Look look, int status);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
