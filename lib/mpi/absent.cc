@@ -1,4 +1,4 @@
-// lib/mpi in a build without MPI: nothing can be created, so nothing else is ever called.
+// lib/mpi in a build without MPI: no communicator can be created, so its methods are never called.
 #include "base/failure.h"
 #include "mpi/communicator.h"
 #include "mpi/library.h"

@@ -8,9 +8,9 @@
 
 namespace tutti::mpi {
 
-/// Every MPI call of tutti goes through here: `checked(MPI_Isend(...), "MPI_Isend to rank 3")`.
-/// Throws `internal` naming the call, this rank and what MPI says. `call` gives the text, a literal
-/// or made when it is needed.
+/// Checks the result of an MPI call: `checked(MPI_Isend(...), "MPI_Isend to rank 3")`. Throws
+/// `internal` with the call, this rank and MPI's text for the error. `call` is a literal, or a
+/// function that makes the text only if it is needed.
 template <std::invocable Call>
 void checked(int result, const Call& call) {
   if (result == MPI_SUCCESS) return;

@@ -16,9 +16,10 @@
 namespace tutti::mpi {
 namespace {
 
-/// Open MPI looks at its sockets in one of so many calls.
+/// Open MPI polls its sockets only in one of this many calls.
 constexpr int calls_a_look = 8;
-/// A rank that fails tells the others why before it goes: what it said may still be on its way.
+/// How long to go on after `look` has thrown. A rank that fails sends the reason before it goes,
+/// and that may still arrive.
 constexpr auto last_words = std::chrono::milliseconds(500);
 
 bool is_done(CollectiveCall& call, const char* name) {
@@ -29,9 +30,9 @@ bool is_done(CollectiveCall& call, const char* name) {
   return done != 0;
 }
 
-/// Looks at a call until it is done, and returns true: often at first, then ever less, at most 2 ms
-/// apart, so that ranks that wait long for a late one leave it the processor. False: `limit` has
-/// passed.
+/// Tests a call until it is done (true) or `limit` has passed (false). It tests often at first,
+/// then less and less often, up to 2 ms apart, so that ranks that wait long for a late one leave it
+/// the processor.
 bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look,
                  CollectiveCall& call, const char* name) {
   base::Doorbell never;
@@ -59,7 +60,8 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
   return true;
 }
 
-/// MPI is one per process, and so is what calls that were given up may still read and write.
+/// Calls that were given up: MPI may still read and write their memory. There is one list per
+/// process, as there is one MPI.
 struct LeftOpen {
   base::Mutex mutex;
   std::list<std::shared_ptr<CollectiveCall>> calls TUTTI_GUARDED_BY(mutex);

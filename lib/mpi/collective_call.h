@@ -9,8 +9,8 @@
 
 namespace tutti::mpi {
 
-/// Inside lib/mpi only. A collective call under way, and what it reads and writes. MPI cannot
-/// cancel one.
+/// For lib/mpi only. A non-blocking collective call under way, and the memory that it reads and
+/// writes. MPI cannot cancel it.
 struct CollectiveCall {
   CollectiveCall() = default;
   virtual ~CollectiveCall() = default;
@@ -20,14 +20,14 @@ struct CollectiveCall {
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-/// Blocks until the call is done; `name` is MPI's. Throws `timeout` with "waiting for
-/// <waiting_for>" after `limit`, and what `look` throws; then the call is kept until MPI has done
-/// with it.
+/// Blocks until the call is done; `name` is the MPI function. Throws `timeout`, "waited ... for
+/// <waiting_for>", after `limit`, and what `look` throws. After a throw the call's memory is kept
+/// until MPI has finished the call.
 void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
               std::chrono::milliseconds limit, const std::string& waiting_for,
               const Communicator::Look& look);
 
-/// Whether a call that was given up is still not done: MPI cannot be finalised then.
+/// Whether some call that was given up has still not ended. MPI cannot be finalised then.
 bool calls_left_open();
 
 }  // namespace tutti::mpi

@@ -16,11 +16,11 @@
 namespace tutti::mpi {
 namespace {
 
-/// Open MPI looks at its sockets in one of so many calls.
+/// Open MPI polls its sockets only in one of this many calls.
 constexpr int calls_a_look = 8;
 
-/// What a rank says in one round of an all_gather. Rounds are alike, so that the one of a rank that
-/// begins anew still fits to the one of a rank that goes on.
+/// What a rank sends in one round of an all_gather. All rounds have the same size, so that the
+/// round of a rank that begins anew still matches that of a rank that goes on.
 struct Block {
   Stamp stamp;
   std::uint64_t total = 0;  ///< bytes of the whole text
@@ -48,13 +48,13 @@ struct Round : CollectiveCall {
   std::vector<Block> all;
 };
 
-/// A communicator that is being made.
+/// An MPI_Comm_idup under way, and the communicator that it makes.
 struct Copying : CollectiveCall {
   std::unique_ptr<Communicator::Handle> handle = std::make_unique<Communicator::Handle>();
 };
 
-/// MPI_COMM_WORLD's that no call has finished yet. MPI is one per process, and so is this; only the
-/// thread whose turn it is to create a store comes here.
+/// The copy of MPI_COMM_WORLD that is under way; null if none is. There is one per process, as
+/// there is one MPI. Only the thread whose turn it is to create a store uses it.
 std::shared_ptr<Copying>& world_copy() {
   static auto* const only = new std::shared_ptr<Copying>;
   return *only;

@@ -9,34 +9,36 @@
 
 namespace tutti::mpi {
 
-/// What a rank says of itself with each message of an all_gather, for those who may have come out
-/// of step: see runtime/meeting.h.
+/// How far a rank is, sent with each message of an all_gather, so that ranks that are out of step
+/// notice it: see runtime/meeting.h.
 struct Stamp {
   int attempt = 0;
   int step = 0;
   int stores = 0;
-  int round = 0;  ///< of the all_gather's messages; filled in there
+  int round = 0;  ///< which message of the all_gather; it fills this in
 };
 
-/// A communicator of tutti's own over all processes. Movable; freed when destroyed, unless
-/// abandoned or MPI has been finalised before.
+/// A communicator of tutti's own over all processes. Movable. The destructor frees it, unless it
+/// was abandoned or MPI has been finalised.
 class Communicator {
  public:
-  /// What a wait looks at besides MPI: throws when nobody will come any more. May be empty.
+  /// Called again and again during a wait: throws if the wait is in vain, such as when a rank is
+  /// lost. May be empty.
   using Look = std::function<void()>;
 
-  /// This rank's stamp, and what looks at everyone's in each round, by rank, before texts are taken
-  /// for what they should be; what it throws ends the all_gather. May be empty.
+  /// This rank's stamp, and a check of the stamps of all ranks, by rank. `check` is called in each
+  /// round before the texts are used; if it throws, the all_gather ends. It may be empty.
   struct Step {
     Stamp mine;
     std::function<void(const std::vector<Stamp>&)> check;
   };
 
-  /// A copy of MPI_COMM_WORLD. Collective, blocking; throws `timeout` after `limit`, and what
-  /// `look` throws. MPI cannot take back what was begun: the next call in this process goes on with
-  /// it.
+  /// A copy of MPI_COMM_WORLD. Collective and blocking. Throws `timeout` after `limit`, and what
+  /// `look` throws. MPI cannot cancel the copy: after a throw, the next call in this process
+  /// continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
-  /// A copy of this one, the same way; but one that was not finished leaves MPI unfit for more.
+  /// A copy of this communicator. As `world`, but after a throw nothing continues the copy, and MPI
+  /// cannot be used for another store.
   Communicator duplicate(std::chrono::milliseconds limit, const Look& look = {}) const;
   ~Communicator();
   Communicator(Communicator&&) noexcept;
@@ -45,20 +47,23 @@ class Communicator {
   int rank() const;
   int size() const;
 
-  /// Everyone's text, by rank. Collective, blocking: sleeps between looks. Throws `timeout` with
-  /// "waiting for <waiting_for>" after `limit`, and what `look` throws. One that was given up still
-  /// counts: the others' next one belongs to this rank's next one.
+  /// Gathers the text of every rank, by rank. Collective and blocking; it sleeps between calls of
+  /// MPI. Throws `timeout`, "waited ... for <waiting_for>", if one of its rounds takes longer than
+  /// `limit`, and what `look` and `step.check` throw. An all_gather that was given up still counts
+  /// as one: this rank's next one matches the next one of the others.
   std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
                                       const std::string& waiting_for, const Look& look = {},
                                       const Step& step = {}) const;
 
-  /// Whether MPI may be called by one thread after the other, not always by the same.
+  /// Whether different threads may call MPI, one at a time (MPI_THREAD_SERIALIZED or higher).
   bool may_use_any_thread() const;
 
-  /// Lets MPI move what it still holds, though nothing is waited for here. Does not block.
+  /// Lets MPI make progress on messages that it still holds, although nothing is waited for here.
+  /// Does not block.
   void progress() const;
 
-  /// A peer is lost: freeing would wait for it, so never free it.
+  /// Call it when a rank is lost: the destructor then does not free the communicator, for that
+  /// would wait for the rank.
   void abandon();
 
   struct Handle;
@@ -69,33 +74,34 @@ class Communicator {
   std::unique_ptr<Handle> handle_;
 };
 
-/// Longer transfers travel as several messages of this size. Open MPI sends up to 64 KiB, its
-/// header included, over TCP without asking the receiver first. Question and answer would queue
-/// behind the data in both directions, so that links that are full both ways would carry little
-/// more than half.
+/// Longer transfers are split into messages of this size. It stays below Open MPI's eager limit
+/// over TCP, 64 KiB with the header. Larger messages need a rendezvous, whose messages would queue
+/// behind the data in both directions: links that are full both ways would carry little more than
+/// half.
 constexpr std::size_t message_bytes = std::size_t{60} << 10;
 
-/// A set of transfers under way on one communicator, looked at together. One thread owns it.
+/// The transfers under way on one communicator, tested together. One thread owns it.
 ///
-/// Buffers must live until their transfer is done. A transfer should be no longer than some hundred
-/// messages: each look costs time for every message under way.
+/// Buffers must live until their transfer is done. A transfer should have no more than some hundred
+/// messages: each test costs time for every message under way.
 class Requests {
  public:
   using Id = std::size_t;
 
   explicit Requests(const Communicator& communicator);
-  /// Cancels receives, and waits a bounded time for sends; what then remains is abandoned to MPI.
-  /// Nothing of it in a forked child: the transfers are the parent's.
+  /// Cancels receives and waits 0.5 s at most for sends; what is left then stays with MPI. Does
+  /// nothing in a forked child: the transfers are the parent's.
   ~Requests();
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;
 
-  /// Do not block. Ids are reused once `take_finished` has returned true for them.
+  /// Both start a transfer and do not block. An id is reused once `take_finished` has returned true
+  /// for it.
   Id send(int to, int tag, std::span<const std::byte> data);
   Id receive(int from, int tag, std::span<std::byte> data);
-  /// MPI_Testsome over everything under way. True when something finished. Does not block.
+  /// Tests all messages under way (MPI_Testsome). True: something finished. Does not block.
   bool progress();
-  /// Whether a transfer has finished, as of the last `progress`; true forgets it.
+  /// Whether a transfer had finished at the last `progress`. True: the id is free again.
   bool take_finished(Id id);
   bool empty() const;
   /// "receive of 1024 bytes from rank 2, send of 8 bytes to rank 0".

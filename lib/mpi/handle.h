@@ -5,7 +5,7 @@
 
 namespace tutti::mpi {
 
-/// Inside lib/mpi only.
+/// For lib/mpi only, so that communicator.h does not include mpi.h.
 struct Communicator::Handle {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;

@@ -22,7 +22,7 @@
 
 namespace tutti::mpi {
 
-/// Outlives its hook in a thread that is about to run it.
+/// Shared, so that it outlives its hook while another thread is about to run it.
 struct StopHook::Entry {
   explicit Entry(std::function<void()> what) : stop(std::move(what)) {}
 
@@ -35,32 +35,32 @@ struct StopHook::Entry {
     stop = nullptr;
   }
 
-  base::Mutex running;  ///< level 2; while `stop` runs
+  base::Mutex running;  ///< level 2; held while `stop` runs
   std::function<void()> stop TUTTI_GUARDED_BY(running);
 };
 
 namespace {
 
-/// MPI is one per process, and so is what tutti must remember of it.
+/// What tutti must remember of MPI: one per process, as there is one MPI.
 struct Process {
   base::Mutex mutex;                              ///< level 2
-  bool creating TUTTI_GUARDED_BY(mutex) = false;  ///< a store, by some thread
+  bool creating TUTTI_GUARDED_BY(mutex) = false;  ///< a thread creates a store
   base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
   const pid_t id = ::getpid();
   StartSettings settings TUTTI_GUARDED_BY(mutex);
   std::atomic<bool> abandoned{false};
-  std::atomic<bool> fails_untold{false};  ///< in a way that the program does not know
+  std::atomic<bool> fails_untold{false};  ///< no error has told the program
 };
 
 Process& process() {
-  // Never destroyed: exit handlers look at it.
+  // Never destroyed: exit handlers use it.
   static auto* const only = new Process;
   return *only;
 }
 
-/// The right of one thread to create a store.
+/// Holds the process's turn to create a store, for a scope.
 class Turn {
  public:
   explicit Turn(std::chrono::milliseconds limit) {
@@ -95,7 +95,7 @@ bool is_finalised() {
   return finalised != 0;
 }
 
-/// Those of the moment, for calls without the lock: a stop takes its time.
+/// A copy of the list, so that the hooks run without the lock: a stop may take long.
 std::list<std::shared_ptr<StopHook::Entry>> open_stores() {
   const base::Lock lock(process().mutex);
   return process().hooks;
@@ -118,8 +118,8 @@ void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
   const bool may_finalise = !process().abandoned && !calls_left_open();
-  // With another status others may wait for this rank elsewhere, in `create` say, where they would
-  // never see its end if it waited for theirs in MPI_Finalize.
+  // With another status other ranks may wait for this one elsewhere, for example in `create`. If
+  // this rank waited for them in MPI_Finalize, they would never see it end.
   bool in_order = may_finalise && status == 0;
   if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
@@ -132,7 +132,7 @@ void leave(int status, void* unused) {
                    "other ranks this one is lost");
     if (in_order) stop_all();
   }
-  // A rank may have been lost only now.
+  // A rank may have been lost while the stores were closed.
   if (!in_order || process().abandoned) {
     std::fflush(nullptr);
     ::_exit(process().fails_untold ? failure_of(status) : status);
@@ -150,7 +150,7 @@ int on_finalise(MPI_Comm comm, int key, void* value, void* extra) {
   return MPI_SUCCESS;
 }
 
-/// MPI_Finalize first deletes the attributes of MPI_COMM_SELF.
+/// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, which calls `on_finalise`.
 void watch_finalise() {
   int key = MPI_KEYVAL_INVALID;
   checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalise, &key, nullptr),
@@ -222,7 +222,8 @@ std::optional<Launched> launched() {
   const auto rank = number_in("PMIX_RANK");
   if (job == nullptr || !rank) return std::nullopt;
   Launched launched{job, *rank, 1, number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0)};
-  // Jobs of containers that share a network may have one name, but not one server's port.
+  // Jobs in containers that share a network may have the same name, but their servers' ports
+  // differ.
   for (const char* const variable : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
                                      "PMIX_SERVER_URI2", "PMIX_SERVER_URI21"}) {
     if (const char* const server = std::getenv(variable)) launched.job += std::string(" ") + server;

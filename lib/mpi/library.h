@@ -10,52 +10,57 @@
 namespace tutti::mpi {
 
 struct StartSettings {
-  /// Network for MPI's own traffic, when this call initialises MPI; empty: MPI's choice. What
-  /// mpirun and its daemons use is set by the launcher.
+  /// Network interface for MPI's traffic, used if `start` initialises MPI; empty: MPI chooses. The
+  /// launcher sets the interface of mpirun and its daemons.
   std::string interface;
-  /// Look on while MPI is initialised, and while tutti finalises it at the end of the process: MPI
-  /// interrupts neither. A hopeless finding ends the process with its own status, but never with 0.
+  /// Watch MPI_Init, and the MPI_Finalize that tutti calls at the end of the process, for nothing
+  /// can interrupt them. A hopeless finding ends the process with its exit status, or with 1 if
+  /// that is 0 or not yet known.
   base::Watchdog::Look while_starting;
   base::Watchdog::Look while_finalising;
-  /// Called when MPI begins to be finalised, whoever does it.
+  /// Called at the beginning of MPI_Finalize, whoever calls that.
   std::function<void()> leaving;
 };
 
-/// What the launcher's variables say of this process, before MPI is initialised. None in a process
-/// that no MPI launcher started.
+/// What the MPI launcher's environment variables say of this process; they can be read before MPI
+/// is initialised. `launched` returns nothing in a process that no MPI launcher started.
 struct Launched {
-  std::string job;  ///< text that no other job on this machine has at the time
+  std::string job;  ///< differs from all other jobs that run on this machine
   int rank = 0;     ///< in MPI_COMM_WORLD
   int size = 1;
-  int on_machine = 0;  ///< how many of them run on this machine; 0: it does not say
+  int on_machine = 0;  ///< how many of the ranks run on this machine; 0: not known
 };
 std::optional<Launched> launched();
 
-/// Initialises MPI with MPI_THREAD_MULTIPLE if nobody has; then tutti finalises it when the process
-/// exits. Thread-safe. Throws `internal`, or `unsupported` in a build without MPI.
+/// Initialises MPI with MPI_THREAD_MULTIPLE unless the program has done so. If tutti initialises
+/// MPI, it also finalises it when the process exits. Thread-safe. Throws `internal`, or
+/// `unsupported` in a build without MPI.
 void start(const StartSettings& settings);
 
-/// Calls `create` while no other thread of the process is in here: what is collective over all
-/// processes must come in one order. Blocks until it is this thread's turn; throws `timeout` after
-/// `limit`, and `unsupported` in a child of the process that came here first.
+/// Calls `create`, one thread of the process at a time: collective calls must come in the same
+/// order on all processes. Blocks until it is this thread's turn. Throws `timeout` after `limit`,
+/// and `unsupported` in a forked child if its parent had called MPI before.
 void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create);
 
-/// Throws `mismatch` when MPI's world is smaller than the launcher that started this process says
-/// (another MPI's mpirun, a program linked with another MPI): no silent worlds of one.
+/// Throws `mismatch` if MPI's world has not the size that the launcher of this process says
+/// (another MPI's mpirun, a program linked with another MPI). Otherwise every process would be a
+/// world of one and say nothing.
 void check_world_size();
 
-/// On several nodes the communication thread calls MPI beside the program's own threads. Throws
-/// `invalid_argument` when MPI was initialised for fewer, unless the program makes no MPI call.
+/// On several nodes the communication thread calls MPI while the program's own threads may do so
+/// too. Throws `invalid_argument` if MPI's thread level does not allow that, unless the program
+/// makes no MPI call.
 void check_thread_level(int node_count, bool user_makes_no_mpi_calls);
 
-/// A peer is lost: finalising would wait for it for ever. From now on the process leaves, at its
-/// exit, by flushing its streams and `_exit` with its own status. If the program was `told` of it,
-/// by an error, that may be 0; else it is 1 then, for the job did not end well.
+/// Call it when a rank is lost: MPI_Finalize would wait for that rank for ever. At its exit the
+/// process then flushes its streams and calls `_exit` with its exit status. If no error has `told`
+/// the program of the loss, a status of 0 becomes 1, for the job did not end well.
 void abandon(bool told);
 
-/// While it lives, `stop` is called when the program finalises MPI, or ends with status 0 and tutti
-/// finalises it; with another status the process leaves as if `abandon` had been called, for what
-/// is under way may never end. The destructor waits while `stop` runs in another thread.
+/// While it lives, `stop` is called when the program finalises MPI, or when it ends with status 0
+/// and tutti finalises MPI. If the process ends with another status, it leaves as if `abandon` had
+/// been called, for calls under way may never end. The destructor waits while `stop` runs in
+/// another thread.
 class StopHook {
  public:
   explicit StopHook(std::function<void()> stop);
@@ -69,7 +74,8 @@ class StopHook {
   const std::shared_ptr<Entry> entry_;
 };
 
-/// "Open MPI 4.1.4" as compiled against, and what the loaded library says of itself. Need no start.
+/// The MPI that tutti was compiled with, as "Open MPI 4.1.4", and what the loaded library says of
+/// itself. Both work before `start`.
 std::string compiled_library();
 std::string loaded_library();
 /// "multiple", "serialized", "funneled", "single"; "none" before MPI is initialised.
