@@ -5,7 +5,7 @@
 namespace tutti::observe {
 namespace {
 
-/// Meetings at one end of a recording, and what they say of the clock in their middle.
+/// Meetings at one end of a recording, and the bounds that they give for its middle.
 struct Stretch {
   ClockBounds bounds;
   std::int64_t from = 0;
@@ -14,8 +14,8 @@ struct Stretch {
   std::int64_t middle() const { return from + (to - from) / 2; }
 };
 
-/// Of the meetings from this end on as many as one offset fits: over more of them clocks drift by
-/// more than is known.
+/// Takes as many meetings from this end on as one constant offset fits. Over more of them the
+/// clocks drift by more than the bounds allow.
 template <typename Iterator>
 Stretch stretch_from(Iterator from, Iterator end) {
   Stretch stretch;
@@ -48,7 +48,8 @@ Drift::Drift(const std::vector<Meeting>& meetings, std::int64_t error) : error_(
   end_ = late.middle();
   error_ = 0;
   for (const Stretch& stretch : {early, late}) {
-    // Drift within it has narrowed its bounds by as much.
+    // The drift within the stretch has narrowed its bounds by this much, so half of it is added to
+    // the error.
     const std::int64_t drifted = std::abs(at(stretch.to) - at(stretch.from));
     error_ = std::max(error_, stretch.bounds.error() + drifted / 2);
   }

@@ -6,8 +6,8 @@
 
 namespace tutti::observe {
 
-/// A machine at a meeting that nobody leaves before everybody has come: when the last of its ranks
-/// came and the first one left, ns on its own clock.
+/// One machine's times at a meeting, ns on its own clock: when its last rank arrived and when its
+/// first rank left. No rank leaves a meeting (a gate, an all-gather) before all have arrived.
 struct Passage {
   std::int64_t came = std::numeric_limits<std::int64_t>::min();
   std::int64_t left = std::numeric_limits<std::int64_t>::max();
@@ -18,56 +18,56 @@ struct Passage {
   }
 };
 
-/// How far another machine's clock is behind the reference's: each meeting bounds it from both
-/// sides, and many meetings closely.
+/// Bounds on the offset of another machine's clock against the reference's. Each meeting bounds it
+/// from both sides; many meetings bound it closely.
 class ClockBounds {
  public:
-  /// Nothing is known yet.
+  /// No bounds yet.
   ClockBounds() = default;
-  /// Within `error` it is set right.
+  /// The clock has been set, and is right within `error`.
   explicit ClockBounds(std::int64_t error) : least_(-error), most_(error) {}
 
   void add(const Passage& reference, const Passage& other) {
     least_ = std::max(least_, reference.came - other.left);
     most_ = std::min(most_, reference.left - other.came);
   }
-  /// To be added to the other's clock.
+  /// Added to the other machine's clock it gives the reference's.
   std::int64_t offset() const { return least_ + (most_ - least_) / 2; }
   /// The true offset is at most this far from `offset()`.
   std::int64_t error() const { return (most_ - least_ + 1) / 2; }
-  /// The bounds have crossed: the clocks drift.
+  /// True: the bounds have crossed, so the clocks drift.
   bool is_contradictory() const { return least_ > most_; }
 
  private:
-  // Far from overflow.
+  // A quarter of the range, so that differences cannot overflow.
   std::int64_t least_ = std::numeric_limits<std::int64_t>::min() / 4;
   std::int64_t most_ = std::numeric_limits<std::int64_t>::max() / 4;
 };
 
-/// Both machines at one meeting.
+/// The times of both machines at one meeting.
 struct Meeting {
   Passage reference;
   Passage other;
 };
 
-/// What a clock that was set within some error still lacks: less is known at first, and it drifts.
-/// One offset for all the time if it fits all meetings, otherwise by time on a straight line.
+/// The correction of a clock that was set within some error and may drift afterwards. It is one
+/// constant offset if that fits all meetings, otherwise a straight line over time.
 class Drift {
  public:
-  /// None.
+  /// No correction.
   Drift() = default;
-  /// Out of meetings in the order of time.
+  /// Computed from meetings in the order of time.
   Drift(const std::vector<Meeting>& meetings, std::int64_t error);
 
   std::int64_t at(std::int64_t when) const;
-  /// Near the beginning of the recording, and near its end.
+  /// The correction near the beginning of the recording, and near its end.
   std::int64_t first() const { return first_; }
   std::int64_t last() const { return last_; }
-  /// What is left of the error, as far as meetings tell.
+  /// The error that remains, as far as the meetings show it.
   std::int64_t error() const { return error_; }
 
  private:
-  /// By how much the line leaves the bounds of the meeting that it fits worst.
+  /// How far the line lies outside the bounds of the meeting that it fits worst.
   std::int64_t strayed(const std::vector<Meeting>& meetings) const;
 
   std::int64_t begin_ = 0;

@@ -14,7 +14,7 @@ using ChunkStage = History::ChunkStage;
 using Batch = History::Batch;
 using Outcome = History::Outcome;
 
-/// Goes through the events once; what has ended moves from the open ones into the history.
+/// Reads the events once. A batch is open until it ends; then it moves into the history.
 class Reader {
  public:
   History read(const Timeline& timeline);
@@ -31,14 +31,14 @@ class Reader {
   void end_stage(const Event& event);
   void end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome);
   void end_open();
-  /// None once the batch is over.
+  /// Null once the batch has ended.
   Batch* open(std::uint64_t gate) {
     const auto found = batches_.find(gate);
     return found == batches_.end() ? nullptr : &found->second;
   }
 
   History history_;
-  std::unordered_map<std::uint64_t, std::size_t> calls_;     ///< open ones, by what the events say
+  std::unordered_map<std::uint64_t, std::size_t> calls_;     ///< open ones, by number in the events
   std::map<std::uint64_t, Batch> batches_;                   ///< open ones, by gate
   std::unordered_map<std::uint64_t, std::int64_t> planned_;  ///< by gate
   std::uint64_t entered_last_ = 0;
@@ -148,7 +148,7 @@ void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
   const auto planned = planned_.find(gate);
   for (const std::size_t index : batch.calls) {
     Call& call = history_.calls[index];
-    // A gate that is withdrawn is not what a call has been waiting for.
+    // A withdrawn gate does not count as the first that a call entered.
     if (outcome == Outcome::withdrawn || call.entered != History::never) continue;
     call.entered = batch.entered;
     if (planned != planned_.end()) call.planned = planned->second;

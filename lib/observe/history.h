@@ -7,25 +7,25 @@
 
 namespace tutti::observe {
 
-/// What a recording's events amount to: each call and each batch with the times of its way. Times
-/// are ns on the rank's steady clock.
+/// The calls and batches of a recording, each with its times: what `history_of` makes of the
+/// events. Times are ns on the rank's steady clock.
 struct History {
   static constexpr std::int64_t never = -1;
 
-  /// How a call or a batch ended; what is open at the end of the recording is unfinished.
+  /// How a call or batch ended; `unfinished` if it had not when the recording ended.
   enum class Outcome : std::uint8_t { well, failed, withdrawn, unfinished };
 
   struct Call {
     std::uint32_t key = 0;  ///< index in Timeline::rows
     CollectiveKind kind = CollectiveKind::allreduce;
     std::int64_t submitted = never;
-    std::int64_t planned = never;  ///< its first batch; never: in replay
-    std::int64_t entered = never;  ///< the gate of its first batch
+    std::int64_t planned = never;  ///< when its first batch was planned; never: in replay
+    std::int64_t entered = never;  ///< when it entered its first batch's gate
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;
   };
 
-  /// A chunk in a stage.
+  /// The time that one chunk spent in one stage.
   struct ChunkStage {
     Stage stage = Stage::copy_in;
     std::int64_t chunk = 0;
@@ -34,7 +34,7 @@ struct History {
   };
 
   struct Batch {
-    std::uint64_t gate = 0;  ///< as Timeline::gate says it
+    std::uint64_t gate = 0;  ///< from Timeline::gate
     std::int64_t kib = 0;
     std::int64_t entered = never;
     std::int64_t closed = never;

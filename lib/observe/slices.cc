@@ -36,14 +36,14 @@ class Layout {
   const Timeline& timeline_;
   const History& history_;
   Slices slices_;
-  std::map<RowId, std::vector<std::int64_t>> lane_ends_;  ///< by the first track's row
+  std::map<RowId, std::vector<std::int64_t>> lane_ends_;  ///< last end on each track
 };
 
 Slices Layout::lay_out() {
   for (const Call& call : history_.calls) show_call(call);
   for (const Batch& batch : history_.batches) show_batch(batch);
   for (auto& [row, slices] : slices_) {
-    // What encloses others comes first.
+    // An enclosing slice comes before the slices that it encloses.
     std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
     });
@@ -51,8 +51,8 @@ Slices Layout::lay_out() {
   return std::move(slices_);
 }
 
-/// The whole of it, and its wait: "agree" until the plan has come, then for its turn. With no plan,
-/// in replay, all of it is waiting for its turn.
+/// Shows the whole call, and its wait: "agree" until the plan has come, then "turn". In replay
+/// there is no plan, and all of the wait is "turn".
 void Layout::show_call(const Call& call) {
   auto& row = slices_[{.key = call.key, .kind = RowId::Kind::call}];
   const bool unfinished = call.outcome == Outcome::unfinished;
@@ -94,7 +94,7 @@ void Layout::show_batch(const Batch& batch) {
   }
   for (const std::size_t index : batch.calls) {
     const Call& call = history_.calls[index];
-    // A call that has failed before is not shown to move on.
+    // A call that failed earlier is not shown as moving.
     if (call.end >= batch.end) show_on_key(call.key, batch);
   }
 }
@@ -132,7 +132,7 @@ void Layout::show_on_key(std::int64_t key, const Batch& batch) {
   show_stages(key, batch);
 }
 
-/// Each stage from its first chunk_stage to its last.
+/// Each stage from the begin of its first chunk to the end of its last.
 std::vector<ChunkStage> whole_stages(const std::vector<ChunkStage>& chunk_stages) {
   std::array<std::optional<ChunkStage>, stages> whole;
   for (const ChunkStage& chunk_stage : chunk_stages) {
@@ -148,8 +148,8 @@ std::vector<ChunkStage> whole_stages(const std::vector<ChunkStage>& chunk_stages
   return result;
 }
 
-/// A batch of one tensor chunk by chunk; of several, whose chunks hold something of each, as a
-/// whole.
+/// Shows a batch of one tensor chunk by chunk. In a batch of several tensors a chunk may hold parts
+/// of many, so each stage is shown as a whole.
 void Layout::show_stages(std::int64_t key, const Batch& batch) {
   for (const ChunkStage& chunk_stage :
        batch.calls.size() == 1 ? batch.chunk_stages : whole_stages(batch.chunk_stages)) {

@@ -10,13 +10,13 @@
 
 namespace tutti::observe {
 
-/// One stretch of time on a row.
+/// A span of time on a row of the trace.
 struct Slice {
   std::int64_t begin = 0;  ///< ns on the rank's steady clock
   std::int64_t end = 0;
   std::string name;
   std::string_view category;     ///< call, wait, gate, move, stage, batch, withdrawn or gates
-  std::uint64_t gate = no_gate;  ///< of the batch, as Timeline::gate says it
+  std::uint64_t gate = no_gate;  ///< of the batch, from Timeline::gate
   std::int64_t chunk = -1;       ///< of the batch; -1: all
   std::int64_t kib = -1;         ///< of the batch; -1: not said
   bool unfinished = false;       ///< the recording ended before it did
@@ -24,17 +24,18 @@ struct Slice {
   static constexpr std::uint64_t no_gate = ~std::uint64_t{0};
 };
 
-/// Category of the slices in the gates' row, but for withdrawn ones.
+/// Category of the slices in the row of gates, except the withdrawn ones.
 constexpr const char* gates_category = "gates";
 
-/// Which row; sorted as they are shown: the executor's, the gates', then each key's together.
+/// Identifies a row. Rows sort as they are shown: the executor's, the gates', then those of each
+/// key together.
 struct RowId {
   enum class Kind : std::uint8_t { executor, gates, call, stage };
 
   std::int64_t key = -1;  ///< index in Timeline::rows; -1: none
   Kind kind = Kind::executor;
   Stage stage = Stage::copy_in;
-  /// What would overlap without lying within the other goes to another track.
+  /// Slices that overlap without one enclosing the other go to different tracks.
   std::uint32_t track = 0;
 
   /// "tutti-exec", "gates", "'w'", "'w' sum", "'w' between nodes 2".
@@ -46,8 +47,8 @@ struct RowId {
 
 using Slices = std::map<RowId, std::vector<Slice>>;
 
-/// What the recorded events amount to: on each row slices that lie one after the other or within
-/// one another, those of a call's row in the order agree, turn, gate, held, move.
+/// Makes slices of the recorded events. On a row they follow one another or enclose one another; on
+/// a call's row they come in the order agree, turn, gate, held, move.
 Slices slices_of(const Timeline& timeline);
 
 }  // namespace tutti::observe

@@ -13,16 +13,16 @@
 
 namespace tutti::observe {
 
-/// What a batch's data goes through. Chunks of one batch are in different stages at once.
+/// The stages of the data pipeline. Chunks of one batch may be in different stages at once.
 enum class Stage : std::uint8_t { copy_in, sum, between_nodes, copy_out };
 constexpr std::size_t stages = 4;
 std::string_view name(Stage stage);
 
-/// Records what happens to one rank's calls and batches, for a picture to be made of afterwards.
+/// Records what happens to one rank's calls and batches, for a trace that is written afterwards.
 ///
-/// Memory is taken when it is made; when that is full later events are counted and left out. Off it
-/// records nothing, at the price of a branch. Not thread-safe: whichever thread moves the executor
-/// owns it.
+/// The constructor allocates all memory. When it is full, later events are counted and dropped. A
+/// timeline that is off records nothing and costs one branch. Not thread-safe: it belongs to the
+/// thread that moves the executor.
 class Timeline {
  public:
   static constexpr std::size_t usual_capacity = std::size_t{1} << 20;
@@ -33,7 +33,7 @@ class Timeline {
     finished,   ///< number: call
     planned,    ///< number: the first gate; detail: how many
     entered,    ///< number: gate; detail: KiB
-    part,       ///< number: call; of the batch entered last
+    part,       ///< number: call; belongs to the batch entered last
     closed,     ///< number: gate
     withdrawn,  ///< number: gate
     started,    ///< number: gate
@@ -49,7 +49,7 @@ class Timeline {
     Stage stage = Stage::copy_in;
     CollectiveKind kind = CollectiveKind::allreduce;
   };
-  /// One number for a batch's gate: the epoch, and the batch in it.
+  /// A batch's gate as one number: the epoch, and the number of the batch in it.
   static constexpr int gate_bits = 40;
   static std::uint64_t gate(std::uint32_t epoch, std::uint64_t number) {
     return (std::uint64_t{epoch} << gate_bits) | number;
@@ -59,19 +59,19 @@ class Timeline {
   explicit Timeline(std::size_t capacity) : events_(capacity), on_(capacity > 0) {}
 
   bool is_on() const { return on_; }
-  /// For `submitted`, by any thread; nothing when off.
+  /// The time for `record_submitted`; nothing is read when off. Any thread may call it.
   base::Clock::time_point now() const {
     return on_ ? base::Clock::now() : base::Clock::time_point();
   }
 
-  /// `row`: small, the same for all calls of a key.
+  /// `row`: a small number, the same for all calls of a key.
   void record_submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
                         const Key& key, CollectiveKind kind) {
     if (!on_) return;
     if (row >= rows_.size() || !rows_[row]) name(row, key);
     add({.when = ns(when), .number = call, .detail = row, .kind = kind});
   }
-  /// A call ends with its last batch, at the time of the last event, unless it fails.
+  /// A call that ends well ends with its last batch, so it takes the time of the last event.
   void record_finished(std::uint64_t call, bool well) {
     if (!on_) return;
     if (well) {
@@ -98,7 +98,7 @@ class Timeline {
   void record_withdrawn(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::withdrawn, gate(epoch, number));
   }
-  /// `at_once`: in the same breath as what was recorded last, whose time it takes.
+  /// `at_once`: in the same pass as the last event, whose time it takes.
   void record_started(std::uint32_t epoch, std::uint64_t number, bool at_once) {
     if (!on_) return;
     const std::int64_t when = at_once ? latest_ : ns(base::Clock::now());
@@ -107,7 +107,7 @@ class Timeline {
   void record_done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::done, gate(epoch, number));
   }
-  /// `gate`: of the batch.
+  /// `gate`: the batch's, from `gate()`.
   void record_stage_begin(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
     record_stage(Mark::begins, gate, stage, chunk);
   }
@@ -115,11 +115,11 @@ class Timeline {
     record_stage(Mark::ends, gate, stage, chunk);
   }
 
-  /// In the order of recording, which is that of time but for `submitted`.
+  /// In the order of recording. That is the order of time, except for `submitted`.
   std::span<const Event> events() const { return std::span(events_).first(used_); }
   /// Events left out because the memory was full.
   std::uint64_t dropped() const { return dropped_; }
-  /// The key that each row stands for; nothing for one without calls.
+  /// The key of each row; nothing for a row without calls.
   const std::vector<std::optional<Key>>& rows() const { return rows_; }
 
  private:
@@ -153,18 +153,18 @@ class Timeline {
   std::size_t used_ = 0;
   std::uint64_t dropped_ = 0;
   const bool on_;
-  std::int64_t latest_ = 0;  ///< reading of the clock
+  std::int64_t latest_ = 0;  ///< the last time read for a gate, batch or stage
   std::vector<std::optional<Key>> rows_;
 };
 
-/// A timeline's stages of one batch at a time, for code that may have no timeline.
+/// Records the stages of one batch at a time. It does nothing if it has no timeline.
 class StageRecorder {
  public:
   StageRecorder() = default;
   /// The timeline outlives it.
   explicit StageRecorder(Timeline& timeline) : timeline_(&timeline) {}
 
-  /// What follows is this batch's.
+  /// Stages that are recorded from now on belong to this batch.
   void set_batch(std::uint32_t epoch, std::uint64_t number) {
     gate_ = Timeline::gate(epoch, number);
   }

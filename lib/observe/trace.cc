@@ -17,8 +17,8 @@ double us(std::int64_t ns) {
   return static_cast<double>(ns) / ns_in_us;
 }
 
-/// Perfetto takes process 0 and thread 0 for the kernel's idle ones, and a thread with its
-/// process's number for its main thread, which it shows first.
+/// Perfetto takes process 0 and thread 0 for the kernel's idle ones, so numbers begin at 1. It
+/// shows a process's main thread first, the one with the process's number: that is row 0.
 int pid_of(int rank) {
   return rank + 1;
 }

@@ -21,13 +21,13 @@ constexpr double ns_in_us = 1000;
 constexpr std::string_view time_field = R"({"ts":)";
 constexpr std::string_view length_field = R"(,"dur":)";
 
-/// The epoch, and the batch in it: the order of batches, which is that of time.
+/// The epoch, and the number of the batch in it. Sorting by it sorts by time.
 using BatchNumber = std::pair<std::uint64_t, std::uint64_t>;
 
-/// Each node's gates.
+/// The gates of each node.
 using Gates = std::map<int, std::map<BatchNumber, Passage>>;
 
-/// What is known of a file before it is copied.
+/// What a first reading of a file finds, before it is copied.
 struct Part {
   json about;  ///< the "args" of its first event
   int node = 0;
@@ -79,8 +79,8 @@ void add_gate(const json& event, std::map<BatchNumber, Passage>& gates) {
   gates[batch_of(event.at("args").at("batch"))].add(to_ns(begin), to_ns(begin + lasted));
 }
 
-/// Adds its gates to its node's. Nothing: it is not there, cut short or not of that job ("": of
-/// whichever).
+/// Reads a file and adds its gates to its node's. Nothing: the file is missing, cut short or not of
+/// this job; "" stands for any job.
 std::optional<Part> look_at(const std::string& file, const std::string& job, Gates& gates) {
   std::optional<Part> part;
   const std::string gate = fmt::format(R"("cat":"{}")", gates_category);
@@ -99,7 +99,7 @@ std::optional<Part> look_at(const std::string& file, const std::string& job, Gat
   return std::nullopt;
 }
 
-/// By node.
+/// The correction of each node's clock, except the reference's.
 std::map<int, Drift> drifts_of(const std::vector<std::optional<Part>>& parts, Gates& gates,
                                int reference) {
   std::map<int, Drift> drifts;
@@ -119,7 +119,7 @@ std::int64_t corrected(std::int64_t when, const Drift& drift) {
   return when + drift.at(when);
 }
 
-/// The line with its begin and its end put right.
+/// The line with its begin and end corrected.
 std::string shifted(const std::string& line, const Drift& drift) {
   const char* const end = line.data() + line.size();
   double begin = 0;

@@ -5,13 +5,13 @@
 
 namespace tutti::observe {
 
-/// Puts the traces of a store's ranks, files of `write_trace`, together. How clocks were set
-/// wrong at `create`, and have drifted since, shows in the gates, which nobody leaves before
-/// everybody has come. It is taken out: a rank's metadata event then says by how much, at the
-/// beginning and at the end of the recording, and within which error.
+/// Merges the traces of a store's ranks, which `write_trace` wrote, into one, and corrects their
+/// clocks. Clocks are set at `create` within some error and drift afterwards. The gates show by how
+/// much, for no rank leaves a gate before all have entered it. A rank's metadata event then gives
+/// the correction at the beginning and at the end of the recording, and the remaining error.
 ///
-/// `files`: by rank. Returns the ranks whose files are missing, cut short, or not of rank 0's job;
-/// those are left out.
+/// `files`: by rank. Returns the ranks whose files are missing, cut short or not of rank 0's job;
+/// these are left out.
 std::vector<int> merge_traces(const std::vector<std::string>& files, std::ostream& out);
 
 }  // namespace tutti::observe
