@@ -1,4 +1,5 @@
-// The loops over a fixed number of sources; once for each SIMD level.
+// The reduction loops, for certain numbers of sources and for any number. Compiled once for each
+// SIMD level.
 // The guard flips with every level, as Highway's foreach_target.h asks.
 #if defined(TUTTI_REDUCE_DIRECT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_DIRECT_INL_H_
@@ -25,7 +26,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
-/// A vector in memory.
+/// Memory for one SIMD vector.
 template <typename T>
 struct alignas(64) Buffer {
   T elements[HWY_MAX_BYTES / sizeof(T)];
@@ -41,7 +42,8 @@ struct Sum {
 };
 
 struct Min {
-  /// Equal floats differ at most in a zero's sign; or-ing picks -0, and makes a NaN of any NaN.
+  /// For floats that are equal or unordered, the OR of the bits: it gives -0 if either is -0, and
+  /// NaN if either is NaN.
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V apply(D /*d*/, V a, V b) {
     if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
@@ -64,7 +66,7 @@ struct Max {
   }
 };
 
-/// The tree over vectors of elements In.
+/// Reduces vectors of element type In in the canonical tree.
 template <class In, class Op>
 class Fold {
   using Bits = typename In::Bits;
@@ -72,13 +74,13 @@ class Fold {
   using Loaded = hn::Rebind<Bits, D>;
   using V = hn::Vec<D>;
 
-  /// A vector of a source.
+  /// Loads a vector of a source.
   struct Whole {
     HWY_INLINE V operator()(const void* source, std::size_t i) const {
       return In::decode(D(), hn::LoadU(Loaded(), element(source, i)));
     }
   };
-  /// Its first `count` elements, then zeros.
+  /// Loads the first `count` elements of a vector, then zeros.
   struct Partly {
     std::size_t count;
     HWY_INLINE V operator()(const void* source, std::size_t i) const {
@@ -87,15 +89,16 @@ class Fold {
   };
 
  public:
-  /// sources[0, size), elements [i, i + lanes).
+  /// Reduces elements [i, i + lanes) of sources[0, size).
   template <std::size_t size>
   static HWY_INLINE V of(const void* const* sources, std::size_t i) {
     return tree<size>(sources, i, Whole());
   }
 
-  /// Any number of sources, elements [i, i + count) for count <= lanes. The canonical tree as a
-  /// binary counter: `partial` holds trees over 8 * 2^k sources, larger ones first, no two of a
-  /// size, for two of a size are one of the next.
+  /// Reduces elements [i, i + count) of any number of sources, for count <= lanes. The canonical
+  /// tree grows like a binary counter: `partial` holds the results of subtrees over 8 * 2^k
+  /// sources, larger ones first. Two subtrees of one size are merged at once, so no two have the
+  /// same size.
   static HWY_NOINLINE V any(Sources sources, std::size_t i, std::size_t count) {
     const D d;
     const Partly load{count};
@@ -109,7 +112,8 @@ class Fold {
       }
       hn::Store(v, d, partial[depth++].elements);
     }
-    // What is smaller than a group is the rightmost tree; from there everything joins leftwards.
+    // The sources that fill no group of 8 are the rightmost subtree. From there the subtrees are
+    // merged from right to left.
     const Sources rest = sources.last(sources.size() % 8);
     V v = rest.empty() ? hn::Load(d, partial[--depth].elements) : below_8(rest, i, load);
     while (depth > 0) {
@@ -162,7 +166,8 @@ class Fold {
   }
 };
 
-/// What becomes of the tree's value: a quotient for averages, one form for NaNs, Out's bits.
+/// Finishes the tree's value and writes it: divides it for averages, gives all NaNs one form and
+/// converts to Out's bits.
 template <class Out>
 class Result {
   using Acc = typename Out::Acc;
@@ -193,14 +198,14 @@ class Result {
     std::memcpy(at(i), buffer.elements, count * sizeof(Bits));
   }
 
-  /// Elements from `dst` to the next boundary of a vector, a whole vector's when it lies on one or
-  /// when no number of elements leads to one.
+  /// Elements from `dst` to the next boundary of a vector. It is a whole vector if `dst` lies on a
+  /// boundary, or if no number of elements leads to one.
   HWY_INLINE std::size_t to_boundary() const {
     const std::size_t lanes = hn::Lanes(D());
     return lanes - (has_boundary() ? address() % (lanes * sizeof(Bits)) / sizeof(Bits) : 0);
   }
 
-  /// Highway streams whole registers of 16 bytes at least, on their boundaries.
+  /// Highway's non-temporal stores need aligned registers of at least 16 bytes.
   HWY_INLINE bool may_stream() const {
     return has_boundary() && hn::Lanes(D()) * sizeof(Bits) >= 16;
   }
@@ -230,7 +235,8 @@ class Result {
   bool divides_;
 };
 
-/// Calls the tree over `n` sources, 0 for any number, without a look at `n` in the loop.
+/// The tree over `n` sources, 0 for any number. `n` is a template argument, so that the loop does
+/// not test it.
 template <class In, class Op, std::size_t n>
 class Tree {
  public:
@@ -255,9 +261,9 @@ class Tree<In, Op, 0> {
   Sources sources_;
 };
 
-/// The first and the last vector overlap their neighbours, or are all there is. They are computed
-/// before anything is stored, since `dst` may be a source, and stored last; where they overlap, the
-/// bits are the same.
+/// The first and the last vector may overlap their neighbours, or be the only ones. They are
+/// computed before anything is stored, since `dst` may be a source, and stored last. Where vectors
+/// overlap, their bits are the same.
 template <class In, class Out, class Op, std::size_t n>
 void loop(Sources sources, void* dst, std::size_t count, Finish finish) {
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<typename In::Acc>());
@@ -302,7 +308,7 @@ Direct loop_over(std::size_t sources) {
   }
 }
 
-/// Sums of integers are those of the unsigned ones: they wrap.
+/// Sums of integers are computed in unsigned types, in which they wrap around.
 template <typename T, class Op>
 Direct integer_loop(std::size_t sources) {
   using U = std::conditional_t<std::is_same_v<Op, Sum>, std::make_unsigned_t<T>, T>;

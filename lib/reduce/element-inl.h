@@ -1,4 +1,5 @@
-// How elements in memory become vectors that are computed with, and back; once for each SIMD level.
+// Converts elements in memory to vectors for arithmetic, and back. Compiled once for each SIMD
+// level.
 // The guard flips with every level, as Highway's foreach_target.h asks.
 #if defined(TUTTI_REDUCE_ELEMENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_ELEMENT_INL_H_
@@ -16,7 +17,7 @@ namespace tutti::reduce::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// An element: `Bits` in memory, `Acc` in the tree. `d` is always the tag of the Acc vector.
+/// An element type: `Bits` in memory, `Acc` in the tree. `d` is always the tag of the Acc vector.
 template <typename T>
 struct Native {
   using Acc = T;
@@ -39,8 +40,9 @@ struct BFloat16 {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
   }
-  /// To the nearest even by integer arithmetic: instructions for it flush denormals. The only NaN
-  /// that comes here is the quiet one without payload, which the rounding leaves a NaN.
+  /// Rounds to the nearest even in integer arithmetic, for the instructions for it flush denormals.
+  /// The only NaN that comes here is the quiet one without payload, which stays a NaN when it is
+  /// rounded.
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE auto encode(D /*d*/, V v) {
     const hn::RebindToUnsigned<D> du;
@@ -52,7 +54,8 @@ struct BFloat16 {
   }
 };
 
-/// Levels whose own f16 conversions (F16C) are exact; Highway's emulated ones elsewhere are not.
+/// SIMD levels whose f16 instructions (F16C) are exact. On others Highway emulates them, which is
+/// not exact.
 inline constexpr bool has_f16 = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
 
 struct Float16 {
@@ -79,8 +82,9 @@ struct Float16 {
   }
 
  private:
-  /// Normal numbers move their exponent from bias 15 to 127, infinity and NaN as far again; a
-  /// denormal is its mantissa times 2^-24, which f32 holds exactly as a normal number.
+  /// A normal number changes its exponent's bias from 15 to 127; infinity and NaN get the same
+  /// difference once more. A denormal is its mantissa times 2^-24, which f32 holds exactly as a
+  /// normal number.
   template <class D, class U>
   static HWY_INLINE hn::Vec<D> widen(D d, U half) {
     const hn::RebindToUnsigned<D> du;
@@ -97,8 +101,9 @@ struct Float16 {
     return hn::Or(wide, hn::BitCast(d, sign));
   }
 
-  /// Normal results round in the integers, where a carry runs into the exponent and up to infinity.
-  /// Denormal ones round by adding 0.5, whose last bit is worth 2^-24, f16's smallest step.
+  /// Normal results are rounded in integer arithmetic, where a carry goes into the exponent, and up
+  /// to infinity. Denormal results are rounded by adding 0.5, whose last bit is worth 2^-24, f16's
+  /// smallest step.
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrow(D d, V v) {
     const hn::RebindToUnsigned<D> du;

@@ -35,7 +35,7 @@ Direct find(ReduceOp op, DType in, DType out, std::size_t sources) {
   return find_sum(in, out, sources);
 }
 
-/// Towards zero, in a type that holds the divisor too.
+/// Divides towards zero, in a type that also holds the divisor.
 template <typename T, typename Wide>
 void divide(void* data, std::size_t count, Wide divisor) {
   auto* bytes = static_cast<std::byte*>(data);
@@ -105,7 +105,7 @@ void reduce(const Kernel& kernel, std::span<const void* const> sources, void* ds
     return;
   }
   if (sources.size() == 1 && kernel.in == kernel.out && !average) {
-    // The loop over bytes copies without a look at them.
+    // A plain copy: the loop over bytes does not interpret the elements.
     const Direct copy = find_sum(DType::u8, DType::u8, 1);
     copy(sources, dst, count * size_of(kernel.in), {1, streaming});
     return;

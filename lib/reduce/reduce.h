@@ -19,7 +19,7 @@
 /// This holds in the default floating-point environment: no flushing of denormals.
 namespace tutti::reduce {
 
-/// What to do with every element.
+/// The reduction of one element.
 struct Kernel {
   DType in;   ///< of the sources
   DType out;  ///< of the destination: `in`, or f32 for 16-bit floats, or back
@@ -31,23 +31,25 @@ struct Kernel {
 };
 
 /// dst[i] = op over sources[..][i], in the canonical binary tree: tree(n) is tree(the first k) op
-/// tree(the rest), k the largest power of two below n. One source: a copy, converted if need be.
+/// tree(the rest), where k is the largest power of two below n. One source is copied, and converted
+/// if need be.
 ///
-/// One pass over all sources. At least one source; any alignment. `dst` may be one of the sources
-/// exactly when `in` and `out` have the same size; otherwise it overlaps none. `streaming` writes
-/// around the caches: for results larger than them that nobody reads soon.
-/// Throws `internal` for a pair of dtypes that no kernel converts, a bad divisor or no source.
+/// Makes one pass over all sources, at least one, of any alignment. `dst` may be one of the sources
+/// if `in` and `out` have the same size; otherwise it must overlap none. `streaming` uses
+/// non-temporal stores: for results larger than the caches that nobody reads soon. Throws
+/// `internal` for a pair of dtypes that no kernel converts, a bad divisor or no source.
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming = false);
 
-/// The same into several outputs, of which each may be one of the sources. In small blocks, for
-/// which the sources' next ones are fetched while they are written: reading and writing at once
-/// take memory's whole speed. Leaves both lists' pointers behind the last element.
+/// As `reduce`, but into several outputs, each of which may be one of the sources. It works in
+/// small blocks and prefetches the sources' next block while it writes the last, for reading and
+/// writing at once take the full memory bandwidth. Moves the pointers of both lists behind the last
+/// element.
 void reduce_to_all(const Kernel& kernel, std::span<const void*> sources, std::span<void*> outs,
                    std::size_t count, bool streaming = false);
 
-/// Fills with what changes no result of `op`: 0 for sum and average (a sum of -0 becomes +0), the
-/// largest value for min and the lowest for max, for floats the infinities.
+/// Fills `dst` with the identity of `op`: 0 for sum and average (a sum of -0 becomes +0), the
+/// largest value for min and the lowest for max, which are infinities for floats.
 void fill_identity(DType dtype, ReduceOp op, void* dst, std::size_t count);
 
 /// The instruction set chosen at run time: "AVX3" (AVX-512), "AVX2", "SSE4", ...

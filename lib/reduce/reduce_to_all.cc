@@ -1,4 +1,4 @@
-// A result for several outputs, block by block. The copy is compiled once for each SIMD level:
+// Reduces to several outputs, block by block. The copy is compiled once for each SIMD level:
 // foreach_target.h includes this file again and again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/reduce_to_all.cc"
@@ -18,8 +18,8 @@ namespace tutti::reduce::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// memcpy that asks for as many bytes at `ahead`, unless it is null, to come closer meanwhile.
-/// Around the caches where `streaming`: `to` begins a line then.
+/// A memcpy that also prefetches as many bytes from `ahead`, unless that is null. `streaming`: it
+/// uses non-temporal stores; `to` must then begin a cache line.
 void copy_asking(std::uint8_t* HWY_RESTRICT to, const std::uint8_t* HWY_RESTRICT from,
                  std::size_t bytes, const std::uint8_t* ahead, bool streaming) {
   constexpr std::size_t line = base::cache_line;
@@ -56,14 +56,15 @@ HWY_EXPORT(find_copy_asking);
 
 namespace {
 
-/// Small, so that reading and writing take turns quickly and what was asked for is still there.
+/// Small, so that reads and writes alternate quickly, and prefetched lines are still in the cache
+/// when they are used.
 constexpr std::size_t block_bytes = 1024;
 
 std::size_t into_line(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % base::cache_line;
 }
 
-/// Elements up to the first that begins a line; 0 when none does.
+/// Elements before the first that begins a cache line; 0 if none does.
 std::size_t before_line(const void* address, std::size_t width) {
   const std::size_t bytes = (base::cache_line - into_line(address)) % base::cache_line;
   return bytes % width == 0 ? bytes / width : 0;
@@ -81,7 +82,7 @@ void reduce_to_all(const Kernel& kernel, std::span<const void*> sources, std::sp
   const std::size_t out = size_of(kernel.out);
   const auto copy = HWY_DYNAMIC_DISPATCH(find_copy_asking)();
   alignas(base::cache_line) std::array<std::uint8_t, block_bytes> block;
-  // The first block ends where a line of the first output begins.
+  // The first block ends where a cache line of the first output begins.
   std::size_t size = before_line(outs.front(), out);
   if (size == 0) size = block_bytes / out;
   while (count > 0) {
