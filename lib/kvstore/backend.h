@@ -12,8 +12,7 @@
 
 namespace tutti {
 
-/// What a store type may or may not offer. `barrier`, `join`, `allocate` and `counters` every type
-/// has.
+/// Methods that a store type may lack. Every type has `barrier`, `join`, `allocate` and `counters`.
 enum class Method : std::uint8_t {
   init,
   push,
@@ -44,43 +43,49 @@ class MethodSet {
   std::bitset<method_count> bits_;
 };
 
-/// What KVStore needs to know of a backend to check calls on its behalf.
+/// What KVStore must know of a backend to check calls for it.
 struct Traits {
   std::string type;
   int rank = 0;
   int size = 1;
   MethodSet methods;
-  /// A key that stands twice in one call is summed; otherwise it is `duplicate_key`.
+  /// True: the tensors of a key that stands twice in one call are summed. False: that is a
+  /// `duplicate_key`.
   bool sums_repeated_keys = false;
 };
 
-/// One call about tensors, checked: the lists are equally long and not empty, every key has one
-/// tensor at least where its method takes any, the tensors of one key agree in shape and dtype and
-/// are on the CPU, the keys are of the store's one kind, and no input overlaps memory that another
-/// key's output will be written to. Views into what the caller passed, or what KVStore made of it,
-/// good until `submit` returns.
+/// One method call with tensors, checked:
+/// - the lists are not empty and equally long;
+/// - every key has at least one tensor in each list that the method takes;
+/// - the tensors of one key in a list have the same shape and dtype and are on the CPU;
+/// - the keys are all integers or all strings, like those of the store's other calls;
+/// - no input overlaps another key's output.
+///
+/// The spans refer to the caller's memory, or to copies that KVStore made. They are valid until
+/// `submit` returns.
 struct MethodCall {
   Method method = Method::pushpull;
   std::span<const Key> keys{};
-  /// By key: init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
-  /// root, empty at the other ranks. allgather: this rank's shard. Else: no elements.
+  /// By key. init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
+  /// root, empty at the other ranks. allgather: this rank's shard. Other methods: the list is
+  /// empty.
   std::span<const Values> ins{};
-  /// By key: all but init and push: one tensor a device. Else: no elements.
+  /// By key. One tensor a device; init and push: the list is empty.
   std::span<const Values> outs{};
   std::span<const Tensor> row_ids{};  ///< row_sparse_pull only; by key
   int root = 0;                       ///< broadcast only
   CallOptions options{};              ///< `op` is `sum` where nothing is reduced
 };
 
-/// One call that changes how the store works.
+/// One method call that changes how the store works.
 struct Setting {
   Method method = Method::set_gradient_compression;
   std::string value{};          ///< the optimizer's name, the path, the kind of compression
   bool dump_optimizer = false;  ///< save_optimizer_states only
 };
 
-/// What stands behind KVStore: one class for each family of store types. Only methods that the
-/// traits list arrive. Thread-safe, like KVStore.
+/// The implementation behind KVStore: one class for each family of store types. KVStore calls only
+/// the methods that `traits` lists. Thread-safe, like KVStore.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -89,13 +94,13 @@ class Backend {
 
   const Traits& traits() const { return traits_; }
 
-  /// Never blocks for other ranks. Throws what is wrong locally (`duplicate_key` in flight, the
-  /// store's own death, a key that was never initialised); nothing was submitted then.
+  /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
+  /// the store's own end, a key that was never initialised); then nothing was submitted.
   virtual Pending submit(const MethodCall& request) = 0;
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 
-  // As the methods of KVStore with these names.
+  // As the methods of KVStore of the same names.
   virtual void barrier() = 0;
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;

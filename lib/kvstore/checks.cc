@@ -18,7 +18,7 @@ std::string call(const MethodCall& request, const Key& key) {
   return fmt::format("{} of key {}", name(request.method), key.describe());
 }
 
-/// Of a pushpull.
+/// Whether the method is a half of a pushpull.
 bool is_half(Method method) {
   return method == Method::reduce_scatter || method == Method::allgather;
 }
@@ -64,7 +64,7 @@ void check_values(const MethodCall& request, const Key& key, std::string_view ro
   }
 }
 
-/// The tensor of which the ranks have shards.
+/// The whole tensor, of which each rank has a shard.
 const Tensor& whole(const MethodCall& request, std::size_t i) {
   return request.method == Method::reduce_scatter ? request.ins[i][0] : request.outs[i][0];
 }
@@ -122,7 +122,8 @@ void check_root(const MethodCall& request, const Traits& traits) {
                      traits.size - 1));
 }
 
-/// A number cast to the enumeration would fail as late as at the coordinator, for all ranks.
+/// Checked here, for an invalid number cast to ReduceOp would fail only at the coordinator, and on
+/// all ranks.
 void check_op(const MethodCall& request) {
   if (request.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",

@@ -10,24 +10,25 @@
 
 namespace tutti {
 
-/// What can be known wrong about a call without asking anybody: lists, tensors, root, keys that
-/// stand twice. Throws `invalid_argument`, `unsupported` or `duplicate_key`, naming the key, the
-/// values and what to do. `order`: of the keys, as an earlier call left it.
+/// Finds errors in a call that this rank can see alone: in lists, tensors, root, op and repeated
+/// keys. Throws `invalid_argument`, `unsupported` or `duplicate_key`, and names the key, the values
+/// and what to do. `order`: memory for sorting the keys; pass what an earlier call left (see
+/// `sort_again`).
 void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order);
 
-/// By key: so many bytes behind an input's beginning an output begins that may be written while the
-/// input is read, because the same elements lie there; empty: none, for every key. `places`: memory
-/// for them.
+/// For each key: how many bytes behind its input's beginning an output may begin that is written
+/// while the input is read, because the same elements lie there. Empty: 0 for every key. `places`:
+/// memory for the result.
 std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places);
 
-/// Same dtype and shape.
+/// Whether both have the same dtype and shape.
 bool alike(const Tensor& a, const Tensor& b);
 /// "f32 (2, 3)".
 std::string describe(const Tensor& tensor);
 
-/// `set_gradient_compression`'s argument for stores that send f32 tensors as they are or as 16
-/// bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
+/// Reads the argument of `set_gradient_compression` for stores that send f32 tensors as they are or
+/// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
 
 /// Remembers whether a store's keys are integers or strings: the first call decides. Thread-safe.
@@ -35,7 +36,7 @@ class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
-  /// Some keys have been admitted.
+  /// True once keys have been admitted.
   bool is_known() const TUTTI_EXCLUDES(mutex_) {
     const base::Lock lock(mutex_);
     return first_.has_value();

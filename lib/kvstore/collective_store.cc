@@ -59,7 +59,7 @@ class CollectiveStore : public Backend {
   void describe_call(const MethodCall& request, std::size_t i, runtime::TensorCall& call) const {
     const CollectiveKind kind = kind_of(request.method);
     const bool reduces = is_reducing(kind);
-    // The other side of a reduce_scatter or an allgather is a shard.
+    // `like` is the whole tensor: the other side of a reduce_scatter or an allgather is a shard.
     const Tensor& like = reduces ? request.ins[i][0] : request.outs[i][0];
     call.key = request.keys[i];
     call.signature.kind = kind;

@@ -17,7 +17,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 Environment process_environment();
 
-/// Options::from_env on a given environment.
+/// As Options::from_env, for a given environment.
 Options options_from(const Environment& environment);
 
 /// One variable that sets a field of Options.
@@ -26,20 +26,20 @@ struct OptionVariable {
   std::string_view accepts;  ///< for messages: "0, 1, true or false"
   /// False: the value is not usable.
   bool (*set)(Options&, std::string_view value);
-  /// The field's value as the variable would say it.
+  /// The field's value in the form that `set` takes.
   std::string (*show)(const Options&);
 };
 std::span<const OptionVariable> option_variables();
 
-/// Throws `invalid_argument` when a field has a value that its variable would not take.
+/// Throws `invalid_argument` if a field has a value that its variable would not take.
 void check(const Options& options);
 
-/// Who says what an option is: the name of its variable, "program" or "default".
+/// Who has set an option: the name of its variable, "program" or "default".
 std::string origin_of(const OptionVariable& variable, const Options& used,
                       const Environment& environment);
 
-/// The options that decide how fast a store is, in words, and what the store's session says beyond
-/// them; an empty origin there is that of the slice size.
+/// The options that decide how fast a store is, in words, then the choices of its session. A choice
+/// of the session without origin gets the origin of the slice size.
 std::vector<Choice> choices_of(const Options& used, const std::vector<Choice>& of_session,
                                const Environment& environment);
 

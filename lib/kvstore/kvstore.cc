@@ -14,19 +14,19 @@
 namespace tutti {
 namespace {
 
-/// What is not reduced: one tensor a key.
+/// For methods that do not reduce: takes the first tensor of each key.
 void take_firsts(std::span<const Values> values, std::vector<Values>& into) {
   for (const Values& each : values) into.emplace_back(each[0]);
 }
 
-/// What looking at one call takes, kept for the next.
+/// Memory for checking one call, kept for the next.
 struct Workspace {
   std::vector<std::size_t> order;
   OverlapMemory overlap;
   std::vector<std::ptrdiff_t> places;
-  std::vector<Values> ins;  ///< where the backend gets others than the caller's
+  std::vector<Values> ins;  ///< replace the caller's where they differ
 
-  /// Holds no tensor of the caller's any more when it ends.
+  /// Borrows a workspace for one call. Afterwards the workspace holds none of the caller's tensors.
   class Use {
    public:
     explicit Use(base::Spares<Workspace>& spares) : workspace_(spares) {}
@@ -42,7 +42,7 @@ struct Workspace {
 
 }  // namespace
 
-/// What all calls of a store pass first. Thread-safe.
+/// What KVStore needs to check calls before the backend gets them. Thread-safe.
 class FrontDesk {
  public:
   KeyKind key_kind;

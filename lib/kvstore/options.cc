@@ -42,7 +42,7 @@ bool parse_seconds(std::string_view text, milliseconds& time) {
 }
 
 bool parse_bytes(std::string_view text, std::size_t& bytes) {
-  // More than any machine has, and as many of them as a node has slices still fit 64 bits.
+  // More than any machine has, and few enough that the slices of a whole node still fit 64 bits.
   constexpr std::size_t most = std::size_t{8} << 40;
   constexpr std::string_view suffixes = "KMGT";
   const std::size_t power = text.empty() ? std::string_view::npos : suffixes.find(text.back());
@@ -60,7 +60,7 @@ bool parse_bytes(std::string_view text, std::size_t& bytes) {
 
 constexpr std::string_view automatic = "auto";
 
-// One function a kind of field, chosen by the member's type.
+// One overload for each type of field.
 template <bool Options::*Field>
 constexpr OptionVariable variable(std::string_view name) {
   return {name, "0, 1, true or false",
@@ -132,7 +132,7 @@ constexpr auto variables = std::to_array<OptionVariable>({
 constexpr std::string_view prefix = "TUTTI_";
 constexpr std::string_view mode_variable = "TUTTI_MODE";
 
-/// What else may be set: the launcher's mode, and what the Python package loads by itself.
+/// Variables that set no option: the launcher's mode, and one of the Python package.
 constexpr std::string_view other_names[] = {mode_variable, "TUTTI_AUTOLOAD"};
 
 std::vector<std::string_view> known_names() {

@@ -6,8 +6,9 @@
 
 namespace tutti {
 
-/// Sorts the indices below `count`. `order` comes with what an earlier call gave: where the same
-/// lists come again and again, which programs' lists do, a look says that it still holds.
+/// Sorts the indices below `count`. `order` holds the result of an earlier call. Programs pass the
+/// same lists again and again, so that order usually still holds, and checking it is cheaper than
+/// sorting.
 template <typename Less>
 void sort_again(std::vector<std::size_t>& order, std::size_t count, const Less& less) {
   if (order.size() != count) {

@@ -20,7 +20,7 @@ Range range_of(const Tensor& tensor, std::size_t key) {
   return {begin, begin + tensor.bytes(), key, 0};
 }
 
-/// Whether no two outputs overlap.
+/// Sorts the outputs by address. True: no two of them overlap.
 bool sort_outputs(std::span<const Values> outs, OverlapMemory& memory) {
   auto& [listed, sorted, order] = memory;
   listed.clear();
@@ -44,7 +44,7 @@ bool sort_outputs(std::span<const Values> outs, OverlapMemory& memory) {
   return apart;
 }
 
-/// In an output of its own key that begins where it may.
+/// Whether `in` lies in an output of its own key that begins at the right place.
 bool lies_in(const Range& in, const Values& own, std::ptrdiff_t place) {
   const std::uintptr_t begin = in.begin + static_cast<std::uintptr_t>(place);
   return begin <= in.begin && std::any_of(own.begin(), own.end(), [&](const Tensor& out) {
@@ -53,8 +53,8 @@ bool lies_in(const Range& in, const Values& own, std::ptrdiff_t place) {
          });
 }
 
-/// Walks down from the last output that begins before `in` ends; `furthest_end` says when no
-/// earlier one can reach it.
+/// Whether an output overlaps `in`, other than its own at the right place. Walks back from the last
+/// output that begins before `in` ends; `furthest_end` says when no earlier one can reach it.
 bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t place) {
   const std::uintptr_t own = in.begin + static_cast<std::uintptr_t>(place);
   auto it = std::partition_point(outs.begin(), outs.end(),
@@ -66,7 +66,7 @@ bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t 
   return false;
 }
 
-/// What lies between the first byte and the last of all tensors.
+/// The range from the first byte to the last of all tensors.
 Range bounds_of(std::span<const Values> lists) {
   Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0, 0};
   for (const Values& values : lists) {
@@ -85,7 +85,7 @@ bool apart(const Range& a, const Range& b) {
 }
 
 Tensor copy_of(const Tensor& tensor) {
-  // Default-initialised: every byte is written below.
+  // Not zeroed, for every byte is written below.
   std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
   std::memcpy(memory.get(), tensor.data(), tensor.bytes());
   return {std::shared_ptr<void>(memory, memory.get()), tensor.shape(), tensor.dtype(),
@@ -99,7 +99,7 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::vector<Values>& detached,
                                                   OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
-  // Gradients and weights often lie in blocks of their own.
+  // The quick case: gradients and weights often lie in blocks of their own.
   if (ins.data() != outs.data() && apart(bounds_of(ins), bounds_of(outs))) return ins;
   const bool outputs_apart = sort_outputs(outs, memory);
   for (std::size_t key = 0; key < ins.size(); ++key) {
@@ -107,7 +107,7 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
     const auto must_move = [&](const Tensor& in) {
       if (in.bytes() == 0) return false;
       const Range range = range_of(in, key);
-      // Then it can overlap no other output.
+      // Then it overlaps no other output, for outputs do not overlap.
       if (outputs_apart && lies_in(range, outs[key], place)) return false;
       return in_the_way(range, memory.sorted, place);
     };

@@ -8,30 +8,32 @@
 
 namespace tutti {
 
-/// Where a tensor lies.
+/// The memory of a tensor.
 struct MemoryRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  std::size_t key = 0;              ///< its index
-  std::uintptr_t furthest_end = 0;  ///< of all ranges up to this one in a sorted order
+  std::size_t key = 0;              ///< index of its key
+  std::uintptr_t furthest_end = 0;  ///< largest end up to this one, when sorted
 };
 
-/// What one look at a call's tensors leaves for the next.
+/// Memory that one call leaves for the next.
 struct OverlapMemory {
   std::vector<MemoryRange> listed;  ///< the outputs, as the call lists them
   std::vector<MemoryRange> sorted;
   std::vector<std::size_t> order;  ///< of `listed` in `sorted`
 };
 
-/// Callers reuse arrays across keys: in one call an input of one key may lie where another key's
-/// output goes. Gives the inputs with each such one replaced by a copy of its own, so that outputs
-/// may be written in any order: `ins` itself where there is none, else `detached`. An output needs
-/// none that begins exactly so many bytes behind the beginning of an input of the same key as
-/// `places` says (empty: none); one that is shifted against that does. All lists are by key; `ins`
-/// may hold empty values, and may be `detached`. `memory` is for one call at a time.
+/// Programs reuse arrays across keys, so in one call an input of one key may lie where another
+/// key's output goes. Replaces each such input by a copy, so that outputs may be written in any
+/// order. Returns `ins` itself if nothing overlaps, else `detached`.
 ///
-/// Costs n log n in the number of tensors; less where each output is its own key's input, and where
-/// tensors lie in the order of the call before.
+/// An overlap with an output of the same key needs no copy if that output begins exactly
+/// `places[key]` bytes behind the input (`places` empty: 0), for then both hold the same elements.
+/// If the output is shifted against that place, the input is copied. All lists are by key. `ins`
+/// may hold empty values, and may be `detached`. `memory` serves one call at a time.
+///
+/// Costs O(n log n) in the number of tensors; less if each output is its own key's input, or if the
+/// tensors lie in the same order as in the call before.
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
