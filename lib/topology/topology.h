@@ -26,16 +26,16 @@ struct Topology {
   int leader(int node) const { return nodes[static_cast<std::size_t>(node)].front(); }
   bool is_leader() const { return local_index() == 0; }
 
-  /// The smallest local size over all nodes: the local rank i < lanes() exchanges shard i with its
-  /// kin, the ranks of the same local index on the other nodes.
+  /// The number of lanes: the smallest local size over all nodes. Local rank i < lanes() exchanges
+  /// shard i with its kin, the ranks of the same local index on the other nodes.
   int lanes() const;
-  /// One world rank a node, in the order of `nodes`; 0 <= lane < lanes().
+  /// The world ranks of a lane: one of each node, in the order of `nodes`; 0 <= lane < lanes().
   std::vector<int> kin(int lane) const;
 
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-/// The topology seen by `rank` when `leader_of[r]` is the lowest rank on r's node, for each rank r
+/// The topology as `rank` sees it. `leader_of[r]` is the lowest rank on r's node, for each rank r
 /// of the world. Throws `internal`, naming the first rank whose entry cannot be.
 Topology make_topology(int rank, std::span<const int> leader_of);
 
@@ -50,18 +50,18 @@ struct Range {
 };
 
 /// Part `index` of `parts` when `count` elements are split evenly. The parts are disjoint, in order
-/// and cover everything; they have the same number of granules or one more, larger parts first, and
-/// only the last part with elements may end in a partial one. Every boundary is a multiple of
-/// `granule` elements, or `count` (with fewer granules than parts the last parts are empty).
-/// parts >= 1, 0 <= index < parts, granule >= 1.
+/// and cover everything. They have the same number of granules or one more, larger parts first;
+/// only the last part that has elements may end in a partial granule. Every boundary is a multiple
+/// of `granule` elements, or `count`. If there are fewer granules than parts, the last parts are
+/// empty. parts >= 1, 0 <= index < parts, granule >= 1.
 Range shard(std::size_t count, int parts, int index, std::size_t granule);
 
-/// The canonical sum tree over n >= 2 operands: its left half has this many, the largest power of
-/// two below n.
+/// How many operands the left half of the canonical sum tree over n >= 2 operands has: the largest
+/// power of two below n.
 int tree_split(int n);
 
-/// A point of a sum tree over nodes: what lies at `left` and what lies at `right` are summed, and
-/// the sum lies at `left`.
+/// One sum in a tree over nodes: adds what lies at node `right` to what lies at node `left`, where
+/// the sum then lies.
 struct Join {
   std::size_t left = 0;
   std::size_t right = 0;
@@ -69,9 +69,9 @@ struct Join {
   friend bool operator==(const Join&, const Join&) = default;
 };
 
-/// The canonical tree over ranks as sums of what whole nodes have summed, each point after its
-/// branches. Empty where the canonical tree over nodes does: it is the same, or some node does not
-/// hold exactly one branch of the tree over ranks.
+/// The canonical tree over ranks, as far as it sums what whole nodes have summed; each join comes
+/// after its branches. Empty if the canonical tree over nodes is used instead: because it is the
+/// same, or because some node does not hold exactly one branch of the tree over ranks.
 std::vector<Join> joins_of_uneven_nodes(const Topology& topology);
 
 }  // namespace tutti::topology
