@@ -64,7 +64,7 @@ std::size_t Arena::take(std::size_t bytes) {
 void Arena::give_back(std::size_t offset, std::size_t bytes) {
   // A forked child shares the pages with its parent, which goes on using them.
   if (::getpid() != owner_) return;
-  // The pages go back to the machine; a failure only keeps them.
+  // Gives the pages back to the machine. If that fails, they only stay allocated.
   static_cast<void>(::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset), static_cast<off_t>(bytes)));
   const base::Lock lock(mutex_);
@@ -84,7 +84,7 @@ void Arena::give_back(std::size_t offset, std::size_t bytes) {
 }
 
 std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
-  // First, so that rounding up cannot overflow.
+  // Checked first, so that rounding up cannot overflow.
   if (bytes > largest_) {
     throw Error(ErrorCode::internal,
                 fmt::format("allocate: {} bytes are more than this machine's memory of {} bytes",

@@ -15,13 +15,13 @@
 
 namespace tutti::shm {
 
-/// A rank's memory that its node can read and write: a sparse memory file, as large as the machine
-/// has memory, whose pages exist once they have been allocated. Thread-safe.
+/// Memory of one rank that all ranks of its node can read and write. It is a sparse memory file,
+/// whose pages exist once they are allocated. Thread-safe.
 ///
-/// It lives as long as its longest-lived allocation.
+/// Every allocation keeps its arena alive.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  /// `bytes` of addresses; no allocation takes more than `memory`, the machine's. Throws
+  /// `bytes`: of addresses. `memory`: of the machine, the most that one allocation may take. Throws
   /// `internal`.
   static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map,
                                        std::size_t memory = SIZE_MAX);
@@ -29,11 +29,11 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const base::Fd& file() const { return file_; }
   std::span<std::byte> span() const { return mapping_->span(); }
 
-  /// Page-aligned memory, all zeros, whose pages are there for certain, huge ones where they fit
-  /// and the kernel has them; given back when the last copy of the pointer goes, in this process.
-  /// Throws `internal` when the machine has not enough left.
+  /// Returns page-aligned memory, all zeros, with its pages reserved: huge ones where they fit and
+  /// the kernel has them. It is freed when the last copy of the pointer in this process is
+  /// destroyed. Throws `internal` if the machine has not enough memory left.
   std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
-  /// Allocated now, and the most that ever was, in whole pages.
+  /// Bytes that are allocated now, and the most that ever were, in whole pages.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
   std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
 

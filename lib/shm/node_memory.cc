@@ -30,7 +30,7 @@ std::size_t small_stride(const NodeMemory::Layout& layout) {
   return (layout.small_bytes + base::cache_line - 1) / base::cache_line * base::cache_line;
 }
 
-/// For small messages of so many ranks, or their results.
+/// Bytes for the small batches of this many ranks; one owner: for their results.
 std::size_t small_bytes_of(const NodeMemory::Layout& layout, std::size_t owners) {
   return base::whole_pages(owners * batches_alive * small_stride(layout));
 }
@@ -45,7 +45,7 @@ std::size_t NodeMemory::Layout::bytes() const {
 std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
   std::vector<Extent> extents;
   std::size_t section = 0;
-  // Where a page has two owners it is the earlier one's.
+  // A page with two owners goes to the first.
   const auto share = [&](std::size_t size) {
     const auto end_of = [&](std::size_t owners) {
       return base::whole_pages(size * owners / ranks(*this));
@@ -57,7 +57,7 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   };
   share(head_bytes(*this));
   share(in_bytes(*this));
-  // Each slot of the results has a slice of every lane.
+  // Each slot is shared out by itself, for every slot holds a slice of every lane.
   for (std::size_t slot = 0; slot < slots; ++slot) share(base::whole_pages(slot_bytes));
   share(small_bytes_of(*this, ranks(*this)));
   if (small_results) share(small_bytes_of(*this, 1));
