@@ -14,13 +14,13 @@ void LossBoard::tell() const noexcept {
   try {
     on_loss_(*own_.get());
   } catch (...) {
-    // Out of memory: what follows is told without.
+    // Out of memory: nobody hears of the loss here, but it is reported all the same.
     return;
   }
 }
 
 std::optional<LostRank> LossBoard::get() const {
-  // Copied here before it is told to anybody, so that the answer never changes.
+  // Copied into `own_` before it is returned, so that the answer never changes.
   if (!own_.has_loss()) {
     if (const auto nodes = segment_.loss().get()) own_.report(nodes->rank, nodes->reason);
   }

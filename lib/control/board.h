@@ -15,13 +15,14 @@ namespace tutti::control {
 /// writes to the segment. Thread-safe.
 class LossBoard {
  public:
-  /// Both outlive the board. `collector` wakes the thread that collects the node's mail, which
-  /// relays the loss to the other nodes. `on_loss` hears of what is first reported here.
+  /// Both references outlive the board. `collector` wakes the thread that collects the node's
+  /// messages, which tells the other nodes of the loss. `on_loss` is called with a loss that is
+  /// first reported here.
   LossBoard(const Segment& segment, EpollBell& collector,
             std::function<void(const LostRank&)> on_loss)
       : segment_(segment), collector_(collector), on_loss_(std::move(on_loss)) {}
 
-  /// Rings every doorbell of the node. The first loss that is seen stays.
+  /// Rings every doorbell of the node. The first loss that this process sees stays.
   void report(int rank, std::string_view reason) noexcept;
   bool has_loss() const noexcept { return own_.has_loss() || segment_.loss().has_loss(); }
   std::optional<LostRank> get() const;

@@ -6,8 +6,9 @@
 
 namespace tutti::control {
 
-// The cursors and `starved` are sequentially consistent: each end stores its own word and then
-// looks at the other's, and at least one of them must see the other's store, or a wake-up is lost.
+// The cursors and `starved` are sequentially consistent. Each end stores its own word and then
+// loads the other's, and at least one of them must see the other's store: otherwise a wake-up is
+// lost.
 
 std::size_t ByteRing::room_left() const {
   const std::uint64_t used = cursors_->written.load(std::memory_order_relaxed) -

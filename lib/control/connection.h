@@ -8,8 +8,8 @@
 
 namespace tutti::control {
 
-/// A link between two nodes' threads: whole byte strings in, the same out at the other end, never
-/// blocking. One thread uses it.
+/// The connection of a link between two nodes. It carries whole messages in both directions and
+/// never blocks. One thread uses it.
 class Connection {
  public:
   explicit Connection(ProvenPeer peer);
@@ -17,18 +17,19 @@ class Connection {
   const base::Fd& socket() const { return socket_; }
   int peer() const { return peer_; }
 
-  /// Goes out with the next `flush`, together with everything else queued until then.
+  /// Queues a message; the next `flush` sends it together with all others in the queue.
   void queue(ConstBytes message) { append_message(queued_, message); }
-  /// Writes what the socket takes. A broken connection takes everything; `receive` tells of it.
+  /// Writes what the socket takes. If the connection is broken it discards everything; `receive`
+  /// tells of it.
   void flush();
-  /// More is to be written when the socket takes it.
+  /// Something is left to write once the socket takes more.
   bool has_unwritten() const { return !wire_.empty(); }
 
-  /// Takes in what arrived. A text: why nothing more will come (what came before can still be
-  /// taken); nothing: the link is up.
+  /// Reads what has arrived. Returns nothing while the connection is up, else a text that says why
+  /// it ended; messages that arrived before can still be taken with `next`.
   std::optional<std::string> receive();
   bool next(Bytes& message) { return messages_.next(message); }
-  /// Counts what was heard, for the heartbeat.
+  /// Frames received so far, for the heartbeat.
   std::uint64_t frames_received() const { return frames_received_; }
 
   /// Tells the peer that nothing more follows.
@@ -43,7 +44,7 @@ class Connection {
   FrameSealer sealer_;
   FrameOpener opener_;
   Bytes queued_;
-  Bytes sealed_;  ///< of no use but for its memory
+  Bytes sealed_;  ///< scratch memory of `flush`
   StreamBuffer wire_;
   MessageReader messages_;
   std::uint64_t frames_received_ = 0;

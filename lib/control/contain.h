@@ -5,8 +5,8 @@
 
 namespace tutti::control {
 
-/// Runs the `body` of a control thread; what it throws becomes a loss of this very rank, reported
-/// on `board`, instead of the end of the process.
+/// Runs the `body` of a control thread. If it throws, this rank is reported as lost on `board`, and
+/// the process goes on.
 void contain(LossBoard& board, int rank, const char* thread,
              const std::function<void()>& body) noexcept;
 

@@ -77,7 +77,7 @@ bool ControlPlane::receive(Bytes& message) {
     if (up_.flush()) collector_bell_.ring();
     note_backlog();
   }
-  // Complete ones first: taking in more would move them about.
+  // Complete messages first: reading more from the ring moves them in memory.
   bool there = down_.next(message);
   while (!there && down_.has_more()) {
     if (down_.take_in()) collector_bell_.ring();

@@ -28,7 +28,7 @@ class NodeChannel;
 /// Thread-safe where it says so; the rest is for one thread, the session's tutti-exec.
 class ControlPlane {
  public:
-  /// Makes what answers the messages, once it is known which ranks share a node.
+  /// Makes the object that answers the messages, once it is known which ranks share a node.
   using MakeResponder = std::function<std::unique_ptr<Responder>(const topology::Topology&)>;
 
   /// Collective over all ranks. `make_responder` is called on rank 0.
@@ -38,39 +38,42 @@ class ControlPlane {
   static std::unique_ptr<ControlPlane> open(int rank, int size, const AllGather& gather,
                                             const Settings& settings,
                                             const MakeResponder& make_responder);
-  /// Joins the threads, within about 3 s. To the other ranks this is a death unless
-  /// `announce_departed` came before; a leader and rank 0 call `wait_for_followers` too.
+  /// Joins the threads, within about 3 s. To the other ranks this rank is lost, unless
+  /// `announce_departed` came before. A leader and rank 0 also call `wait_for_followers` before.
   ~ControlPlane();
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
 
   const topology::Topology& topology() const { return topology_; }
 
-  /// Collective over the node's ranks: everyone's descriptor, by local index. For memory files,
-  /// while the session is created. Throws `timeout`, `peer_lost`, `internal`, on this rank alone.
+  /// Collective over the node's ranks: exchanges one descriptor a rank, by local index. For memory
+  /// files, while the session is created. Throws `timeout`, `peer_lost` or `internal`, on this rank
+  /// alone.
   std::vector<base::Fd> share(const base::Fd& mine);
 
-  /// Of the node's ranks, by local index; valid as long as this object. Anybody may ring; the one
-  /// at `topology().local_index()` is for tutti-exec to listen to. It rings for messages, for room
-  /// for what `send` could not place, and for a loss.
+  /// The doorbells of the node's ranks, by local index; valid as long as this object. Anybody may
+  /// ring them. tutti-exec listens to the one at `topology().local_index()`. It rings for messages,
+  /// for a loss, and when there is room for what `send` could not write.
   std::span<base::Doorbell* const> doorbells() const { return doorbells_; }
 
-  /// To the responder. Never blocks: what finds no room is kept and follows with later calls of
-  /// `send` and `receive`. Messages of one rank arrive in order. Throws `internal` above 256 MiB.
+  /// Sends a message to the responder. Never blocks: what finds no room is kept, and later calls of
+  /// `send` and `receive` write it. Messages of one rank arrive in order. Throws `internal` above
+  /// 256 MiB.
   void send(ConstBytes message);
   /// The next message from the responder. False: none at the moment.
   bool receive(Bytes& message);
 
-  /// The first loss that this rank learnt of; the same for ever. Terminal: from now on messages may
-  /// get nowhere. Thread-safe, cheap.
+  /// The first loss that this rank has learnt of; it never changes. It is terminal: from now on
+  /// messages may be lost. Thread-safe and cheap.
   std::optional<LostRank> lost_rank() const;
 
-  /// This rank has left by agreement with the coordinator and needs no more messages: from now on
-  /// its end is no death. Thread-safe.
+  /// Call it when this rank has left by agreement with the coordinator and needs no more messages:
+  /// from now on its end is no loss. Thread-safe.
   void announce_departed();
   /// Blocks until every rank whose messages go through this process has announced its departure
-  /// (on rank 0: everybody; on another leader: its node's ranks), until one is lost, or until the
-  /// deadline. The ranks still there; empty: this process is free to go. Thread-safe.
+  /// (rank 0: all ranks; another leader: its node's ranks), until one is lost, or until the
+  /// deadline. Returns the ranks that are still there; if there are none, this process may end.
+  /// Thread-safe.
   std::vector<int> wait_for_followers(base::Clock::time_point deadline);
 
   struct Counters {
@@ -81,8 +84,9 @@ class ControlPlane {
   /// One line for the dump of a hang.
   std::string describe() const;
 
-  /// In a forked child, before anything else: closes the child's copies of the connections, so that
-  /// the parent's death shows at once, and forgets the threads. Only destruction may follow.
+  /// Call it first in a forked child. It closes the child's copies of the connections, so that the
+  /// others see the parent's death at once, and forgets the threads. Afterwards only destroy the
+  /// object.
   void abandon_in_child();
 
  private:
@@ -96,8 +100,8 @@ class ControlPlane {
   std::unique_ptr<NodeChannel> node_;
   Segment segment_;
   std::atomic<std::uint32_t> link_sleeps_{0};
-  EpollBell collector_bell_;  // of the thread that collects the node's mail, in whatever process
-  EpollBell link_bell_;       // of this process's tutti-link, unless that collects
+  EpollBell collector_bell_;  // wakes the collector of the node's messages, in any process
+  EpollBell link_bell_;       // wakes this process's tutti-link, unless that is the collector
   LossBoard board_;
   Departures departures_;
   MailSender up_;
@@ -106,7 +110,8 @@ class ControlPlane {
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};
   std::atomic<std::size_t> backlog_{0};  // of up_, for describe()
-  // The threads use all that stands above. The link ends first: what it reports is relayed.
+  // The threads use all members above. The link ends before the hub, which relays what the link
+  // reports.
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<Link> link_;
 };

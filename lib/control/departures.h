@@ -6,18 +6,18 @@
 
 namespace tutti::control {
 
-/// Who has left the store by agreement, as far as this process knows. Thread-safe.
+/// The ranks that have left the store by agreement, as far as this process knows. Thread-safe.
 class Departures {
  public:
   explicit Departures(int size) : departed_(static_cast<std::size_t>(size)) {}
 
-  /// False: known already.
+  /// Notes that a rank has left. False: that was known.
   bool mark(int rank) TUTTI_EXCLUDES(mutex_);
   bool has(int rank) const TUTTI_EXCLUDES(mutex_);
-  /// Nobody needs to be waited for any more: a rank is lost.
+  /// A rank is lost: ends all waits, now and later.
   void give_up() TUTTI_EXCLUDES(mutex_);
-  /// Blocks until all of `ranks` have left. Those who had not when the deadline passed or all was
-  /// given up.
+  /// Blocks until all of `ranks` have left, the deadline has passed or `give_up` was called.
+  /// Returns those that have not left.
   std::vector<int> wait(std::span<const int> ranks, base::Clock::time_point deadline)
       TUTTI_EXCLUDES(mutex_);
 

@@ -13,8 +13,9 @@ base::Fd EpollBell::make_descriptor() {
 }
 
 void EpollBell::ring() noexcept {
-  // The caller published its news with a sequentially consistent store before; so either this load
-  // sees the listener armed, or the listener's look after arming sees the news.
+  // Before the call the caller has published its news with a sequentially consistent store. So
+  // either this load sees the bell armed, or the listener's look for work after `arm` sees the
+  // news.
   if (asleep_->load(std::memory_order_seq_cst) == 0) return;
   if (asleep_->exchange(0, std::memory_order_seq_cst) != 0) ::eventfd_write(event_.get(), 1);
 }

@@ -7,12 +7,12 @@
 
 namespace tutti::control {
 
-/// Wakes a thread that sleeps in epoll; the sibling of base::Doorbell, which wakes one that sleeps
-/// on a futex. Ringing it costs no system call while the thread is busy. Works across processes
-/// when `asleep` lies in shared memory and the descriptor was passed on.
+/// Wakes a thread that sleeps in epoll, as base::Doorbell wakes one that sleeps on a futex. Ringing
+/// costs no system call while the thread is busy. It works across processes if `asleep` lies in
+/// shared memory and the descriptor was passed on.
 ///
-/// The listener: `arm(); look for work; sleep until the descriptor is readable; silence()` — what
-/// is made known after `arm()` is either seen by the look or ends the sleep.
+/// The listener: `arm(); look for work; sleep until the descriptor is readable; silence()`. What is
+/// published after `arm()` is either found by that look or ends the sleep.
 class EpollBell {
  public:
   /// Throws `internal`.

@@ -8,9 +8,9 @@
 
 namespace tutti::control {
 
-/// A frame on a link: length of the payload (4 bytes), its MAC, the payload. The MAC covers the
-/// frame's number in its direction of the connection, so that a frame that was changed, repeated,
-/// dropped or moved is refused. Frames authenticate, they do not hide.
+/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC also
+/// covers the frame's number in its direction of the connection, so that a frame that was changed,
+/// repeated, dropped or moved is refused. Frames are authenticated, not encrypted.
 inline constexpr std::size_t max_frame_payload = std::size_t{64} << 10;
 inline constexpr std::size_t frame_header_bytes = 4 + mac_bytes;
 
@@ -29,9 +29,9 @@ class FrameOpener {
  public:
   explicit FrameOpener(const Secret& key) : key_(key) {}
   void feed(ConstBytes wire) { wire_.feed(wire); }
-  /// The payload of the next frame, valid until the next `feed`; nothing when it is not there yet.
-  /// Throws `internal` on a frame that is too long or not authentic: the stream is then of no use
-  /// any more.
+  /// The payload of the next frame, valid until the next `feed`; nothing while the frame is
+  /// incomplete. Throws `internal` for a frame that is too long or not authentic; afterwards the
+  /// stream cannot be used.
   std::optional<ConstBytes> next();
 
  private:

@@ -8,8 +8,9 @@
 
 namespace tutti::control {
 
-/// A connection whose other end has proved that it is `rank` of this job, and has been proved the
-/// same. The keys are of this connection alone: nothing recorded from another one fits.
+/// A connection whose two ends have proved to each other who they are: the other end is `rank` of
+/// this job. The keys belong to this connection alone, so nothing recorded from another one is
+/// accepted.
 struct ProvenPeer {
   int rank = -1;
   base::Fd socket;
@@ -17,8 +18,8 @@ struct ProvenPeer {
   Secret receive_key{};
 };
 
-/// Who this end is. `purpose` tells one kind of listener from another: a proof for one is of no use
-/// at the other.
+/// Who this end is. `purpose` tells kinds of listeners apart: a proof for one kind is not valid for
+/// another.
 struct Identity {
   int rank = 0;
   Secret secret{};
@@ -29,15 +30,15 @@ struct Identity {
 // own and a proof over both; the caller sends its proof over both. Each end then knows that the
 // other one has the secret now, not that it once recorded somebody who had.
 
-/// The listening side. Takes connections until each rank of `expected` has proved itself; closes
-/// and logs whoever says anything else, or nothing for 5 s. Throws `timeout` at the deadline,
-/// naming the ranks that are missing, and what `patience` throws.
+/// The listening side. Accepts connections until each rank of `expected` has proved itself. Closes
+/// and logs a connection that says anything else, or nothing for 5 s. Throws `timeout` at the
+/// deadline, naming the ranks that are missing, and what `patience` throws.
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
                                      std::vector<int> expected, const base::Patience& patience);
 
-/// The calling side: several ways to the same listener, each a socket that is connected or is being
-/// connected and the address it leads to; the first that leads there is taken, the others are
-/// closed. Throws `peer_lost` when none does, saying why, and `timeout`.
+/// The calling side. `ways` are sockets that are connected, or being connected, to addresses at
+/// which the listener may be. The first that leads to the listener is taken, the others are closed.
+/// Throws `peer_lost` if none does, saying why, and `timeout`.
 struct Way {
   base::Fd socket;
   std::string address;

@@ -18,14 +18,15 @@ namespace {
 using base::Clock;
 using namespace handshake;
 
-/// One way to the listener, as far as it has come.
+/// The state of the handshake on one way to the listener.
 class Attempt {
  public:
   explicit Attempt(Way way) : way_(std::move(way)) {}
 
   const Way& way() const { return way_; }
   short waits_for() const { return greeted_ ? POLLIN : POLLOUT; }
-  /// The socket is ready. The peer, once it is proven. Throws Error when this way leads elsewhere.
+  /// Call it when the socket is ready. Returns the peer once that is proved. Throws Error if this
+  /// way does not lead to the listener.
   std::optional<ProvenPeer> advance(const Identity& me, int listener_rank);
   void close() { way_.socket.reset(); }
 

@@ -34,8 +34,8 @@ class Stranger {
   Clock::time_point deadline() const { return deadline_; }
   int rank() const { return rank_; }
 
-  /// Something may have arrived. True: it has proved itself. Throws Error when it is nobody of
-  /// ours.
+  /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
+  /// it is not one of the expected ranks.
   bool advance(const Identity& me, const std::vector<int>& expected);
   ProvenPeer peer(const Identity& me) { return transcript(me).listeners_peer(std::move(socket_)); }
   void close() { socket_.reset(); }
@@ -86,8 +86,8 @@ void Stranger::answer(const Identity& me, const std::vector<int>& expected) {
   send_all(socket_, reply);
 }
 
-/// Connections that were closed. Of many alike a log says no more than of few: a line for the 1st,
-/// 2nd, 4th, 8th and so on, and one at the end for what those have not counted.
+/// Logs connections that were refused, at a limited rate: a line for the 1st, 2nd, 4th, 8th and so
+/// on, and one at the end for those after the last line.
 class Refusals {
  public:
   explicit Refusals(int rank) : rank_(rank) {}

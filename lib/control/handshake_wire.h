@@ -1,5 +1,5 @@
 #pragma once
-// What both sides of the handshake share; for handshake_*.cc alone.
+// What both sides of the handshake share. Only handshake_*.cc include it.
 #include <string_view>
 
 #include "control/bytes.h"
@@ -7,12 +7,12 @@
 
 namespace tutti::control::handshake {
 
-/// Changes with the protocol of the handshake or of the frames.
+/// To be changed with every change of the handshake or of the frames.
 inline constexpr std::string_view magic = "tutti/c1";
 inline constexpr std::size_t hello_bytes = magic.size() + 4 + nonce_bytes;
 inline constexpr std::size_t answer_bytes = nonce_bytes + mac_bytes;
 
-/// Everything both ends know after hello and answer; what the proofs and the keys are made of.
+/// What both ends know after hello and answer. Proofs and keys are made of it.
 class Transcript {
  public:
   Transcript(const Identity& me, int caller, int listener, const Nonce& callers,
@@ -24,7 +24,8 @@ class Transcript {
   ProvenPeer listeners_peer(base::Fd socket) const;
 
  private:
-  // The labels of proofs and keys are of one length, so that no two inputs of the hash read alike.
+  // All labels of proofs and keys have the same length, so that no two different inputs give the
+  // hash the same bytes.
   Secret key_up() const { return derive_key(secret_, {as_bytes("upward"), bytes_}); }
   Secret key_down() const { return derive_key(secret_, {as_bytes("onward"), bytes_}); }
 
@@ -34,12 +35,12 @@ class Transcript {
   Bytes bytes_;
 };
 
-/// Throws `peer_lost` when the socket does not take it: a handshake's few bytes fit an empty
-/// buffer.
+/// Throws `peer_lost` if the socket does not take all bytes: a handshake is so short that it fits
+/// an empty buffer.
 void send_all(const base::Fd& socket, ConstBytes bytes);
 
-/// Reads towards `wanted` bytes, never beyond. False: more are to come. Throws `peer_lost` at the
-/// end of the stream.
+/// Reads until `have` holds `wanted` bytes, never more. False: some are still missing. Throws
+/// `peer_lost` at the end of the stream.
 bool receive_towards(const base::Fd& socket, Bytes& have, std::size_t wanted);
 
 }  // namespace tutti::control::handshake

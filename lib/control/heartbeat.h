@@ -17,10 +17,10 @@ struct Heartbeat {
                         std::chrono::milliseconds shortest_timeout);
 };
 
-/// Watches one counter that goes up while its owner lives.
+/// Watches a counter that rises while its owner lives.
 class HeartbeatCheck {
  public:
-  /// Call once a beat; the number of beats in a row without a change.
+  /// Call it once a beat. Returns the number of beats in a row in which the counter did not change.
   int count_missed(std::uint64_t value) {
     missed_ = value == last_ ? missed_ + 1 : 0;
     last_ = value;

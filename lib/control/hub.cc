@@ -12,7 +12,8 @@
 namespace tutti::control {
 namespace {
 
-// Tokens of epoll events: a node's index names its link; rank 0's own node has none.
+// Tokens of epoll events. A node's index is the token of its link. Node 0, rank 0's own, has no
+// link, so 0 is free for the bell.
 constexpr std::uint64_t bell_token = 0;
 
 }  // namespace
@@ -46,7 +47,7 @@ void Hub::abandon() {
 
 void Hub::run() noexcept {
   contain(parts_.board, parts_.topology.rank, "tutti-coord", [this] { loop(); });
-  // Closed in any case, so that the other nodes learn of a failure here.
+  // Closed also after a failure, so that the other nodes learn of it.
   links_.clear();
 }
 
@@ -66,7 +67,7 @@ void Hub::loop() {
 
 std::optional<base::Clock::time_point> Hub::wake_up_by() const {
   const auto tick = parts_.responder->next_tick();
-  // On one node nothing beats here: without work the thread sleeps for good.
+  // On one node there are no heartbeats here: without work the thread sleeps until it is rung.
   if (parts_.leaders.empty()) return tick ? std::optional(start_ + *tick) : std::nullopt;
   return tick ? std::min(start_ + *tick, ticker_.next()) : ticker_.next();
 }
@@ -153,7 +154,7 @@ void Hub::note_end(const LinkEnd& link, const std::string& why) {
   const topology::Topology& topology = parts_.topology;
   const auto node =
       static_cast<std::size_t>(topology.node_of[static_cast<std::size_t>(link.peer())]);
-  // The leader first: it is the one whose end was seen.
+  // The leader comes first in the list: its end was seen.
   for (const int rank : topology.nodes[node]) {
     if (parts_.departures.has(rank)) continue;
     parts_.board.report(rank, fmt::format("the connection of rank 0 to its node's leader, rank "

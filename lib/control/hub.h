@@ -31,7 +31,7 @@ class Hub {
   };
 
   explicit Hub(Parts parts);
-  /// Ends the thread, after at most 1 s in which what is left is sent.
+  /// Ends the thread, after sending what is left for at most 1 s.
   ~Hub();
 
   /// In a forked child: forgets the thread and closes the child's copies of the connections.
@@ -54,11 +54,11 @@ class Hub {
   const base::Clock::time_point start_ = base::Clock::now();
   NodePost post_;
   Poller poller_;
-  std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; none to rank 0's own
+  std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; null for rank 0's own
   Ticker ticker_;
   bool loss_relayed_ = false;
   std::atomic<bool> stop_{false};
-  std::optional<base::NamedThread> thread_;  // last: it uses all that stands above
+  std::optional<base::NamedThread> thread_;  // last: the thread uses all members above
 };
 
 }  // namespace tutti::control

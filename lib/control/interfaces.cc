@@ -34,7 +34,7 @@ void add_address(Interface& to, const sockaddr& address) {
     to.v4.emplace_back(::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text));
   } else if (address.sa_family == AF_INET6) {
     const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    // A link-local address means nothing on another host without that host's interface.
+    // A link-local address cannot be used on another host, which has other interfaces.
     if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) != 0) return;
     to.v6.emplace_back(::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text));
   }

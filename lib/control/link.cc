@@ -9,7 +9,7 @@
 namespace tutti::control {
 namespace {
 
-// Tokens of epoll events: local indexes name processes.
+// Tokens of epoll events. A local index is the token of a process; these two are larger than any.
 constexpr std::uint64_t bell_token = std::uint64_t{1} << 32;
 constexpr std::uint64_t uplink_token = bell_token + 1;
 
@@ -43,7 +43,7 @@ void Link::abandon() {
 
 void Link::run() noexcept {
   contain(parts_.board, parts_.topology.rank, "tutti-link", [this] { loop(); });
-  // Closed in any case, so that rank 0 learns of a failure here.
+  // Closed also after a failure, so that rank 0 learns of it.
   uplink_.reset();
 }
 

@@ -9,16 +9,17 @@
 
 namespace tutti::control {
 
-/// tutti-link, one thread at every rank: gives this rank's heartbeat, watches the processes of the
-/// node's other ranks and their heartbeats; a leader other than rank 0 also has its uplink there.
+/// tutti-link, one thread of every rank. It sends this rank's heartbeat and watches the other ranks
+/// of its node: their processes and their heartbeats. On a leader other than rank 0 it also drives
+/// the uplink.
 class Link {
  public:
-  /// What it watches and with what; the references outlive the link.
+  /// What the thread uses; the references outlive the link.
   struct Parts {
     const topology::Topology& topology;
     const Segment& segment;
     LossBoard& board;
-    EpollBell& bell;  ///< wakes this thread: the node's collector bell where there is an uplink
+    EpollBell& bell;  ///< wakes this thread; on the owner of an uplink the node's collector bell
     Departures& departures;
     std::vector<base::Fd> processes;  ///< pidfds by local index
     Heartbeat heartbeat;
@@ -26,7 +27,7 @@ class Link {
   };
 
   explicit Link(Parts parts);
-  /// Ends the thread, after what was sent is with rank 0.
+  /// Ends the thread, once rank 0 has received what was sent, or after 3 s.
   ~Link();
 
   /// In a forked child: forgets the thread and closes the child's copy of the connection.
@@ -44,7 +45,7 @@ class Link {
   Ticker ticker_;
   std::unique_ptr<Uplink> uplink_;
   std::atomic<bool> stop_{false};
-  std::optional<base::NamedThread> thread_;  // last: it uses all that stands above
+  std::optional<base::NamedThread> thread_;  // last: the thread uses all members above
 };
 
 }  // namespace tutti::control

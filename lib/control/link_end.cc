@@ -22,7 +22,7 @@ void LinkEnd::close() {
 }
 
 void LinkEnd::abandon() {
-  // The poller is the parent's, too: leave alone what it watches.
+  // The child shares the poller with its parent, so what that watches must not change.
   open_ = false;
   connection_.close();
 }
@@ -63,8 +63,8 @@ void LinkEnd::drain(base::Clock::time_point deadline) {
 
 void LinkEnd::close_gracefully(base::Clock::time_point deadline) {
   if (open_) connection_.finish_writing();
-  // Closing while something unread lies in the socket resets the connection, and the peer might
-  // not get to read the last it was sent.
+  // Closing a socket with unread data resets the connection, and then the peer might not receive
+  // the last that was sent. So read until the peer closes.
   while (open_ && wait_readable(connection_.socket(), deadline)) receive([](ConstBytes) {});
 }
 

@@ -15,7 +15,7 @@ namespace tutti::control {
 /// it, and the heartbeat in both directions. Once it has ended, calls do nothing.
 class LinkEnd {
  public:
-  /// Its events carry `token`; `poller` outlives it.
+  /// `token`: of its events in `poller`, which outlives it.
   LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token);
   ~LinkEnd() { close(); }
   LinkEnd(const LinkEnd&) = delete;
@@ -27,12 +27,14 @@ class LinkEnd {
     if (open_) connection_.queue(message);
   }
   void flush();
-  /// `take` gets every message that arrived, not verified yet. A text: why the link ended.
+  /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
+  /// ended, and why.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
-  /// Once every beat: gives a sign of life. A text: the peer gave none for too long; ended.
+  /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
+  /// long, and the link has ended.
   std::optional<std::string> beat(const Heartbeat& heartbeat);
 
-  /// Blocks until all that was queued is written, or the deadline has passed.
+  /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
   /// After `drain`: tells the peer that nothing follows and blocks until it has closed its end too.
   void close_gracefully(base::Clock::time_point deadline);

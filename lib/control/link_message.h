@@ -12,9 +12,9 @@ namespace tutti::control {
 struct LinkMessage {
   enum class Kind : std::uint8_t {
     heartbeat,  ///< says only that the sender lives
-    message,    ///< up: from the one rank named; down: to the ranks named, or to the whole node
-    lost,       ///< the rank named made the session unusable; the body is the reason
-    departed,   ///< up only: the rank named has left the store by agreement
+    message,    ///< up: from the one rank in `ranks`; down: to `ranks`, or if empty to the node
+    lost,       ///< this rank made the session unusable; the body is the reason
+    departed,   ///< up only: this rank has left the store by agreement
   };
 
   Kind kind = Kind::heartbeat;

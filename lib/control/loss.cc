@@ -16,7 +16,7 @@ bool LossSlot::report(int rank, std::string_view reason) noexcept {
 
 std::optional<LostRank> LossSlot::get() const {
   if (!has_loss()) return std::nullopt;
-  // The length comes out of shared memory: never trust it beyond the array.
+  // The length comes from shared memory, so do not trust it beyond the array.
   const auto length = std::min<std::size_t>(length_, reason_.size());
   return LostRank{rank_, std::string(reason_.data(), length)};
 }

@@ -19,7 +19,7 @@ struct LostRank {
 /// "nothing lost". Thread-safe; never allocates, so that a thread out of memory can still report.
 class LossSlot {
  public:
-  /// Whether it is the first.
+  /// True: this is the first loss reported, and it is kept.
   bool report(int rank, std::string_view reason) noexcept;
   bool has_loss() const noexcept {
     return state_.load(std::memory_order_seq_cst) == State::written;

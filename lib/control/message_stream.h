@@ -5,14 +5,14 @@
 
 namespace tutti::control {
 
-/// Messages travel as a stream: a length of four bytes, then the message. No honest message comes
-/// near this bound; it keeps a broken length from taking all memory.
+/// Messages are sent as a stream: a length of four bytes, then the message. This bound is far above
+/// any real message. It keeps a corrupt length from taking all memory.
 inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
 
 /// Appends `message` to a stream. Throws `internal` above `max_message_bytes`.
 void append_message(Bytes& stream, ConstBytes message);
 
-/// Cuts a stream into its messages again, however it was chopped on its way.
+/// Cuts a stream into its messages again, whatever the pieces in which it arrives.
 class MessageReader {
  public:
   void feed(ConstBytes bytes) { stream_.feed(bytes); }
@@ -23,12 +23,12 @@ class MessageReader {
   StreamBuffer stream_;
 };
 
-/// The writing end of a mailbox: never blocks; what finds no room in the ring waits here.
+/// The writing end of a mailbox. Never blocks: what finds no room in the ring waits in `backlog_`.
 class MailSender {
  public:
   explicit MailSender(ByteRing ring) : ring_(ring) {}
 
-  /// True: the reader has something new and wants its bell rung.
+  /// Both return true if something was written: then ring the reader's bell.
   bool send(ConstBytes message);
   bool flush();
   std::size_t backlog_bytes() const { return backlog_.rest().size(); }
@@ -43,7 +43,7 @@ class MailReceiver {
  public:
   explicit MailReceiver(ByteRing ring) : ring_(ring) {}
 
-  /// True: the writer waits for the room that this made and wants its bell rung.
+  /// Reads what the ring holds. True: the writer waits for room; then ring its bell.
   bool take_in();
   bool has_more() const { return !ring_.empty(); }
   bool next(Bytes& message) { return reader_.next(message); }

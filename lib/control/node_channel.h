@@ -8,18 +8,20 @@
 
 namespace tutti::control {
 
-/// Passes descriptors between the ranks of one node, through its leader. Its calls are collective
-/// over the node and in the same order everywhere. Throws `timeout`, `peer_lost`, `internal`,
+/// Passes descriptors between the ranks of one node, through its leader. Calls are collective over
+/// the node and come in the same order on all ranks. They throw `timeout`, `peer_lost`, `internal`
 /// and what `patience` throws.
 class NodeChannel {
  public:
-  /// `sockets`, by local index: the leader's to each other rank, a member's to the leader (index 0)
-  /// alone. Unix sockets whose ends have proved who they are. `ranks` are the node's.
+  /// `ranks`: of the node. `sockets`, by local index: the leader has one to each other rank, the
+  /// others have one to the leader (index 0). They are Unix sockets whose ends have proved who they
+  /// are.
   NodeChannel(std::vector<int> ranks, int local_index, std::vector<base::Fd> sockets);
 
-  /// Everyone's descriptor, by local index; what comes back is the caller's own, even at its index.
+  /// Gathers the descriptor of every rank, by local index. All of them belong to the caller, also
+  /// the copy of its own.
   std::vector<base::Fd> exchange(const base::Fd& mine, const base::Patience& patience);
-  /// The leader's descriptor, at every rank; the others' `mine` is of no account.
+  /// Gives the leader's descriptor to every rank; the `mine` of the others is ignored.
   base::Fd from_leader(const base::Fd& mine, const base::Patience& patience);
 
  private:

@@ -44,7 +44,7 @@ void Poller::remove(const base::Fd& fd) noexcept {
 std::span<const epoll_event> Poller::wait(std::optional<base::Clock::time_point> deadline) {
   const int count = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()),
                                  milliseconds_until(deadline));
-  // A stopped and continued process comes back with EINTR: the caller simply looks again.
+  // EINTR comes when the process was stopped and continued. The caller polls again anyway.
   if (count < 0 && errno != EINTR) throw base::system_failure("wait with epoll");
   return {events_.data(), static_cast<std::size_t>(std::max(count, 0))};
 }

@@ -11,7 +11,7 @@
 
 namespace tutti::control {
 
-/// epoll with checked calls. Descriptors are watched for reading, level-triggered; `token` comes
+/// epoll with checked calls. Descriptors are watched for reading, level-triggered. `token` comes
 /// back with each event.
 class Poller {
  public:
@@ -19,11 +19,10 @@ class Poller {
 
   void add(const base::Fd& fd, std::uint64_t token);
   void watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing);
-  /// Do this before closing: a copy of the descriptor in a forked child would keep the events
-  /// coming.
+  /// Call it before closing a descriptor: a copy in a forked child would keep its events coming.
   void remove(const base::Fd& fd) noexcept;
-  /// Sleeps until something is ready or the deadline has passed (none: for ever). The events are
-  /// valid until the next call.
+  /// Sleeps until something is ready or the deadline has passed (no deadline: as long as it takes).
+  /// The events are valid until the next call.
   std::span<const epoll_event> wait(std::optional<base::Clock::time_point> deadline);
 
  private:

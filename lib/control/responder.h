@@ -8,8 +8,8 @@
 
 namespace tutti::control {
 
-/// What answers the ranks' messages on rank 0; to the control plane their contents are opaque. Used
-/// by tutti-coord alone. What it throws ends the session at every rank.
+/// Answers the ranks' messages, on rank 0; the control plane does not know what they mean. Only
+/// tutti-coord uses it. If it throws, the session ends on every rank.
 class Responder {
  public:
   static constexpr int everyone = -1;
@@ -19,8 +19,8 @@ class Responder {
   };
 
   virtual ~Responder() = default;
-  /// Before every other call of a round, and at `next_tick()` at the latest. `now` counts from
-  /// the start of the session.
+  /// Called before the other calls of a round, and at `next_tick()` at the latest. `now` counts
+  /// from the start of the session.
   virtual void tick(std::chrono::nanoseconds now) = 0;
   virtual std::optional<std::chrono::nanoseconds> next_tick() const = 0;
   virtual void receive(int from, ConstBytes message) = 0;

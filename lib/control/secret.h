@@ -16,18 +16,19 @@ using Secret = std::array<std::byte, secret_bytes>;
 using Nonce = std::array<std::byte, nonce_bytes>;
 using Mac = std::array<std::byte, mac_bytes>;
 
-/// The job secret out of the bytes that the bootstrap spread. Throws `internal` on a wrong size.
+/// Makes the job's secret of the bytes that the bootstrap has distributed. Throws `internal` for a
+/// wrong size.
 Secret make_secret(std::string_view bytes);
 Nonce random_nonce();
 
-/// Keyed BLAKE2b of the parts, one after the other. The caller sees to it that no two different
-/// lists of parts read the same.
+/// Keyed BLAKE2b hash of the parts, one after the other. The caller must make sure that no two
+/// different lists of parts give the same bytes.
 Mac mac(const Secret& key, std::initializer_list<ConstBytes> parts);
 Secret derive_key(const Secret& key, std::initializer_list<ConstBytes> parts);
-/// In constant time.
+/// Compares in constant time.
 bool equal(const Mac& a, ConstBytes b);
 
-/// A name that nobody guesses who does not know the secret, and that gives nothing of it away.
+/// A name that nobody can guess without the secret, and that reveals nothing of it.
 std::string secret_name(const Secret& secret, std::string_view purpose);
 
 }  // namespace tutti::control

@@ -14,19 +14,19 @@ namespace tutti::control {
 /// The part of the control segment that belongs to one rank of the node.
 struct RankSlot {
   base::Doorbell bell;
-  /// Counts up while the rank's tutti-link runs.
+  /// Rises while the rank's tutti-link runs.
   alignas(base::cache_line) std::atomic<std::uint64_t> heartbeat{0};
-  /// The rank has left the store by agreement: its end is no death from now on.
+  /// Set when the rank has left the store by agreement: from then on its end is no loss.
   std::atomic<std::uint32_t> departed{0};
-  RingCursors up;    ///< from the rank to whoever collects the node's mail
+  RingCursors up;    ///< from the rank to the collector of the node's messages
   RingCursors down;  ///< and back
 };
 
-/// The node's control segment: doorbells, heartbeats, mailboxes and the node's loss. A memory file
-/// of zeros is a valid fresh one. Every rank of the node maps it.
+/// The node's control segment: doorbells, heartbeats, mailboxes and the node's loss. All zeros is a
+/// valid new segment. Every rank of the node maps it.
 class Segment {
  public:
-  /// Messages of any size stream through; this bounds what is on its way at once, per direction.
+  /// Size of a mailbox's ring buffer. Messages may be larger, for they pass through it as a stream.
   static constexpr std::size_t ring_bytes = std::size_t{64} << 10;
   static std::size_t bytes(int local_size);
 
@@ -37,7 +37,7 @@ class Segment {
   ByteRing up(int local_index) const;
   ByteRing down(int local_index) const;
   LossSlot& loss() const;
-  /// Set while the thread that collects the node's mail is about to sleep or sleeps.
+  /// Not 0 while the thread that collects the node's messages sleeps or is about to.
   std::atomic<std::uint32_t>& collector_sleeps() const;
 
  private:

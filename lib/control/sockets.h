@@ -7,33 +7,33 @@
 
 namespace tutti::control {
 
-// All sockets are non-blocking; all throw `internal` for what is not described, and those that wait
-// what their patience throws.
+// All sockets are non-blocking. Where nothing else is said, failures throw `internal`. Functions
+// that wait also throw what their `patience` throws.
 
-/// A Unix socket in the abstract name space: no file, gone with its last descriptor, and visible in
-/// one network namespace only. Keeps message boundaries and passes descriptors.
+/// A Unix socket in the abstract name space. It needs no file, ends with its last descriptor, and
+/// is visible in one network namespace only. It keeps message boundaries and can pass descriptors.
 base::Fd listen_abstract(const std::string& name);
 
 enum class Reached { connected, busy, nobody };
-/// `busy`: somebody listens, but too many wait to be accepted; try again later.
+/// `busy`: somebody listens, but the queue of connections to accept is full; try again later.
 struct AbstractPeer {
   Reached reached = Reached::nobody;
   base::Fd socket;
 };
 AbstractPeer connect_abstract(const std::string& name);
-/// Waits while somebody listens but is busy. Throws `timeout` or `internal`.
+/// As above, but waits while the listener is busy. Throws `timeout` or `internal`.
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 
-/// `file` goes along as a descriptor of the receiver's own. Throws `timeout` or `internal`; `who`
-/// names the other end in the message.
+/// Passes a descriptor: the receiver gets its own copy. Throws `timeout` or `internal`; `who` names
+/// the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience);
 base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
                             const base::Patience& patience);
 
-/// Listens on a free TCP port of the numeric `address`; without one, of every address of the family
-/// (IPv4 or IPv6) that `like` is of.
+/// Listen on a free TCP port: of the numeric `address`, or of all addresses of the family (IPv4 or
+/// IPv6) of `like`.
 base::Fd listen_tcp(const std::string& address);
 base::Fd listen_tcp_everywhere(const std::string& like);
 std::uint16_t port_of(const base::Fd& listener);
@@ -45,10 +45,10 @@ base::Fd start_connecting(const std::string& address, std::uint16_t port,
 /// Throws `peer_lost` when connecting has failed.
 void check_connected(const base::Fd& socket);
 
-/// Nothing to accept at the moment: an empty descriptor.
+/// Empty: there is no connection to accept at the moment.
 base::Fd accept_one(const base::Fd& listener);
 
-/// No delay for small frames, and a peer that acknowledges nothing for 3 s is gone.
+/// Sends small frames without delay, and takes a peer for dead that acknowledges nothing for 3 s.
 void tune_link(const base::Fd& socket);
 
 /// False: the deadline passed first.

@@ -3,8 +3,8 @@
 
 namespace tutti::control {
 
-/// What arrived of a stream and was not used yet. Feeding moves what is left to the front, so take
-/// out all that is complete before feeding more.
+/// The bytes of a stream that have arrived and are not used yet. `feed` moves them to the front, so
+/// use all that is complete before feeding more.
 class StreamBuffer {
  public:
   void feed(ConstBytes bytes) {

@@ -123,7 +123,7 @@ void check_connected(const base::Fd& socket) {
 
 base::Fd accept_one(const base::Fd& listener) {
   base::Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  // Everything else is the fate of one caller (aborted, unreachable by now), not ours.
+  // All other errors concern one caller only (it gave up, or cannot be reached any more).
   const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
                     errno == EBADF || errno == EINVAL;
   if (!socket && ours) throw base::system_failure("accept a connection");

@@ -40,8 +40,8 @@ base::Fd unix_socket() {
   return socket;
 }
 
-/// The other end has closed: it gave up creating the store, or its process has ended, of which
-/// others tell more.
+/// The other end has closed: it gave up creating the store, or its process has ended. Other checks
+/// find out which.
 [[noreturn]] void throw_gone(const std::string& who) {
   throw Error(ErrorCode::timeout,
               who + " went away while the store was created: it gave up, or ended");
@@ -98,7 +98,8 @@ base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience) {
   base::Fd socket = unix_socket();
   const Address address = abstract_address(name);
-  // Only a blocking connect waits for room in the listener's queue; the send timeout bounds it.
+  // Only a blocking connect waits for room in the listener's queue; the send timeout limits its
+  // wait.
   ::fcntl(socket.get(), F_SETFL, 0);
   do {
     const long left = std::max(1, milliseconds_until(patience.next_look()));

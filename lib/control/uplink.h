@@ -11,15 +11,15 @@ namespace tutti::control {
 /// answers, and forwards losses both ways. The leader's tutti-link drives it.
 class Uplink {
  public:
-  /// All references outlive it. Its socket's events carry `token`.
+  /// All references outlive it. `token`: of its socket's events.
   Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
          Departures& departures, ProvenPeer rank0, Poller& poller, std::uint64_t token);
 
-  /// Everything that can be done without waiting.
+  /// Forwards and delivers all that is there. Does not wait.
   void work();
-  /// The socket is ready.
+  /// Call it when the socket is ready.
   void on_event();
-  /// Gives a sign of life and looks for rank 0's.
+  /// Sends a heartbeat and checks those of rank 0.
   void beat(const Heartbeat& heartbeat);
   /// Sends what is left and waits, at most 3 s, until rank 0 has read it all.
   void say_goodbye();
