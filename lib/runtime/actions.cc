@@ -1,4 +1,4 @@
-// The executor's half that carries out what the participant decides.
+// The part of the executor that carries out the participant's actions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::exception_ptr pointer_to(const std::optional<Error>& error) {
 bool Executor::apply_actions() {
   bool any = false;
   std::vector<coordinator::Action> actions = std::exchange(actions_, {});
-  // Carrying one out can cause the next: a finished call's callback submits, a gate closes.
+  // An action can cause more: a finished call's callback submits, a gate closes.
   for (;;) {
     actions = participant_.take_actions(std::move(actions));
     if (actions.empty()) break;

@@ -11,7 +11,7 @@ namespace tutti::runtime {
 static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_key);
 
 void CallList::resize(std::size_t count) {
-  // At once for all lengths that share lists with this one, so that none grows later.
+  // Room for the greatest length that shares this pool's lists, so that no list grows later.
   const std::size_t room = (std::size_t{1} << std::bit_width(count)) - 1;
   if (memory_.size() < room) memory_.resize(room);
   calls = {memory_.data(), count};
@@ -31,10 +31,10 @@ std::string CallList::describe() const {
   return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
 }
 
-/// Puts a shared_ptr's counts into the list it points to. They outlive what they count, so the list
-/// goes back to its pool when they go.
+/// An allocator that puts a shared_ptr's control block into the list that it points to. The block
+/// is freed last, so freeing it returns the list to its pool.
 struct CallPool::Counts {
-  /// When the last Pending and the executor have let go of it.
+  /// The deleter: runs when the last Pending and the executor have released the list.
   struct End {
     void operator()(CallList* list) const {
       list->completion.reset();

@@ -18,17 +18,17 @@
 
 namespace tutti::runtime {
 
-/// One key of a call.
+/// A call with its tensors.
 struct TensorCall : coordinator::Call {
-  std::uint32_t key_number = 0;  ///< the inbox's name for the key
-  Values ins;                    ///< one a device; for a broadcast the root's value, elsewhere none
+  std::uint32_t key_number = 0;  ///< the inbox's number of the key
+  Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
 };
 
 class CallPool;
 
-/// One call of the user's, and the Completion that its Pendings share. The tensors stay where they
-/// are until all of its calls are done.
+/// The tensor calls of one method call of the user's, and the Completion that its Pendings share.
+/// The `TensorCall`s do not move in memory until all of them are done.
 class CallList {
  public:
   CallList() = default;
@@ -37,9 +37,9 @@ class CallList {
   ~CallList() = default;
 
   std::span<TensorCall> calls;
-  std::size_t begun = 0;                ///< calls that the executor has made its own
+  std::size_t begun = 0;                ///< calls that the executor has taken over
   base::Clock::time_point submitted{};  ///< for the timeline, if there is one
-  /// Of as many parts as there are calls; there from `open` on.
+  /// One part for each call. Set by `open`.
   std::optional<base::Completion> completion;
 
   /// `verb`, a literal, names the call in messages.
@@ -55,24 +55,25 @@ class CallList {
   }
 
   std::string_view verb_;
-  std::vector<TensorCall> memory_;  ///< never shrinks, so that keys and lists keep theirs
+  std::vector<TensorCall> memory_;  ///< never shrinks, so that keys and lists keep their memory
   std::shared_ptr<CallPool> pool_;  ///< while it is in use
-  /// For the counts of the shared_ptr that holds it.
+  /// Memory for the control block of the shared_ptr that holds this list.
   alignas(std::max_align_t) std::array<std::byte, 64> counts_;
 };
 
-/// Call lists, used again with all the memory they have grown: steps that repeat take nothing from
-/// the heap. Kept apart by length, in powers of two. Thread-safe; lives as long as its
-/// longest-lived list.
+/// A pool of call lists, which keep the memory they have allocated, so that steps that repeat
+/// allocate nothing. Lists are pooled by length, in powers of two. Thread-safe. Every list keeps
+/// the pool alive.
 class CallPool : public std::enable_shared_from_this<CallPool> {
  public:
-  /// What it holds at most for each key that was in flight at once in lists of one length class,
-  /// 2^n keys up to 2^(n+1) - 1.
+  /// The most bytes held for each key that was in flight at once, in lists of one length class: 2^n
+  /// to 2^(n+1) - 1 keys.
   static constexpr std::size_t bytes_per_key = 1280;
 
-  /// Its calls hold anything but tensors; `completion` is empty.
+  /// The calls have arbitrary contents, but no tensors; `completion` is empty.
   std::shared_ptr<CallList> take(std::size_t count);
-  /// Held by all lists, in use or not; names of keys and lists of devices not counted.
+  /// Bytes of all lists, in use or not. Not counted: long strings in keys, and lists of several
+  /// devices' tensors.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:

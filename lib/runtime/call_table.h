@@ -13,12 +13,12 @@
 
 namespace tutti::runtime {
 
-/// The tensor calls in flight, by id. An id is used again once its call is over, so that steps
-/// that repeat allocate nothing here.
+/// The tensor calls in flight, by id. An id is reused once its call is over, so that steps that
+/// repeat allocate nothing here.
 class CallTable {
  public:
   struct Entry {
-    std::shared_ptr<CallList> list;  ///< keeps the call
+    std::shared_ptr<CallList> list;  ///< keeps the call alive
     TensorCall* call = nullptr;      ///< null: none has this id
     std::uint64_t sequence = 0;
   };

@@ -9,8 +9,8 @@
 
 namespace tutti::runtime {
 
-/// What a session works with beyond its options. `any_thread`: the program's threads may move data,
-/// too. The origin is empty where an option says it.
+/// The sizes, limits and policies that a session uses besides its options. `any_thread`: the
+/// program's threads may move data too. The origin is empty if an option set the value.
 std::vector<Choice> choices_of(const topology::Topology& topology,
                                const collective::Machine& machine, const collective::Tuning& tuning,
                                const coordinator::Settings& protocol, const Options& options,

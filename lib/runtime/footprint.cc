@@ -20,7 +20,7 @@ std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int no
                              static_cast<std::size_t>(nodes));
   for (int rank = 0; int& leader : leader_of) leader = rank++ / ranks_per_node * ranks_per_node;
   const topology::Topology topology = topology::make_topology(0, leader_of);
-  // Whether ranks will share processors, and how many, depends on how the job is started.
+  // Whether ranks share processors depends on how the job is started, so take the worse case.
   std::size_t most = 0;
   for (const int processors : {1, ranks_per_node}) {
     const auto tuning = collective::Tuning::choose(topology, options.slice_bytes,

@@ -6,12 +6,11 @@
 
 namespace tutti::runtime {
 
-/// What a rank counts of a segment that all ranks of its node share, so that they count it once
-/// together.
+/// A rank's share of a segment that all ranks of its node use: together they count it once.
 std::size_t segment_share(std::size_t bytes, const topology::Topology& topology);
 
-/// The most that the segments' share and the engine hold with so many ranks on each node: the
-/// formula in lib/DESIGN.md but for its last line, the calls in flight.
+/// The most bytes that a rank's share of the segments and its engine take, with this many ranks on
+/// each node: the formula in lib/DESIGN.md without its last line, the calls in flight.
 std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes);
 
 }  // namespace tutti::runtime

@@ -7,7 +7,7 @@
 namespace tutti::runtime {
 namespace {
 
-// Process-wide on purpose: pthread_atfork handlers cannot be removed nor given an argument.
+// Process-wide, for pthread_atfork handlers can neither be removed nor get an argument.
 std::atomic<unsigned>& generation() {
   static std::atomic<unsigned> count{0};
   static const int registered =

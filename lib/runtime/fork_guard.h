@@ -3,9 +3,8 @@
 
 namespace tutti::runtime {
 
-/// Knows whether this process is a fork()ed child of the one that made the guard: the store's
-/// threads do not exist there. One handler a process counts forks (pthread_atfork); a check is one
-/// load.
+/// Tells whether this process is a forked child of the one that made the guard: the store's threads
+/// do not exist there. One pthread_atfork handler a process counts the forks; a check is one load.
 class ForkGuard {
  public:
   ForkGuard();

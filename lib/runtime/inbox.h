@@ -26,28 +26,29 @@ struct DepartCall {
 
 using Submission = std::variant<std::shared_ptr<CallList>, BarrierCall, JoinCall, DepartCall>;
 
-/// What user threads hand to the communication thread. Thread-safe.
+/// What user threads pass to the thread that moves the executor. Thread-safe.
 class Inbox {
  public:
   /// The rank is for messages.
   explicit Inbox(int rank) : rank_(rank) {}
 
-  /// All or nothing. Throws `duplicate_key` when a key is in flight (or stands twice in `list`),
-  /// and the store's own error once it is dead.
+  /// Submits all calls or none. Throws `duplicate_key` if a key is in flight (or stands twice in
+  /// `list`), and the store's own error once the store has ended.
   void submit(std::shared_ptr<CallList> list) TUTTI_EXCLUDES(mutex_);
   void submit(Submission call) TUTTI_EXCLUDES(mutex_);
 
-  /// Communication thread: everything submitted since the last time. `into` comes empty, and gives
-  /// its memory in exchange.
+  /// For the thread that moves the executor: takes everything submitted since the last time. `into`
+  /// must be empty; its memory is reused.
   void take(std::vector<Submission>& into) TUTTI_EXCLUDES(mutex_);
-  /// The calls' keys may be used again; before their Pendings are done.
+  /// Lets the calls' keys be used again. Called before their Pendings are done.
   void release(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
-  /// Any thread. In the order of keys.
+  /// The keys in flight, sorted. Any thread may call it.
   std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
-  /// Throws the store's own error once it is dead.
+  /// Throws the store's own error once the store has ended.
   void check_alive() const TUTTI_EXCLUDES(mutex_);
 
-  /// Terminal: from now on every submission throws `error`. Returns what was not taken yet.
+  /// The store has ended: from now on every submission throws `error`. Returns the submissions that
+  /// were not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
 
  private:
@@ -57,7 +58,7 @@ class Inbox {
   const int rank_;
   mutable base::Mutex mutex_;
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
-  /// Every key so far: keys are used again and again.
+  /// All keys so far. Keys are used again and again, so none is removed.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
   std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);  ///< by the key's number
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);

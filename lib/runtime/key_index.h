@@ -9,15 +9,15 @@
 
 namespace tutti::runtime {
 
-/// Numbers keys in the order of their first use. Programs name the same keys in the same order step
-/// by step, so that the key behind the one asked for last is tried before the table is.
+/// Numbers keys in the order of their first use. Programs use the same keys in the same order in
+/// each step, so the key after the last one is compared first, before the table is searched.
 class KeyIndex {
  public:
   using Number = std::uint32_t;
 
   std::size_t size() const { return keys_.size(); }
   const Key& key(Number number) const { return keys_[number]; }
-  /// The key's number: `size()`, as it was before, if it is new.
+  /// The key's number; a new key gets the next one, `size()` before the call.
   Number add(const Key& key) {
     if (next_ < keys_.size() && keys_[next_] == key) return next_++;
     const auto [at, fresh] = numbers_.try_emplace(key, static_cast<Number>(keys_.size()));
@@ -29,7 +29,7 @@ class KeyIndex {
  private:
   std::vector<Key> keys_;
   std::unordered_map<Key, Number, coordinator::KeyHash> numbers_;  ///< looked up, never iterated
-  Number next_ = 0;  ///< a guess, which decides nothing
+  Number next_ = 0;  ///< a guess; any value gives right results
 };
 
 }  // namespace tutti::runtime

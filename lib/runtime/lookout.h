@@ -7,8 +7,8 @@
 
 namespace tutti::runtime {
 
-/// Who looks out for lost ranks while a store is created: first the processes of this machine, then
-/// the control plane too. For the thread that creates the store.
+/// Looks for lost ranks while a store is created: first among the processes of this machine, later
+/// also in the control plane. For the thread that creates the store.
 class Lookout {
  public:
   using Ask = std::function<std::optional<control::LostRank>()>;
@@ -17,9 +17,9 @@ class Lookout {
   Lookout();
 
   void also_ask(Ask ask) { asked_.push_back(std::move(ask)); }
-  /// Where a loss is written before it is thrown, once; at first the log.
+  /// Sets where a loss is reported, once, before it is thrown; at first the log.
   void report_to(Report report) { report_ = std::move(report); }
-  /// Throws `peer_lost` when a rank is lost.
+  /// Throws `peer_lost` if a rank is lost.
   void look();
 
  private:

@@ -10,7 +10,7 @@
 namespace tutti::runtime {
 
 void LossLog::write(const control::LostRank& lost) {
-  // A rank that fails by itself says why in its own words.
+  // A rank that fails by itself logs the reason itself.
   if (lost.rank == rank_) return;
   std::vector<std::string> keys;
   for (const Key& key : inbox_.in_flight()) keys.push_back(key.describe());

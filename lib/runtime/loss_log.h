@@ -7,17 +7,17 @@
 
 namespace tutti::runtime {
 
-/// Logs the loss of a rank, once a store, from whichever thread learns of it first. Under plain
-/// mpirun this process is about to be killed, too, and Open MPI may hold the communication thread
-/// in a call: the line cannot wait for it. Thread-safe.
+/// Logs the loss of a rank, once a store, on the thread that learns of it first. It must not wait
+/// for the communication thread: plain mpirun is about to kill this process too, and Open MPI may
+/// hold that thread in a call. Thread-safe.
 class LossLog {
  public:
-  /// `inbox` outlives it; it knows the keys in flight.
+  /// `inbox` outlives it, and gives the keys in flight.
   LossLog(int rank, Inbox& inbox) : rank_(rank), inbox_(inbox) {}
 
-  /// What control threads call: composes the line.
+  /// For control threads: makes the line and logs it.
   void write(const control::LostRank& lost);
-  /// The line as it is.
+  /// Logs the line as it is.
   void write(const std::string& line);
 
  private:

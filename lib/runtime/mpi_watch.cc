@@ -14,7 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// What every rank does has an end when one has ended, too: those that are nearly through may go on.
+// How long the process goes on after a rank is lost. If the other ranks are nearly through, MPI may
+// still return.
 constexpr milliseconds grace_at_start = 2s;
 constexpr milliseconds grace_at_end = 3s;
 
@@ -22,27 +23,27 @@ double seconds(milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// "ranks 1, 2 still run"; nothing of nobody.
+/// Appends "ranks 1, 2 still run" to the text; nothing if there are no ranks.
 void say(std::string& text, const std::vector<int>& ranks, const char* one, const char* several) {
   if (ranks.empty()) return;
   text += fmt::format("{}rank{} {} {}", text.empty() ? "" : ", ", ranks.size() == 1 ? "" : "s",
                       fmt::join(ranks, ", "), ranks.size() == 1 ? one : several);
 }
 
-/// When a rank was first seen to be lost, if one is.
+/// Remembers which rank was seen to be lost first, and when.
 class Loss {
  public:
   Loss(control::Presence& presence, milliseconds stopped_for, milliseconds grace)
       : presence_(presence), stopped_for_(stopped_for), grace_(grace) {}
 
-  /// A loss that leaves no hope any more.
+  /// A loss that is older than the grace time: the call is hopeless.
   std::optional<control::LostRank> after(milliseconds waited) {
     const auto lost = presence_.lost(stopped_for_);
     if (!lost) {
       since_.reset();
       return std::nullopt;
     }
-    // Others that end meanwhile follow from the one that was seen first.
+    // Ranks that end later do so because of the first.
     if (!since_) {
       first_ = *lost;
       since_ = waited;

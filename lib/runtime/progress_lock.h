@@ -73,11 +73,11 @@ class ProgressLock final : public base::Driver {
   const bool between_nodes_;
   base::Mutex turn_;  ///< level 4; held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  std::atomic<bool> callbacks_due_{false};      ///< and the communication thread knows
-  std::atomic<bool> taken_{false};              ///< a user thread has the progress lock
-  std::atomic<bool> visited_{false};            ///< one had it of late
-  bool in_stride_ = false;                      ///< the communication thread's: it is moving data
-  std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last did
+  std::atomic<bool> callbacks_due_{false};      ///< the communication thread was told
+  std::atomic<bool> taken_{false};              ///< a user thread holds the lock
+  std::atomic<bool> visited_{false};            ///< a user thread has held it of late
+  bool in_stride_ = false;                      ///< the communication thread moves data
+  std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;

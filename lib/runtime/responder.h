@@ -8,7 +8,8 @@
 
 namespace tutti::runtime {
 
-/// The coordinator as rank 0's control plane runs it: bytes in, bytes out. `tutti-coord` owns it.
+/// Connects the coordinator to rank 0's control plane: decodes messages and encodes the answers.
+/// `tutti-coord` owns it.
 class CoordinatorResponder : public control::Responder {
  public:
   CoordinatorResponder(int size, const coordinator::Settings& settings);

@@ -33,7 +33,8 @@ Session::Session(World world, const Options& options)
 
 Session::~Session() {
   if (fork_guard_.is_in_child()) {
-    // The threads are the parent's. What they share stays as it is until the child exits.
+    // The threads exist in the parent only. The memory that they use stays as it is until the child
+    // exits.
     thread_.abandon();
     parts_->abandon_in_child();
     parts_->abandon_mpi(true);
@@ -45,7 +46,7 @@ Session::~Session() {
         "own threads: keep it until the program has waited for its calls; the process ends");
     std::abort();
   }
-  // In this order: an MPI_Finalize that finds the store open waits until it is closed.
+  // The order matters: an MPI_Finalize that finds the store open waits until it is closed.
   close();
   parts_->on_mpi_finalise(nullptr);
 }
@@ -53,7 +54,7 @@ Session::~Session() {
 void Session::close() {
   const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
-  // Later losses the program does not hear of.
+  // The program does not hear of losses from here on.
   const bool told = executor_->is_lost();
   try {
     auto completion = std::make_shared<base::Completion>(1, "closing the store", progress_lock_);
@@ -67,12 +68,12 @@ void Session::close() {
   progress_lock_->close();
   parts_->write_timeline(executor_->is_lost());
   if (!executor_->is_lost()) {
-    // Not before: rank 0 takes it that what this rank had to write is there.
+    // Only now: to rank 0 a departure means that this rank's part of the timeline is written.
     parts_->control().announce_departed();
     parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
     parts_->merge_timeline();
   }
-  // Also a rank that was lost during that wait would be waited for at the end of MPI.
+  // A rank may also have been lost during that wait, and MPI_Finalize would wait for it.
   if (executor_->is_lost() || parts_->control().lost_rank()) parts_->abandon_mpi(told);
   {
     const base::Lock counting(counting_);

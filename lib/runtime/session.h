@@ -21,24 +21,26 @@
 
 namespace tutti::runtime {
 
-/// The running half of a `dist_sync_mpi` store: owns its MPI communicators, node memory, control
-/// plane and communication thread, and is the one place where they are put together.
+/// The running part of a `dist_sync_mpi` store. It owns the MPI communicators, node memory, control
+/// plane and communication thread, and is the one place that connects them.
 ///
 /// Thread-safe, except that construction is collective and destruction ends everything.
 class Session {
  public:
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
-  /// Started tensors finish; waits until the others know that this rank leaves (rank 0: until all
-  /// have left). Ends the process when it runs in a callback, whose thread it would wait for.
+  /// Finishes the tensors that have begun to move and waits until the other ranks know that this
+  /// rank leaves (rank 0: until all have left). In a callback it ends the process, for it would
+  /// wait for its own thread.
   ~Session();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// So many calls, to be filled in and submitted. `verb`, a literal, names them in messages.
+  /// A list of `count` calls, to be filled in and submitted. `verb`, a literal, names them in
+  /// messages.
   std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
-  /// Does not block. Throws `duplicate_key`, or what the store died of.
+  /// Does not block. Throws `duplicate_key`, or the error that ended the store.
   Pending submit(std::shared_ptr<CallList> list);
   /// Blocking and collective. Throws `invalid_argument` inside a callback.
   void barrier();
@@ -46,12 +48,13 @@ class Session {
 
   Tensor allocate(const Shape& shape, DType dtype);
   Counters counters() const;
-  /// What it works with beyond its options; the origin is empty where an option says it.
+  /// The sizes, limits and policies that it uses besides its options; the origin is empty if an
+  /// option set the value.
   std::vector<Choice> choices() const { return choices_; }
 
  private:
   void close() TUTTI_EXCLUDES(closing_);
-  /// Also refuses a forked child.
+  /// Throws in a callback, and in a forked child.
   void refuse_in_callback(const char* what) const;
 
   const Options options_;
@@ -65,11 +68,11 @@ class Session {
   const std::size_t nodes_;
   const std::size_t segment_bytes_;
   const std::vector<Choice> choices_;
-  /// What the control plane had counted when it was closed, which MPI_Finalize may do before the
-  /// end.
+  /// The control plane's count when it was closed. MPI_Finalize may close it before the session
+  /// ends.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
   mutable base::Mutex counting_;
-  base::Mutex closing_;  ///< level 3; the destructor and MPI_Finalize may come together
+  base::Mutex closing_;  ///< level 3; the destructor and MPI_Finalize may close at once
   Tally tally_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<ProgressLock> progress_lock_;

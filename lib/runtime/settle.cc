@@ -7,7 +7,8 @@ namespace tutti::runtime {
 
 void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
   if (!error) tally_.count(entry.call->signature);
-  // Before the call is done, for then nothing holds the caller's tensors any more.
+  // Cleared before the call is done, for from then on the store must hold no tensor of the
+  // caller's.
   entry.call->ins.clear();
   entry.call->outs.clear();
   settle(entry.list, error);
@@ -29,7 +30,7 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
     }
     return;
   }
-  // A meeting that has begun has left its completion with the executor.
+  // A barrier, join or departure that has begun has moved its completion to the executor.
   const auto settle_meeting = [&](const auto& meeting) {
     if (meeting.completion) settle(meeting.completion, error);
   };

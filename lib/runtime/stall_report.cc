@@ -1,4 +1,4 @@
-// What a rank says when nothing moves, and of what was in flight when one is lost.
+// What a rank logs when nothing moves, and which keys were in flight when a rank is lost.
 #include <fmt/format.h>
 
 #include <string>
@@ -35,7 +35,7 @@ std::string Executor::wait_text() const {
     const std::string all = "nobody leaves before every rank has done all that was planned";
     return rank_ == 0 ? all + ", and rank 0 leaves last" : all;
   }
-  // Only rank 0 knows more as long as nothing has been planned, and says so there.
+  // Until something is planned only rank 0 knows which ranks are missing, and logs it.
   return rank_ == 0 ? "other ranks have not come yet"
                     : "rank 0 answers when all have come, unless it is stopped";
 }

@@ -11,20 +11,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A futex wake-up costs about as much as this; spinning longer only burns.
+// A futex wake-up costs about as much as this, so longer spinning only wastes processor time.
 constexpr auto spin_time = 20us;
-// A thread that yields to nobody has the processor to itself: it costs little to go on, and ranks
-// that sleep too soon keep each other waiting for wake-ups. Four on two processors took 25 us for 4
-// bytes where they slept after eight yields at once, else 6 to 9.
+// If no other thread wants the processor, yielding costs little, while ranks that sleep too soon
+// make each other wait for wake-ups. Four ranks on two processors took 25 us for 4 bytes when they
+// slept after eight yields, otherwise 6 to 9.
 constexpr int least_yields = 8;
 constexpr auto yield_time = 50us;
-// A gate whose peer is late is looked at ever less often: at most an eighth late up to 10 ms, then
-// a sixty-fourth up to 40 ms. A look costs 50 to 100 us, so that a hundred of them a second would
-// cost a whole hundredth of a core.
+// A gate whose peer is late is polled less and less often: at most an eighth of the wait too late
+// up to 10 ms, then a sixty-fourth up to 40 ms. A poll costs 50 to 100 us, so a hundred a second
+// would cost one per cent of a core.
 constexpr auto gate_usual_sleep = 10ms;
 constexpr auto gate_longest_sleep = 40ms;
-// A transfer keeps the network busy; a long silence means a slow one, or a peer that does something
-// else.
+// A transfer keeps the network busy. If nothing arrives for long, the network is slow or the peer
+// does something else.
 constexpr auto transfer_poll_time = 100us;
 constexpr auto transfer_longest_sleep = 1ms;
 
