@@ -17,7 +17,8 @@ struct Counters {
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
   /// Buffers of `dist_sync_mpi` on this rank, with its share of the node's shared segments. At most
-  /// `most_buffer_bytes`, plus what that says of keys in flight. Freed when the store ends.
+  /// `most_buffer_bytes`, plus the bytes for keys in flight that its comment names. Freed when the
+  /// store ends.
   std::uint64_t buffer_bytes = 0;
   std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
   std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was

@@ -28,15 +28,15 @@ struct Choice {
   std::string origin;
 };
 
-/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, in a job with so many
-/// ranks on each of so many nodes. Not counted: tensors from `allocate`, and 1.25 KiB for each key
-/// that is in flight at once. A program that submits lists pays these 1.25 KiB once for each class
-/// of list lengths that it uses: 1 key, 2 and 3, 4 to 7, 8 to 15 and so on.
+/// The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, in a job with
+/// `ranks_per_node` ranks on each of `nodes` nodes. Not counted: tensors from `allocate`, and 1.25
+/// KiB for each key that is in flight at once. A program that submits lists pays these 1.25 KiB
+/// once for each class of list lengths that it uses: 1 key, 2 and 3, 4 to 7, 8 to 15 and so on.
 /// Throws `invalid_argument` unless both numbers are 1 to 65536 and their product is at most 2^20.
 TUTTI_EXPORT std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node,
                                              int nodes = 1);
 
-/// Each variable that sets an option, and the option's value as the variable would say it:
+/// Each variable that sets an option, and the option's value in the form that the variable takes:
 /// {"TUTTI_PART_BYTES", "4M"}.
 TUTTI_EXPORT std::vector<Fact> describe(const Options& options);
 

@@ -10,10 +10,12 @@
 
 namespace tutti {
 
-/// Names a tensor: an integer or a string. One store takes one of the two kinds; the first call
-/// decides, and the other kind is then `invalid_argument`. A store remembers every key that it has
-/// seen, on rank 0 in 1.4 KiB and elsewhere in 0.7 (200,000 keys of 20 bytes, growth of the
-/// resident memory): names made up anew every step take ever more memory.
+/// Names a tensor: an integer or a string. All keys of a store are of one kind. Its first call
+/// decides which, and then the other kind throws `invalid_argument`.
+///
+/// A store never forgets a key. Each takes 1.4 KiB on rank 0 and 0.7 KiB on other ranks (growth of
+/// resident memory with 200,000 keys of 20 bytes), so a program that makes up new names in every
+/// step needs more and more memory.
 class TUTTI_EXPORT Key {
  public:
   /// A longer string is refused by every call that takes a key: `invalid_argument`.
@@ -33,11 +35,11 @@ class TUTTI_EXPORT Key {
   std::int64_t integer() const { return std::get<std::int64_t>(value_); }
   const std::string& string() const { return std::get<std::string>(value_); }
 
-  /// For messages: `3` or `'fc1_weight'`. Always one line: quotes, backslashes and what is not
-  /// printable in it or not UTF-8 are escaped, and of more than 128 bytes the middle is left out.
+  /// For messages: `3` or `'fc1_weight'`. Always one line: quotes, backslashes, unprintable
+  /// characters and what is not UTF-8 are escaped. Of more than 128 bytes the middle is left out.
   std::string describe() const;
 
-  // Written by hand: std::variant compares through a table of functions, which takes longer.
+  // Written by hand, for std::variant compares through a table of functions, which takes longer.
   friend bool operator==(const Key& a, const Key& b) {
     if (a.is_integer() != b.is_integer()) return false;
     return a.is_integer() ? a.integer() == b.integer() : a.string() == b.string();

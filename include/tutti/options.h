@@ -14,11 +14,11 @@ namespace tutti {
 /// Times are from 1 ms to a century, bytes at most 8 TiB; `create` throws `invalid_argument` for
 /// others.
 struct TUTTI_EXPORT Options {
-  /// Reads the environment once: each field's variable stands beside it. Flags are 0, 1, true or
-  /// false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T for
-  /// powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws `invalid_argument`
-  /// and suggests the right name. TUTTI_MODE and TUTTI_AUTOLOAD, which the launcher sets, are no
-  /// options.
+  /// Reads the environment once; the comment of each field names its variable. Flags are 0, 1, true
+  /// or false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T
+  /// for powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws
+  /// `invalid_argument` and suggests the right name. TUTTI_MODE and TUTTI_AUTOLOAD are known too,
+  /// but set no option.
   static Options from_env();
 
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one

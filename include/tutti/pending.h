@@ -13,10 +13,10 @@ namespace base {
 class Completion;
 }
 
-/// The outcome of a call that goes on in the background. Copies refer to the same call. Dropping
-/// it unwaited is allowed: the work goes on, and an error is then only logged.
+/// The result of a call that goes on in the background. Copies refer to the same call. A Pending
+/// may be dropped without waiting: the call goes on, and an error is then only logged.
 ///
-/// Thread-safe. Completion never needs the user to poll.
+/// Thread-safe. Calls end without polling by the user.
 class TUTTI_EXPORT Pending {
  public:
   /// Called once, with null or the error, on the store's communication thread; on the caller's, at
@@ -29,13 +29,12 @@ class TUTTI_EXPORT Pending {
   explicit Pending(std::shared_ptr<base::Completion> completion)
       : completion_(std::move(completion)) {}
 
-  /// Blocks until the call is done. Throws `Error` when it failed, from every copy and every time;
-  /// the contents of the call's outputs are undefined then.
-  /// Meanwhile this thread may move the store's data itself, which saves waking the communication
-  /// thread.
-  /// Throws `invalid_argument` when called from a callback, `unsupported` in a forked child.
+  /// Blocks until the call is done. If the call failed, throws its `Error`, from every copy and
+  /// every time; the contents of the call's outputs are then undefined. While it waits, this thread
+  /// may move the store's data itself, which saves waking the communication thread. Throws
+  /// `invalid_argument` in a callback and `unsupported` in a forked child.
   void wait() const;
-  /// As `wait`, but false when `limit` has passed first. Throws as `wait` does.
+  /// As `wait`, but returns false if `limit` passes first. Throws as `wait` does.
   bool wait_for(std::chrono::nanoseconds limit) const;
   /// Does not block, does not throw.
   bool done() const noexcept;

@@ -6,14 +6,15 @@
 
 namespace tutti {
 
-/// How the contributions of all devices and ranks become one value. `sum` is the default wherever
-/// a KVStore is spoken of.
+/// How the contributions of all devices and ranks become one value. `sum` is the default.
 ///
 /// `average` divides the sum by the number of contributing ranks (those that have not joined), not
-/// by the number of devices; integers divide towards zero. Integer sums wrap around. f16 and bf16
-/// accumulate in f32. They are rounded to 16 bits where one process's devices are summed, so that
-/// sum must fit, and again where a node's ranks are summed; an average is divided before that
-/// rounding. `min` and `max` yield NaN where any contribution is NaN.
+/// by the number of devices. Integers divide towards zero, and integer sums wrap around. `min` and
+/// `max` give NaN where any contribution is NaN.
+///
+/// f16 and bf16 are accumulated in f32. The sum over one process's devices is rounded to 16 bits,
+/// so it must fit into them. The sum over a node's ranks is rounded too; an average is divided
+/// before this second rounding.
 enum class ReduceOp : std::uint8_t { sum, average, min, max };
 
 /// "sum", "average", "min" or "max".

@@ -66,10 +66,8 @@ class TUTTI_EXPORT Shape {
   std::size_t count_ = 1;
 };
 
-/// A contiguous, row-major array of elements that a store reads or writes.
-///
-/// It borrows: the caller keeps the memory alive and leaves it alone until the call's `Pending` is
-/// done. Tensors from `KVStore::allocate` carry their memory with them; copies share it.
+/// A tensor borrows its memory: the caller keeps the memory alive and does not touch it until the
+/// call's `Pending` is done. Tensors from `KVStore::allocate` own their memory; copies share it.
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
@@ -119,7 +117,7 @@ class Values {
   Values(Values&&) noexcept = default;
   Values& operator=(const Values& other) {
     one_ = other.one_;
-    // For the usual case, in which both are empty.
+    // Skipped in the usual case, in which both are empty.
     if (several_.size() + other.several_.size() > 0) several_ = other.several_;
     is_one_ = other.is_one_;
     return *this;
@@ -139,7 +137,7 @@ class Values {
   }
 
  private:
-  // A single one, the usual case, takes no memory of its own.
+  // A single tensor, the usual case, needs no memory from the heap.
   Tensor one_;
   std::vector<Tensor> several_;
   bool is_one_ = false;

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// What travels between ranks for f32 tensors. `none`: f32 itself.
+/// The format in which f32 tensors travel between nodes. `none`: f32 itself.
 enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
 /// "none", "fp16" or "bf16": what `KVStore::set_gradient_compression` takes.
