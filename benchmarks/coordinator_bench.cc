@@ -1,5 +1,5 @@
-// What the ordering protocol itself costs, without messages' ways and threads' hand-overs: µs a
-// step by number of keys and ranks, with the coordinator planning each step and in replay.
+// The cost of the ordering protocol alone, without sending messages or waking threads: µs a step by
+// number of keys and ranks, with the coordinator planning each step and in replay.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace {
 using namespace tutti::coordinator;
 using Clock = std::chrono::steady_clock;
 
-/// All sides of the protocol in one thread. Gates close when everyone stands at them, data moves in
-/// no time.
+/// All participants and the coordinator in one thread. A gate closes as soon as every rank has
+/// entered it; moving data takes no time.
 class Job {
  public:
   Job(int ranks, int keys, bool replay)
@@ -40,7 +40,7 @@ class Job {
   void step() {
     unfinished_ = participants_.size() * calls_.size();
     for (Participant& participant : participants_) {
-      // Time passes, but not enough for anything to be late.
+      // Time passes, but never so much that anything times out.
       participant.tick(now_);
       for (std::size_t i = 0; i < calls_.size(); ++i) participant.submit(i + 1, calls_[i]);
     }
@@ -125,7 +125,7 @@ class Job {
   Coordinator coordinator_;
   std::deque<Participant> participants_;
   std::vector<Call> calls_;
-  std::vector<std::vector<Action>> actions_;  ///< by rank; none, but their memory
+  std::vector<std::vector<Action>> actions_;  ///< by rank; empty, but they keep their memory
   std::vector<std::pair<int, ToCoordinator>> mail_;
   std::vector<Gate> standing_;  ///< by rank
   Time now_{};
@@ -134,10 +134,10 @@ class Job {
   Clock::duration in_coordinator_{};
 };
 
-/// Its time is that of all ranks and the coordinator together. `rank_us`: one rank's share of a
+/// Measures the time of all ranks and the coordinator together. `rank_us`: one rank's share of a
 /// step; `coordinator_us`: the coordinator's.
 void run_steps(benchmark::State& state, int ranks, int keys, bool replay) {
-  // Enough for the cycle to be found and entered.
+  // Enough steps for the cycle to be found and entered.
   constexpr int warmup = 8;
   Job job(ranks, keys, replay);
   for (int i = 0; i < warmup; ++i) job.step();

@@ -1,4 +1,4 @@
-// What the memory gives when all cores copy at once: bytes read plus written a second. See --help.
+// The memory bandwidth when all cores copy at once: bytes read plus written a second. See --help.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -27,7 +27,7 @@ int usable_cpus() {
   return CPU_COUNT(&mask);
 }
 
-/// One thread's pages, first touched by itself.
+/// The memory of one thread, which touches it first itself.
 class Pages {
  public:
   explicit Pages(std::size_t bytes)
@@ -52,8 +52,8 @@ class Pages {
   std::unique_ptr<std::byte[]> to_;
 };
 
-/// Passes of all threads together. The best counts: the bound is what the memory can do, not what
-/// it did while something else ran.
+/// Passes of all threads together. The best one counts: the bound is what the memory can do, not
+/// what it did while something else ran.
 class Passes {
  public:
   Passes(int threads, double seconds)
@@ -73,7 +73,7 @@ class Passes {
     Passes* passes;
     void operator()() const noexcept { passes->between(); }
   };
-  /// One thread runs it, while all others stand at the meeting.
+  /// One thread runs it between passes, while all others wait at the barrier.
   void between() noexcept {
     const Clock::time_point now = Clock::now();
     if (passes_ > 0) best_ = std::min(best_, std::chrono::duration<double>(now - start_).count());
@@ -89,7 +89,7 @@ class Passes {
   std::barrier<Between> meeting_;
 };
 
-/// GB/s of all threads together.
+/// The copy rate of all threads together, in GB/s.
 double copy_rate(int threads, std::size_t footprint, double seconds, bool streaming) {
   const std::size_t each =
       std::max<std::size_t>(footprint / 2 / static_cast<std::size_t>(threads) / 64 * 64, 64);

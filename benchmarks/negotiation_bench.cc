@@ -1,4 +1,4 @@
-// What it costs to agree on many small tensors: µs a step, control messages, an idle store. See
+// The cost of agreeing on many small tensors: µs a step, control messages, an idle store. See
 // --help.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ struct Settings {
   int steps = 1000;
   int warmup = 100;
   double idle = 3;
-  std::optional<bool> replay;  ///< none: as the environment says
+  std::optional<bool> replay;  ///< unset: the environment decides
   std::string timeline;        ///< file; empty: no store that records one
   std::string json;
 };
@@ -45,7 +45,7 @@ class Step {
     }
   }
 
-  /// Returns microseconds; the values are written and checked outside that time.
+  /// Runs a step and returns its microseconds. Writing and checking the values is not included.
   double take(int turn) {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       values_[i] = static_cast<float>(store_.rank() + turn % 100) + static_cast<float>(i % 7);
@@ -73,7 +73,7 @@ class Step {
   double wrong_ = 0;
 };
 
-/// Over all ranks, element by element.
+/// Reduces over all ranks, element by element.
 std::vector<double> over_ranks(KVStore& store, int key, std::vector<double> mine, ReduceOp op) {
   const Tensor tensor(mine.data(), {static_cast<std::int64_t>(mine.size())}, tutti::DType::f64);
   store.pushpull(key, tensor, tensor, {.op = op}).wait();
@@ -92,7 +92,7 @@ double processor_seconds() {
 /// The part of a core that this process uses while its store has nothing to do.
 double idle_use(KVStore& store, double seconds) {
   store.barrier();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // what the barrier left to do
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // work that the barrier left over
   const double before = processor_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return (processor_seconds() - before) / seconds;
@@ -117,7 +117,7 @@ struct Lane {
 };
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-/// Their steps in turns, so that what the machine does meanwhile hits all of them.
+/// Takes steps of all lanes in turn, so that disturbances of the machine hit all of them.
 void take_turns(const Lanes& lanes, const Settings& settings) {
   for (int turn = 0; turn < settings.warmup; ++turn) {
     for (const auto& lane : lanes) lane->step.take(turn);
@@ -130,8 +130,8 @@ void take_turns(const Lanes& lanes, const Settings& settings) {
     for (const auto& lane : lanes) lane->times.push_back(lane->step.take(turn));
   }
   for (const auto& lane : lanes) lane->messages += lane->count_messages();
-  // A rank that is ahead asks for a new key below, which messages tell the others. It is ahead by
-  // one step at the most, so that they have read their counters by then.
+  // Extra steps: a rank that is ahead uses a new key below, which takes control messages. No rank
+  // is more than one step ahead of another, so after these steps all have read their counters.
   for (int turn = 0; turn < 3; ++turn) {
     for (const auto& lane : lanes) lane->step.take(turn);
   }
@@ -165,7 +165,7 @@ nlohmann::ordered_json row(Lane& lane, const Settings& settings) {
           {"wrong", totals[1]}};
 }
 
-/// One row a line, as an array; then how much longer steps take with a timeline.
+/// Prints an array with one row a line, then how much longer steps take with a timeline.
 void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& file) {
   std::string text;
   fmt::print("{}", tutti::bench::build_type_line());
@@ -213,7 +213,7 @@ int run(const Settings& settings) {
   if (settings.replay) options.replay = *settings.replay;
   Lanes lanes;
   if (!settings.timeline.empty()) {
-    // The name of a later store's file would have a number.
+    // This store is made first, for the file of a later store has a number in its name.
     tutti::Options recording = options;
     recording.timeline = settings.timeline;
     lanes.push_back(std::make_unique<Lane>("timeline", recording, settings));

@@ -1,5 +1,5 @@
-// What it costs to hand a call from the program to the executor and its end back, in a job of one
-// rank: everything but other ranks and data.
+// The cost of passing a call from the program to the executor and its completion back, in a job of
+// one rank, so without other ranks and without data.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ std::unique_ptr<Session> lone_session() {
   return std::make_unique<Session>(std::move(world), Options{});
 }
 
-/// One f32 each; their calls.
+/// Tensors of one f32 each, and their calls.
 class Tensors {
  public:
   explicit Tensors(std::size_t count) : values_(count, 1) {}
@@ -52,12 +52,12 @@ Pending submit(Session& session, Tensors& tensors, std::size_t count) {
   return session.submit(std::move(list));
 }
 
-/// Steps before the time runs: the order is agreed on, and memory has found its size.
+/// Steps that are not measured: afterwards the order is agreed on and buffers have their size.
 void warm_up(Session& session, Tensors& tensors, std::size_t count) {
   for (int i = 0; i < 200; ++i) submit(session, tensors, count).wait();
 }
 
-/// In and out of the inbox, and the keys free again.
+/// Puts calls into the inbox, takes them out and releases their keys.
 void run_inbox(benchmark::State& state, std::size_t count) {
   const auto pool = std::make_shared<CallPool>();
   Inbox inbox(0);
@@ -87,8 +87,8 @@ void run_same_thread(benchmark::State& state, std::size_t count) {
   while (state.KeepRunning()) submit(*session, tensors, count).wait();
 }
 
-/// The end is told to a callback, on the communication thread, which rings back. Both sides sleep
-/// meanwhile, as they do where threads outnumber processors.
+/// A callback on the communication thread tells the end and rings back. Both threads sleep in
+/// between, as they do where threads outnumber processors.
 void run_other_thread(benchmark::State& state, std::size_t count) {
   const auto session = lone_session();
   Tensors tensors(count);

@@ -1,5 +1,5 @@
-// Memory traffic of the element kernels: bytes read plus written a second, and `of_memory`, what
-// part that is of the best rate at which one core copies buffers as large.
+// Memory traffic of the element kernels: bytes read plus written a second. `of_memory` is that rate
+// as a part of the best rate at which one core copies buffers of this size.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using tutti::reduce::Kernel;
 constexpr std::size_t small_bytes = std::size_t{16} << 10;
 constexpr std::size_t large_bytes = std::size_t{64} << 20;
 
-/// Buffers of zeros, whose pages exist; each starts at another place within a page, as real ones
-/// do, so that they do not fall on the same sets of a cache.
+/// Buffers of zeros whose pages are allocated. Each starts at another place within a page, as real
+/// ones do, so that they do not fall on the same sets of a cache.
 class Buffers {
  public:
   Buffers(std::size_t count, std::size_t bytes) : memory_(count * (bytes + skew)) {
@@ -40,8 +40,9 @@ class Buffers {
   std::vector<void*> addresses_;
 };
 
-/// Bytes a second that memory, or the cache that buffers of this size lie in, gives one core: the
-/// best of several passes, copied by memcpy or, around the caches, by the streaming kernel.
+/// The bytes a second that one core gets from memory, or from the cache that buffers of this size
+/// fit into: the best of several passes, copied by memcpy or by the kernel with non-temporal
+/// stores.
 double memory_rate(std::size_t bytes) {
   constexpr int passes = 15;
   const std::size_t repeats = std::max<std::size_t>(1, large_bytes / bytes / 4);
@@ -73,7 +74,7 @@ double usual_rate(std::size_t bytes) {
   return bytes == small_bytes ? small : large;
 }
 
-/// `bytes` of traffic each time since `start`, in buffers of `buffer_bytes`.
+/// Reports `bytes` of traffic for each iteration since `start`, in buffers of `buffer_bytes`.
 void report(benchmark::State& state, std::size_t bytes, std::size_t buffer_bytes,
             std::chrono::steady_clock::time_point start) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -67,7 +67,7 @@ int run(const StepSettings& settings) {
     if (speaks) fmt::print(stderr, "training_step: {}\n", wrong);
     return command_line::usage_error;
   }
-  // Asked before minutes of measuring.
+  // Checked before minutes of measuring.
   if (speaks && !settings.json.empty()) save(settings.json, "");
   if (speaks) show(head(report));
   measure(model, *store, report);

@@ -1,6 +1,6 @@
-// Prints what this tutti is and what it runs on, its options, and whether a dist_sync_mpi store
-// comes up: alone, or under mpirun with all processes. Then what that store works with, and the
-// memory that it takes.
+// Prints how this tutti was built and what it runs on, its options, and whether a dist_sync_mpi
+// store can be created: alone, or under mpirun with all processes. Then the sizes and policies that
+// the store uses, and the memory that it takes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ double mib(std::uint64_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-/// Of a job that need not be this one.
+/// A job of any size, not only this one.
 struct Job {
   int ranks = 0;  ///< on each node; 0: none asked for
   int nodes = 1;
@@ -63,7 +63,7 @@ void print_memory(const tutti::Options& options, const Job& job, const tutti::KV
   for (const int ranks : {1, 2, 4, 8, 64}) print(ranks, job.nodes);
 }
 
-/// The store comes up before anything is printed: it tells the rank, and MPI its thread level.
+/// The store is created before anything is printed, for it knows the rank and MPI's thread level.
 int inform(const Job& job) {
   const tutti::Options options = tutti::Options::from_env();
   std::unique_ptr<tutti::KVStore> store;

@@ -8,7 +8,7 @@
 
 namespace tutti::bench {
 
-/// Where one size's input is and where its result goes; the same place for a broadcast and with
+/// The input and the result of one size. Both are the same memory for a broadcast and with
 /// --in-place. A reduce_scatter's result and an allgather's input is a shard.
 struct Buffers {
   void* in = nullptr;
@@ -17,7 +17,7 @@ struct Buffers {
   std::size_t out_count = 0;
 };
 
-/// One implementation in the race.
+/// One implementation that is measured.
 class Contestant {
  public:
   virtual ~Contestant() = default;
@@ -25,14 +25,14 @@ class Contestant {
   virtual std::string version() const = 0;
   virtual bool shared() const { return false; }
 
-  /// Before a new size. `own` is this rank's private memory, the same for all contestants.
+  /// Called before a new size. `own` is this rank's private memory, the same for all contestants.
   /// Returns the buffers that `run` will use.
   virtual Buffers prepare(const Buffers& own) = 0;
   /// The measured part. Blocks until this rank has its result.
   virtual void run() = 0;
 };
 
-/// With `shared`, the tensors are the store's own memory.
+/// `shared`: the tensors come from `KVStore::allocate`.
 std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
                                        const Settings& settings, bool shared);
 std::unique_ptr<Contestant> make_mpi(const Settings& settings);

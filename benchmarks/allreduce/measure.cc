@@ -46,7 +46,8 @@ std::uint64_t Race::wrong(const Buffers& buffers) const {
 
 void Race::turn(Lane& lane) {
   const Buffers& buffers = lane.buffers;
-  // Stale results would pass the check, and unwritten buffers would flatter the caches.
+  // Filled before every turn: old results would pass the check, and buffers that nobody has written
+  // would be read faster than real ones.
   pattern_.fill(buffers.out, buffers.out_count, world_.rank(), turn_ + 1);
   pattern_.fill(buffers.in, buffers.in_count, world_.rank(), turn_);
   if (settings_.rest > 0) {
@@ -56,7 +57,7 @@ void Race::turn(Lane& lane) {
   const Clock::time_point start = Clock::now();
   lane.contestant->run();
   lane.microseconds.push_back(seconds_since(start) * 1e6);
-  // Checking must not take a processor from a rank that is still at work.
+  // Wait for all ranks, for checking must not take a processor from a rank that still works.
   world_.barrier();
   if (settings_.check) lane.wrong += wrong(buffers);
 }
@@ -67,7 +68,7 @@ void Race::turns(std::vector<Lane>& lanes, int number) {
   }
 }
 
-/// Ranks see different times, so after every few turns they agree whether to go on.
+/// Ranks measure different times, so after every few turns they agree whether to go on.
 int Race::adaptive_turns(std::vector<Lane>& lanes) {
   const int step = settings_.least;
   constexpr int most = 1000;

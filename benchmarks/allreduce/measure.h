@@ -12,18 +12,18 @@
 
 namespace tutti::bench {
 
-/// One implementation at one size.
+/// The result of one implementation at one size.
 struct Row {
   std::string impl;
   std::string version;
   bool shared = false;
   std::size_t count = 0;
   int iterations = 0;
-  Times times;              ///< microseconds, an iteration as long as on its slowest rank
-  std::uint64_t wrong = 0;  ///< elements, over all ranks and all turns, warm-up included
+  Times times;              ///< microseconds; an iteration takes as long as on its slowest rank
+  std::uint64_t wrong = 0;  ///< wrong elements, over all ranks and turns, warm-up included
 };
 
-/// Runs all contestants turn by turn. Collective over the world.
+/// Runs all contestants in turn. Collective over the world.
 class Race {
  public:
   Race(const World& world, const Settings& settings,
@@ -41,7 +41,7 @@ class Race {
   };
   void turn(Lane& lane);
   void turns(std::vector<Lane>& lanes, int number);
-  /// Returns how many were run.
+  /// Returns the number of turns.
   int adaptive_turns(std::vector<Lane>& lanes);
   std::uint64_t wrong(const Buffers& buffers) const;
 
@@ -49,7 +49,7 @@ class Race {
   const Settings& settings_;
   const Pattern pattern_;
   std::vector<std::unique_ptr<Contestant>> contestants_;
-  std::uint64_t turn_ = 0;  ///< alike on all ranks
+  std::uint64_t turn_ = 0;  ///< the same on all ranks
 };
 
 }  // namespace tutti::bench

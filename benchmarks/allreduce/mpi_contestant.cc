@@ -6,7 +6,7 @@
 namespace tutti::bench {
 namespace {
 
-/// For 16-bit floats MPI has no type; what only copies them moves 16-bit integers.
+/// MPI has no type for 16-bit floats. Operations that only copy them move 16-bit integers.
 MPI_Datatype type_of(DType dtype) {
   switch (dtype) {
     case DType::f16:

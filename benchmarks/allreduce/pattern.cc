@@ -8,7 +8,8 @@ namespace tutti::bench {
 namespace {
 
 constexpr std::size_t period = 251;
-/// Whole periods copied or compared at once; one more is kept, so that any phase can begin.
+/// Elements that are copied or compared at once, in whole periods. One more period is kept, so that
+/// a copy can begin at any phase.
 constexpr std::size_t stretch = period * 64;
 
 std::size_t phase_of(int rank, std::uint64_t turn) {
@@ -20,12 +21,12 @@ void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-/// Whole numbers from 0 to 256, which every dtype but i8 holds exactly.
+/// Stores a whole number from 0 to 256. Every dtype but i8 holds these exactly.
 void store(std::byte* at, DType dtype, int value) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   switch (dtype) {
     case DType::f16:
-      // Moves the exponent's bias from 127 to 15; zero has no exponent to move.
+      // Changes the exponent's bias from 127 to 15. Zero has no exponent to change.
       return store(at, static_cast<std::uint16_t>(value == 0 ? 0 : (bits >> 13) - (112U << 10)));
     case DType::bf16:
       return store(at, static_cast<std::uint16_t>(bits >> 16));
@@ -48,7 +49,8 @@ void store(std::byte* at, DType dtype, int value) {
 Pattern::Pattern(DType dtype, int ranks) : dtype_(dtype), width_(size_of(dtype)) {
   const int largest = std::clamp(127 / ranks, 1, 8);
   std::vector<int> numbers(period);
-  // Squares modulo a prime jump about; consecutive numbers would look alike after a shift.
+  // Squares modulo a prime, for they vary irregularly. Consecutive numbers would look alike after a
+  // shift.
   for (std::size_t i = 0; i < period; ++i) {
     numbers[i] = static_cast<int>(i * i % period) % (largest + 1);
   }

@@ -7,25 +7,26 @@
 
 namespace tutti::bench {
 
-/// Inputs whose sum over all ranks is known without asking anybody and exact in every dtype (up to
-/// 127 ranks): small whole numbers that repeat with a prime period, shifted by rank and by turn, so
-/// that a slice from the wrong place, rank or turn shows.
+/// Inputs whose sum over all ranks every rank knows without communication, and that is exact in
+/// every dtype (up to 127 ranks). They are small whole numbers that repeat with a prime period.
+/// They are shifted by rank and by turn, so that a slice from a wrong place, rank or turn is found.
 class Pattern {
  public:
   Pattern(DType dtype, int ranks);
 
   /// Writes the input of `rank` in `turn`.
   void fill(void* data, std::size_t count, int rank, std::uint64_t turn) const;
-  /// Elements that are not the sum of all ranks' inputs of `turn`, of which `data` has those from
-  /// the `first` on.
+  /// Counts the elements that are not the sum of all ranks' inputs of `turn`. `data` has that sum's
+  /// elements from `first` on.
   std::size_t wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn,
                            std::size_t first = 0) const;
-  /// Elements that are not the input of `rank` in `turn`.
+  /// Counts the elements that are not the input of `rank` in `turn`.
   std::size_t wrong_in_copy(const void* data, std::size_t count, int rank,
                             std::uint64_t turn) const;
 
  private:
-  /// Many periods of a sequence, encoded, so that long stretches are copied and compared at once.
+  /// Many periods of a sequence in the dtype, so that long stretches are copied and compared at
+  /// once.
   struct Sequence {
     std::vector<std::byte> bytes;
   };

@@ -16,7 +16,7 @@
 namespace tutti::bench {
 namespace {
 
-/// Of this rank's affinity mask.
+/// The processors in this rank's affinity mask.
 int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -37,7 +37,7 @@ void say(const World& world, const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Asked before minutes of measuring.
+/// Checked before minutes of measuring.
 void check_writable(const std::string& file) {
   if (!std::ofstream(file, std::ios::app)) {
     throw Error(ErrorCode::invalid_argument, "cannot write " + file);

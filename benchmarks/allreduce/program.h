@@ -11,12 +11,12 @@ namespace tutti::bench {
 
 using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
-/// Called when the command line asks for tutti, in whichever way. MPI ends after the contestants.
+/// Makes the contestants of tutti; called if the command line asks for any. MPI ends after the
+/// contestants.
 using MakeTutti = std::function<Contestants(const World&, const Settings&)>;
 
-/// The whole program, with MPI's lane in it: parses, races, prints. `settings` are the defaults.
-/// Returns the exit status: 1 when a result was wrong,
-/// 2 when the command line was.
+/// The whole program, which measures MPI too: parses the command line, measures, prints. `settings`
+/// are the defaults. Returns the exit status: 1 if a result was wrong, 2 if the command line was.
 int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_tutti_ones);
 
 }  // namespace tutti::bench

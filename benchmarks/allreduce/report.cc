@@ -22,12 +22,12 @@ std::string_view reduction(const Settings& settings) {
   return reduces(settings.op) ? "sum" : "none";
 }
 
-/// Whom the others are held against: MPI, and without it tutti as it comes.
+/// What the others are compared with: MPI, or tutti with private tensors if MPI is not measured.
 std::string rival(const Settings& settings) {
   return settings.runs("mpi") || settings.impls.size() == 1 ? "mpi" : "tutti";
 }
 
-/// How many times as long the rival took; "-" without it in the race.
+/// How many times as long the rival took; "-" if it was not measured.
 std::string against(const std::string& impl, const Row& row, const std::vector<Row>& rows) {
   const auto rival = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
     return other.impl == impl && !other.shared && other.count == row.count;

@@ -6,9 +6,9 @@
 
 namespace tutti::bench {
 
-/// Bytes a second that the caller sees (S / t), and that a link of an ideal ring would carry
-/// (times 2(n-1)/n for an allreduce, (n-1)/n for one of its halves, 1 for a broadcast). 1 GB is
-/// 10^9 bytes.
+/// `algorithm`: bytes a second that the caller sees (S / t). `bus`: bytes a second that a link of
+/// an ideal ring would carry (times 2(n-1)/n for an allreduce, (n-1)/n for one of its halves, 1 for
+/// a broadcast). 1 GB is 10^9 bytes.
 struct Bandwidth {
   double algorithm = 0;
   double bus = 0;
@@ -24,10 +24,10 @@ struct Setup {
   std::vector<std::string> facts;
 };
 
-/// Lines of the head and the table, in the shape known from other collectives' benchmarks.
+/// The lines of the head and of the table, in the format of other benchmarks of collectives.
 std::string head(const Setup& setup);
 std::string lines(const std::vector<Row>& rows, const Setup& setup);
-/// An array with one object a row, each on a line of its own.
+/// A JSON array with one object for each row, each on a line of its own.
 std::string json(const std::vector<Row>& rows, const Setup& setup);
 
 }  // namespace tutti::bench

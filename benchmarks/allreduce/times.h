@@ -3,7 +3,7 @@
 
 namespace tutti::bench {
 
-/// Of one thing done again and again; in the unit of what was summarised.
+/// Statistics of a repeated measurement, in the unit of the times.
 struct Times {
   double min = 0;
   double p50 = 0;
@@ -12,7 +12,7 @@ struct Times {
   double avg = 0;
 };
 
-/// At least one.
+/// `times` must not be empty.
 Times summarise(std::vector<double> times);
 
 }  // namespace tutti::bench

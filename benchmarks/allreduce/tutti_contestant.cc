@@ -25,7 +25,7 @@ class TuttiContestant : public Contestant {
     const Shape out_shape{static_cast<std::int64_t>(own.out_count)};
     const bool one_buffer = own.in == own.out;
     if (shared_) {
-      // The last size's memory goes before the next one's comes.
+      // Frees the last size's memory before allocating the next.
       in_ = out_ = Values();
       const Tensor in = store_->allocate(in_shape, settings_.dtype);
       in_ = in;

@@ -41,7 +41,8 @@ std::string control_variable(const char* name) {
                       &scope);
   MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
   if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &size) != MPI_SUCCESS) return "unknown";
-  // Flags and enumerations are one int at most; anything longer is text, which none of ours is.
+  // Flags and enumerations are one int at most. A longer variable is text, and none of those read
+  // here is.
   alignas(8) std::array<char, 64> value{};
   std::string text = "unknown";
   if (size == 1 && MPI_T_cvar_read(handle, value.data()) == MPI_SUCCESS) {

@@ -6,11 +6,12 @@
 
 namespace tutti::bench {
 
-/// The ranks of this run and what they tell each other, over MPI. Errors of MPI end the job, as
-/// its default is.
+/// The ranks of this run, and collectives among them over MPI. An MPI error ends the job, as is
+/// MPI's default.
 class World {
  public:
-  /// Initialises MPI with MPI_THREAD_MULTIPLE, as tutti would: both peers pay the same for it.
+  /// Initialises MPI with MPI_THREAD_MULTIPLE, as tutti would, so that both contestants pay the
+  /// same for it.
   World(int& argc, char**& argv);
   ~World();
   World(const World&) = delete;
@@ -21,11 +22,11 @@ class World {
   bool speaks() const { return rank_ == 0; }
 
   void barrier() const;
-  /// Element by element over all ranks.
+  /// The maximum over all ranks, element by element.
   std::vector<double> largest(std::vector<double> mine) const;
   double largest(double mine) const { return largest(std::vector<double>{mine})[0]; }
   double sum(double mine) const;
-  /// By rank.
+  /// The texts of all ranks, by rank.
   std::vector<std::string> gather(const std::string& mine) const;
 
  private:
@@ -33,7 +34,7 @@ class World {
   int size_ = 1;
 };
 
-/// What a reader of the figures must know of this MPI: one "name: value" a line.
+/// What a reader of the results must know of this MPI: one "name: value" a line.
 std::vector<std::string> describe_mpi();
 /// "Open MPI v4.1.4".
 std::string mpi_version();

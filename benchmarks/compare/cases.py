@@ -9,25 +9,26 @@ from compare.figures import MAIN, Figures
 from compare.targets import times
 
 MB = 10**6
-# A size that takes long is paced by its turns, one that does not by the time: 40 MB has few, 1 MB has many.
+# The turns limit sizes that take long, the time limits others: 40 MB has few turns, 1 MB has many.
 PACE = Pace(seconds=0.5, least=1, warmup=1)
 QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
 COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
 
 
 def pace(request):
-    """A link that has rested lets a burst pass at once, which the bound allows for: so all links rest before each turn."""
+    """All links rest before each turn: a link that has rested lets a burst pass at once, and the bound assumes
+    that."""
     return dataclasses.replace(QUICK_PACE if request.quick else PACE, rest=request.links.rest)
 
 
 def stream_seconds(request):
-    """By then a link's first burst is a thousandth of what it has carried."""
+    """So long that a link's first burst is a thousandth of what it has carried."""
     return 0.4 if request.quick else 0.8
 
 
 @dataclasses.dataclass
 class Case:
-    """`rate`: bytes of payload a second that a link carried in this run."""
+    """The results of one layout. `rate`: bytes of payload a second that a link carried in this run."""
     layout: emulated.Layout
     rows: list
     rate: float
@@ -37,11 +38,12 @@ class Case:
         self.figures = Figures(self.rows)
 
     def link_us(self, carried):
-        """Before a link that has rested has carried so many bytes. What passes at once does not take no time, either."""
+        """The time in which a link that has rested carries this many bytes, at least 1: even a burst takes some
+        time."""
         return max((carried - self.links.burst) / self.rate * 1e6, 1)
 
     def bound_us(self, size):
-        """Of an allreduce."""
+        """The bound of an allreduce of this size."""
         return self.link_us(self.layout.share() * size)
 
     def own(self, size, who="tutti"):
@@ -57,13 +59,13 @@ class Case:
         return sorted({row["bytes"] for row in self.rows})
 
     def shown(self, size):
-        """{who: the one time that stands for it}"""
+        """{who: the time that is shown for it}"""
         return {who: us for (who, _, its_size), us in self.figures.shown().items() if its_size == size}
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """What contests are made for: job starts programs on the layout's hosts, and the folder lasts as long."""
+    """What contests need: `job` starts programs on the layout's hosts; the folder exists as long as they run."""
     request: object
     layout: emulated.Layout
     sizes: tuple
@@ -72,7 +74,8 @@ class Stage:
 
 
 def race(stage, contest):
-    """The contest's rows, with the bytes that the busiest host sent while its program ran: all sizes and turns."""
+    """The contest's rows, each with the bytes that the busiest host sent while the program ran, in all sizes and
+    turns."""
     before = stage.job.lab.traffic()
     rows = contest.race(stage.layout.ranks, stage.sizes, pace(stage.request))
     sent = max(link["sent_bytes"] for link in emulated.mpi_job.since(before, stage.job.lab.traffic()))
@@ -80,7 +83,7 @@ def race(stage, contest):
 
 
 def measure(request, layout, sizes, contests_for, lost):
-    """A Case. `contests_for(stage, lost)` gives all that take turns."""
+    """Measures one layout and returns a Case. `contests_for(stage, lost)` gives all contests that take turns."""
     missing = {}
     with emulated.launcher(layout, request.links) as job, tempfile.TemporaryDirectory() as folder:
         stage = Stage(request, layout, sizes, job, pathlib.Path(folder))
@@ -91,18 +94,19 @@ def measure(request, layout, sizes, contests_for, lost):
         rates.append(emulated.payload_rate(job, request.links, seconds))
     lost.update({f"{who} ({layout})": why for who, why in missing.items()})
     placed = {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping}
-    # The quicker: nothing but the link held it up.
+    # The higher rate: that stream was held up least by anything but the link.
     return Case(layout, [{**row, **placed} for row in rows], max(rates), request.links)
 
 
 def allreduce(stage, impls, *words):
-    """A contest of tutti, Open MPI as it comes, or both, in one process."""
+    """A contest of tutti, Open MPI with its defaults, or both, in one process."""
     program = (stage.request.build / "benchmarks/allreduce_bench", "--impl", impls, *words)
     return Contest(MAIN, "default", program, stage.job, {"tutti": "tutti", "mpi": "Open MPI"}, needed=True)
 
 
 def with_open_mpi(stage, lost):
-    """Tutti beside Open MPI as it comes, and beside the quickest of its algorithms for each size."""
+    """Contests of tutti and Open MPI: with Open MPI's defaults, and with the quickest of its algorithms for each
+    size."""
     ranks, quick = stage.layout.ranks, stage.request.quick
     alone = dataclasses.replace(allreduce(stage, "mpi"), name="screening", needed=False)
     choice = openmpi.screen(alone, ranks, stage.sizes, openmpi.on_hosts(quick), lost, stage.request.links.rest)
@@ -112,13 +116,13 @@ def with_open_mpi(stage, lost):
 
 
 def size_text(size):
-    """In the units of links."""
+    """The size in MB of 10^6 bytes, as links are measured."""
     return f"{size / MB:g} MB"
 
 
 def facts(case, share=None):
-    """A dictionary for each line of the table; share(row's who), of its size, that the busiest link carries, where that is
-    not an allreduce's."""
+    """A dictionary for each line of the table. share(row's who): how many times the size the busiest link carries,
+    where that differs from an allreduce."""
     figures, layout = case.figures, case.layout
     for contest, who, ranks, size in sorted(figures.keys(), key=lambda key: key[3]):
         us = figures.time(contest, who, ranks, size)
@@ -130,7 +134,7 @@ def facts(case, share=None):
 
 
 def lines(found):
-    """Of the table, from facts."""
+    """The lines of the table, made of facts."""
     return [[at["hosts"], at["ranks_a_host"], at["mapping"] if at["ranks_a_host"] > 1 else "-", size_text(at["bytes"]), at["who"],
              at["setting"], times(at["median_us"]), "-".join(times(us) for us in at["rounds_us"]),
              f"{at['link_bytes'] / at['median_us']:.1f}", f"{100 * at['bound_us'] / at['median_us']:.0f} %",
@@ -148,10 +152,10 @@ def rate_notes(cases):
 
 
 def notes(cases):
-    """Of the links, and of what the programs said."""
+    """Notes about the links, and what the programs said about themselves."""
     return [*rate_notes(cases), *lanes.describe([row for case in cases for row in case.rows])]
 
 
 def record(found, table):
-    """For the record: the links' rate, what each layout's carried, and the table's lines as numbers."""
+    """For the record: the links' rate, the rate measured in each layout, and the table's lines as numbers."""
     return {"links_bps": found[0].links.rate, "payload_Bps": {str(case.layout): case.rate for case in found}, "table": table}

@@ -15,7 +15,7 @@ from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training}
 ON_HOSTS = ("lab", "training")
-# What a whole suite, or a part of lab, takes with all peers installed, on two processors.
+# Minutes for a whole suite, or a part of lab, with all peers installed, on two processors.
 MINUTES = {"node": 15, "negotiation": 7, "training": 12, "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -23,7 +23,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the command line asks for; a suite fills in what is None."""
+    """What the command line asks for. A suite replaces None by its own value."""
     suite: str
     quick: bool
     rounds: int
@@ -35,11 +35,11 @@ class Request:
     mxnet_python: str
     only: str = None
     links: emulated.Links = emulated.Links()
-    part: str = ""  # of the suite, that this measurement is
+    part: str = ""  # the part of the suite that is measured
 
 
 def size(text):
-    """Bytes of "64K"."""
+    """The bytes that a text such as "64K" means."""
     factor = UNITS.get(text[-1:].upper(), 1)
     try:
         value = int(text[:-1] if factor > 1 else text) * factor
@@ -51,7 +51,7 @@ def size(text):
 
 
 def links(text):
-    """Those of "1gbit"."""
+    """The links that a text such as "1gbit" means."""
     try:
         rate = emulated.hosts.parse_rate(text)
     except emulated.hosts.Refused as error:
@@ -72,7 +72,7 @@ def listed(one):
 
 
 def refuse_unused(parser, request):
-    """What a part would ignore is not asked of it."""
+    """Refuses values that a part of the suite would ignore."""
     for part, module in parts_of(request):
         where = f"suite {request.suite}" + (f", part {part.part}," if part.part else "")
         for field, most in getattr(module, "MOST_VALUES", {}).items():
@@ -131,21 +131,22 @@ def found(program):
 
 
 def parts_of(request):
-    """(request, module) for each that is to be measured."""
+    """(request, module) for each part that is to be measured."""
     suite = SUITES[request.suite]
     parts = getattr(suite, "PARTS", {"": suite})
     return [(dataclasses.replace(request, part=name), part) for name, part in parts.items() if request.only in (None, name)]
 
 
 def check_build(build):
-    """Nothing is built here: a build that somebody waits for shows its own progress and errors."""
+    """Checks for a build; does not build, for a build that somebody waits for should show its own progress and
+    errors."""
     if not (build / "benchmarks").is_dir():
         raise BenchError(f"{build} has no benchmarks. Build them: meson setup {build.name} --buildtype=release -Dtests=false && "
                          f"ninja -C {build.name}")
 
 
 def duration(request):
-    """What a run without options for less takes; empty for others."""
+    """A line that says how long a whole run takes; empty for a reduced one."""
     if request.quick or request.ranks or request.sizes:
         return ""
     minutes = sum(MINUTES[part.part or part.suite] for part, _ in parts_of(request)) * request.rounds / 5
@@ -153,7 +154,7 @@ def duration(request):
 
 
 def show(request, before, outcome):
-    """Prints and keeps it. Returns how many elements were wrong."""
+    """Prints the outcome and writes it to files. Returns how many elements were wrong."""
     outcome.verdicts = targets.trusted(outcome.verdicts, outcome.rows)
     document = record.document(request, before, outcome)
     print(table.of_outcome(outcome))
@@ -164,7 +165,8 @@ def show(request, before, outcome):
 
 
 def measure(request, module, described):
-    """One part, with a look at what else runs right before it, and on the same cores right after it. Returns how many elements were wrong."""
+    """Measures one part. Also measures what else uses the processors: before it, and for shared cores after it too.
+    Returns how many elements were wrong."""
     busy = machine.busy_processors()
     shared = machine.shared_cores()
     print(machine.busy_text(busy), machine.shared_text(shared), sep="\n", flush=True)
@@ -176,11 +178,11 @@ def measure(request, module, described):
 
 
 class Ended(BaseException):
-    """By a signal: what runs is ended, and hosts that were made go."""
+    """A signal ended the run: programs that run are ended and emulated hosts removed."""
 
 
 def raise_ended(number, _):
-    """Once: another signal would leave hosts behind."""
+    """Ignores further signals, for another one would leave hosts behind."""
     for ignored in ENDED_BY:
         signal.signal(ignored, signal.SIG_IGN)
     raise Ended(number)
@@ -189,7 +191,7 @@ def raise_ended(number, _):
 def main(words):
     request = parse(words)
     for number in ENDED_BY:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, raise_ended)
     wrong = 0
     try:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 LIMIT = 900
-GRACE = 5  # seconds, to end by oneself
+GRACE = 5  # seconds for a program to end by itself
 
 
 class BenchError(Exception):
@@ -19,8 +19,8 @@ class BenchError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How long a size is measured: at least so many turns, each behind so many ms of rest, and on until the time is
-    over."""
+    """How long a size is measured: for `seconds`, but at least `least` turns. Before each turn nothing is sent for
+    `rest` ms."""
     seconds: float
     least: int
     warmup: int
@@ -33,7 +33,7 @@ class Pace:
 
 @dataclasses.dataclass(frozen=True)
 class Launcher:
-    """Starts a program on ranks of this machine with an mpirun; `env` is what that one needs."""
+    """Starts a program on ranks of this machine with an mpirun; `env`: variables which that mpirun needs."""
     words: tuple = ("mpirun",)
     env: dict = dataclasses.field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Launcher:
 
 
 def open_mpi():
-    """As it comes, but for what more ranks than cores need; it yields by itself where that is so."""
+    """Open MPI with its defaults, except that it allows more ranks than cores. In that case it yields by itself."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     return Launcher(env={"OMPI_MCA_rmaps_base_oversubscribe": "1",
                          "OMPI_MCA_hwloc_base_binding_policy": "none", **root})
@@ -50,9 +50,9 @@ def open_mpi():
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """`names` tells who each row is, by its impl; `covers` the sizes that it is run for, `most_ranks` up to how many
-    ranks; None for all.
-    One that is not `needed` may fail: then it is left out, with the reason."""
+    """A program to measure. `names`: {impl of a row: who it is}. `covers`: the sizes for which it is run;
+    `most_ranks`: the most ranks; None: all. A contest that is not `needed` may fail: it is then left out, and the
+    reason is given."""
     name: str
     setting: str
     program: tuple
@@ -62,18 +62,19 @@ class Contest:
     covers: frozenset = None
     needed: bool = False
     most_ranks: int = None
-    limit: float = LIMIT  # seconds that a run may take
+    limit: float = LIMIT  # limit of a run, in seconds
 
     def sizes_of(self, sizes):
         return [size for size in sizes if self.covers is None or size in self.covers]
 
     def race(self, ranks, sizes, pace):
-        """Rows of these sizes, fewer where it does not cover them."""
+        """Rows of these sizes, except those that the contest does not cover."""
         mine = self.sizes_of(sizes)
         return self.run(ranks, ["--bytes", ",".join(map(str, mine)), *pace.words()]) if mine else []
 
     def run(self, ranks, options):
-        """Rows, each with the contest, its setting, and what the program said about its library."""
+        """Runs the program. Returns its rows, each with the contest, its setting, and what the program said about
+        its library."""
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "rows.json")
             line = self.launcher.line(ranks, [*self.program, *options, "--json", file])
@@ -89,14 +90,15 @@ class Contest:
 
 
 def environment(more):
-    """This process's, without other settings of tutti or a peer than those that a contest names."""
+    """This process's environment, with those settings of tutti and its peers alone that the contest names."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("OMPI_MCA_", "I_MPI_", "HOROVOD_", "TUTTI_"))}
     return {**kept, **more}
 
 
 def execute(line, env, rows, limit=LIMIT):
-    """What the program said. One that ends with 1 and leaves rows has found wrong sums, which they tell."""
+    """Runs a program and returns its output. A program that ends with status 1 and leaves rows has found wrong
+    sums, which the rows tell."""
     try:
         process = subprocess.Popen(line, env=environment(env), text=True, errors="replace", stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -116,7 +118,7 @@ def execute(line, env, rows, limit=LIMIT):
 
 
 def end(process, grace=GRACE):
-    """Asks first, for mpirun ends its ranks, wherever they are; then kills whoever is left."""
+    """Ends a program: first by SIGTERM, for mpirun then ends its ranks, wherever they are; then by SIGKILL."""
     try:
         os.killpg(process.pid, signal.SIGTERM)
         process.communicate(timeout=grace)
@@ -129,14 +131,15 @@ def end(process, grace=GRACE):
 
 
 def last_words(text):
-    """The program's own, before those that mpirun puts between lines of dashes, where there are any."""
+    """The last lines of an error output: the program's own, or if there are none those that mpirun puts between
+    dashes."""
     own, _, framed = re.sub(r"^-{20,}$", "\0", text, flags=re.MULTILINE).partition("\0")
     lines = [line.strip() for line in (own.strip() or framed.replace("\0", "")).splitlines() if line.strip()]
     return " / ".join(lines[-4:]) or "it said nothing"
 
 
 def rows_of(file):
-    """A program that leaves one object has one row."""
+    """The rows in a file. A program that leaves one object has one row."""
     try:
         read = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -145,5 +148,5 @@ def rows_of(file):
 
 
 def facts_of(said):
-    """{"mpi_yield_when_idle": "true", ...} of the lines "# name: value"."""
+    """{"mpi_yield_when_idle": "true", ...}: the facts in lines "# name: value"."""
     return dict(re.findall(r"^# ([^:\n]+): (.*)$", said, re.MULTILINE))

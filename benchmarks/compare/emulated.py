@@ -17,35 +17,35 @@ import hosts  # pylint: disable=wrong-import-position
 import mpi_job  # pylint: disable=wrong-import-position
 import registry  # pylint: disable=wrong-import-position
 
-# Of a frame with TCP and its time stamps, the payload.
+# Bytes of payload in a full Ethernet frame with TCP and its time stamps.
 PAYLOAD_OF_A_FRAME = 1448
-# As on real hosts, MPI has shared memory between ranks of one.
+# Ranks of one host use shared memory, as on real hosts.
 ALSO_IN_A_HOST = {"OMPI_MCA_btl": "vader,tcp,self"}
 STREAM = (sys.executable, str(LAB / "stream.py"))
 LIMIT = 60
-# Streams that a link's rate is the quickest of; none after one that carries what the link is shaped to.
+# Measure a link by at most this many streams; fewer if one reaches the rate to which the link is shaped.
 STREAMS = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Links:
-    """Of each host one, of so many bits a second either way."""
+    """The links: one for each host, with this many bits a second in each direction."""
     rate: float = 1e9
 
     @property
     def payload(self):
-        """What that leaves for TCP's payload, bytes a second."""
+        """The bytes a second that remain for TCP's payload."""
         return self.rate / 8 * PAYLOAD_OF_A_FRAME / hosts.ON_THE_WIRE
 
     @property
     def burst(self):
-        """Of payload, the bytes that a link that has rested lets pass at once. They pass the sender's queue so, and the
-        receiver's behind it, which is of the same rate and as full: once, not twice."""
+        """The bytes of payload that a link passes at once after a rest. They pass the sender's and the receiver's
+        queue at once. Both have the same rate and are equally full, so this counts once, not twice."""
         return hosts.burst(self.rate) * PAYLOAD_OF_A_FRAME / hosts.COUNTED
 
     @property
     def rest(self):
-        """Milliseconds, twice what they take to let so much pass at once again."""
+        """The rest before a turn in milliseconds: twice the time after which a link passes a whole burst again."""
         return 2e3 * self.burst / self.payload
 
     def __str__(self):
@@ -54,7 +54,7 @@ class Links:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """So many hosts with so many ranks each; block or cyclic."""
+    """The number of hosts, the ranks on each, and their mapping: block or cyclic."""
     hosts: int
     each: int = 1
     mapping: str = "block"
@@ -67,7 +67,7 @@ class Layout:
         return f"{self.hosts} hosts" + (f" x {self.each} ranks, {self.mapping}" if self.each > 1 else "")
 
     def share(self):
-        """Of a tensor's bytes, what an allreduce must move over each host's link, either way."""
+        """The part of a tensor's bytes that an allreduce must move over each host's link, in each direction."""
         return 2 * (self.hosts - 1) / self.hosts
 
 
@@ -88,7 +88,7 @@ class OnHosts(Launcher):
 
 @contextlib.contextmanager
 def launcher(layout, links):
-    """For a job on hosts with such links that are there while the block runs."""
+    """Makes hosts with these links for the time of the block, and gives a launcher for them."""
     reason = hosts.why_not()
     if reason:
         raise BenchError(reason)
@@ -101,8 +101,9 @@ def launcher(layout, links):
 
 
 def payload_rate(job, links, seconds):
-    """Bytes a second that a link carries. Whatever else the machine does holds a stream up, and who is judged by a slow one
-    is flattered: the quickest of some counts, and never less than what the link is shaped to."""
+    """The bytes a second that a link carries: the quickest of some streams, but not less than the rate to which the
+    link is shaped. Anything else that runs slows a stream down, and a slow stream as measure would flatter the
+    results."""
     best = 0
     for _ in range(STREAMS):
         best = max(best, stream_rate(job, seconds))
@@ -112,7 +113,7 @@ def payload_rate(job, links, seconds):
 
 
 def stream_rate(job, seconds):
-    """Bytes a second that one TCP stream carries from the first host to the second."""
+    """The bytes a second that one TCP stream carries from the first host to the second."""
     sender, receiver = job.lab.names[:2]
     receiving = subprocess.Popen(hosts.enter(receiver, shlex.join([*STREAM, "receive"])), text=True, stdout=subprocess.PIPE)
     try:

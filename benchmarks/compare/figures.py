@@ -2,14 +2,15 @@
 import dataclasses
 import statistics
 
-# Tutti races with several peers. Where one figure stands for it, that is its time in this contest, not the luckiest of all.
+# Tutti is measured in several contests. Where one figure is shown for it, it is the one of this contest, not the best
+# of all.
 MAIN = "Open MPI"
 CAPTION = "tutti's times are those beside Open MPI as it comes"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times as long the peer took; medians in µs."""
+    """How many times as long as tutti a peer took; medians in µs."""
     peer: str
     setting: str
     peer_us: float
@@ -21,7 +22,7 @@ class Ratio:
 
 
 class Figures:
-    """The rows of a run. A time is the median over rounds of each round's median."""
+    """The rows of a run. Its times are medians over rounds of each round's median."""
 
     def __init__(self, rows):
         self.rounds = {}
@@ -36,17 +37,17 @@ class Figures:
         return list(self.rounds)
 
     def time(self, contest, who, ranks, size):
-        """µs, or None where that was not measured."""
+        """The time in µs; None if it was not measured."""
         times = self.rounds.get((contest, who, ranks, size))
         return statistics.median(times) if times else None
 
     def spread(self, contest, who, ranks, size):
-        """(smallest, largest) median of a round."""
+        """The smallest and the largest median of a round."""
         times = self.rounds[contest, who, ranks, size]
         return min(times), max(times)
 
     def own(self, contest, who, ranks, size):
-        """The time that a contest's other lanes are held against: from the same process where it is there."""
+        """The time with which a contest's other lanes are compared: from the same process if it was measured there."""
         own = self.time(contest, who, ranks, size)
         if own is not None:
             return own
@@ -54,7 +55,7 @@ class Figures:
         return self.time(*others[0]) if others else None
 
     def shown(self):
-        """{(who, ranks, bytes): the one time that stands for it}. Of a peer that is the best of its settings."""
+        """{(who, ranks, bytes): the time that is shown}. For a peer that is the best of its settings."""
         found = {}
         for contest, who, ranks, size in self.rounds:
             us = self.own(MAIN, who, ranks, size) if who.startswith("tutti") else self.time(contest, who, ranks, size)
@@ -62,7 +63,7 @@ class Figures:
         return found
 
     def ratios(self, own, family, ranks, size):
-        """One for each setting of the peers of a family that was measured."""
+        """A ratio for each setting of the family's peers that was measured."""
         for contest, who, its_ranks, its_size in self.rounds:
             if (its_ranks, its_size) != (ranks, size) or not who.startswith(family):
                 continue
@@ -71,13 +72,13 @@ class Figures:
                 yield Ratio(who, self.settings[contest, ranks], self.time(contest, who, ranks, size), own_us)
 
     def best(self, own, family, ranks, size):
-        """Against the peer's setting that was the quickest here; None where nothing was measured."""
+        """The ratio to the quickest of the peer's settings; None if nothing was measured."""
         return min(self.ratios(own, family, ranks, size), key=lambda ratio: ratio.peer_us, default=None)
 
     def default(self, own, family, ranks, size):
-        """Against the peer as it comes, which has the family's own name; None where that was not measured."""
+        """The ratio to the peer with its defaults, which has the family's own name; None if it was not measured."""
         return next((ratio for ratio in self.ratios(own, family, ranks, size) if ratio.peer == family), None)
 
     def picked(self, own, family, ranks, size):
-        """Whether a setting of the peer's other than the default was measured."""
+        """Whether a setting of the peer was measured other than its default."""
         return any(ratio.peer != family for ratio in self.ratios(own, family, ranks, size))

@@ -8,14 +8,14 @@ from compare import peers
 from compare.contest import Contest, Launcher
 from compare.emulated import hosts, mpi_job
 
-# libfabric's TCP, as it is between hosts without other fabrics; the link's address of each host.
+# libfabric's TCP provider, as between hosts without other fabrics, on the interface of each host's link.
 NETWORK = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
 YIELDING = {"I_MPI_THREAD_YIELD": "2"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Hydra(Launcher):
-    """Starts a program on the hosts of a lab that have one rank each."""
+    """Starts a program on the hosts of a lab with one rank each."""
     lab: hosts.Lab = None
     prefix: pathlib.Path = None
 
@@ -26,7 +26,7 @@ class Hydra(Launcher):
 
 
 def contests(stage):
-    """It yields where Open MPI does: with more ranks than cores."""
+    """Contests of Intel MPI. It yields where Open MPI does: with more ranks than cores."""
     prefix = peers.intel_prefix(stage.request.peers_python)
     if prefix is None:
         return []

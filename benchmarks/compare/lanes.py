@@ -4,7 +4,7 @@ NOT_SAID = "not said"
 
 
 def facts_line(row):
-    """Version, yield, CMA and binding."""
+    """A line with the version and with what the program says about yielding, single copies and binding."""
     facts = row["facts"]
     return (f"{row['contest']} ({row['setting']}): {facts.get('MPI', row['version'])}; "
             f"yields when idle: {facts.get('mpi_yield_when_idle', NOT_SAID)}; "
@@ -13,7 +13,7 @@ def facts_line(row):
 
 
 def describe(rows):
-    """A line for each contest, with the numbers of ranks that it said the same with."""
+    """A line for each contest, with the numbers of ranks for which it said the same."""
     said = {}
     for row in rows:
         ranks = said.setdefault(facts_line(row), [])

@@ -21,14 +21,15 @@ def contests(stage, lost):
 
 
 def of_bound(target, case, size, wanted):
-    """The part of the links' rate that was reached."""
+    """A verdict on the part of the links' rate that was reached."""
     us, bound = case.own(size), case.bound_us(size)
     return Verdict(target, f"{case.layout}, {cases.size_text(size)}, part of the bound", f">= {100 * wanted:.0f} %",
                    f"{100 * bound / us:.1f} %", f"{us / 1e3:.4g} ms, bound {bound / 1e3:.4g} ms", judge_share(bound / us, wanted))
 
 
 def against_open_mpi(case, size):
-    """Where its best is within 1.1 times the bound, nobody can be 1.1 times as fast."""
+    """A verdict on the ratio to Open MPI's best. If that is within 1.1 times the bound, nobody can be 1.1 times as
+    fast."""
     what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : Open MPI", f">= {TIMES_OPEN_MPI} x"
     best = case.best("Open MPI", size)
     if best is None:
@@ -49,7 +50,7 @@ def verdicts(found):
 
 
 def drawn(found):
-    """MB/s over each link of what does not pass it at once, by the number of hosts; a panel for each size."""
+    """MB/s over each link, without the first burst, by the number of hosts; a panel for each size."""
     series = {}
     for case in found:
         for size in case.sizes():

@@ -5,7 +5,7 @@ TUTTI = "tutti"
 FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
             "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085"}
 STRANGER = "#555555"
-# What settings are called, behind the family's name: either its tone or a part of its texture.
+# The settings that stand behind a family's name in a label. Each gives a tone, or a part of the texture.
 TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0, "4 hosts": 1, "2 hosts": 2,
            "one array": 0, "keys of ResNet-50": 1, "0.1 ms": 1, "0 ms": 2}
 TEXTURE_OF = {"yielding": 1, "grouped": 2}  # 3 is both
@@ -27,7 +27,7 @@ class Look:
         return "#" + "".join(f"{round((part + (255 - part) * white) * (1 - black)):02x}" for part in parts)
 
     def line(self):
-        """tutti's own are thick, and below those that they would hide."""
+        """The style of a line. tutti's lines are thick, and lie below others that they would hide."""
         ours = self.family == FAMILIES[TUTTI]
         return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture], "markersize": 5.5 if ours else 3.5,
                 "linewidth": 2.8 if ours else 1.3, "zorder": 2 if ours else 3}
@@ -37,12 +37,12 @@ class Look:
 
 
 def family_of(label):
-    """Its name, or None."""
+    """The family's name, or None."""
     return next((name for name in FAMILIES if f"{label}, ".startswith(f"{name}, ")), None)
 
 
 def wanted(label):
-    """The look that this label has in every plot; None for words that are not known."""
+    """The look that this label has in every plot; None if some of its words are not known."""
     family = family_of(label)
     words = label.removeprefix(family or "").split(", ")[1:]
     if family is None or not all(word in TONE_OF or word in TEXTURE_OF for word in words):
@@ -51,7 +51,7 @@ def wanted(label):
 
 
 def of(labels):
-    """{label: Look}, no two the same. What is not known gets one of its family's that nobody wants."""
+    """{label: Look}, no two the same. An unknown label gets a look of its family that no other label has."""
     found = {label: wanted(label) for label in labels}
     for label in (label for label, look in found.items() if look is None):
         colour = FAMILIES.get(family_of(label), STRANGER)

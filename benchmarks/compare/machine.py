@@ -9,11 +9,14 @@ import subprocess
 import time
 
 LOOK = 2  # seconds
-# Processors' worth, from which on others are felt, however many there are: of an idle machine's two 0.01 or 0.02 are busy.
+# From this many busy processors on, other programs disturb results, however many processors there are. On an idle
+# machine with two, 0.01 or 0.02 are busy.
 BUSY = 0.1
-# A loop in which a processor rarely waits for anything, how many of it are looked at on all, and on each at least.
+# The length of a loop that rarely waits for anything, how often it is run on all processors together, and at least on
+# each.
 LOOP, LOOPS, LEAST = 20000, 4000, 20
-# Of the loop's time, from which on others are felt: 1.0 to 1.05 on a core of its own, up to 1.9 on one that two guests share.
+# From this ratio of loop times on, others disturb results. It is 1.0 to 1.05 on a core of one's own, and up to 1.9 on a
+# core that two guests share.
 SHARED = 1.15
 
 
@@ -37,7 +40,7 @@ def commit():
 
 
 def build_type(build):
-    """Meson's, of a build folder."""
+    """Meson's build type of a build folder."""
     try:
         options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
     except (OSError, ValueError):
@@ -62,7 +65,8 @@ def describe(build):
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Of all processors together, since the machine started or as parts of what has passed."""
+    """Times of all processors together, in ticks since the machine started, or as parts of the time that has
+    passed."""
     busy: float
     stolen: float  # what the host gave to other machines
     all: float
@@ -86,7 +90,7 @@ def times_after(seconds):
 
 
 def busy_processors():
-    """Whole ones' worth of what runs now."""
+    """How many processors are busy now, as a sum over all."""
     passed = times().since(times_after(LOOK))
     return round(passed.busy * passed.processors, 2)
 
@@ -98,13 +102,13 @@ def loop():
 
 
 def sharing(durations):
-    """How many times as long as at best the same work took on average."""
+    """The average time of the same work, as a multiple of its best time."""
     return sum(durations) / len(durations) / min(durations)
 
 
 def shared_cores():
-    """Of the processor where that is most. Where the host lets other guests compute on the same cores, in their other threads,
-    all that computes takes longer, and no time is counted as stolen."""
+    """`sharing` of the processor where it is largest. If the host lets other guests use the same cores, in their
+    other hardware threads, all work takes longer, and no time is counted as stolen."""
     allowed, found = os.sched_getaffinity(0), []
     loops = max(LEAST, LOOPS // len(allowed))
     try:
@@ -130,7 +134,7 @@ def text(facts):
 
 
 def build_text(kind):
-    """Empty where that is how tutti should be built for measuring."""
+    """A warning about the build type; empty for release, which is the one to measure."""
     return "" if kind == "release" else f"# a {kind} build is slower than what users get: these figures are of no release\n"
 
 

@@ -13,13 +13,13 @@ REPLAYED, ASKED = OWN = "tutti, replay", "tutti, replay off"
 STEP_US = 30
 HOROVOD_BEST = 20
 IDLE = 0.01  # of a core: what the clock's own resolution leaves of 0
-# Half a second of tutti's; of the first thousand most find the processors not at their full speed yet. A peer's step takes from
-# twenty to some hundred times as long.
+# About half a second of tutti's steps. During most of the first thousand the processors are not at full speed yet. A
+# peer's step takes twenty to some hundred times as long.
 STEPS, QUICK_STEPS = 20_000, 4_000
-# Of anybody's steps, that come before those that count.
+# How many steps are run before the measured ones: one for each 20 of those, but 20 at least.
 WARMUP_PART, LEAST_WARMUP = 20, 20
 PEERS_PART = 40
-# P8 is about two ranks; with more, peers would take most of the suite's time to start.
+# The target P8 is about two ranks. With more ranks, starting the peers would take most of the suite's time.
 PEERS_RANKS = 2
 
 
@@ -35,12 +35,12 @@ def contests(request):
 
 
 def of(rows, ranks, who, value):
-    """The values of all rounds; `value` takes a row."""
+    """The values of all rounds; `value` computes one from a row."""
     return [value(row) for row in rows if row["ranks"] == ranks and row["who"] == who]
 
 
 def everyone(rows, ranks):
-    """Whose steps were timed, in the order of the first round."""
+    """All whose steps were measured, in the order of the first round."""
     return list(dict.fromkeys(row["who"] for row in rows if row["ranks"] == ranks))
 
 
@@ -49,7 +49,7 @@ def step_us(rows, ranks, who):
 
 
 def messages(rows, ranks, who):
-    """Of the steps of the worst round, over all ranks."""
+    """The most control messages of a round, over all ranks."""
     return max(of(rows, ranks, who, lambda row: row["control_messages"]))
 
 
@@ -58,7 +58,7 @@ def idle(rows, ranks):
 
 
 def against_horovod(rows, ranks):
-    """Held against the best of its settings with so many ranks."""
+    """A verdict on the ratio to the best of Horovod's settings with this many ranks."""
     what, wanted = f"{ranks} ranks, tutti : Horovod", f">= {HOROVOD_BEST} x its best"
     steps = {who: step_us(rows, ranks, who) for who in everyone(rows, ranks) if who.startswith(peers.HOROVOD)}
     if not steps:

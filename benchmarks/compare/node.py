@@ -16,13 +16,13 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB)
 QUICK_SIZES = (4, 16 * KIB, 64 * KIB, 16 * MIB, 64 * MIB)
 LEAST_FOR_FLOOR = MIB
-# Of 128 MiB a turn takes a second, with what is written and checked; from 1000 turns on small sizes have enough.
+# A turn with 128 MiB takes a second, with writing and checking. Small sizes have enough turns at 1000.
 PACE = Pace(seconds=0.5, least=1, warmup=1)
 QUICK_PACE = Pace(seconds=0.1, least=1, warmup=1)
 
 
 def probe_memory(build, footprints):
-    """{footprint: GB/s that all cores reach together when they copy so much}."""
+    """{footprint: GB/s that all cores reach together when they copy this many bytes}."""
     line = [str(build / "benchmarks/memory_probe"), "--bytes", ",".join(map(str, footprints)), "--seconds", "0.3"]
     try:
         said = subprocess.run(line, text=True, stdout=subprocess.PIPE, check=True, timeout=300)
@@ -32,7 +32,7 @@ def probe_memory(build, footprints):
 
 
 def floors(build, ranks, sizes):
-    """{(ranks, size): µs} for the 2nS bytes that private buffers cost at the least."""
+    """{(ranks, size): µs}: the time for the 2nS bytes that an allreduce of private buffers moves at least."""
     cases = [(n, size) for n in ranks for size in sizes if size >= LEAST_FOR_FLOOR]
     if not cases:
         return {}
@@ -45,7 +45,7 @@ def allreduce(build, impls, *words):
 
 
 def contests_for(request, ranks, sizes, others, folder, lost):
-    """Everyone who runs on so many ranks. Open MPI's settings each race with tutti in one process."""
+    """All contests with this many ranks. Each setting of Open MPI runs with tutti in one process."""
     launcher = open_mpi()
     names = {"tutti": "tutti", "mpi": "Open MPI"}
     main = Contest(MAIN, "default", allreduce(request.build, "tutti,mpi", "--shared"), launcher, names, needed=True)

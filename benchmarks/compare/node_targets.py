@@ -11,13 +11,14 @@ PEERS = (OPEN_MPI, "Intel MPI", "Gloo", peers.HOROVOD)
 FREE = "tutti, reproducible off"
 KIB, MIB = 1 << 10, 1 << 20
 LARGE = 64 * MIB
-# By number of ranks: times Open MPI at 16 MiB and from 64 MiB on.
+# {ranks: (times as fast as Open MPI at 16 MiB, from 64 MiB on)}.
 PRIVATE = {2: (1.6, 1.8), 4: (1.7, 2.5), 8: (2.1, 3.5)}
 SHARED = {2: (3, 4), 4: (3.3, 5), 8: (4, 6)}
 INTEL = 1.05
 OF_FLOOR = 0.6
 HOROVOD_DEFAULT, HOROVOD_UP_TO = 20, 64 * KIB
-# What two measurements of one thing differ by here, and up to what size a turn has iterations enough for that.
+# How much two measurements of the same thing differ here, and the largest size with enough iterations in a turn for
+# that.
 SAME, SAME_UP_TO = 0.97, 16 * MIB
 
 

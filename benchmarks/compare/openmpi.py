@@ -4,34 +4,39 @@ import os
 
 from compare.contest import BenchError, Pace
 
-# Numbers of coll_tuned_allreduce_algorithm. The linear ones are for the full run alone.
+# Numbers of coll_tuned_allreduce_algorithm. The linear ones are measured in a full run only.
 TUNED = {3: "recursive doubling", 4: "ring", 6: "Rabenseifner", 5: "segmented ring", 2: "reduce and broadcast",
          1: "linear"}
 IN_QUICK = (3, 4, 6)
 SEGMENTED = 5
-# Of the segmented ring; with none it is the plain ring.
+# Segment sizes of the segmented ring; without segments it is the plain ring.
 SEGMENTS = {32 << 10: "32K", 128 << 10: "128K", 1 << 20: "1M"}
-# What is looked for is the quickest, not by how much: the median of three turns, where they are long.
+# Only the quickest setting is searched, not by how much it is quicker, so the median of three turns is enough for large
+# sizes.
 PACE = Pace(seconds=0.1, least=3, warmup=1)
-# Up to here latency counts, and each algorithm may be the quickest; above, not one that sends or reads everything every time.
+# Up to this size latency counts, and any algorithm may be the quickest. Above it, algorithms in which a rank sends or
+# reads everything each time are not.
 SMALL = 1 << 20
 SHARED_MEMORY = {"OMPI_MCA_coll_sm_priority": "90"}
 HIERARCHICAL = {"OMPI_MCA_coll_han_priority": "90"}
 BOUND = {"OMPI_MCA_hwloc_base_binding_policy": "core"}
-# Messages that go out without asking first: a ring's blocks of some hundred kilobytes, over links whose round trips count.
+# A larger eager limit: a ring's blocks of some hundred kilobytes go out without rendezvous, for round trips over links
+# cost time.
 EAGER = {"OMPI_MCA_btl_tcp_eager_limit": str(512 << 10), "OMPI_MCA_btl_tcp_rndv_eager_limit": str(512 << 10)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """`algorithm` is a number of TUNED, or None for one that is more than an algorithm; `segment`: its bytes."""
+    """A setting of Open MPI. `algorithm`: a number of TUNED, or None if the setting is more than an algorithm;
+    `segment`: its bytes."""
     name: str
     env: tuple
     algorithm: int = None
     segment: int = 0
 
     def suits(self, ranks, size):
-        """Whether it may be the quickest at all. A ring whose blocks are no longer than a segment is not segmented."""
+        """Whether the setting may be the quickest. A ring whose blocks are no longer than a segment is not
+        segmented."""
         if self.algorithm == 1 or (self.algorithm == 3 and ranks > 2):
             return size <= SMALL
         return self.segment * ranks <= size
@@ -50,7 +55,7 @@ def every_segment(number):
 
 
 def settings(quick, ranks):
-    """Of one node. Where each rank may have a core of its own, one is that it has."""
+    """The settings to try on one node. If there is a core for each rank, one of them binds ranks to cores."""
     numbers = [number for number in TUNED if number in IN_QUICK or not quick]
     found = [setting for number in numbers for setting in every_segment(number)]
     if not quick:
@@ -61,7 +66,7 @@ def settings(quick, ranks):
 
 
 def on_hosts(quick):
-    """Those that look at no host and suit what links hold up."""
+    """The settings to try between hosts: those that ignore where ranks are and suit runs that links limit."""
     ring = tuned(4)
     eager = Setting(f"{ring.name}, eager limit of 512K", (*ring.env, *EAGER.items()))
     numbers = IN_QUICK if quick else (*IN_QUICK, SEGMENTED)
@@ -69,8 +74,8 @@ def on_hosts(quick):
 
 
 def rules(ranks, choice):
-    """A coll_tuned rules file for one communicator size: from each size on, its algorithm.
-    2 is the allreduce's number there; after an algorithm follow its fan-out and segment size."""
+    """A coll_tuned rules file for one communicator size, which gives the algorithm from each size on. In it 2
+    stands for allreduce; behind an algorithm stand its fan-out and segment size."""
     lines = ["1", "2", "1", str(ranks), str(len(choice))]
     lines += [f"{0 if i == 0 else size} {setting.algorithm} 0 {setting.segment}"
               for i, (size, setting) in enumerate(sorted(choice.items()))]
@@ -78,8 +83,8 @@ def rules(ranks, choice):
 
 
 def screen(contest, ranks, sizes, candidates, lost, rest=0):
-    """{size: its quickest Setting}, each of the candidates measured once and alone, for the sizes that it suits, with
-    the same `rest` as in the race."""
+    """{size: its quickest Setting}. Measures each candidate once and alone, for the sizes that it suits, with the
+    same `rest` as in the race."""
     best, pace = {}, dataclasses.replace(PACE, rest=rest)
     for setting in candidates:
         try:
@@ -94,7 +99,7 @@ def screen(contest, ranks, sizes, candidates, lost, rest=0):
 
 
 def picked(contest, ranks, choice, folder):
-    """Contests that together run each size with what was best for it."""
+    """Contests that together run each size with its quickest setting."""
     by_size = {size: setting for size, setting in choice.items() if setting.algorithm is not None}
     contests = []
     if by_size:

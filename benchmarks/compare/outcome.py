@@ -4,7 +4,7 @@ import dataclasses
 
 @dataclasses.dataclass
 class Curve:
-    """A line of the plot: y over x; `bound` ones are no series of anybody's."""
+    """A line of the plot: y over x. `bound`: it is a bound or a target, not measured."""
     panel: str
     label: str
     xs: list
@@ -13,15 +13,15 @@ class Curve:
 
 
 def curves(series):
-    """Of {(panel, label): {x: y}}. A bound's label says so, or that it is a target."""
+    """Makes curves of {(panel, label): {x: y}}. The label of a bound begins with "bound" or "target"."""
     return [Curve(panel, label, sorted(points), [points[x] for x in sorted(points)], label.startswith(("bound", "target")))
             for (panel, label), points in series.items()]
 
 
 @dataclasses.dataclass
 class Style:
-    """How curves are drawn: as lines, or, with ticks, as bars in groups that these stand below."""
-    xscale: str = "log"  # of bytes
+    """How curves are drawn: as lines, or if there are ticks as groups of bars, with the ticks below."""
+    xscale: str = "log"  # the x axis of sizes in bytes
     yscale: str = "log"
     base: float = 0  # where a linear y begins, unless something is below it
     ticks: list = dataclasses.field(default_factory=list)
@@ -34,10 +34,10 @@ class Outcome:
     verdicts: list
     skipped: dict
     columns: list
-    lines: list  # of the table, each as long as columns
+    lines: list  # of the table; each has as many fields as `columns`
     curves: list
-    axes: tuple  # what x and y are
+    axes: tuple  # labels of x and y
     notes: list = dataclasses.field(default_factory=list)
     extra: dict = dataclasses.field(default_factory=dict)  # further measurements for the record
     style: Style = dataclasses.field(default_factory=Style)
-    caption: str = ""  # what of the rows the curves are, where there is a choice
+    caption: str = ""  # which rows the curves show, if that is a choice

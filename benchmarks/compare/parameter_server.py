@@ -8,7 +8,7 @@ from compare.targets import FINE, Verdict, judge, missing
 MOST_VALUES = {"sizes": 1, "ranks": 1}
 WORKERS = 8
 SIZE, QUICK_SIZE = 40 * cases.MB, 4 * cases.MB
-# Servers, and how many times as long MXNet's own takes at the least.
+# {servers: how many times as long as tutti MXNet should take at least}.
 SERVERS = {1: 6.5, 2: 3.6, 4: 1.9, 8: 1.25}
 QUICK_SERVERS = (1, 8)
 OVER_BOUND = 1.06
@@ -16,23 +16,25 @@ ONE_ARRAY, KEYS = "one array", "keys of ResNet-50"
 
 
 def overlapped(workers, servers):
-    """Sizes that the busiest host's link carries either way: to its server what all other workers push, and to its
-    worker what all other servers give. A server has 1/servers of every array."""
+    """How many times the size the busiest host's link carries in each direction, with push and pull at once: what
+    all other workers push to its server, and what all other servers give to its worker. A server has 1/servers of
+    every array."""
     return ((workers - 1) + (servers - 1)) / servers
 
 
 def one_after_the_other(workers, servers):
-    """The same where no one pulls before all have pushed: each half loads one direction of a server's link."""
+    """The same if nobody pulls before all have pushed: then push and pull each load one direction of a server's
+    link."""
     return 2 * (workers - 1) / servers
 
 
 def servers_of(who):
-    """Of a row's who; None for an allreduce."""
+    """The number of servers in a row's `who`; None for an allreduce."""
     return int(who.split()[1]) if who.startswith("MXNet") else None
 
 
 def counts(request, workers):
-    """At most a server for each worker's host."""
+    """The numbers of servers to measure: at most one server for each worker's host."""
     return [servers for servers in (QUICK_SERVERS if request.quick else SERVERS) if servers <= workers]
 
 
@@ -61,7 +63,7 @@ def of_bound(case, size):
 
 
 def against(case, size, servers):
-    """Its quicker way of the two, one array or many keys."""
+    """A verdict on the ratio to MXNet's quicker way: one array or many keys."""
     name = peers.mxnet_with(servers)
     what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : {name}", f">= {SERVERS[servers]} x"
     best = case.best(name, size)
@@ -94,7 +96,7 @@ def drawn(case, size):
 
 
 def layout_notes(case, size, servers_counts):
-    """Each layout's bound, exactly."""
+    """Notes with the exact bound of each layout."""
     n, seconds = case.layout.hosts, lambda sizes: f"{case.link_us(sizes * size) / 1e6:.4g} s"
     yield f"# allreduce: a link carries 2(n-1)/n = {case.layout.share():.4g} sizes either way, {seconds(case.layout.share())}"
     for servers in servers_counts:
@@ -105,7 +107,7 @@ def layout_notes(case, size, servers_counts):
 
 
 def facts(case):
-    """Of the table, with how many servers each line has and its own layout's bound."""
+    """The table's facts, with each line's number of servers and its own layout's bound."""
     return [{**line, "servers": servers_of(line["who"])} for line in cases.facts(case, lambda who: share(case, who))]
 
 

@@ -25,23 +25,23 @@ ELSEWHERE = {
     "PyTorch's DDP": "suite negotiation measures it",
     "MXNet's parameter server": "the parameter-server of suite lab measures it",
 }
-# A thread a rank: torch's own would only take the cores from each other.
+# One thread for each rank: torch's own threads would only take cores from each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-# From 64 MiB on its own choice is within 5 % of the quickest of its algorithms 1 to 12, each tried by hand, but with 4 ranks,
-# where those in shared memory take a fifth less.
+# From 64 MiB on Intel MPI's own choice is within 5 % of the quickest of its algorithms 1 to 12, each tried by hand. The
+# exception is 4 ranks, where the algorithms in shared memory take a fifth less.
 INTEL_LARGE = frozenset([16 << 20, 64 << 20, 128 << 20])
 INTEL_SETTINGS = {"Intel MPI": ({}, None), "Intel MPI, yielding": ({"I_MPI_THREAD_YIELD": "2"}, None),
                   "Intel MPI, SHM-based Knary": ({"I_MPI_ADJUST_ALLREDUCE": "12"}, INTEL_LARGE)}
 HOROVOD = "Horovod"
 ASKED_FOR = 120  # seconds: a Python may load much
-# Of Gloo's and Horovod's allreduces on one machine: small ones, for which P2 asks, and two that show what large ones get.
-# Theirs take long, small ones, too, and would fill half of the suite's time.
+# Sizes for Gloo and Horovod on one machine: small ones, for which P2 asks, and two large ones. Their allreduces take
+# long, also small ones, and would fill half of the suite's time.
 SLOW_PEERS_SIZES = frozenset([4, 16 << 10, 64 << 10, 1 << 20, 64 << 20])
-# Where Horovod's time goes is how often its background thread looks, which is once a millisecond as it comes. Its
-# cache of what was agreed upon is on, and its fusion buffer holds all that is small, without being asked.
+# Horovod's time depends on how often its background thread polls, by default once a millisecond. By default its cache
+# of agreements is on, and its fusion buffer holds all small tensors.
 HOROVOD_SETTINGS = {HOROVOD: {}, "Horovod, 0.1 ms": {"HOROVOD_CYCLE_TIME": "0.1"}, "Horovod, 0 ms": {"HOROVOD_CYCLE_TIME": "0"}}
-# A thread that looks that often has a core to itself, beside the one that waits: Open MPI yields by itself only where there
-# are more ranks than cores.
+# A thread that polls that often takes a core, beside the thread that waits. Open MPI yields by itself only if there are
+# more ranks than cores.
 YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING} for name in ("Horovod, 0.1 ms", "Horovod, 0 ms")}
 
@@ -52,7 +52,7 @@ def not_installed(name):
 
 
 def run_line(python, line):
-    """What became of one line of Python there."""
+    """Runs one line in that Python and returns the ended process."""
     try:
         return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ASKED_FOR,
                               errors="replace", check=False)
@@ -70,7 +70,8 @@ def failed(python, line, done):
 
 @functools.lru_cache
 def has_module(python, name):
-    """Whether it is there. One that is and cannot be imported is not missing, nor is one that a broken Python is asked for."""
+    """Whether the module is installed. Raises BenchError if it is but cannot be imported, or if that Python is
+    broken."""
     line = f"import {name}"
     done = run_line(python, line)
     absent = f"ModuleNotFoundError: No module named '{name.partition('.')[0]}'"
@@ -80,7 +81,7 @@ def has_module(python, name):
 
 
 def prefix_of(python):
-    """The folder of the environment that a Python is of."""
+    """The folder of that Python's environment."""
     line = "import sys; print(sys.prefix)"
     done = run_line(python, line)
     if done.returncode != 0 or not done.stdout.strip():
@@ -89,7 +90,7 @@ def prefix_of(python):
 
 
 def intel_prefix(python):
-    """The folder that Intel MPI is in; None where it is not installed."""
+    """The folder of Intel MPI; None if it is not installed."""
     prefix = prefix_of(python)
     return prefix if (prefix / "include/mpi.h").exists() and (prefix / "bin/mpiexec.hydra").exists() else None
 
@@ -99,7 +100,7 @@ def newest(files):
 
 
 def compile_for(prefix, build):
-    """mpi_allreduce for the MPI under that prefix; compiled again when a source has changed."""
+    """mpi_allreduce, compiled for the MPI under that prefix; compiled again if a source has changed."""
     program = build / "compare/impi_allreduce"
     sources = [ROOT / source for source in MPI_SOURCES]
     headers = [*(ROOT / "benchmarks/allreduce").glob("*.h"), *(ROOT / "include/tutti").glob("*.h")]
@@ -116,7 +117,7 @@ def compile_for(prefix, build):
 
 
 def intel_mpi(request):
-    """Contests of Intel MPI, by its own mpirun."""
+    """Contests of Intel MPI, started by its own mpirun."""
     prefix = intel_prefix(request.peers_python)
     if prefix is None:
         return []
@@ -129,7 +130,8 @@ def intel_mpi(request):
 
 
 def gloo(request, launcher=None, where="on the loopback", words=(), covers=None):
-    """On ranks of this machine, or where the launcher starts them, with the words that the program needs there."""
+    """A contest of Gloo, on ranks of this machine or where `launcher` starts them, with the words that the program
+    needs there."""
     if not has_module(request.peers_python, "torch.distributed"):
         return []
     program = (request.peers_python, PEERS / "gloo_allreduce.py", *words)
@@ -141,7 +143,7 @@ def gloo_here(request):
 
 
 def horovod(request, program, impls, settings, covers=None):
-    """Contests with one of its programs, one a setting. `impls`: {impl: what follows the name}."""
+    """Contests with one of Horovod's programs, one for each setting. `impls`: {impl: what is added to the name}."""
     if not has_module(request.peers_python, "horovod.torch"):
         return []
     return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default",
@@ -152,13 +154,14 @@ def horovod(request, program, impls, settings, covers=None):
 
 
 def horovod_allreduce(request):
-    """As it comes, and without a cycle: a tensor that comes alone waits for nothing else."""
+    """Horovod's allreduce with its defaults, and without a cycle time, where a single tensor waits for nothing
+    else."""
     return horovod(request, "horovod_allreduce.py", {"horovod": ""}, (HOROVOD, "Horovod, 0 ms", "Horovod, 0 ms, yielding"),
                    SLOW_PEERS_SIZES)
 
 
 def horovod_steps(request):
-    """Each tensor by a call of its own, and all by one."""
+    """Horovod's steps: with one call for each tensor, and with one call for all."""
     return horovod(request, "horovod_steps.py", {"horovod": "", "horovod grouped": ", grouped"},
                    {**HOROVOD_SETTINGS, **HOROVOD_YIELDING})
 
@@ -175,7 +178,7 @@ def mxnet_with(servers):
 
 
 def mxnet(request, launcher, servers, words):
-    """Its parameter server with so many servers on the workers' hosts."""
+    """Contests of MXNet's parameter server, with this many servers on the workers' hosts."""
     if not has_module(request.mxnet_python, "mxnet"):
         return []
     program = (request.mxnet_python, PEERS / "mxnet_pushpull.py", "--servers", servers, *words)
@@ -185,7 +188,7 @@ def mxnet(request, launcher, servers, words):
 
 
 def found(request, finders):
-    """(contests, {who was skipped: why}) of {who: function that gives its contests}."""
+    """(contests, {who was skipped: why}). `finders`: {who: function that gives its contests}."""
     contests, skipped = [], {}
     for name, find in finders.items():
         try:
@@ -200,24 +203,24 @@ def found(request, finders):
 
 
 def fitting(contests, ranks):
-    """Those that are run with so many ranks."""
+    """The contests that are run with this many ranks."""
     return [one for one in contests if one.most_ranks is None or ranks <= one.most_ranks]
 
 
 def elsewhere(*here):
-    """{peer: which suites measure it}, of all but those that are measured here."""
+    """{peer: which suites measure it}, without the peers that are measured here."""
     return {name: where for name, where in ELSEWHERE.items() if name not in here}
 
 
 def installed(request):
-    """Those of allreduce."""
+    """Contests of allreduce, and who was skipped."""
     finders = {"Intel MPI": intel_mpi, "Gloo": gloo_here, HOROVOD: horovod_allreduce}
     contests, skipped = found(request, finders)
     return contests, {**skipped, **elsewhere(*finders)}
 
 
 def installed_for_steps(request):
-    """Those of many small tensors."""
+    """Contests of many small tensors, and who was skipped."""
     finders = {HOROVOD: horovod_steps, "PyTorch's DDP": ddp_steps}
     contests, skipped = found(request, finders)
     return contests, {**skipped, **elsewhere(*finders)}

@@ -6,8 +6,8 @@ from compare.targets import size_text
 
 COLUMNS = 3
 PANEL_WIDTH, MOST_WIDTH, HEIGHT = 4.8, 16, 4.6  # inches
-BAR_WIDTH, BESIDE_BARS = 0.3, 1.1  # inches: a bar's, in which its figure fits, and the axis and what it keeps free
-BETWEEN = 1.4  # groups of bars, in bars: what stands below one bar fits
+BAR_WIDTH, BESIDE_BARS = 0.3, 1.1  # inches: of a bar, wide enough for its figure; of the axis and its margin
+BETWEEN = 1.4  # space between groups, in bars: wide enough for the text below one bar
 OF_BOUND = {"target": ":"}  # the other bounds are dashed
 
 
@@ -30,7 +30,7 @@ def draw_lines(curves, look_of, style, axes):
 
 
 def groups_of(curves, count):
-    """[(where its bars begin, the curves that have one there)], every bar being 1 wide."""
+    """[(where a group's bars begin, the curves with a bar in it)]; every bar is 1 wide."""
     groups, begin = [], 0
     for x in range(count):
         there = [curve for curve in curves if not curve.bound and x in curve.xs]
@@ -40,7 +40,7 @@ def groups_of(curves, count):
 
 
 def draw_bars(curves, look_of, style, axes):
-    """Groups are as wide as they have bars; a bound is a line across the group."""
+    """Draws groups of bars, each as wide as it has bars; a bound is a line across the group."""
     from matplotlib import patheffects
     groups = groups_of(curves, len(style.ticks))
     for curve in curves:
@@ -59,13 +59,13 @@ def draw_bars(curves, look_of, style, axes):
 
 
 def panel_width(curves, count):
-    """Inches: bars have as much as their figures need."""
+    """The width of a panel in inches; bars are wide enough for their figures."""
     begin, there = groups_of(curves, count)[-1] if count else (0, [])
     return max(PANEL_WIDTH, BESIDE_BARS + BAR_WIDTH * (begin + len(there)))
 
 
 def limit(curves, style, axes):
-    """The same for all panels, with nothing at the edge."""
+    """Sets the limits of y, the same for all panels, so that nothing touches the edge."""
     ys = [y for curve in curves for y in curve.ys]
     if style.yscale == "log":
         axes.set_yscale("log")  # bars begin below the shortest, so that it is seen, too
@@ -75,7 +75,7 @@ def limit(curves, style, axes):
 
 
 def legend(figure, curves):
-    """Of all panels together, where it hides nothing; bounds come last."""
+    """Draws one legend for all panels, where it hides nothing; bounds come last."""
     handles = {}
     for axes in figure.axes:
         handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
@@ -93,7 +93,7 @@ def panels_of(curves):
 
 
 def places(figure, panels, width):
-    """Axes by rows, a place for each panel: as many beside each other as are not too wide, COLUMNS at most."""
+    """Axes by rows, one for each panel: as many beside each other as are not too wide, at most COLUMNS."""
     columns = min(COLUMNS, len(panels), max(1, int(MOST_WIDTH / width)))
     rows = -(-len(panels) // columns)
     figure.set_size_inches(width * columns, HEIGHT * rows)
@@ -122,7 +122,7 @@ def draw(figure, outcome):
 
 
 def write(stem, outcome):
-    """[files]; none without matplotlib, which the rest does without."""
+    """Draws the plots and returns their files; none without matplotlib, which nothing else needs."""
     try:
         import matplotlib
     except ImportError:

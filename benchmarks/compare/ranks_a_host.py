@@ -14,12 +14,12 @@ MAPPINGS = ("block", "cyclic")
 SIZES = (10 * cases.MB,)
 TIMES_FLAT = 1.3
 HIERARCHICAL = "hierarchical Open MPI"
-# Seconds: some of its runs on four hosts never leave its own barrier (4.1.4). A run takes five.
+# Seconds. Some runs on four hosts never leave its own barrier (4.1.4); a run takes five.
 HIERARCHICAL_LIMIT = 60
 
 
 def contests(stage, lost):
-    """With Open MPI's own hierarchical algorithm, on a row of its own: it is not flat."""
+    """Contests, with Open MPI's own hierarchical algorithm in a row of its own, for it is not flat."""
     han = dataclasses.replace(cases.allreduce(stage, "mpi"), name=HIERARCHICAL, setting="coll_han", needed=False,
                               names={"mpi": HIERARCHICAL}, env=dict(openmpi.HIERARCHICAL), limit=HIERARCHICAL_LIMIT)
     return [*cases.with_open_mpi(stage, lost), han]
@@ -40,7 +40,7 @@ def verdict(case, size):
 
 
 def drawn(found):
-    """A group of bars for each layout, in times of its bound; a panel for each mapping and size."""
+    """A group of bars for each layout, as multiples of its bound; a panel for each mapping and size."""
     groups = list(dict.fromkeys((case.layout.hosts, case.layout.each) for case in found))
     series = {}
     for case in found:

@@ -8,7 +8,7 @@ from compare.emulated import Links
 
 
 def without_folders(text):
-    """Of each path its last word: records are shown to others, who have no use for where things lay here."""
+    """Replaces each path by its last part: readers of a record have no use for this machine's folders."""
     url, start = r"(\w+://\S+)", r"(?:(?<=\s-[IL])|(?<![\w.+~])[.~]{0,2})"
     return re.sub(url + "|" + start + r"/(?:[\w.+@%~-]+/)+", lambda found: found[1] or "", text)
 
@@ -30,13 +30,13 @@ def document(request, machine, outcome):
 
 
 def free_stem(folder, stem):
-    """A second run on one day takes nothing away from the first."""
+    """A name that no file has: a second run on one day does not overwrite the first."""
     names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     return next(name for name in names if not (folder / f"{name}.json").exists())
 
 
 def write(request, written):
-    """[the file]; each row on a line of its own."""
+    """Writes the record, each row on a line of its own. Returns [the file]."""
     request.out.mkdir(parents=True, exist_ok=True)
     rate = f"{request.links.rate / 1e6:g}mbit" if request.links != Links() else ""
     words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part, rate])]

@@ -6,14 +6,15 @@ from compare.contest import BenchError
 
 
 def order(contests, number):
-    """Each round begins with another contest, so that none always runs after the same."""
+    """The contests in the order of this round. Each round begins with another one, so that none always runs after
+    the same."""
     first = number % len(contests) if contests else 0
     return contests[first:] + contests[:first]
 
 
 def interleave(contests, ranks, rounds, run, lost):
-    """Rows of all rounds. `run(contest)` gives a contest's rows; one that fails once, and is not needed, is
-    left out from then on, of the rows too: `lost` gets its reason, by its name."""
+    """The rows of all rounds. `run(contest)` gives a contest's rows. If a contest fails that is not needed, it is
+    left out from then on and its rows are dropped; `lost` gets the reason, by its name."""
     rows, left = [], list(contests)
     for number in range(rounds):
         for contest in order(left, number):
@@ -33,7 +34,7 @@ def interleave(contests, ranks, rounds, run, lost):
 
 
 class Progress:
-    """On a terminal one line that overwrites itself; in a log a line of its own, once a minute."""
+    """Shows progress: on a terminal one line that overwrites itself; in a log a line of its own, once a minute."""
     PAUSE = 60  # seconds
 
     def __init__(self, stream, clock=time.monotonic):

@@ -10,12 +10,13 @@ from compare.targets import size_text, times
 PEERS = ("Open MPI", "Intel MPI", "Gloo", "Horovod")
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4, 64 * KIB, MIB, 64 * MIB)  # of the table: all peers were measured there
-DIGITS = 3  # that are shown of a time
+DIGITS = 3  # significant digits of a time
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One number of ranks and one size. Times in µs, as they are shown; `peers`: each at its best, of those measured here."""
+    """The times for one number of ranks and one size, in µs as they are shown. `peers`: {peer measured here: its
+    best}."""
     ranks: int
     size: int
     tutti: float
@@ -27,17 +28,17 @@ class Cell:
         return min(self.peers, key=self.peers.get)
 
     def ratio(self, peer):
-        """How many times as long the peer took, of the times that are shown."""
+        """How many times as long the peer took, computed from the times that are shown."""
         return self.peers[peer] / self.tutti
 
 
 def shown(us):
-    """Rounded as it is printed, so that what is printed divides to the ratio beside it."""
+    """The time rounded as it is printed, so that printed times divide to the ratio beside them."""
     return float(f"{us:.{DIGITS}g}")
 
 
 def cells(record):
-    """By ranks, then by size. All times are medians over the same rounds."""
+    """The cells by ranks, then by size. All times are medians over the same rounds."""
     found = Figures(record["rows"]).shown()
     for ranks, size in sorted({(ranks, size) for _, ranks, size in found}):
         of = lambda family: [us for (who, *at), us in found.items() if at == [ranks, size] and looks.family_of(who) == family]
@@ -52,13 +53,13 @@ def row(cell):
 
 
 def table(record):
-    """Markdown."""
+    """The table in Markdown."""
     head = " | ".join(["", "ranks", "size", "tutti", *PEERS, "quickest peer", "ratio", ""]).strip()
     return "\n".join([head, "|" + "---|" * (5 + len(PEERS)), *(row(cell) for cell in cells(record) if cell.size in SIZES)])
 
 
 def loses(cell):
-    """As the ratio is printed."""
+    """Whether tutti loses, by the ratio as it is printed."""
     return round(cell.ratio(cell.best), 2) < 1
 
 

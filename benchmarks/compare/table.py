@@ -2,7 +2,7 @@
 
 
 def grid(columns, lines):
-    """Columns as wide as they need; words to the left, figures to the right."""
+    """A table whose columns are as wide as they need; words are aligned left, figures right."""
     cells = [columns, *lines]
     widths = [max(len(str(row[i])) for row in cells) for i in range(len(columns))]
     left = [all(not is_figure(row[i]) for row in lines) for i in range(len(columns))]
@@ -15,7 +15,7 @@ def is_figure(cell):
 
 
 def wrong_line(row):
-    """Of one whose sums are wrong."""
+    """A line about a row whose sums are wrong."""
     at = ", ".join(f"{row[name]} {unit}" for name, unit in (("ranks", "ranks"), ("hosts", "hosts"), ("bytes", "bytes")) if name in row)
     return f"wrong: {row['who']} ({row['setting']}), {at}, round {row['round'] + 1}: {row['wrong']:.0f} elements"
 

@@ -15,23 +15,23 @@ class Verdict:
     verdict: str
 
 
-# Decimals of what is printed as a per cent with one, and of what is near 1 or 0.
+# Decimals of ratios that are printed as a per cent with one decimal, and of values near 1 or 0.
 FINE = 3
 
 
 def judge(value, wanted, at_most=False, digits=2):
-    """Held against the target as it is printed, with so many decimals."""
+    """Compares a value with its target, rounded to this many decimals, as it is printed."""
     value = round(value, digits)
     return PASS if (value <= wanted if at_most else value >= wanted) else SHORT
 
 
 def judge_share(value, wanted):
-    """Of what is printed as a per cent with one decimal."""
+    """Judges a ratio that is printed as a per cent with one decimal."""
     return judge(value, wanted, digits=FINE)
 
 
 def trusted(verdicts, rows):
-    """The verdicts, of which none passes that may rest on wrong sums: as soon as one of the rows has any."""
+    """The verdicts; if any row has wrong sums, none of them passes."""
     if not any(row["wrong"] for row in rows):
         return verdicts
     return [dataclasses.replace(verdict, verdict=WRONG) if verdict.verdict == PASS else verdict for verdict in verdicts]
@@ -42,7 +42,7 @@ def missing(target, what, wanted, why):
 
 
 def times(us):
-    """A time as people say it."""
+    """A time with a unit that suits it."""
     for unit, factor in (("s", 1e6), ("ms", 1e3)):
         if us >= factor:
             return f"{us / factor:.3g} {unit}"
@@ -57,7 +57,7 @@ def size_text(size):
 
 
 def against(target, figures, own, family, ranks, size, wanted):
-    """A ratio to the best setting of a peer; what it is to the peer as it comes is told."""
+    """A verdict on the ratio to the best setting of a peer. It also tells the ratio to the peer's defaults."""
     what, text = f"{ranks} ranks, {size_text(size)}, {own} : {family}", f">= {wanted:g} x"
     best, default = figures.best(own, family, ranks, size), figures.default(own, family, ranks, size)
     if best is None:
@@ -69,7 +69,7 @@ def against(target, figures, own, family, ranks, size, wanted):
 
 
 def against_quickest(target, figures, own, families, ranks, size, wanted):
-    """A ratio to the quickest of all peers, each at its best."""
+    """A verdict on the ratio to the quickest of all peers, each at its best."""
     what, text = f"{ranks} ranks, {size_text(size)}, {own} : quickest peer", f">= {wanted:g} x"
     bests = filter(None, (figures.best(own, family, ranks, size) for family in families))
     best = min(bests, key=lambda ratio: ratio.peer_us, default=None)
@@ -80,7 +80,7 @@ def against_quickest(target, figures, own, families, ranks, size, wanted):
 
 
 def against_picked(target, figures, own, family, ranks, size, wanted):
-    """The same of a peer whose best was looked for: without a setting that was picked its best is not known."""
+    """As `against`, for a peer whose best setting was searched: if none was picked, its best is not known."""
     verdict = against(target, figures, own, family, ranks, size, wanted)
     default = figures.default(own, family, ranks, size)
     if figures.picked(own, family, ranks, size) or verdict.verdict == MISSING:
@@ -89,12 +89,12 @@ def against_picked(target, figures, own, family, ranks, size, wanted):
 
 
 def unpicked(family, default):
-    """Why there is no verdict where a peer was measured as it comes alone."""
+    """Why there is no verdict if a peer was measured with its defaults only."""
     return f"none of {family}'s settings that were picked; default {times(default.peer_us)}, {default.value:.2f} x"
 
 
 def against_default(target, figures, own, family, ranks, size, wanted):
-    """A ratio to a peer as it comes; where another of its settings is quicker, that is told."""
+    """A verdict on the ratio to a peer with its defaults. If another of its settings is quicker, it tells that too."""
     what, text = f"{ranks} ranks, {size_text(size)}, {own} : {family}", f">= {wanted:g} x its default"
     best, default = figures.best(own, family, ranks, size), figures.default(own, family, ranks, size)
     if default is None:
@@ -106,7 +106,7 @@ def against_default(target, figures, own, family, ranks, size, wanted):
 
 
 def at_most(target, what, value, limit, unit, digits=2):
-    """An absolute bound; value None where it was not measured."""
+    """A verdict on an absolute bound; value None: it was not measured."""
     wanted = f"<= {limit:g} {unit}"
     if value is None:
         return missing(target, what, wanted, "")

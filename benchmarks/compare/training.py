@@ -9,15 +9,16 @@ from compare.targets import MISSING, Verdict, judge_share
 
 MOST_VALUES = {"sizes": 0}
 MODELS = {"resnet50": 25_557_032, "vgg16": 138_357_544}  # elements
-# Of the networks: what a link needs for the gradients is long against what a message takes, and short enough for rounds.
+# Scales of the networks: transfers of gradients take long compared with the latency of a message, but not too long for
+# several rounds.
 SCALES, OF_SCALE_IN_QUICK = {"resnet50": 1, "vgg16": 0.25}, 0.05
 HOSTS, QUICK_HOSTS, TARGET_HOSTS = (2, 4, 8), (4,), 8
 AS_IT_COMES = "as it comes"
 SETTINGS = {AS_IT_COMES: (), "no priority": ("--priority", "off"), "no fusion": ("--fusion-bytes", "0"),
             "no replay": ("--replay", "off"), "bf16 wire": ("--wire", "bf16")}
-# On fewer hosts than the most one network and the defaults tell how it grows.
+# With fewer hosts than the most, only this network is measured, with the defaults, to show how it scales.
 EVERYWHERE = "resnet50"
-# Steps before those that count, until batches are replayed, and those that count; of what the target is for, more.
+# Steps of warm-up, until batches are replayed, and measured steps; more of them for the setting that has a target.
 WARMUP, WARMUP_OF_NO_REPLAY = 3, 1
 STEPS, STEPS_OF_OTHERS = 3, 1
 REACHED = 0.98
@@ -29,8 +30,8 @@ def scale_of(request, model):
 
 
 def words_for(request, layout, model, rate):
-    """Forward and backward together take as long as the links need for the gradients: with less compute, or with
-    more, there is less to gain from doing both at once."""
+    """The options of a run. Computing takes as long as the links need for the gradients: with less or more of it
+    there is less to gain from overlap."""
     scale = scale_of(request, model)
     exchange_ms = layout.share() * 4 * MODELS[model] * scale / rate * 1e3
     return ["--model", model, "--scale", f"{scale:g}", "--compute-ms", f"{exchange_ms * 2 / 3:.3f}",
@@ -56,7 +57,7 @@ def contests(request, job, settings):
 
 
 def on_hosts(request, layout, networks, lost):
-    """(rows of these networks, bytes a second of payload)."""
+    """(the rows of these networks, the bytes of payload a second that a link carries)."""
     rows = []
     with emulated.launcher(layout, request.links) as job:
         rate = emulated.payload_rate(job, request.links, cases.stream_seconds(request))
@@ -82,24 +83,26 @@ def middle(rows, value):
 
 
 def bound_ms(rows):
-    """The least of all rounds: compute that was disturbed while it was measured alone makes a bound too easy."""
+    """The smallest bound of all rounds: computing that was disturbed while it was measured alone gives a bound that
+    is too easy."""
     return min(row["bound_ms"] for row in rows)
 
 
 def reached(rows):
-    """Of the speed that the bound allows, by the median step."""
+    """The part of the bound's speed that the median step reached."""
     return bound_ms(rows) / middle(rows, lambda row: row["step_ms"]["p50"])
 
 
 def verdict(share, hosts, who, most):
-    """The target is for 8 hosts and the defaults; with fewer it has not been measured, whatever they reach."""
+    """A verdict; "-" without target. The target is for 8 hosts and the defaults, so with fewer hosts it counts as
+    not measured."""
     if who != AS_IT_COMES or hosts != most:
         return "-"
     return judge_share(share, REACHED) if hosts == TARGET_HOSTS else MISSING
 
 
 def verdicts(found, most):
-    """Every network, number of hosts and setting, with the part of the network's own size that its tensors had."""
+    """Verdicts on every network, number of hosts and setting, each with the scale of the tensors."""
     result = []
     for (model, hosts, who), rows in found.items():
         share, what = reached(rows), f"{model} at {rows[0]['scale']:g} of its size, {hosts} hosts, {who}"

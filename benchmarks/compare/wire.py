@@ -45,7 +45,7 @@ def drawn(found):
 
 
 def halved(case):
-    """Facts, with what 16 bits leave to send."""
+    """The table's facts; with 16 bits a link carries half the bytes."""
     return cases.facts(case, share=lambda who: case.layout.share() / (1 if who == "tutti" else 2))
 
 

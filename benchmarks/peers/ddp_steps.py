@@ -18,7 +18,7 @@ from torch_numbers import StepNumbers
 
 
 class Given(torch.autograd.Function):
-    """Of all parameters; their gradients are what stands in a list."""
+    """A function of all parameters; their gradients are those in a list."""
 
     @staticmethod
     def forward(ctx, gradients, *_parameters):

@@ -6,14 +6,14 @@ import racing
 
 
 def join(master, port):
-    """All ranks meet at a TCP port of rank 0's host. Returns (this rank, how many there are)."""
+    """Connects all ranks by a TCP port of rank 0's host. Returns (this rank, the number of ranks)."""
     rank, ranks = racing.place("RANK"), racing.place("SIZE")
     dist.init_process_group("gloo", init_method=f"tcp://{master}:{port}", rank=rank, world_size=ranks)
     return rank, ranks
 
 
 def over_ranks(values, how):
-    """Element by element, the "MAX" or the "SUM". Collective."""
+    """Reduces element by element; `how` is "MAX" or "SUM". Collective."""
     result = torch.tensor(values, dtype=torch.float64)
     dist.all_reduce(result, getattr(dist.ReduceOp, how))
     return result.tolist()

@@ -20,7 +20,7 @@ class Horovod(Numbers):
     barrier = staticmethod(hvd.barrier)
 
     def exchange(self):
-        # One name for all turns of a size: Horovod remembers what it agreed upon for a name.
+        # One name for all turns of a size, for Horovod caches its agreement by name.
         hvd.allreduce_(self.tensor, op=hvd.Sum, name=f"{self.count} elements")
 
     def largest(self, values):

@@ -4,6 +4,6 @@ import torch
 
 
 def over_ranks(values, how):
-    """Element by element, the "MAX" or the "SUM". Collective."""
+    """Reduces element by element; `how` is "MAX" or "SUM". Collective."""
     lines = hvd.allgather(torch.tensor([values], dtype=torch.float64), name=f"{how} of {len(values)}")
     return (lines.max(dim=0).values if how == "MAX" else lines.sum(dim=0)).tolist()

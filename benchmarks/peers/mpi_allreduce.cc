@@ -1,5 +1,5 @@
-// Times the allreduce of an MPI alone: of one that tutti is not built with. compare.py compiles
-// this against that MPI's headers; rows, checks and options are allreduce_bench's.
+// Measures the allreduce of an MPI with which tutti is not built. compare.py compiles this against
+// that MPI's headers. Rows, checks and options are allreduce_bench's.
 #include "benchmarks/allreduce/program.h"
 #include "tutti/error.h"
 

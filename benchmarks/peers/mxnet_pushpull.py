@@ -24,14 +24,14 @@ PR_SET_PDEATHSIG = 1
 
 
 def start_role(role):
-    """The server or the scheduler; it ends with this process. MXNet runs it when it is imported."""
+    """Starts a server or the scheduler, which ends with this process. MXNet runs it when it is imported."""
     follow = functools.partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGKILL)
     # pylint: disable-next=subprocess-popen-preexec-fn
     return subprocess.Popen([sys.executable, "-c", "import mxnet"], env={**os.environ, "DMLC_ROLE": role}, preexec_fn=follow)
 
 
 def start_roles(given, rank):
-    """Tells MXNet that this process is a worker, and starts what else runs beside it."""
+    """Tells MXNet that this process is a worker, and starts the processes that run beside it."""
     os.environ.update(DMLC_PS_ROOT_URI=socket.gethostbyname(given.master), DMLC_PS_ROOT_PORT=str(given.port),
                       DMLC_INTERFACE=given.interface, DMLC_NUM_WORKER=str(racing.place("SIZE")), DMLC_NUM_SERVER=str(given.servers),
                       DMLC_ROLE="worker")
@@ -39,7 +39,7 @@ def start_roles(given, rank):
 
 
 class Lines:
-    """A line of numbers from each worker, by the store itself."""
+    """Exchanges a line of numbers from each worker, through the store itself."""
 
     def __init__(self, mxnet, store):
         self.mxnet, self.store, self.known = mxnet, store, set()
@@ -57,7 +57,7 @@ class Lines:
 
 
 class Keys:
-    """One size, cut into so many keys."""
+    """One size, cut into keys of these counts."""
 
     def __init__(self, lines, name, counts):
         mxnet, store = self.mxnet, self.store = lines.mxnet, lines.store

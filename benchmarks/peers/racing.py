@@ -18,19 +18,19 @@ def phase_of(rank, turn):
 
 
 def numbers(ranks):
-    """What allreduce_bench sums, one period; each rank and turn begins elsewhere in it."""
+    """One period of the numbers that allreduce_bench sums; each rank and turn begins at another place in it."""
     largest = min(max(127 // ranks, 1), 8)
     return [i * i % PERIOD % (largest + 1) for i in range(PERIOD)]
 
 
 def sums(ranks):
-    """The same of the sums, which begin at rank 0's place."""
+    """One period of the sums, which begin at rank 0's place."""
     one = numbers(ranks)
     return [sum(one[(i + phase_of(rank, 0)) % PERIOD] for rank in range(ranks)) for i in range(PERIOD)]
 
 
 def place(name):
-    """Of this process among mpirun's: its RANK, the SIZE of all, or LOCAL_SIZE, those of its host."""
+    """A number of this process under mpirun: its RANK, the SIZE of all, or LOCAL_SIZE, the number on its host."""
     return int(os.environ[f"OMPI_COMM_WORLD_{name}"])
 
 
@@ -47,8 +47,8 @@ def parser(about):
 
 
 class Race:
-    """Turns of one size. `contestant` has fill(turn), barrier(), exchange() and wrong(turn), and largest(list),
-    each number's maximum over the ranks."""
+    """Runs the turns of one size. `contestant` has fill(turn), barrier(), exchange(), wrong(turn), and
+    largest(list), which gives each number's maximum over the ranks."""
 
     def __init__(self, contestant, rest=0):
         self.contestant, self.rest = contestant, rest
@@ -67,7 +67,7 @@ class Race:
         self.turn += 1
 
     def run(self, given):
-        """All turns, and the sorted times, each as long as on its slowest rank."""
+        """Runs all turns. Returns the sorted times, each that of its slowest rank."""
         for _ in range(given.warmup):
             self.take()
         self.times, start = [], time.perf_counter()
@@ -79,7 +79,7 @@ class Race:
 
 
 def row(who, size, ranks, times, wrong):
-    """`who`: impl and version."""
+    """A row of results. `who`: impl and version."""
     at = lambda share: times[round(share * (len(times) - 1))]
     algorithm = size / at(0.5) / 1e3
     return {**who, "op": "allreduce", "dtype": "f32", "ranks": ranks, "hosts": ranks // place("LOCAL_SIZE"),
@@ -89,7 +89,7 @@ def row(who, size, ranks, times, wrong):
 
 
 def finish(rows, file):
-    """Rank 0 hands the rows out. Returns the exit status."""
+    """Rank 0 prints and writes the rows. Returns the exit status."""
     if place("RANK") == 0:
         print(json.dumps(rows))
         if file:

@@ -2,7 +2,7 @@
 
 
 def resnet50():
-    """Elements of its parameters, in order."""
+    """The number of elements of each parameter, in order."""
     counts = []
 
     def convolution(inputs, outputs, kernel):
@@ -23,7 +23,7 @@ def resnet50():
 
 
 def in_proportion(count, parts):
-    """Whole numbers of 1 at least that sum up to count; the largest takes what rounding leaves."""
+    """Scales `parts` to whole numbers of at least 1 whose sum is `count`; the largest takes what rounding leaves."""
     scaled = [max(1, count * part // sum(parts)) for part in parts]
     scaled[scaled.index(max(scaled))] += count - sum(scaled)
     return scaled

@@ -7,12 +7,12 @@ import racing
 
 
 def offset(rank, turn):
-    """What a rank adds to the pattern."""
+    """The number that a rank adds to the pattern."""
     return rank + turn % 100
 
 
 def offsets(ranks, turn):
-    """The same, of all ranks together."""
+    """The sum of these numbers over all ranks."""
     return sum(offset(rank, turn) for rank in range(ranks))
 
 
@@ -32,22 +32,22 @@ def parser(about):
 
 def idle_use(seconds):
     """The part of a core that this process uses while its library has nothing to do."""
-    time.sleep(0.2)  # what the last exchange left to do
+    time.sleep(0.2)  # work that the last exchange left over
     before = time.process_time()
     time.sleep(seconds)
     return (time.process_time() - before) / seconds
 
 
 class Steps:
-    """`contestant` has fill(turn), exchange() and wrong(turn). As in negotiation_bench, ranks go from step to
-    step without a barrier, and only the exchange is timed."""
+    """Runs steps. `contestant` has fill(turn), exchange() and wrong(turn). As in negotiation_bench, ranks go from
+    step to step without a barrier, and only the exchange is measured."""
 
     def __init__(self, contestant):
         self.contestant = contestant
         self.turn, self.wrong = 0, 0
 
     def take(self):
-        """Returns microseconds."""
+        """Takes a step and returns its microseconds."""
         self.contestant.fill(self.turn)
         start = time.perf_counter()
         self.contestant.exchange()
@@ -63,7 +63,7 @@ class Steps:
 
 
 def row(who, given, ranks, times, wrong):
-    """`who`: impl and version; `times`, sorted, each of its slowest rank."""
+    """A row of results. `who`: impl and version; `times`: sorted, each that of its slowest rank."""
     at = lambda share: times[round(share * (len(times) - 1))]
     return {**who, "op": "negotiation", "dtype": "f32", "ranks": ranks, "hosts": ranks // racing.place("LOCAL_SIZE"),
             "bytes": 4, "tensors": given.tensors, "iters": len(times), "wrong": wrong,
@@ -71,8 +71,8 @@ def row(who, given, ranks, times, wrong):
 
 
 def measure(given, ranks, contestants, version, over_ranks):
-    """Rows of {impl: contestant}. `over_ranks(list, "MAX" or "SUM")` is collective. What an idle library costs
-    is of the process, and stands in every row."""
+    """The rows of {impl: contestant}. `over_ranks(list, "MAX" or "SUM")` is collective. The cost of an idle library
+    belongs to the process, so it stands in every row."""
     rows = []
     for impl, contestant in contestants.items():
         steps = Steps(contestant)

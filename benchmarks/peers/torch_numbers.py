@@ -6,7 +6,7 @@ import stepping
 
 
 class Numbers:
-    """One tensor of so many f32, for a Race."""
+    """One tensor of `count` f32, for a Race."""
 
     def __init__(self, count, ranks, rank):
         self.rank, self.count, self.tensor = rank, count, torch.empty(count)
@@ -25,7 +25,7 @@ class Numbers:
 
 
 class StepNumbers:
-    """So many tensors of one f32, for Steps. They lie in `values`, one after the other."""
+    """Many tensors of one f32 each, for Steps. They lie one after the other in `values`."""
 
     def __init__(self, tensors, ranks, rank):
         self.ranks, self.rank = ranks, rank

@@ -3,20 +3,20 @@
 
 namespace tutti::bench {
 
-/// Stands for a device that computes layers one after another, for as long as it is told.
+/// Simulates a device that computes layers one after another, each for a given time.
 class Compute {
  public:
-  /// Busy: on this thread's processor, and for so long of the processor's own time, which the
-  /// store's threads may need too. Else: elsewhere, and the thread sleeps until it is done; what
-  /// the thread does meanwhile takes none of the device's time.
+  /// `busy`: the device is this thread's processor, and computing takes processor time, which the
+  /// store's threads may need too. Otherwise the device is elsewhere, and the thread sleeps until
+  /// it has finished; what the thread does meanwhile takes none of the device's time.
   explicit Compute(bool busy) : busy_(busy) { restart(); }
 
   /// The device was idle until now.
   void restart();
-  /// What the thread did since the last call was no part of the computing.
+  /// Work of this thread since the last call does not count as computing.
   void leave_out();
-  /// Blocks until the device has computed for so many seconds more. On a busy one, what the thread
-  /// did since the last call is a part of them.
+  /// Blocks until the device has computed for this many seconds more. On a busy device the thread's
+  /// work since the last call counts as a part of them.
   void run(double seconds);
 
  private:

@@ -14,7 +14,8 @@ namespace {
 constexpr std::array<std::string_view, 2> names{"vgg16", "resnet50"};
 constexpr std::size_t classes = 1000;
 
-/// A convolution or a dense layer whose every weight is used at so many positions of the output.
+/// Multiply-adds of a convolution or dense layer, each of whose weights is used at side × side
+/// positions of the output.
 double products(std::size_t weights, std::size_t side) {
   return static_cast<double>(weights) * static_cast<double>(side * side);
 }
@@ -47,7 +48,8 @@ Model vgg16() {
   return model;
 }
 
-/// ResNet-50 grows layer by layer; each convolution has no bias and a batch normalisation behind.
+/// Builds ResNet-50 layer by layer. Each convolution has no bias and is followed by a batch
+/// normalisation.
 class ResNet50 {
  public:
   Model build() {
@@ -71,18 +73,18 @@ class ResNet50 {
     side_ /= stride;
     const std::size_t weights = inputs * outputs * kernel * kernel;
     model_.push_back({name, {weights}, products(weights, side_)});
-    // Scale and shift of each activation: a product each.
+    // A scale and a shift for each activation, one product each.
     model_.push_back({name + "_bn", {outputs, outputs}, products(2 * outputs, side_)});
   }
 
-  /// Returns the channels that the block gives.
+  /// Returns the number of channels of the block's output.
   std::size_t bottleneck(const std::string& name, std::size_t inputs, std::size_t width,
                          std::size_t stride) {
     const std::size_t outputs = 4 * width;
     convolution(name + "_conv1", inputs, width, 1, 1);
     convolution(name + "_conv2", width, width, 3, stride);
     convolution(name + "_conv3", width, outputs, 1, 1);
-    // The side is that of the output by now, as it is behind the stride of the shortcut.
+    // `side_` is the output's by now, which the stride of the shortcut also gives.
     if (inputs != outputs) convolution(name + "_shortcut", inputs, outputs, 1, 1);
     return outputs;
   }

@@ -7,7 +7,7 @@
 
 namespace tutti::bench {
 
-/// What of a network's layer a training step deals with.
+/// What a training step must know of a network's layer.
 struct LayerShape {
   std::string name;
   std::vector<std::size_t> tensors;  ///< elements of each gradient: weight and bias, say
@@ -22,8 +22,8 @@ std::span<const std::string_view> model_names();
 
 /// The layers with weights of a network for ImageNet's 224×224 images and 1,000 classes: "vgg16"
 /// (Simonyan and Zisserman 2014, without batch normalisation) or "resnet50" (He et al. 2015).
-/// Tensors have `scale` times their elements, at least one; the work is always the full one.
-/// Throws `invalid_argument` for another name.
+/// Tensors have `scale` times their elements, at least one; the work is always that of the full
+/// size. Throws `invalid_argument` for another name.
 Model make_model(std::string_view name, double scale);
 
 std::size_t tensor_count(const Model& model);

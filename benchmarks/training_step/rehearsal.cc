@@ -106,7 +106,7 @@ std::vector<double> Rehearsal::run(bool exchanging, Turns turns) {
     if (step == turns.warmup) before = store_.counters().control_messages;
     const auto start = Clock::now();
     backward(exchanging, start);
-    // Before any rank can be through with forward, and do what no step does.
+    // Read before any rank can end its forward pass and do what no step does.
     if (step == last) messages_ = store_.counters().control_messages - before;
     forward(exchanging, start);
     if (step >= turns.warmup) seconds.push_back(seconds_since(start));
@@ -125,8 +125,8 @@ std::vector<double> Rehearsal::compute_alone() {
   samples_.assign(layers_.size(), {});
   std::vector<double> seconds = run(false, settings_.alone_steps());
   costs_ = planned_;
-  // A step's end is where a layer behind the last one would begin; its start, where that one's
-  // gradients would be ready.
+  // The end of a step is where the forward pass of a layer after the last would begin. Its start is
+  // where that layer's gradients would be ready.
   double end = summarise(seconds).p50;
   double start = 0;
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
@@ -143,7 +143,7 @@ std::vector<double> Rehearsal::communication_alone() {
   std::vector<double> seconds;
   for (int step = 0; step < turns.warmup + turns.measured; ++step, ++turn_) {
     for (Layer& layer : layers_) fill(layer);
-    // Where ranks meet in a tensor rather than at a barrier, the store may replay what it did.
+    // The ranks meet in a tensor, not at a barrier, so that the store may go on replaying.
     largest(0);
     const auto start = Clock::now();
     for (std::size_t layer = layers_.size(); layer-- > 0;) push(layer);

@@ -13,27 +13,27 @@
 
 namespace tutti::bench {
 
-/// Runs made-up training steps on one rank, in step with the others. All methods but the
+/// Runs simulated training steps on one rank, in step with the others. All methods but the
 /// constructor are collective and block.
 class Rehearsal {
  public:
   /// Keeps references to all three.
   Rehearsal(KVStore& store, const Model& model, const StepSettings& settings);
 
-  /// Each gives the seconds of the measured steps, a step counting as long as on its slowest rank.
-  /// A step is from the beginning of one backward pass to that of the next.
+  /// Each returns the seconds of the measured steps. A step takes as long as on its slowest rank,
+  /// from the beginning of one backward pass to that of the next.
   std::vector<double> steps();
   std::vector<double> compute_alone();
-  /// All gradients from the last layer's to the first's are sent off at once.
+  /// Submits all gradients at once, from the last layer's to the first's.
   std::vector<double> communication_alone();
 
-  /// What each layer costs this rank, as `compute_alone` has measured it.
+  /// The cost of each layer on this rank, as `compute_alone` has measured it.
   const std::vector<LayerCost>& costs() const { return costs_; }
-  /// Elements that were no sums in the first and the last one of `steps`, over all ranks.
+  /// Wrong elements in the first and the last of `steps`, over all ranks.
   std::uint64_t wrong();
   /// Messages to and from the coordinator while `steps` was measured, over all ranks.
   std::uint64_t control_messages();
-  /// The greatest of all ranks'.
+  /// The maximum over all ranks.
   double largest(double mine);
 
  private:
@@ -45,9 +45,9 @@ class Rehearsal {
   };
 
   using Clock = std::chrono::steady_clock;
-  /// When a layer's gradients were ready and when its forward began, in seconds from the step's
-  /// start; a number for each step. Single layers' times would not do: one that woke late makes
-  /// the next one short.
+  /// When a layer's gradients were ready and when its forward pass began, in seconds from the
+  /// step's start, one number for each step. Durations of single layers would not do: a layer that
+  /// woke late makes the next one short.
   struct Samples {
     std::vector<double> ready, begun;
   };

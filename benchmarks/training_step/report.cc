@@ -10,7 +10,7 @@
 namespace tutti::bench {
 namespace {
 
-/// Of the speed that the bound allows.
+/// The part of the bound's speed that a run should reach.
 constexpr double target = 0.98;
 
 std::string row(const char* name, const Times& times) {
@@ -41,7 +41,7 @@ std::string link(const StepReport& report) {
               : std::string("at the speed of the communication alone");
 }
 
-/// The target is of links whose rate is known.
+/// The target holds for links of a known rate.
 std::string verdict(const StepReport& report) {
   if (!report.settings.link_gbps) return {};
   return fmt::format(" (target {:.0f} %: {})", 100 * target,

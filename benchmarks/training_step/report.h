@@ -10,7 +10,7 @@
 
 namespace tutti::bench {
 
-/// What a run has found.
+/// The results of a run.
 struct StepReport {
   StepSettings settings;
   Options options;  ///< that the store had
@@ -24,19 +24,19 @@ struct StepReport {
   std::uint64_t control_messages = 0;  ///< of all measured steps
 
   double bytes() const { return static_cast<double>(elements) * settings.wire_bytes(); }
-  /// The part of the bound's speed that steps had; none without a bound.
+  /// The part of the bound's speed that the steps reached; none without a bound.
   std::optional<double> reached() const {
     return bound ? std::optional(*bound / step.p50) : std::nullopt;
   }
 };
 
-/// The seconds of a link for each byte: of the link that the settings name, else as the
-/// communication alone has shown it.
+/// Seconds of a link for each byte: of the link that the settings name, otherwise as measured with
+/// the communication alone.
 double link_seconds_per_byte(const StepReport& report);
 
-/// What is known before anything was measured.
+/// The lines that are known before measuring.
 std::string head(const StepReport& report);
-/// What was measured.
+/// The results, as text.
 std::string table(const StepReport& report);
 std::string json(const StepReport& report);
 

@@ -7,7 +7,7 @@
 
 namespace tutti::bench {
 
-/// Steps of one kind: those that are measured, after those that are not.
+/// How many steps of one kind are run: first those that do not count, then the measured ones.
 struct Turns {
   int warmup, measured;
 };
@@ -20,31 +20,31 @@ struct StepSettings {
   double forward_ms = 0;
   bool busy = false;
   bool priority = true;
-  std::optional<std::size_t> fusion_bytes;  ///< none: the store's default, as the next one
+  std::optional<std::size_t> fusion_bytes;  ///< unset: the store's default; so is the next field
   std::optional<bool> replay;
   std::string wire = "none";
   int steps = 20;
   int warmup = 5;
-  int alone = 0;  ///< 0: as many as `steps`, after as many as `warmup`
+  int alone = 0;  ///< 0: as many as `steps`, after `warmup` others
   std::optional<double> link_gbps;
-  int hosts = 0;     ///< that there must be; 0: however many the store finds
+  int hosts = 0;     ///< how many there must be; 0: any number
   std::string json;  ///< empty: none
   std::string store = "dist_sync_mpi";
 
   double wire_bytes() const { return wire == "none" ? 4 : 2; }  ///< of an element
   Turns whole_steps() const { return {warmup, steps}; }
-  /// Of compute, and of communication.
+  /// For computing alone and for communication alone.
   Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
-  /// Empty when the hosts that the store has found are those that were asked for.
+  /// Empty if the store has found as many hosts as were asked for.
   std::string what_is_wrong_with_hosts(int found) const;
-  /// Of all steps, those with an exchange too, which may make them longer.
+  /// Of all steps; those with communication are included, which may make them longer.
   double compute_seconds() const;
-  /// What the store is created with: the environment's, but for what was asked for here.
+  /// The options of the store: the environment's, except those that the command line sets.
   Options options() const;
 };
 
-/// Reads the command line. Returns nothing when all was said already (--help). Throws
-/// `invalid_argument` that suggests the nearest name for a misspelt option.
+/// Reads the command line. Returns nothing if there is nothing left to do (--help). Throws
+/// `invalid_argument`, which suggests the nearest name for a misspelt option.
 std::optional<StepSettings> parse_step(int argc, const char* const* argv);
 
 }  // namespace tutti::bench
