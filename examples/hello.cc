@@ -11,12 +11,12 @@ int main(int argc, char**) try {
   }
   const auto kv = tutti::KVStore::create("dist_sync_mpi");
 
-  // Everyone begins with rank 0's weights.
+  // All ranks begin with rank 0's weights.
   std::vector<float> weight(4, kv->rank() == 0 ? 0.5F : 0.0F);
   const tutti::Tensor w(weight.data(), {4}, tutti::DType::f32);
   kv->broadcast("w", w, /*root_rank=*/0).wait();
 
-  // Everyone's gradients are summed while the program may do something else.
+  // The gradients of all ranks are summed while the program may do something else.
   std::vector<float> gradient(4, 1.0F);
   const tutti::Tensor g(gradient.data(), {4}, tutti::DType::f32);
   const tutti::Pending pending = kv->pushpull("g", g, g);

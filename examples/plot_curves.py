@@ -8,7 +8,7 @@ COLOURS = ["#1f6fb4", "#d1495b", "#3a8f5c", "#8d5bb0", "#c98a1b", "#4a4a4a"]
 
 
 def name_of(run):
-    """Such as "4 workers × 2 devices, batch 4 × 16, dist_sync_mpi"."""
+    """A label such as "4 workers × 2 devices, batch 4 × 16, dist_sync_mpi"."""
     workers, devices = run["workers"], len(run["work_loads"])
     text = f"{workers} worker{'s' if workers > 1 else ''}"
     if devices > 1:
@@ -18,7 +18,7 @@ def name_of(run):
 
 
 def style_of(index):
-    """Runs that coincide stay visible: the first is a line, those over it are rings."""
+    """The style of a run. The first run is a line, others are rings over it, so that equal runs stay visible."""
     style = {"color": COLOURS[index % len(COLOURS)], "marker": "o"}
     if index == 0:
         return style | {"linestyle": "-", "markersize": 3.5}
@@ -35,7 +35,7 @@ def draw(axes, run, index):
     if index == 0:
         at = [(i + 1) / per_epoch for i in range(len(steps))]
         loss.plot(at, steps, color=style["color"], alpha=0.3, linewidth=0.6, label="each step")
-    # An epoch's mean stands in its middle, what was tested after it at its end.
+    # An epoch's mean is drawn in its middle, the result of the test after it at its end.
     means = [epoch["train_loss"] for epoch in epochs]
     loss.plot([end - 0.5 for end in ends], means, **style, label="mean of each epoch" if index == 0 else None)
     trained = [epoch["train_accuracy"] for epoch in epochs]

@@ -21,7 +21,7 @@ namespace {
 
 using namespace training;
 
-/// The data, once it is clear that a batch fits the memory beside it.
+/// Loads the data, after checking that a batch fits into the memory beside it.
 dataset::Dataset load_data(const Settings& settings, const tutti::KVStore& store) {
   const std::size_t share = memory_share(store);
   if (!settings.benchmark) {
@@ -69,7 +69,7 @@ History train(const Settings& settings, const dataset::Dataset& data, Worker& wo
   return history;
 }
 
-/// What rank 0 leaves behind.
+/// What rank 0 prints and writes at the end.
 void conclude(const Settings& settings, const History& history) {
   const std::size_t expected = sizeof(float) * history.parameters * history.steps;
   print(fmt::format("bytes reduced {} = 4 bytes x {} parameters x {} steps{}",

@@ -8,7 +8,7 @@
 namespace command_line {
 namespace {
 
-/// Insertions, deletions and replacements that turn a into b.
+/// The edit distance: insertions, deletions and replacements that turn a into b.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> above(b.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});

@@ -7,25 +7,25 @@
 
 #include "tutti/error.h"
 
-/// What all programs have in common on their command lines.
+/// What the command lines of all programs have in common.
 namespace command_line {
 
-/// The exit status of a program that was asked for what cannot be.
+/// The exit status for a command line or input that cannot be used.
 constexpr int usage_error = 2;
 
-/// `app.parse`. Of an option that it does not know it says which was probably meant. Throws
+/// As `app.parse`, but for an unknown option it suggests the one that was probably meant. Throws
 /// CLI::ParseError.
 void parse(CLI::App& app, int argc, const char* const* argv);
 
-/// The same for a program's main. Returns nothing when the line is right; else the exit status, 0
-/// after --help. Prints the help, or what is wrong, unless another rank `speaks`.
+/// The same for a program's main. Returns nothing if the line is right, else the exit status, which
+/// is 0 after --help. Prints the help or the error; `speaks` false: another rank prints it.
 std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* argv,
                                    bool speaks = true);
 
-/// What a program ends with after this error.
+/// The exit status of a program after this error.
 int exit_status(const tutti::Error& error);
 
-/// The known word with the fewest edits from this one; empty when even that is another word.
+/// The known word with the fewest edits from this one; empty if even that is too different.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace command_line

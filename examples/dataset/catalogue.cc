@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* digits_images = "digits-images-idx3-ubyte";
 
-/// Every fifth image, counted from one, is for testing: a split without chance, in which each
-/// writer of the digits has images on both sides.
+/// Every fifth image, counted from one, is for testing. The split is not random, and each writer of
+/// the digits has images on both sides.
 Dataset hold_out_every_fifth(const Images& all) {
   const auto size = static_cast<std::size_t>(all.extent.count());
   Images none = all;
@@ -69,8 +69,8 @@ Dataset load_cifar10(const fs::path& folder) {
   return {read_cifar10(train), read_cifar10(test)};
 }
 
-/// Ten random images, one a class; a sample is one of them under as much noise again. Easy to
-/// learn, and made afresh in each process, alike.
+/// Ten random images, one for each class. A sample is one of them with as much noise added. It is
+/// easy to learn. Each process makes the same data again.
 Dataset load_synthetic(const fs::path& /*folder*/) {
   constexpr std::size_t train = 1000;
   constexpr std::size_t test = 200;

@@ -11,13 +11,13 @@ namespace dataset {
 
 /// "digits", "mnist", "cifar10", and "synthetic", which is drawn at random in CIFAR-10's shape.
 std::vector<std::string> names();
-/// Of its images. Throws `invalid_argument` for an unknown name, as the others do.
+/// The extent of its images. Throws `invalid_argument` for an unknown name, as the others do.
 nn::Extent extent(std::string_view name);
-/// The first data set with such images; empty when none has.
+/// The first data set with images of this extent; empty if there is none.
 std::string usual_for(const nn::Extent& image);
 
 /// Reads a data set from its folder. An empty folder means the one that comes with the program,
-/// which the digits have; random images need none. Throws `invalid_argument` that names the file
+/// which only the digits have; random images need none. Throws `invalid_argument`, naming the file
 /// and what is wrong.
 Dataset load(std::string_view name, const std::filesystem::path& folder);
 

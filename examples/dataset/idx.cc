@@ -18,8 +18,8 @@ struct Idx {
   std::vector<std::uint8_t> values;
 };
 
-/// A header of a magic number, which says how many dimensions there are, and the dimensions, all
-/// big-endian; then the bytes.
+/// Reads an IDX file: a magic number that holds the number of dimensions, the dimensions, all
+/// big-endian, then the bytes.
 Idx read(const std::filesystem::path& file, std::size_t dimensions, const std::string& what) {
   std::vector<std::uint8_t> bytes = read_all(file, what);
   const std::size_t header = 4 * (1 + dimensions);
@@ -36,7 +36,8 @@ Idx read(const std::filesystem::path& file, std::size_t dimensions, const std::s
   std::uint64_t size = 1;
   for (std::size_t i = 1; i <= dimensions; ++i) {
     idx.dims.push_back(big_endian(std::span(bytes).subspan(4 * i)));
-    // Three dimensions of 32 bits overflow 64: what is too large for any file is set to be so.
+    // Three dimensions of 32 bits can overflow 64 bits. The size is then set to one that no file
+    // has.
     const bool huge = __builtin_mul_overflow(size, idx.dims.back(), &size);
     if (huge) size = ~std::uint64_t{0} - header;
   }

@@ -18,8 +18,8 @@ struct Images {
   std::vector<std::uint8_t> labels{};  ///< below `classes`
 
   std::size_t count() const { return labels.size(); }
-  /// Writes the samples with these indices one after another, as a network takes them: `inputs`
-  /// has extent.count() numbers, `out_labels` one element, for each.
+  /// Writes the samples with these indices one after another, in the form that a network takes. For
+  /// each sample `inputs` has extent.count() numbers and `out_labels` one element.
   void load(std::span<const std::uint32_t> samples, std::span<float> inputs,
             std::span<std::uint8_t> out_labels) const;
 };

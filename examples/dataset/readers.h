@@ -6,7 +6,7 @@
 
 namespace dataset {
 
-/// MNIST's format: a file of images and one of as many labels. Throws `invalid_argument` that names
+/// MNIST's format: a file of images and a file of as many labels. Throws `invalid_argument`, naming
 /// the file and what was expected of it.
 Images read_idx(const std::filesystem::path& images, const std::filesystem::path& labels);
 

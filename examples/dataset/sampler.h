@@ -15,20 +15,21 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Part `index` of `count` elements cut in order, in proportion to the positive weights: the parts
-/// are disjoint, cover everything and differ from the exact proportion by less than one element.
+/// Part `index` of `count` elements that are cut in order, in proportion to positive weights. The
+/// parts are disjoint, cover everything and differ from the exact proportion by less than one
+/// element.
 Range part_of(std::size_t count, std::span<const int> weights, std::size_t index);
 /// The same with equal weights.
 Range part_of(std::size_t count, int parts, int index);
 
-/// Which worker trains on which samples.
+/// Decides which worker trains on which samples.
 ///
-/// Every epoch puts all samples in a new order, drawn from the seed and the epoch's number alone
-/// and so the same on all workers. It is cut into global batches of `batch_size` times `num_parts`
-/// samples, the last one being what remains; each global batch is cut evenly among the workers, in
-/// their order. So n workers with batches of b see in step k what one worker with batches of n·b
-/// sees in step k. In the last step parts differ by at most one sample, and a worker may have none:
-/// it takes part with gradients of zero.
+/// Each epoch shuffles all samples, in an order that depends only on the seed and the epoch's
+/// number and so is the same on all workers. The order is cut into global batches of `batch_size`
+/// times `num_parts` samples; the last one has what remains. Each global batch is cut evenly among
+/// the workers, in their order. So n workers with batches of b use in step k the samples that one
+/// worker with batches of n·b uses in step k. In the last step parts differ by at most one sample.
+/// A worker may have none; it then takes part with gradients of zero.
 class Sampler {
  public:
   struct Sharding {
@@ -41,11 +42,12 @@ class Sampler {
 
   explicit Sampler(const Sharding& sharding);
 
-  /// To be called before `batch`.
+  /// Call it before `batch`.
   void start_epoch(std::uint64_t epoch);
   /// Steps in an epoch; the same on all workers.
   std::size_t steps() const;
-  /// This worker's samples in a step of the epoch; all workers' together.
+  /// This worker's samples in a step of the epoch, and the number of samples of all workers
+  /// together.
   std::span<const std::uint32_t> batch(std::size_t step) const;
   std::size_t global_batch_size(std::size_t step) const;
 

@@ -6,7 +6,7 @@ namespace nn {
 
 void Activation::resize(std::int64_t batch) {
   const dnnl::engine& engine = context().engine;
-  // Those whose gradient follows from the output.
+  // The variants that compute the gradient from the output.
   const auto algorithm = function_ == Function::relu
                              ? dnnl::algorithm::eltwise_relu_use_dst_for_bwd
                              : dnnl::algorithm::eltwise_tanh_use_dst_for_bwd;

@@ -3,7 +3,7 @@
 
 namespace nn {
 
-/// A function of each number by itself.
+/// Applies a function to each number.
 class Activation : public Layer {
  public:
   enum class Function { relu, tanh };

@@ -6,7 +6,7 @@ namespace nn {
 namespace {
 
 constexpr float epsilon = 1e-5F;
-/// How much of the running statistics a training batch leaves in place.
+/// The part of the running statistics that a training batch leaves unchanged.
 constexpr float inertia = 0.9F;
 
 }  // namespace
@@ -62,7 +62,8 @@ void BatchNorm::update_running_statistics() {
 
 void BatchNorm::backward(const Activations& at) {
   dnnl::stream stream = context().stream;
-  // oneDNN computes all three gradients together; a first layer's input gradient has no reader.
+  // oneDNN computes all three gradients together, but nobody reads the first layer's input
+  // gradient.
   std::vector<float> unread(at.d_in == nullptr ? data_.get_size() / sizeof(float) : 0);
   float* d_in = at.d_in == nullptr ? unread.data() : at.d_in;
   backward_.execute(stream,

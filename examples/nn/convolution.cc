@@ -38,7 +38,7 @@ void Convolution::resize(std::int64_t batch) {
   const memory::desc weights(dims, memory::data_type::f32, memory::format_tag::any);
   const memory::desc in = activations(batch, input_);
   const memory::desc out = activations(batch, output());
-  // oneDNN takes an empty description for none.
+  // For oneDNN an empty description means no bias.
   const memory::desc bias = bias_ ? vector_of(geometry_.channels) : memory::desc();
   const memory::dims strides(2, geometry_.stride);
   const memory::dims padding(2, geometry_.padding);

@@ -14,7 +14,7 @@ class Convolution : public Layer {
     std::int64_t kernel;
     std::int64_t stride = 1;
     std::int64_t padding = 0;  ///< on each side
-    bool bias = true;          ///< needless before a batch normalisation, which shifts anyway
+    bool bias = true;          ///< not needed before a batch normalisation, which shifts anyway
   };
 
   Convolution(const Context& context, const std::string& name, const Extent& input,

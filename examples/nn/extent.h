@@ -3,8 +3,8 @@
 
 namespace nn {
 
-/// One sample's activations. In memory they lie channels last, and a batch is samples one after
-/// another, so that a dense layer reads a convolution's output as it is.
+/// The extent of one sample's activations. In memory channels come last, and the samples of a batch
+/// lie one after another, so that a dense layer can read a convolution's output as it is.
 struct Extent {
   std::int64_t height = 1;
   std::int64_t width = 1;

@@ -9,14 +9,15 @@
 
 namespace nn {
 
-/// Where a network computes and what its tensors say about where they are.
+/// The device on which a network computes, with oneDNN's objects for it.
 struct Context {
   tutti::Device device;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};  ///< does not keep its engine alive
 };
 
-/// A named array of f32 that training changes. It begins uniformly distributed over [low, high].
+/// A named array of f32 that training changes. Its initial values are uniformly distributed over
+/// [low, high].
 struct Parameter {
   Parameter(std::string name, const tutti::Shape& shape, float low, float high,
             tutti::Device device);
@@ -28,19 +29,20 @@ struct Parameter {
   tutti::Tensor gradient;  ///< the sum over the batch, not its mean
 };
 
-/// The activations around one layer. Those that end a batch of n samples hold n times the extent.
+/// The inputs and outputs of one layer. The arrays are for a batch: n samples take n times the
+/// extent.
 struct Activations {
   const float* in;
   float* out;
-  const float* d_out;  ///< backward only
-  float* d_in;         ///< backward only; null when nobody needs it: the network's first layer
-  const float* in2 = nullptr;  ///< the other input, of a layer that has two; and its gradient
+  const float* d_out;          ///< backward only
+  float* d_in;                 ///< backward only; null for the network's first layer
+  const float* in2 = nullptr;  ///< second input, if the layer has one; then its gradient
   float* d_in2 = nullptr;
 };
 
 enum class Mode { training, inference };
 
-/// One step of a network, on one device. `resize` comes before `forward`, and `forward` in training
+/// One layer of a network, on one device. Call `resize` before `forward`, and `forward` in training
 /// mode on the same activations before `backward`.
 class Layer {
  public:
@@ -54,7 +56,7 @@ class Layer {
   virtual void forward(const Activations& at, Mode mode) = 0;
   /// Overwrites `d_in`, `d_in2` and the parameters' gradients.
   virtual void backward(const Activations& at) = 0;
-  /// Owned by the layer; the same ones in the same order every time.
+  /// The layer's parameters, which it owns; the same ones in the same order every time.
   virtual std::vector<Parameter*> parameters() { return {}; }
 
  protected:

@@ -10,7 +10,7 @@
 namespace nn {
 namespace {
 
-/// The standard library's own distributions differ between machines; its generators do not.
+/// Not a standard distribution: these differ between standard libraries, the generators do not.
 float uniform(std::mt19937_64& random, float low, float high) {
   constexpr int bits = 24;
   const auto drawn = static_cast<float>(random() >> (64 - bits));
@@ -103,7 +103,8 @@ Score Network::forward(std::span<const std::uint8_t> labels, Mode mode) {
 void Network::backward(std::size_t layer) {
   const Node& node = nodes_[layer];
   Activations at = around(node);
-  // Where a later layer has written its share of a gradient already, this one's is added to it.
+  // If a later layer has already written its share of a gradient, this layer's share is added to
+  // it.
   const auto set_aside = [&](float*& d_in, Tap tap, std::vector<float>& share) -> float* {
     if (d_in == nullptr || !read_later(tap, layer)) return nullptr;
     share.resize(gradients_[tap].size());

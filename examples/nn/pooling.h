@@ -3,8 +3,8 @@
 
 namespace nn {
 
-/// The maximum or the average of each window; windows touch and do not overlap, and what is
-/// left over at the right and lower edge is dropped.
+/// The maximum or the average of each window. Windows lie side by side without overlap. Pixels that
+/// fill no window at the right and lower edge are dropped.
 class Pooling : public Layer {
  public:
   enum class Kind { maximum, average };

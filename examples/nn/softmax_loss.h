@@ -8,7 +8,7 @@
 
 namespace nn {
 
-/// Sums over samples.
+/// The loss and the number of right answers, summed over samples.
 struct Score {
   double loss = 0;
   std::int64_t correct = 0;
@@ -29,8 +29,8 @@ class SoftmaxLoss {
       : stream_(std::move(stream)), classes_(classes) {}
 
   void resize(std::int64_t batch);
-  /// One row of scores and one label a sample. Writes the loss's gradient to `d_scores`, summed
-  /// over samples like every gradient here.
+  /// Takes one row of scores and one label for each sample. Writes the loss's gradient to
+  /// `d_scores`; like every gradient here it is summed over samples.
   Score operator()(const float* scores, std::span<const std::uint8_t> labels, float* d_scores);
 
  private:

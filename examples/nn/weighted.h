@@ -5,9 +5,9 @@
 
 namespace nn {
 
-/// The arithmetic of a layer that multiplies by weights and adds a bias, if it has one; which
-/// product it is, the primitives say. Weights are kept in a plain layout, since that is what ranks
-/// exchange; primitives that are faster on another one get a copy in it.
+/// The arithmetic of a layer that multiplies by weights and may add a bias; the primitives decide
+/// which product it is. Weights are kept in a plain layout, for that is what ranks exchange. A
+/// primitive that is faster with another layout gets a copy in it.
 class Weighted {
  public:
   explicit Weighted(dnnl::stream stream) : stream_(std::move(stream)) {}
@@ -15,7 +15,7 @@ class Weighted {
   void build(const dnnl::primitive_desc& forward, const dnnl::primitive_desc& backward_data,
              const dnnl::primitive_desc& backward_weights, const dnnl::memory::desc& plain_weights);
 
-  /// `bias` is null when the primitives were made without one.
+  /// `bias` is null if the primitives were made without one.
   void forward(const Activations& at, const Parameter& weight, const Parameter* bias);
   void backward(const Activations& at, Parameter& weight, Parameter* bias);
 
@@ -25,7 +25,7 @@ class Weighted {
   dnnl::stream stream_;
   dnnl::primitive forward_, backward_data_, backward_weights_;
   dnnl::memory::desc in_, out_, bias_, plain_;
-  /// What each primitive wants the weights, or makes their gradient, to look like.
+  /// The layout in which each primitive takes the weights or writes their gradient.
   dnnl::memory::desc forward_weights_, backward_data_weights_, weights_gradient_;
 };
 

@@ -20,9 +20,10 @@ namespace {
 
 constexpr auto tanh = Activation::Function::tanh;
 
-// Like the LeNet of LeCun et al. 1998, these two are smooth: no gradient jumps where the last
-// bit of a sum decides which side of zero, or which element of a window, wins. So rounding stays as
-// small as it is, and they train alike however a batch is split.
+// Like the LeNet of LeCun et al. 1998, these two networks are smooth. In others a gradient jumps
+// when the last bit of a sum decides on which side of zero it is, or which element of a window is
+// the maximum. Without jumps rounding errors stay small, and the networks train alike however a
+// batch is split.
 
 void mlp(Network& net, std::int64_t classes) {
   net.add<Dense>("fc1", 128);
@@ -32,7 +33,7 @@ void mlp(Network& net, std::int64_t classes) {
   net.add<Dense>("fc3", classes);
 }
 
-/// Padded so that its two poolings, and nothing else, halve an image.
+/// Padded so that only its two poolings make an image smaller, each by half.
 void lenet(Network& net, std::int64_t classes) {
   net.add<Convolution>("conv1", Convolution::Geometry{.channels = 20, .kernel = 5, .padding = 2});
   net.add<Activation>("tanh1", tanh);
@@ -48,8 +49,8 @@ void lenet(Network& net, std::int64_t classes) {
 constexpr auto relu = Activation::Function::relu;
 
 /// VGG of Simonyan and Zisserman 2014 as it is used on CIFAR-10: each 3×3 convolution has a bias
-/// and a batch normalisation behind it, and a single dense layer classifies. Widths are channels; 0
-/// is a pooling.
+/// and is followed by a batch normalisation, and a single dense layer classifies. Widths are
+/// channels; 0 is a pooling.
 void vgg(Network& net, std::int64_t classes, std::initializer_list<std::int64_t> widths) {
   int convolutions = 0;
   int poolings = 0;
@@ -64,7 +65,7 @@ void vgg(Network& net, std::int64_t classes, std::initializer_list<std::int64_t>
     net.add<BatchNorm>(fmt::format("bn{}", number));
     net.add<Activation>(fmt::format("relu{}", number), relu);
   }
-  // Of 32×32 pixels one is left by now; larger images get the same classifier.
+  // Of 32×32 pixels one is left here. Larger images are averaged, and get the same classifier.
   net.add<GlobalPooling>("pool");
   net.add<Dense>("fc", classes);
 }

@@ -10,11 +10,11 @@ namespace nn {
 
 /// The names that `make_network` knows.
 std::vector<std::string> network_names();
-/// The images that a network was drawn for, of which it takes others too.
+/// The image extent that a network was designed for. It takes others too.
 Extent usual_image(std::string_view network);
 
-/// A network for images of this extent, its parameters still zero. Throws `invalid_argument` for an
-/// unknown name and for images that are too small.
+/// A network for images of this extent. Its parameters are still zero. Throws `invalid_argument`
+/// for an unknown name and for images that are too small.
 Network make_network(std::string_view name, const Extent& image, std::int64_t classes,
                      tutti::Device device);
 

@@ -28,7 +28,8 @@ void check_agreement(const Settings& settings, const dataset::Dataset& data, con
       Fact{"number of training images", static_cast<double>(data.train.count())},
       Fact{"number of test images", static_cast<double>(data.test.count())},
   };
-  // Everyone's facts side by side: each rank fills its own places, and the sum has them all.
+  // The facts of all ranks side by side: each rank fills its own places, and the sum holds all of
+  // them.
   const auto ranks = static_cast<std::size_t>(exchange.ranks());
   std::vector<double> all(ranks * facts.size());
   double* mine = &all[static_cast<std::size_t>(exchange.rank()) * facts.size()];

@@ -14,14 +14,14 @@
 namespace training {
 namespace {
 
-/// What a process's descriptor is open on; empty when it cannot be told.
+/// The file that a process's descriptor refers to; empty if that cannot be found out.
 std::string target_of(pid_t process, int fd) {
   std::error_code unreadable;
   return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, fd), unreadable)
       .string();
 }
 
-/// 0 when it cannot be told.
+/// 0 if it cannot be found out.
 pid_t parent_of(pid_t process) {
   std::ifstream status(fmt::format("/proc/{}/status", process));
   pid_t parent = 0;
@@ -31,9 +31,8 @@ pid_t parent_of(pid_t process) {
   return parent;
 }
 
-/// Open MPI gives its processes a terminal of its own making for their output, and passes on what
-/// comes through it: what counts there is where the output of the first process above goes that has
-/// another one. Between may be shells.
+/// Open MPI gives its processes a pseudo-terminal for their output and forwards what they write. So
+/// look at the first process above whose output goes somewhere else; shells may lie between.
 bool leads_to_terminal(int fd) {
   if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
   const std::string ours = target_of(getpid(), fd);
@@ -52,7 +51,7 @@ std::string describe(const Position& at, const nn::Score& score) {
                              static_cast<double>(score.correct) / samples);
 }
 
-/// ", 35 s to go", once a step is done that tells.
+/// ", 35 s to go"; empty before the first step and after the last.
 std::string remaining(const Position& at, Progress::Clock::duration passed) {
   if (at.step == 0 || at.step == at.steps) return {};
   const double seconds = std::chrono::duration<double>(passed).count() /
@@ -83,7 +82,8 @@ std::string describe(const EpochResult& result) {
 }
 
 Progress::Progress()
-    // Through the same stream as the other lines, if it can be: those of two may overtake.
+    // Standard output if possible, like the other lines, for lines of two streams may overtake each
+    // other.
     : Progress(
           !leads_to_terminal(STDOUT_FILENO) && leads_to_terminal(STDERR_FILENO) ? stderr : stdout,
           leads_to_terminal(STDOUT_FILENO) || leads_to_terminal(STDERR_FILENO), Clock::now()) {}

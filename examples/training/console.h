@@ -22,18 +22,18 @@ struct Position {
   bool testing;             ///< steps are batches of test images
 };
 
-/// Tells how far an epoch is: on a terminal a line that overwrites itself, at most ten times a
-/// second; elsewhere a line of its own, twice a minute.
+/// Shows how far an epoch is: on a terminal as one line that overwrites itself, at most ten times a
+/// second; elsewhere as a line of its own, twice a minute.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Through standard output, or the error stream where that alone is a terminal.
+  /// Uses standard output, or the error stream if only that is a terminal.
   Progress();
   Progress(std::FILE* stream, bool is_terminal, Clock::time_point now);
 
   void show(const Position& at, const nn::Score& score, Clock::time_point now = Clock::now());
-  /// Takes the line away before another one is printed.
+  /// Removes the line before another one is printed.
   void clear();
 
  private:

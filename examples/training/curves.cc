@@ -30,7 +30,7 @@ nlohmann::json to_json(const EpochResult& result) {
   return json;
 }
 
-/// The exit code, or -1 when the program could not be started.
+/// The exit status, or -1 if the program could not be started.
 int run(std::vector<std::string> words) {
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -92,7 +92,7 @@ void draw(const fs::path& json, const fs::path& image) {
   const std::array scripts{fs::path(TUTTI_EXAMPLES_SCRIPTS),
                            fs::path(TUTTI_EXAMPLES_SCRIPTS_INSTALLED)};
   const fs::path script = scripts[fs::exists(scripts[0] / "plot_curves.py") ? 0 : 1];
-  // The first python3 of the PATH may be one without matplotlib, beside the system's.
+  // The first python3 in PATH may lack matplotlib while the system's has it.
   int code = no_matplotlib;
   for (const char* python : {"python3", "/usr/bin/python3"}) {
     code = run({python, script / "plot_curves.py", "--out", image, json});

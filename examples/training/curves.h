@@ -8,7 +8,7 @@
 
 namespace training {
 
-/// All that is kept of a run.
+/// What is kept of a run.
 struct History {
   std::vector<EpochResult> epochs{};
   int workers = 1;
@@ -19,13 +19,13 @@ struct History {
   std::string weights_sha256{};
 };
 
-/// Throws `invalid_argument` unless a file can be made there: asked before hours of training.
-/// Leaves none behind.
+/// Throws `invalid_argument` unless a file can be created there. Called before hours of training.
+/// Leaves no file behind.
 void check_writable(const std::filesystem::path& file);
-/// Throws `internal` when the file cannot be written.
+/// Throws `internal` if the file cannot be written.
 void write_json(const std::filesystem::path& file, const Settings& settings,
                 const History& history);
-/// Runs plot_curves.py on such a file. Throws `internal` that says what failed.
+/// Runs plot_curves.py on a file of `write_json`. Throws `internal`, which says what failed.
 void draw(const std::filesystem::path& json, const std::filesystem::path& image);
 
 }  // namespace training

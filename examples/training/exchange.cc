@@ -42,7 +42,7 @@ void Exchange::wait_gradients(std::size_t layer) {
 void Exchange::sum(const std::string& name, std::span<double> numbers) {
   const tutti::Tensor tensor(numbers.data(), {static_cast<std::int64_t>(numbers.size())},
                              tutti::DType::f64);
-  // Some types of store want to know a key before it is pushed.
+  // Some store types need a key to be initialised before it is pushed.
   if (known_.insert(name).second) {
     std::vector<double> zeros(numbers.size());
     store_

@@ -9,25 +9,25 @@
 
 namespace training {
 
-/// Everything that a worker says to the others, over a store.
+/// All communication of a worker with the others, over a store.
 class Exchange {
  public:
   Exchange(tutti::KVStore& store, const Worker& worker);
 
-  /// Every device of every rank gets rank 0's weights. Collective, blocks.
+  /// Gives rank 0's weights to every device of every rank. Collective, blocks.
   void broadcast_weights();
-  /// Starts summing a layer's gradients over all devices and ranks. The nearer a layer is to the
-  /// input, the sooner the next step needs it: its priority is higher.
+  /// Starts to sum a layer's gradients over all devices and ranks. The nearer a layer is to the
+  /// input, the sooner the next step needs it, so the higher is its priority.
   void push_gradients(std::size_t layer);
-  /// Blocks until the gradients of that layer, pushed before, are those sums.
+  /// Blocks until the gradients of that layer, pushed before, are summed.
   void wait_gradients(std::size_t layer);
-  /// Sums equally long lists element by element over all ranks. Collective, blocks. `name` tells
-  /// lists of different purpose or length apart.
+  /// Sums lists of equal length element by element over all ranks. Collective, blocks. `name` must
+  /// differ for lists of different purpose or length.
   void sum(const std::string& name, std::span<double> numbers);
 
   int rank() const { return store_.rank(); }
   int ranks() const { return store_.num_workers(); }
-  /// Gradients that came back summed since the start, one device's copy each.
+  /// Bytes of gradients summed since the start, one device's copy each.
   std::size_t gradient_bytes() const { return store_.counters().bytes_reduced - other_bytes_; }
 
  private:
@@ -40,7 +40,7 @@ class Exchange {
   tutti::KVStore& store_;
   std::vector<Layer> layers_;
   std::set<std::string> known_;  ///< keys of `sum`
-  std::size_t other_bytes_ = 0;  ///< reduced, but no gradients
+  std::size_t other_bytes_ = 0;  ///< bytes reduced that are no gradients
 };
 
 }  // namespace training

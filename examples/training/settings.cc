@@ -34,7 +34,7 @@ std::string wrong_suffix(const std::string& file) {
   return file.ends_with(".png") ? "" : "a PNG is drawn: give it a name that ends in .png";
 }
 
-/// What is on the command line beside the settings themselves.
+/// Options of the command line that are not stored in Settings as they are.
 struct Raw {
   int devices = 0;
   std::string gpus;
@@ -81,7 +81,7 @@ void add_training(CLI::App& app, Settings& settings) {
       ->check(between(0, 1))
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "of the first weights and of the samples' order")
-      // Above it, not every whole number is a double, as which workers compare it.
+      // Above 2^53 not every whole number is a double, and workers compare the seed as a double.
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53).description(""))
       ->capture_default_str();
 }

@@ -7,7 +7,7 @@
 
 namespace training {
 
-/// What a run of the training program is to do.
+/// What a run of the training program does.
 struct Settings {
   std::string network = "lenet";
   std::string kv_store = "device";
@@ -15,7 +15,7 @@ struct Settings {
   int batch_size = 16;  ///< of each worker
   double lr = 0.05;
   double momentum = 0.9;
-  std::string dataset = "digits";  ///< where parsed: the network's usual one, unless chosen
+  std::string dataset = "digits";  ///< set by `parse`: the network's usual one, unless chosen
   std::filesystem::path data_dir;
   std::vector<int> work_loads = {1};  ///< one a device
   bool benchmark = false;
@@ -24,8 +24,8 @@ struct Settings {
   std::filesystem::path json;  ///< empty: none
 };
 
-/// Reads the command line. Returns nothing when all was said already (--help). Throws
-/// `invalid_argument` that suggests the nearest name for a misspelt option, and `unsupported`.
+/// Reads the command line. Returns nothing if there is nothing left to do (--help). Throws
+/// `invalid_argument`, which suggests the nearest name for a misspelt option, and `unsupported`.
 std::optional<Settings> parse(int argc, const char* const* argv);
 
 }  // namespace training

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-// Of the OpenMP that oneDNN uses. Its header is not everywhere where the library is.
+// From the OpenMP library that oneDNN uses. Its header may be missing where the library is
+// installed.
 extern "C" void omp_set_num_threads(int);
 
 namespace training {

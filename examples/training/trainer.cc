@@ -7,7 +7,7 @@
 namespace training {
 namespace {
 
-/// What one worker tells the others at the end of an epoch.
+/// What each worker tells the others at the end of an epoch.
 struct Report {
   double correct = 0;
   double samples = 0;
@@ -37,8 +37,8 @@ Trainer::Trainer(const Settings& settings, const dataset::Dataset& data, Worker&
 EpochResult Trainer::run_epoch(int epoch, const OnStep& on_step) {
   const auto ranks = static_cast<std::size_t>(exchange_.ranks());
   const std::size_t steps = sampler_.steps();
-  // One list for all: the loss of each step, then a report of each worker. Each worker fills its
-  // own places, so that the sum over workers is everyone's.
+  // One list holds everything: the loss of each step, then a report of each worker. Each worker
+  // fills its own places, so the sum over workers holds all of them.
   std::vector<double> numbers(steps + report_size * ranks);
   const auto step_loss = std::span(numbers).first(steps);
 

@@ -12,10 +12,10 @@
 
 namespace training {
 
-/// What an epoch came to, over all workers and equal on all of them.
+/// The results of an epoch over all workers, the same on each of them.
 struct EpochResult {
   int epoch = 0;
-  double train_loss = 0;  ///< mean over the samples, as they were trained on
+  double train_loss = 0;  ///< mean over the samples, at the time they were trained on
   double train_accuracy = 0;
   std::optional<double> test_accuracy{};     ///< none without test images
   std::vector<double> step_loss{};           ///< mean over each global batch
@@ -26,8 +26,8 @@ struct EpochResult {
 /// Trains in step with the other workers of the exchange.
 class Trainer {
  public:
-  /// Called before the first step, of training or of testing, and after each with how many are
-  /// done and the worker's own score so far.
+  /// Called before the first step of training or testing, and after each step, with the number of
+  /// steps done and the worker's own score so far.
   using OnStep = std::function<void(bool testing, std::size_t step, std::size_t steps,
                                     const nn::Score& score)>;
 

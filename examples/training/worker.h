@@ -15,7 +15,7 @@ namespace training {
 /// One device of a worker: a copy of the network and this device's part of the batch.
 struct Replica {
   nn::Network network;
-  std::vector<std::uint8_t> labels;          ///< of the part; none: the part is empty
+  std::vector<std::uint8_t> labels;          ///< of the part, which may be empty
   std::vector<std::vector<float>> velocity;  ///< by parameter
 };
 
@@ -30,8 +30,8 @@ struct Shared {
   std::vector<nn::Parameter*> copies;  ///< by device
 };
 
-/// What one process computes: its devices' gradients, and the update of their weights. Knows
-/// nothing of other processes.
+/// What one process computes: the gradients on its devices, and the update of their weights. It
+/// knows nothing of other processes.
 class Worker {
  public:
   struct Plan {
@@ -43,7 +43,7 @@ class Worker {
     float momentum = 0;
   };
 
-  /// All devices begin with the weights that the seed gives.
+  /// All devices begin with the same weights, which depend on the seed only.
   Worker(const Plan& plan, std::uint64_t seed);
 
   std::size_t layer_count() const { return layers_.size(); }
@@ -55,12 +55,13 @@ class Worker {
   /// parameters, the last one first, once its gradients are there on all devices.
   nn::Score compute(const dataset::Images& images, std::span<const std::uint32_t> batch,
                     const std::function<void(std::size_t layer)>& ready);
-  /// Moves a layer's weights, once its gradients are sums over a global batch of this many samples.
+  /// Updates a layer's weights. The gradients must be sums over a global batch of this many
+  /// samples.
   void update(std::size_t layer, std::size_t global_batch);
-  /// Forward alone, on the first device, of these images as one batch.
+  /// Runs only the forward pass, on the first device, with these images as one batch.
   nn::Score evaluate(const dataset::Images& images, std::size_t begin, std::size_t end);
 
-  /// A hash of all weights. Throws `internal` when devices differ.
+  /// A hash of all weights. Throws `internal` if the devices' weights differ.
   std::string weights_sha256() const;
 
  private:
