@@ -8,7 +8,7 @@
 namespace tutti::base {
 namespace {
 
-/// For errors that mean "used up": the limit, and what to raise. Empty for others.
+/// For errors that say that something is used up: the limit, and what to raise. Empty for others.
 std::string advice(int number) {
   rlimit files{};
   switch (number) {

@@ -21,7 +21,8 @@ struct AbstractPeer {
   base::Fd socket;
 };
 AbstractPeer connect_abstract(const std::string& name);
-/// As above, but waits while the listener is busy. Throws `timeout` or `internal`.
+/// As `connect_abstract(name)`, but waits while the listener is busy. Throws `timeout` or
+/// `internal`.
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 

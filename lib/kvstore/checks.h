@@ -17,8 +17,8 @@ namespace tutti {
 void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order);
 
 /// For each key: how many bytes behind its input's beginning an output may begin that is written
-/// while the input is read, because the same elements lie there. Empty: 0 for every key. `places`:
-/// memory for the result.
+/// while the input is read, because the same elements lie there. An empty result means 0 for every
+/// key. `places`: memory for the result.
 std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places);
 

@@ -38,7 +38,7 @@ class Communicator {
   /// continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
   /// A copy of this communicator. As `world`, but after a throw nothing continues the copy, and MPI
-  /// cannot be used for another store.
+  /// is not fit for another store.
   Communicator duplicate(std::chrono::milliseconds limit, const Look& look = {}) const;
   ~Communicator();
   Communicator(Communicator&&) noexcept;

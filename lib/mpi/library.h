@@ -39,12 +39,12 @@ void start(const StartSettings& settings);
 
 /// Calls `create`, one thread of the process at a time: collective calls must come in the same
 /// order on all processes. Blocks until it is this thread's turn. Throws `timeout` after `limit`,
-/// and `unsupported` in a forked child if its parent had called MPI before.
+/// and `unsupported` in a forked child whose parent had called it before.
 void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create);
 
-/// Throws `mismatch` if MPI's world has not the size that the launcher of this process says
-/// (another MPI's mpirun, a program linked with another MPI). Otherwise every process would be a
-/// world of one and say nothing.
+/// Throws `mismatch` if MPI's world has another size than the launcher of this process says
+/// (another MPI's mpirun, a program linked with another MPI). Otherwise every process would
+/// silently be a world of one.
 void check_world_size();
 
 /// On several nodes the communication thread calls MPI while the program's own threads may do so
