@@ -54,7 +54,8 @@ def read(path):
 def parse():
     """(the runs, the file to draw)"""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("runs", nargs="+", metavar="RUN.json", help="the first is drawn as a line, others as rings over it")
+    parser.add_argument("runs", nargs="+", metavar="RUN.json",
+                        help="the first is drawn as a line, others as rings over it")
     parser.add_argument("--out", required=True, metavar="FILE.png")
     arguments = parser.parse_args()
     try:

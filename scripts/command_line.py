@@ -45,7 +45,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
-            what = f"{action.option_strings[-1]} {value}: unknown" if action.option_strings else f"unknown {action.metavar.lower()} {value}"
+            what = (f"{action.option_strings[-1]} {value}: unknown" if action.option_strings
+                    else f"unknown {action.metavar.lower()} {value}")
             known = [str(choice) for choice in action.choices]
             raise argparse.ArgumentError(None, f"{what}; known are {', '.join(known)}" + meant(str(value), known))
 
@@ -70,7 +71,8 @@ class Parser(argparse.ArgumentParser):
 def root_given(about):
     """The one word that checks of the sources take: another tree than the one they lie in."""
     parser = Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", nargs="?", metavar="ROOT", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[1])
+    parser.add_argument("root", nargs="?", metavar="ROOT", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parents[1])
     root = parser.parse_args().root
     if not root.is_dir():
         parser.error(f"{root} is no folder")

@@ -62,7 +62,8 @@ def reason(said):
 
 
 class Tally:
-    """What passed, failed and was skipped; what the failed said is said again at the end, and why others were skipped."""
+    """What passed, failed and was skipped; what the failed said is said again at the end, and why others were
+    skipped."""
 
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, [], []

@@ -12,7 +12,8 @@ MB = 10**6
 # The turns limit sizes that take long, the time limits others: 40 MB has few turns, 1 MB has many.
 PACE = Pace(seconds=0.5, least=1, warmup=1)
 QUICK_PACE = Pace(seconds=0.2, least=1, warmup=1)
-COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound", "x tutti"]
+COLUMNS = ["hosts", "ranks a host", "mapping", "size", "who", "setting", "median", "rounds", "MB/s", "of bound",
+           "x tutti"]
 
 
 def pace(request):
@@ -129,13 +130,15 @@ def facts(case, share=None):
         own = figures.own(contest, "tutti", ranks, size)
         carried = (share(who) if share else layout.share()) * size
         yield {"hosts": layout.hosts, "ranks_a_host": layout.each, "mapping": layout.mapping, "bytes": size, "who": who,
-               "setting": figures.settings[contest, ranks], "median_us": us, "rounds_us": figures.spread(contest, who, ranks, size),
+               "setting": figures.settings[contest, ranks], "median_us": us,
+               "rounds_us": figures.spread(contest, who, ranks, size),
                "bound_us": case.link_us(carried), "link_bytes": carried, "times_tutti": us / own if own else None}
 
 
 def lines(found):
     """The lines of the table, made of facts."""
-    return [[at["hosts"], at["ranks_a_host"], at["mapping"] if at["ranks_a_host"] > 1 else "-", size_text(at["bytes"]), at["who"],
+    return [[at["hosts"], at["ranks_a_host"], at["mapping"] if at["ranks_a_host"] > 1 else "-", size_text(at["bytes"]),
+             at["who"],
              at["setting"], times(at["median_us"]), "-".join(times(us) for us in at["rounds_us"]),
              f"{at['link_bytes'] / at['median_us']:.1f}", f"{100 * at['bound_us'] / at['median_us']:.0f} %",
              f"{at['times_tutti']:.2f}" if at["times_tutti"] else "-"] for at in found]
@@ -158,4 +161,5 @@ def notes(cases):
 
 def record(found, table):
     """For the record: the links' rate, the rate measured in each layout, and the table's lines as numbers."""
-    return {"links_bps": found[0].links.rate, "payload_Bps": {str(case.layout): case.rate for case in found}, "table": table}
+    return {"links_bps": found[0].links.rate, "payload_Bps": {str(case.layout): case.rate for case in found},
+            "table": table}

@@ -79,31 +79,40 @@ def refuse_unused(parser, request):
             option = {"sizes": "--bytes", "ranks": "--ranks"}[field]
             if len(getattr(request, field) or ()) > most:
                 takes = "has its own" if most == 0 else "takes one value"
-                parser.error(f"{option}: {where} {takes}" + ("; --only chooses another part" if part.part and not request.only else ""))
+                parser.error(f"{option}: {where} {takes}"
+                             + ("; --only chooses another part" if part.part and not request.only else ""))
 
 
 def options():
     parser = Parser(
         prog="compare.py",
         description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
-        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's DDP: pip install "
-               "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and that must be "
-               "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 "
-               "or 3.11, into that of --mxnet-python. Suites lab and training make emulated hosts, for which they need root. "
+        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's "
+               "DDP: pip install "
+               "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes "
+               "first, and that must be "
+               "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 "
+               "mxnet==1.9.1 with Python 3.10 "
+               "or 3.11, into that of --mxnet-python. Suites lab and training make emulated hosts, for which they need "
+               "root. "
                "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)
     parser.add_argument("--only", choices=lab.PARTS, help="this part of suite lab")
     parser.add_argument("--quick", action="store_true",
-                        help="about a minute (of suite lab, for each part), longer with PyTorch, Horovod or MXNet, which every rank loads "
+                        help="about a minute (of suite lab, for each part), longer with PyTorch, Horovod or MXNet, "
+                             "which every rank loads "
                              "anew in each round: 3 rounds, fewer sizes, short turns")
-    parser.add_argument("--rounds", type=positive, help="interleaved rounds that medians are taken over (5; 3 with --quick)")
-    parser.add_argument("--ranks", type=listed(positive), help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
+    parser.add_argument("--rounds", type=positive,
+                        help="interleaved rounds that medians are taken over (5; 3 with --quick)")
+    parser.add_argument("--ranks", type=listed(positive),
+                        help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
     parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
     parser.add_argument("--rate", type=links, help="of the emulated hosts' links, such as 500mbit (1gbit)")
     parser.add_argument("--out", type=pathlib.Path,
                         help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release", help="build folder (build-release)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release",
+                        help="build folder (build-release)")
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
                         help="Python whose environment has the peers (the one that runs this)")
     parser.add_argument("--mxnet-python", metavar="PATH", help="the same for MXNet (--peers-python's)")
@@ -134,15 +143,17 @@ def parts_of(request):
     """(request, module) for each part that is to be measured."""
     suite = SUITES[request.suite]
     parts = getattr(suite, "PARTS", {"": suite})
-    return [(dataclasses.replace(request, part=name), part) for name, part in parts.items() if request.only in (None, name)]
+    return [(dataclasses.replace(request, part=name), part) for name, part in parts.items()
+            if request.only in (None, name)]
 
 
 def check_build(build):
     """Checks for a build; does not build, for a build that somebody waits for should show its own progress and
     errors."""
     if not (build / "benchmarks").is_dir():
-        raise BenchError(f"{build} has no benchmarks. Build them: meson setup {build.name} --buildtype=release -Dtests=false && "
-                         f"ninja -C {build.name}")
+        raise BenchError(
+            f"{build} has no benchmarks. Build them: meson setup {build.name} --buildtype=release -Dtests=false && "
+            f"ninja -C {build.name}")
 
 
 def duration(request):
@@ -197,7 +208,8 @@ def main(words):
     try:
         check_build(request.build)
         described = machine.describe(request.build)
-        print(machine.text(described), machine.build_text(described["build_type"]) + duration(request), sep="\n", end="", flush=True)
+        print(machine.text(described), machine.build_text(described["build_type"]) + duration(request), sep="\n",
+              end="", flush=True)
         for part, module in parts_of(request):
             wrong += measure(part, module, described)
     except BenchError as error:

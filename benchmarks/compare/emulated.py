@@ -115,7 +115,8 @@ def payload_rate(job, links, seconds):
 def stream_rate(job, seconds):
     """The bytes a second that one TCP stream carries from the first host to the second."""
     sender, receiver = job.lab.names[:2]
-    receiving = subprocess.Popen(hosts.enter(receiver, shlex.join([*STREAM, "receive"])), text=True, stdout=subprocess.PIPE)
+    receiving = subprocess.Popen(hosts.enter(receiver, shlex.join([*STREAM, "receive"])), text=True,
+                                 stdout=subprocess.PIPE)
     try:
         port = receiving.stdout.readline().strip()
         words = [*STREAM, "send", receiver, port, str(seconds)]

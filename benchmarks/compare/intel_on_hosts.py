@@ -20,7 +20,8 @@ class Hydra(Launcher):
     prefix: pathlib.Path = None
 
     def line(self, ranks, program):
-        words = [f"{self.prefix}/bin/mpiexec.hydra", "-bootstrap", "ssh", "-bootstrap-exec", str(mpi_job.AGENT), "-iface", "eth0",
+        words = [f"{self.prefix}/bin/mpiexec.hydra", "-bootstrap", "ssh", "-bootstrap-exec", str(mpi_job.AGENT),
+                 "-iface", "eth0",
                  "-hosts", ",".join(self.lab.names), "-ppn", "1", "-n", str(ranks), *map(str, program)]
         return ["setpriv", "--pdeathsig", "TERM", *hosts.enter(self.lab.names[0], shlex.join(words))]
 
@@ -32,6 +33,8 @@ def contests(stage):
         return []
     program = peers.compile_for(prefix, stage.request.build)
     crowded = stage.layout.ranks > len(os.sched_getaffinity(0))
-    env = {"I_MPI_ROOT": str(prefix), "PATH": f"{prefix}/bin:{os.environ['PATH']}", **NETWORK, **(YIELDING if crowded else {})}
+    env = {"I_MPI_ROOT": str(prefix), "PATH": f"{prefix}/bin:{os.environ['PATH']}", **NETWORK,
+           **(YIELDING if crowded else {})}
     setting = "libfabric's tcp" + (", I_MPI_THREAD_YIELD=2" if crowded else "")
-    return [Contest("Intel MPI", setting, (program,), Hydra(env=env, lab=stage.job.lab, prefix=prefix), {"mpi": "Intel MPI"})]
+    return [Contest("Intel MPI", setting, (program,), Hydra(env=env, lab=stage.job.lab, prefix=prefix),
+                    {"mpi": "Intel MPI"})]

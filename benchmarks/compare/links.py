@@ -24,7 +24,8 @@ def of_bound(target, case, size, wanted):
     """A verdict on the part of the links' rate that was reached."""
     us, bound = case.own(size), case.bound_us(size)
     return Verdict(target, f"{case.layout}, {cases.size_text(size)}, part of the bound", f">= {100 * wanted:.0f} %",
-                   f"{100 * bound / us:.1f} %", f"{us / 1e3:.4g} ms, bound {bound / 1e3:.4g} ms", judge_share(bound / us, wanted))
+                   f"{100 * bound / us:.1f} %", f"{us / 1e3:.4g} ms, bound {bound / 1e3:.4g} ms",
+                   judge_share(bound / us, wanted))
 
 
 def against_open_mpi(case, size):

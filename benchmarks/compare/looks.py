@@ -2,11 +2,13 @@
 import dataclasses
 
 TUTTI = "tutti"
-FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9", "Gloo": "#27ae60",
+FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9",
+            "Gloo": "#27ae60",
             "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085"}
 STRANGER = "#555555"
 # The settings that stand behind a family's name in a label. Each gives a tone, or a part of the texture.
-TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0, "4 hosts": 1, "2 hosts": 2,
+TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0,
+           "4 hosts": 1, "2 hosts": 2,
            "one array": 0, "keys of ResNet-50": 1, "0.1 ms": 1, "0 ms": 2}
 TEXTURE_OF = {"yielding": 1, "grouped": 2}  # 3 is both
 WHITE_IN, BLACK_IN = (0, 0.35, 0.6), (0, 0.35, 0.12, 0.5)  # by tone, and by texture on top of that
@@ -29,7 +31,8 @@ class Look:
     def line(self):
         """The style of a line. tutti's lines are thick, and lie below others that they would hide."""
         ours = self.family == FAMILIES[TUTTI]
-        return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture], "markersize": 5.5 if ours else 3.5,
+        return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture],
+                "markersize": 5.5 if ours else 3.5,
                 "linewidth": 2.8 if ours else 1.3, "zorder": 2 if ours else 3}
 
     def bar(self):
@@ -47,7 +50,8 @@ def wanted(label):
     words = label.removeprefix(family or "").split(", ")[1:]
     if family is None or not all(word in TONE_OF or word in TEXTURE_OF for word in words):
         return None
-    return Look(FAMILIES[family], sum(TONE_OF.get(word, 0) for word in words), sum(TEXTURE_OF.get(word, 0) for word in words))
+    return Look(FAMILIES[family],
+                sum(TONE_OF.get(word, 0) for word in words), sum(TEXTURE_OF.get(word, 0) for word in words))
 
 
 def of(labels):

@@ -53,10 +53,12 @@ def contests_for(request, ranks, sizes, others, folder, lost):
     choice = openmpi.screen(alone, ranks, sizes, openmpi.settings(request.quick, ranks), lost)
     pair = dataclasses.replace(main, program=allreduce(request.build, "tutti,mpi"), needed=False,
                                names={"tutti": "tutti", "mpi": "Open MPI, picked"})
-    free = Contest(FREE, "reproducible beside not, in one process", allreduce(request.build, "tutti,irreproducible"), launcher,
+    free = Contest(FREE, "reproducible beside not, in one process", allreduce(request.build, "tutti,irreproducible"),
+                   launcher,
                    {"tutti": "tutti", "irreproducible": FREE}, covers=frozenset([node_targets.size_of_free(sizes)]))
     picked = openmpi.picked(pair, ranks, choice, folder)
-    return [main, *picked, *peers.fitting(others, ranks), free], {str(size): setting.name for size, setting in choice.items()}
+    return [main, *picked, *peers.fitting(others, ranks),
+            free], {str(size): setting.name for size, setting in choice.items()}
 
 
 def table_lines(figures, floor):
@@ -67,8 +69,9 @@ def table_lines(figures, floor):
         own = figures.own(contest, "tutti", ranks, size)
         bound = floor.get((ranks, size))
         share = f"{100 * bound / us:.0f} %" if bound and who == "tutti" else "-"
-        lines.append([ranks, size_text(size), who, figures.settings[contest, ranks], times(us), f"{times(low)}-{times(high)}",
-                      f"{size / us / 1e3:.3f}", f"{us / own:.2f}", share])
+        lines.append(
+            [ranks, size_text(size), who, figures.settings[contest, ranks], times(us), f"{times(low)}-{times(high)}",
+             f"{size / us / 1e3:.3f}", f"{us / own:.2f}", share])
     return lines
 
 
@@ -95,12 +98,14 @@ def measure(request):
             rows += rounds.interleave(contests, n, request.rounds, lambda contest: contest.race(n, sizes, pace), lost)
     figures = Figures(rows)
     notes = lanes.describe(rows) + [
-        f"# Open MPI's best with {n} ranks: " + ", ".join(f"{size_text(int(size))} {name}" for size, name in chosen.items())
+        f"# Open MPI's best with {n} ranks: "
+        + ", ".join(f"{size_text(int(size))} {name}" for size, name in chosen.items())
         for n, chosen in picks.items()]
     return Outcome(
         f"allreduce f32 on one machine, median of {request.rounds} rounds", rows,
         node_targets.verdicts(figures, ranks, sizes, floor), lost,
-        ["ranks", "size", "who", "setting", "median", "rounds", "GB/s", "x tutti", "of bound"], table_lines(figures, floor),
+        ["ranks", "size", "who", "setting", "median", "rounds", "GB/s", "x tutti", "of bound"],
+        table_lines(figures, floor),
         drawn(figures, floor), ("size of an allreduce", "time, µs"), notes,
         {"open_mpi_picks": picks, "floor_us": {f"{n} ranks, {size} B": us for (n, size), us in floor.items()}},
         caption=CAPTION)

@@ -4,7 +4,8 @@ The best of a peer's settings counts, and what the default gets is told beside i
 alone are for that one."""
 from compare import peers
 from compare.figures import MAIN
-from compare.targets import MISSING, Verdict, against, against_default, against_picked, against_quickest, judge, judge_share, missing, size_text
+from compare.targets import (MISSING, Verdict, against, against_default, against_picked, against_quickest, judge,
+                             judge_share, missing, size_text)
 
 OPEN_MPI = "Open MPI"
 PEERS = (OPEN_MPI, "Intel MPI", "Gloo", peers.HOROVOD)

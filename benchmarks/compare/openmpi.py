@@ -108,7 +108,8 @@ def picked(contest, ranks, choice, folder):
         said = ", ".join(sorted({setting.name.removeprefix("coll_tuned ") for setting in by_size.values()}))
         contests.append(dataclasses.replace(
             contest, name="Open MPI, picked", setting=f"coll_tuned by size: {said}", covers=frozenset(by_size),
-            env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(file)}))
+            env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+                 "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(file)}))
     for other in sorted({setting for setting in choice.values() if setting.algorithm is None}, key=lambda s: s.name):
         covers = frozenset(size for size, setting in choice.items() if setting == other)
         contests.append(dataclasses.replace(contest, name=f"Open MPI, {other.name}", setting=other.name,

@@ -14,8 +14,9 @@ class Curve:
 
 def curves(series):
     """Makes curves of {(panel, label): {x: y}}. The label of a bound begins with "bound" or "target"."""
-    return [Curve(panel, label, sorted(points), [points[x] for x in sorted(points)], label.startswith(("bound", "target")))
-            for (panel, label), points in series.items()]
+    return [
+        Curve(panel, label, sorted(points), [points[x] for x in sorted(points)], label.startswith(("bound", "target")))
+        for (panel, label), points in series.items()]
 
 
 @dataclasses.dataclass

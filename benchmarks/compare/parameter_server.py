@@ -70,7 +70,8 @@ def against(case, size, servers):
     if best is None:
         return missing("P5", what, wanted, "")
     kind = KEYS if best.peer.endswith("keys") else ONE_ARRAY
-    return Verdict("P5", what, wanted, f"{best.value:.2f} x", f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({kind})",
+    return Verdict("P5", what, wanted, f"{best.value:.2f} x",
+                   f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({kind})",
                    judge(best.value, SERVERS[servers]))
 
 
@@ -98,12 +99,16 @@ def drawn(case, size):
 def layout_notes(case, size, servers_counts):
     """Notes with the exact bound of each layout."""
     n, seconds = case.layout.hosts, lambda sizes: f"{case.link_us(sizes * size) / 1e6:.4g} s"
-    yield f"# allreduce: a link carries 2(n-1)/n = {case.layout.share():.4g} sizes either way, {seconds(case.layout.share())}"
+    share = case.layout.share()
+    yield f"# allreduce: a link carries 2(n-1)/n = {share:.4g} sizes either way, {seconds(share)}"
     for servers in servers_counts:
         both, halves = overlapped(n, servers), one_after_the_other(n, servers)
-        yield (f"# {servers} of the {n} hosts with a server beside the worker: the busiest link carries (n-1 + s-1)/s = {both:.4g} sizes "
-               f"either way, {seconds(both)} with push and pull at once; 2(n-1)/s = {halves:.4g} sizes, {seconds(halves)}, "
-               "one after the other")
+        yield (
+            f"# {servers} of the {n} hosts with a server beside the worker: the busiest link carries (n-1 + s-1)/s = "
+            f"{both:.4g} sizes "
+            f"either way, {seconds(both)} with push and pull at once; 2(n-1)/s = {halves:.4g} sizes, "
+            f"{seconds(halves)}, "
+            "one after the other")
 
 
 def facts(case):
@@ -119,8 +124,10 @@ def measure(request):
     ticks, bars = drawn(case, size)
     table = facts(case)
     return Outcome(
-        f"push and pull of {cases.size_text(size)} by {workers} workers, {request.links}, median of {request.rounds} rounds",
-        case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))], lost, cases.COLUMNS,
+        f"push and pull of {cases.size_text(size)} by {workers} workers, {request.links}, median of {request.rounds} "
+        "rounds",
+        case.rows, [of_bound(case, size), *(against(case, size, servers) for servers in counts(request, workers))],
+        lost, cases.COLUMNS,
         cases.lines(table), bars, ("", "time of push and pull, ms"),
         [*cases.notes([case]), *layout_notes(case, size, counts(request, workers))], cases.record([case], table),
         Style(yscale="linear", ticks=ticks), caption=CAPTION)

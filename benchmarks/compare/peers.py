@@ -8,13 +8,15 @@ from compare.contest import BenchError, Contest, Launcher, last_words, open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
-MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc", "lib/base/printable.cc",
+MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc",
+               "lib/base/printable.cc",
                *(f"benchmarks/allreduce/{name}.cc" for name in
                  ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {
     "Intel MPI": "pip install impi-rt impi-devel, and --peers-python",
     "Gloo": "pip install torch, and --peers-python",
-    "Horovod": "pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and --peers-python",
+    "Horovod": "pip install horovod beside torch, which builds it for the MPI whose mpicxx comes first, and "
+               "--peers-python",
     "PyTorch's DDP": "pip install torch, and --peers-python",
     "MXNet's parameter server": "pip install numpy==1.23.5 mxnet==1.9.1 on Python 3.10 or 3.11, and --mxnet-python",
 }
@@ -39,11 +41,13 @@ ASKED_FOR = 120  # seconds: a Python may load much
 SLOW_PEERS_SIZES = frozenset([4, 16 << 10, 64 << 10, 1 << 20, 64 << 20])
 # Horovod's time depends on how often its background thread polls, by default once a millisecond. By default its cache
 # of agreements is on, and its fusion buffer holds all small tensors.
-HOROVOD_SETTINGS = {HOROVOD: {}, "Horovod, 0.1 ms": {"HOROVOD_CYCLE_TIME": "0.1"}, "Horovod, 0 ms": {"HOROVOD_CYCLE_TIME": "0"}}
+HOROVOD_SETTINGS = {HOROVOD: {}, "Horovod, 0.1 ms": {"HOROVOD_CYCLE_TIME": "0.1"},
+                    "Horovod, 0 ms": {"HOROVOD_CYCLE_TIME": "0"}}
 # A thread that polls that often takes a core, beside the thread that waits. Open MPI yields by itself only if there are
 # more ranks than cores.
 YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING} for name in ("Horovod, 0.1 ms", "Horovod, 0 ms")}
+HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING}
+                    for name in ("Horovod, 0.1 ms", "Horovod, 0 ms")}
 
 
 def not_installed(name):
@@ -54,7 +58,8 @@ def not_installed(name):
 def run_line(python, line):
     """Runs one line in that Python and returns the ended process."""
     try:
-        return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ASKED_FOR,
+        return subprocess.run([python, "-c", line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=ASKED_FOR,
                               errors="replace", check=False)
     except FileNotFoundError:
         raise BenchError(f"{python}: there is no such program") from None
@@ -107,8 +112,10 @@ def compile_for(prefix, build):
     if program.exists() and program.stat().st_mtime > newest([*sources, *headers, prefix / "include/mpi.h"]):
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    line = ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-DMPICH_SKIP_MPICXX", '-DTUTTI_VERSION="peer"', '-DTUTTI_BUILD_TYPE="release"', f"-I{ROOT}",
-            f"-I{ROOT}/include", f"-I{ROOT}/lib", "-isystem", f"{prefix}/include", *map(str, sources), "-o", str(program),
+    line = ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-DMPICH_SKIP_MPICXX", '-DTUTTI_VERSION="peer"',
+            '-DTUTTI_BUILD_TYPE="release"', f"-I{ROOT}",
+            f"-I{ROOT}/include", f"-I{ROOT}/lib", "-isystem", f"{prefix}/include", *map(str, sources), "-o",
+            str(program),
             f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi", "-lfmt"]
     said = subprocess.run(line, text=True, stderr=subprocess.PIPE, check=False)
     if said.returncode != 0:
@@ -124,7 +131,8 @@ def intel_mpi(request):
     program = compile_for(prefix, request.build)
     path = f"{prefix}/bin:{os.environ['PATH']}"
     launcher = Launcher((f"{prefix}/bin/mpirun",), {"I_MPI_ROOT": str(prefix), "I_MPI_FABRICS": "shm", "PATH": path})
-    return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default, over shared memory", (program,),
+    return [Contest(name, ", ".join(f"{key}={value}" for key, value in env.items()) or "default, over shared memory",
+                    (program,),
                     launcher, {"mpi": "Intel MPI"}, env, covers)
             for name, (env, covers) in INTEL_SETTINGS.items()]
 
@@ -135,7 +143,8 @@ def gloo(request, launcher=None, where="on the loopback", words=(), covers=None)
     if not has_module(request.peers_python, "torch.distributed"):
         return []
     program = (request.peers_python, PEERS / "gloo_allreduce.py", *words)
-    return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"}, ONE_THREAD, covers)]
+    return [Contest("Gloo", f"torch.distributed over TCP {where}", program, launcher or open_mpi(), {"gloo": "Gloo"},
+                    ONE_THREAD, covers)]
 
 
 def gloo_here(request):
@@ -156,7 +165,8 @@ def horovod(request, program, impls, settings, covers=None):
 def horovod_allreduce(request):
     """Horovod's allreduce with its defaults, and without a cycle time, where a single tensor waits for nothing
     else."""
-    return horovod(request, "horovod_allreduce.py", {"horovod": ""}, (HOROVOD, "Horovod, 0 ms", "Horovod, 0 ms, yielding"),
+    return horovod(request, "horovod_allreduce.py", {"horovod": ""},
+                   (HOROVOD, "Horovod, 0 ms", "Horovod, 0 ms, yielding"),
                    SLOW_PEERS_SIZES)
 
 
@@ -169,8 +179,9 @@ def horovod_steps(request):
 def ddp_steps(request):
     if not has_module(request.peers_python, "torch.distributed"):
         return []
-    return [Contest("DDP, Gloo", "forward and backward with it", (request.peers_python, PEERS / "ddp_steps.py"), open_mpi(),
-                    {"ddp": "DDP, Gloo"}, ONE_THREAD)]
+    return [
+        Contest("DDP, Gloo", "forward and backward with it", (request.peers_python, PEERS / "ddp_steps.py"), open_mpi(),
+                {"ddp": "DDP, Gloo"}, ONE_THREAD)]
 
 
 def mxnet_with(servers):
@@ -183,7 +194,8 @@ def mxnet(request, launcher, servers, words):
         return []
     program = (request.mxnet_python, PEERS / "mxnet_pushpull.py", "--servers", servers, *words)
     name = mxnet_with(servers)
-    return [Contest(name, "dist_sync, sums on the servers", program, launcher, {"mxnet": name, "mxnet keys": f"{name}, ResNet-50's keys"},
+    return [Contest(name, "dist_sync, sums on the servers", program, launcher,
+                    {"mxnet": name, "mxnet keys": f"{name}, ResNet-50's keys"},
                     ONE_THREAD)]
 
 

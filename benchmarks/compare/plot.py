@@ -47,12 +47,14 @@ def draw_bars(curves, look_of, style, axes):
         begins = [groups[x][0] for x in curve.xs]
         if curve.bound:
             ends = [begin + len(groups[x][1]) for begin, x in zip(begins, curve.xs)]
-            axes.hlines(curve.ys, [begin - 0.25 for begin in begins], [end + 0.25 for end in ends], label=curve.label, zorder=3,
+            axes.hlines(curve.ys, [begin - 0.25 for begin in begins], [end + 0.25 for end in ends], label=curve.label,
+                        zorder=3,
                         **{f"{name}s": value for name, value in bound_style(curve).items()})
             continue
         lefts = [begin + groups[x][1].index(curve) for begin, x in zip(begins, curve.xs)]
         drawn = axes.bar(lefts, curve.ys, 1, align="edge", label=curve.label, **look_of[curve.label].bar())
-        axes.bar_label(drawn, [f"{y:.0f}" if y >= 100 else f"{y:.3g}" for y in curve.ys], padding=1, fontsize=7, zorder=4,
+        axes.bar_label(drawn, [f"{y:.0f}" if y >= 100 else f"{y:.3g}" for y in curve.ys], padding=1, fontsize=7,
+                       zorder=4,
                        path_effects=[patheffects.withStroke(linewidth=2, foreground="white")])
     axes.set_xticks([begin + len(there) / 2 for begin, there in groups], style.ticks, fontsize=8)
     axes.grid(True, axis="y", alpha=0.25)

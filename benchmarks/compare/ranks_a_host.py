@@ -36,7 +36,8 @@ def verdict(case, size):
         return missing("P4", what, wanted, unpicked("Open MPI", best))
     of = f" of {case.layout.each}" if towards else ""
     return Verdict("P4", what, wanted, f"{best.value:.2f} x{of}",
-                   f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting})", judge(best.value, TIMES_FLAT))
+                   f"{best.own_us / 1e3:.4g} : {best.peer_us / 1e3:.4g} ms ({best.setting})",
+                   judge(best.value, TIMES_FLAT))
 
 
 def drawn(found):

@@ -1,4 +1,5 @@
-"""What a kept record of suite node says of tutti beside each peer at its best: a small table, where tutti loses, and a chart."""
+"""What a kept record of suite node says of tutti beside each peer at its best: a small table, where tutti loses, and a
+chart."""
 import dataclasses
 import json
 import pathlib
@@ -41,7 +42,8 @@ def cells(record):
     """The cells by ranks, then by size. All times are medians over the same rounds."""
     found = Figures(record["rows"]).shown()
     for ranks, size in sorted({(ranks, size) for _, ranks, size in found}):
-        of = lambda family: [us for (who, *at), us in found.items() if at == [ranks, size] and looks.family_of(who) == family]
+        of = lambda family: [us for (who, *at), us in found.items() if at == [ranks, size]
+                             and looks.family_of(who) == family]
         peers = {peer: shown(min(of(peer))) for peer in PEERS if of(peer)}
         if peers:
             yield Cell(ranks, size, shown(found["tutti", ranks, size]), peers)
@@ -49,13 +51,15 @@ def cells(record):
 
 def row(cell):
     texts = [times(cell.peers[peer]) if peer in cell.peers else "-" for peer in PEERS]
-    return " | ".join(["", str(cell.ranks), size_text(cell.size), times(cell.tutti), *texts, cell.best, f"{cell.ratio(cell.best):.2f}", ""]).strip()
+    return " | ".join(["", str(cell.ranks), size_text(cell.size), times(cell.tutti), *texts, cell.best,
+                       f"{cell.ratio(cell.best):.2f}", ""]).strip()
 
 
 def table(record):
     """The table in Markdown."""
     head = " | ".join(["", "ranks", "size", "tutti", *PEERS, "quickest peer", "ratio", ""]).strip()
-    return "\n".join([head, "|" + "---|" * (5 + len(PEERS)), *(row(cell) for cell in cells(record) if cell.size in SIZES)])
+    return "\n".join(
+        [head, "|" + "---|" * (5 + len(PEERS)), *(row(cell) for cell in cells(record) if cell.size in SIZES)])
 
 
 def loses(cell):
@@ -90,7 +94,8 @@ def losses(ranks, found):
 
 def where_it_loses(record):
     found = list(cells(record))
-    texts = (losses(ranks, [cell for cell in found if cell.ranks == ranks]) for ranks in sorted({cell.ranks for cell in found}))
+    texts = (losses(ranks, [cell for cell in found if cell.ranks == ranks])
+             for ranks in sorted({cell.ranks for cell in found}))
     return "; ".join(filter(None, texts)) or "nowhere"
 
 
@@ -119,8 +124,11 @@ def draw(figure, record):
     panels[0].set_yticks(ticks, [f"{tick:g} ×" for tick in ticks])
     panels[0].set_ylabel("its time over tutti's\n(shaded: tutti loses)")
     machine = record["machine"]
-    figure.suptitle(f"allreduce f32 on one machine ({machine['cpu']}, {machine['cores']} cores), median of {record['rounds']} rounds", fontsize=11)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncols=len(PEERS) + 1, fontsize=9, frameon=False)
+    figure.suptitle(
+        f"allreduce f32 on one machine ({machine['cpu']}, {machine['cores']} cores), median of {record['rounds']} "
+        "rounds", fontsize=11)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncols=len(PEERS) + 1, fontsize=9,
+                  frameon=False)
 
 
 def write_chart(file, record):

@@ -16,7 +16,8 @@ def is_figure(cell):
 
 def wrong_line(row):
     """A line about a row whose sums are wrong."""
-    at = ", ".join(f"{row[name]} {unit}" for name, unit in (("ranks", "ranks"), ("hosts", "hosts"), ("bytes", "bytes")) if name in row)
+    at = ", ".join(f"{row[name]} {unit}" for name, unit in (("ranks", "ranks"), ("hosts", "hosts"), ("bytes", "bytes"))
+                   if name in row)
     return f"wrong: {row['who']} ({row['setting']}), {at}, round {row['round'] + 1}: {row['wrong']:.0f} elements"
 
 

@@ -110,4 +110,5 @@ def at_most(target, what, value, limit, unit, digits=2):
     wanted = f"<= {limit:g} {unit}"
     if value is None:
         return missing(target, what, wanted, "")
-    return Verdict(target, what, wanted, f"{value:.{digits}f} {unit}", "", judge(value, limit, at_most=True, digits=digits))
+    return Verdict(target, what, wanted, f"{value:.{digits}f} {unit}", "",
+                   judge(value, limit, at_most=True, digits=digits))

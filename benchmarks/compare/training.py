@@ -22,7 +22,8 @@ EVERYWHERE = "resnet50"
 WARMUP, WARMUP_OF_NO_REPLAY = 3, 1
 STEPS, STEPS_OF_OTHERS = 3, 1
 REACHED = 0.98
-COLUMNS = ["network", "hosts", "setting", "step", "rounds", "steps a round", "compute", "exchange", "bound", "reached", "messages"]
+COLUMNS = ["network", "hosts", "setting", "step", "rounds", "steps a round", "compute", "exchange", "bound", "reached",
+           "messages"]
 
 
 def scale_of(request, model):
@@ -52,7 +53,8 @@ def works(hosts):
 
 def contests(request, job, settings):
     program = request.build / "benchmarks/training_step"
-    return [Contest(name, " ".join(SETTINGS[name]) or "defaults", (program, *SETTINGS[name], *steps_for(request, name)), job,
+    return [Contest(name, " ".join(SETTINGS[name]) or "defaults",
+                    (program, *SETTINGS[name], *steps_for(request, name)), job,
                     {"tutti": name}, needed=name == AS_IT_COMES) for name in settings]
 
 
@@ -110,14 +112,16 @@ def verdicts(found, most):
         detail = f"step {middle(rows, lambda row: row['step_ms']['p50']):.4g} ms, bound {bound_ms(rows):.4g} ms"
         if judged == MISSING:
             detail += f"; the target is for {TARGET_HOSTS} hosts"
-        result.append(Verdict("P7", what, "-" if judged == "-" else f">= {100 * REACHED:.0f} %", f"{100 * share:.1f} %", detail, judged))
+        result.append(Verdict("P7", what, "-" if judged == "-" else f">= {100 * REACHED:.0f} %",
+                              f"{100 * share:.1f} %", detail, judged))
     return result
 
 
 def lines(found):
     for (model, hosts, who), rows in found.items():
         steps = [row["step_ms"]["p50"] for row in rows]
-        yield [model, hosts, who, f"{statistics.median(steps):.4g} ms", f"{min(steps):.4g}-{max(steps):.4g}", rows[0]["steps"],
+        yield [model, hosts, who, f"{statistics.median(steps):.4g} ms", f"{min(steps):.4g}-{max(steps):.4g}",
+               rows[0]["steps"],
                f"{middle(rows, lambda row: row['compute_ms']['p50']):.4g} ms",
                f"{middle(rows, lambda row: row['communication_ms']['p50']):.4g} ms",
                f"{bound_ms(rows):.4g} ms", f"{100 * reached(rows):.1f} %",
@@ -145,7 +149,8 @@ def measure(request):
     scales = ", ".join(f"{model} at {scale_of(request, model):g} of its size" for model in MODELS)
     notes = [f"# payload of a link, by single TCP streams (the quickest counts): {listed}",
              f"# {scales}; a step's compute, slept through, takes as long as the links need for its f32 gradients",
-             f"# a round has {WARMUP} steps that do not count ({WARMUP_OF_NO_REPLAY} without replay), and then as many as its row says",
+             f"# a round has {WARMUP} steps that do not count ({WARMUP_OF_NO_REPLAY} without replay), and then as many "
+             "as its row says",
              *lanes.describe(rows)]
     return Outcome(
         f"training steps with overlapped compute, {request.links}, median of {request.rounds} rounds", rows,

@@ -63,7 +63,8 @@ def main():
     options.add_argument("--port", type=int, default=29463, help="where the ranks meet")
     given = options.parse_args()
     rank, ranks = join(given.master, given.port)
-    rows = stepping.measure(given, ranks, {"ddp": Ddp(given.tensors, ranks, rank)}, f"torch {torch.__version__}", over_ranks)
+    rows = stepping.measure(given, ranks, {"ddp": Ddp(given.tensors, ranks, rank)}, f"torch {torch.__version__}",
+                            over_ranks)
     status = racing.finish(rows, given.json)
     dist.destroy_process_group()
     return status

@@ -19,7 +19,8 @@ from torch_numbers import StepNumbers
 
 class OneByOne(StepNumbers):
     def exchange(self):
-        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"tensor {i}") for i, tensor in enumerate(self.tensors)]
+        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"tensor {i}")
+                   for i, tensor in enumerate(self.tensors)]
         for handle in handles:
             hvd.synchronize(handle)
 

@@ -27,13 +27,15 @@ def start_role(role):
     """Starts a server or the scheduler, which ends with this process. MXNet runs it when it is imported."""
     follow = functools.partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGKILL)
     # pylint: disable-next=subprocess-popen-preexec-fn
-    return subprocess.Popen([sys.executable, "-c", "import mxnet"], env={**os.environ, "DMLC_ROLE": role}, preexec_fn=follow)
+    return subprocess.Popen([sys.executable, "-c", "import mxnet"], env={**os.environ, "DMLC_ROLE": role},
+                            preexec_fn=follow)
 
 
 def start_roles(given, rank):
     """Tells MXNet that this process is a worker, and starts the processes that run beside it."""
     os.environ.update(DMLC_PS_ROOT_URI=socket.gethostbyname(given.master), DMLC_PS_ROOT_PORT=str(given.port),
-                      DMLC_INTERFACE=given.interface, DMLC_NUM_WORKER=str(racing.place("SIZE")), DMLC_NUM_SERVER=str(given.servers),
+                      DMLC_INTERFACE=given.interface, DMLC_NUM_WORKER=str(racing.place("SIZE")),
+                      DMLC_NUM_SERVER=str(given.servers),
                       DMLC_ROLE="worker")
     return [start_role(role) for role in ["scheduler"] * (rank == 0) + ["server"] * (rank < given.servers)]
 

@@ -84,7 +84,8 @@ def row(who, size, ranks, times, wrong):
     algorithm = size / at(0.5) / 1e3
     return {**who, "op": "allreduce", "dtype": "f32", "ranks": ranks, "hosts": ranks // place("LOCAL_SIZE"),
             "bytes": size, "shared": False, "iters": len(times),
-            "time_us": {"min": times[0], "p50": at(0.5), "p99": at(0.99), "max": times[-1], "avg": sum(times) / len(times)},
+            "time_us": {"min": times[0], "p50": at(0.5), "p99": at(0.99), "max": times[-1],
+                        "avg": sum(times) / len(times)},
             "algbw_GBps": algorithm, "busbw_GBps": algorithm * 2 * (ranks - 1) / ranks, "wrong": wrong}
 
 

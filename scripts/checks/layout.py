@@ -5,7 +5,8 @@
 
 - the top level and test/ hold the agreed folders and nothing else;
 - no source of the library hides an #if: what is compiled out is a stub file chosen by meson;
-- every source is listed in a meson.build, and every meson.build is reached.
+- every source is listed in a meson.build, and every meson.build is reached;
+- no line of Python is longer than 120 columns.
 """
 import pathlib
 import re
@@ -17,6 +18,7 @@ from command_line import root_given
 
 TOP = {"meson.build", "meson_options.txt", "pyproject.toml", "LICENSE", "README.md",
        "lib", "include", "coordinator", "bindings", "benchmarks", "examples", "test", "scripts"}
+LONGEST_LINE = 120
 TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz"}
 
 
@@ -78,10 +80,25 @@ def unbuilt(root, files):
                 yield f"{path}: no meson.build enters this folder with subdir()"
 
 
+def is_python(root, path):
+    if path.suffix:
+        return path.suffix == ".py"
+    with open(root / path, "rb") as file:
+        return re.match(rb"#!.*python", file.readline()) is not None
+
+
+def too_long(root, files):
+    for path in files:
+        if is_python(root, path):
+            for number, line in enumerate((root / path).read_text().splitlines(), 1):
+                if len(line) > LONGEST_LINE:
+                    yield f"{path}:{number}: {len(line)} columns, and {LONGEST_LINE} are the most"
+
+
 def main():
     root = root_given(__doc__)
     files = files_of(root)
-    problems = [*misplaced(files), *conditionals(root, files), *unbuilt(root, files)]
+    problems = [*misplaced(files), *conditionals(root, files), *unbuilt(root, files), *too_long(root, files)]
     print("\n".join(problems) or f"{len(files)} files are where they belong")
     return 1 if problems else 0
 

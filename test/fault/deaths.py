@@ -57,7 +57,9 @@ class Case:
             return "MPI_Init"
         if not self.leaves():
             return rf"rank {self.victim} is lost"
-        return rf"rank {self.victim}\b" if self.stage in CREATE_STAGES else rf"(key '\w+'|barrier|join): rank {self.victim} has left"
+        if self.stage in CREATE_STAGES:
+            return rf"rank {self.victim}\b"
+        return rf"(key '\w+'|barrier|join): rank {self.victim} has left"
 
     def ends_well(self):
         """For that rank has done all there was to do."""
@@ -86,7 +88,8 @@ class Harness:
         if case.runner == "mpirun":
             return mpirun(case.ranks, *program)
         if case.runner == "launcher":
-            return [sys.executable, self.launcher, "--mode", "mpi", "--launcher", "local", "-n", str(case.ranks), *program]
+            return [sys.executable, self.launcher, "--mode", "mpi", "--launcher", "local", "-n", str(case.ranks),
+                    *program]
         return [self.on_hosts, *(f"--env={name}={value}" for name, value in env.items()), case.runner, *program]
 
     def run(self, case):

@@ -71,7 +71,8 @@ class Creates(unittest.TestCase):
             self.assertEqual(job.code, STATUS["kill"], job)
             self.assertLess(job.lived_on, OVER_WITHIN, job)
             for rank in {0, 1, 2} - {victim}:
-                self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .* while rank {rank} was in MPI_Init"), job)
+                self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .* while rank {rank} was in MPI_Init"),
+                                job)
 
     def test_who_waits_in_the_start_of_mpi_for_a_rank_that_creates_no_store_ends_and_names_it(self):
         # Rank 0 is as one that is busy with something else.
@@ -94,12 +95,14 @@ class Creates(unittest.TestCase):
         job = Job(mpirun(3, CREATING, 1, "late", "Finalize", 1), TUTTI_STALL_SECONDS="0.4")
         self.assertEqual(job.code, 0, job)
         for rank in (0, 2):
-            self.assertTrue(job.lines(rf"warning: rank {rank} has been in MPI_Finalize for .*: rank 1 still runs$"), job)
+            self.assertTrue(job.lines(rf"warning: rank {rank} has been in MPI_Finalize for .*: rank 1 still runs$"),
+                            job)
 
     def test_a_create_that_timed_out_on_some_ranks_succeeds_when_the_others_come(self):
         cases = [(ranks, victim, call, number)
                  for ranks, victim in ((2, 0), (3, 2))
-                 for call, number in (("create", 1), ("idup", 1), ("gather", 1), ("gather", 2), ("gather", 6), ("send", 1))]
+                 for call, number in (("create", 1), ("idup", 1), ("gather", 1), ("gather", 2), ("gather", 6),
+                                      ("send", 1))]
         each(self, cases, self.comes_late)
 
     def comes_late(self, ranks, victim, call, number):

@@ -31,7 +31,8 @@ class Endings(unittest.TestCase):
         job = self.end("exit")
         # Rank 1's status, or that of a survivor, which aborts: when mpirun finds several ended at once, it takes any.
         self.assertIn(job.code, (3, 134), job)
-        self.assertTrue(job.lines("rank 1.*a store was still open when the process ended with status 3: it is left"), job)
+        self.assertTrue(job.lines("rank 1.*a store was still open when the process ended with status 3: it is left"),
+                        job)
 
     def test_a_store_that_dies_in_a_callback_is_named_as_the_reason_of_the_end(self):
         job = self.end("callback")

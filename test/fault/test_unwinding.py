@@ -13,8 +13,10 @@ LAUNCH = pathlib.Path(__file__).resolve().parents[2] / "scripts/launch.py"
 
 class Unwinding(unittest.TestCase):
     def end(self, how):
-        done = subprocess.run([sys.executable, str(LAUNCH), "-n", "3", "--launcher", "local", UNWINDING, how], text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run([sys.executable, str(LAUNCH), "-n", "3", "--launcher", "local", UNWINDING, how],
+                              text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                              check=False)
         return done.returncode, done.stderr
 
     def test_a_worker_that_throws_is_the_first_to_fail_however_long_it_takes_to_end(self):

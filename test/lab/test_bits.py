@@ -29,7 +29,8 @@ class Bits(unittest.TestCase):
         print(f"STORE_TEST_SEED={SEED}", flush=True)
 
     def rows(self, layout):
-        job = run_in(layout, BITS_TEST, limit=120, STORE_TEST_SEED=SEED, STORE_TEST_EVERY="5" if TIER == "quick" else "1")
+        job = run_in(layout, BITS_TEST, limit=120, STORE_TEST_SEED=SEED,
+                     STORE_TEST_EVERY="5" if TIER == "quick" else "1")
         rows = [json.loads(line.removeprefix("bits ")) for line in job.lines("^bits ")]
         ranks = [int(layout)] if on_one_host(layout) else ranks_of(layout)
         self.assertEqual(sorted(row["rank"] for row in rows), list(range(sum(ranks))), job)

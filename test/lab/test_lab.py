@@ -40,7 +40,8 @@ def remains(name):
 
 def files_of_jobs(name):
     """MPI's, of the lab's hosts."""
-    return [path for folder in (tempfile.gettempdir(), "/dev/shm") for path in pathlib.Path(folder).glob(f"*.{name}-h*")]
+    return [path for folder in (tempfile.gettempdir(), "/dev/shm")
+            for path in pathlib.Path(folder).glob(f"*.{name}-h*")]
 
 
 def until(condition, what):
@@ -257,7 +258,8 @@ class Words(Case):
         self.refused(LAB, "run", "--rank=2", "true", because="unknown option --rank; did you mean --ranks?")
         self.refused(LAB, "down", "lab2", because="unexpected word lab2")
         self.refused(LAB, "up", 2, "--rate", "1gb", because="1mbit or more")
-        self.refused(LAB, "dwon", because="unknown command dwon; known are up, exec, run, traffic, down, list; did you mean down?")
+        self.refused(LAB, "dwon",
+                     because="unknown command dwon; known are up, exec, run, traffic, down, list; did you mean down?")
         self.refused(LAB, "--name", "x", "down", because="unknown option --name")
         self.refused(LAB, "run", "--map", "blocks", "true", because="did you mean block?")
         self.refused(LAB, "run", "-n", 4, "true", because="-n")

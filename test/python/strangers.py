@@ -17,9 +17,11 @@ def words_of_strangers(token):
     without = {
         "a number": b"5\n", "null": b"null\n", "a list without an end": b"[" * 3000 + b"\n", "an empty line": b"\n",
         "half a character": b'{"token":"\\ud800"}\n', "a token in JSON": b'{"token": "abc", "rank": 0, "host": "h"}\n',
-        "a wrong token": hello("abc", rank=0, host="h"), "a wrong token of the right length": hello(wrong, rank=0, host="h"),
+        "a wrong token": hello("abc", rank=0, host="h"),
+        "a wrong token of the right length": hello(wrong, rank=0, host="h"),
         "the token in capitals": hello(token.upper().replace("0", "O"), rank=0, host="h"),
-        "the token cut short": hello(token[:-1], rank=0, host="h"), "a blank before the token": b" " + hello(token, rank=0, host="h"),
+        "the token cut short": hello(token[:-1], rank=0, host="h"),
+        "a blank before the token": b" " + hello(token, rank=0, host="h"),
         "a line without an end": b"x" * 70_000, "zeros": bytes(5000), "bytes": bytes(range(256)) * 4,
         "TLS": bytes.fromhex("16030100c8010000c40303") + os.urandom(180), "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         "nothing": b"",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every program of the build ends with 2 when it is asked for what there is not, says why, and does nothing. Scripts are
-in test_command_lines.py.
+"""Every program of the build ends with 2 when it is asked for what there is not, says why, and does nothing. Scripts
+are in test_command_lines.py.
 
     test_bad_options.py BUILD [unittest options]
 """
@@ -46,7 +46,8 @@ ASKED_FOR = [
 
 
 def start(program, words):
-    return subprocess.run([BUILD / program, *words.split()], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    return subprocess.run([BUILD / program, *words.split()], text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=60, check=False)
 
 
@@ -62,7 +63,8 @@ class BadOptions(unittest.TestCase):
 
     def test_every_program_of_the_build_is_in_the_table(self):
         recipes = {folder: (ROOT / folder / "meson.build").read_text() for folder in ("benchmarks", "examples")}
-        built = {f"{folder}/{name}" for folder, text in recipes.items() for name in re.findall(r"executable\('(\w+)'", text)}
+        built = {f"{folder}/{name}" for folder, text in recipes.items()
+                 for name in re.findall(r"executable\('(\w+)'", text)}
         # What compare.py compiles against another MPI has the same main as allreduce_bench.
         self.assertEqual(built - {"benchmarks/mpi_allreduce"}, {str(program) for program, _, _ in ASKED_FOR} & built)
 

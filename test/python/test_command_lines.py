@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every program in Python and for the shell ends with 2 when it is asked for what there is not, says why, and does nothing."""
+"""Every program in Python and for the shell ends with 2 when it is asked for what there is not, says why, and does
+nothing."""
 import os
 import pathlib
 import subprocess
@@ -67,8 +68,10 @@ ASKED_FOR = [
     ("test/lab/on_hosts.py", "--env A 2x1 true", "NAME=VALUE"),
 ]
 # Not for people: other programs start these.
-INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/gloo_allreduce.py", "benchmarks/peers/horovod_allreduce.py",
-         "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py", "test/lab/agent.sh", "test/lab/test_bits.py",
+INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/gloo_allreduce.py",
+         "benchmarks/peers/horovod_allreduce.py",
+         "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py", "test/lab/agent.sh",
+         "test/lab/test_bits.py",
          "test/unit/coordinator/exploration/seed_bugs.py"}
 
 
@@ -79,7 +82,8 @@ class CommandLines(unittest.TestCase):
         self.folder = folder.name
 
     def refused(self, program, words, said, **how):
-        done = subprocess.run([str(ROOT / program), *words.split()], text=True, cwd=self.folder, stdin=subprocess.DEVNULL,
+        done = subprocess.run([str(ROOT / program), *words.split()], text=True, cwd=self.folder,
+                              stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False, **how)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn(said, done.stderr)
@@ -106,13 +110,15 @@ class CommandLines(unittest.TestCase):
     def test_help_is_no_error(self):
         for program in sorted({program for program, _, _ in ASKED_FOR}):
             with self.subTest(program):
-                done = subprocess.run([str(ROOT / program), "--help"], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                done = subprocess.run([str(ROOT / program), "--help"], text=True, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, timeout=60, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertNotEqual(done.stdout, "")
 
     def test_every_program_of_the_tree_is_in_the_table(self):
-        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE, check=False)
+        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE,
+                                check=False)
         if listed.returncode != 0:
             self.skipTest("not a clone")
         programs = {line.split("\t")[1] for line in listed.stdout.splitlines() if line.startswith("100755")}

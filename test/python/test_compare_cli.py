@@ -31,7 +31,8 @@ class CommandLine(unittest.TestCase):
         said = io.StringIO()
         measure = lambda request: Outcome("t", [], [], {}, ["c"], [], [], ("x", "y"))
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \
-                mock.patch.object(cli.node, "measure", measure), mock.patch.object(cli.machine, "busy_processors", lambda: 0.0), \
+                mock.patch.object(cli.node, "measure", measure), mock.patch.object(cli.machine, "busy_processors",
+                                                                                   lambda: 0.0), \
                 mock.patch.object(cli.machine, "shared_cores", lambda: 1.0), \
                 mock.patch.object(cli.plot, "write", lambda *_: []), mock.patch.object(cli.signal, "signal"):
             self.assertEqual(cli.main(["--suite", "node", "--out", folder, "--build", self.build(kind)]), 0)
@@ -95,8 +96,10 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(cli.main(["--suite", "lab", "--out", folder, "--build", self.build()]), 0)
             kept = {document["part"]: document["machine"] for document in
                     (json.loads(file.read_text()) for file in pathlib.Path(folder).iterdir())}
-        self.assertEqual({part: looks["busy_processors_before"] for part, looks in kept.items()}, {"first": 0, "second": 1})
-        self.assertEqual({part: looks["shared_cores"] for part, looks in kept.items()}, {"first": [1, 1.1], "second": [1.1, 1.2]})
+        self.assertEqual({part: looks["busy_processors_before"] for part, looks in kept.items()},
+                         {"first": 0, "second": 1})
+        self.assertEqual({part: looks["shared_cores"] for part, looks in kept.items()},
+                         {"first": [1, 1.1], "second": [1.1, 1.2]})
         self.assertIn("busy before the run: 1.00 - something else", said.getvalue())
         self.assertIn("took 1.10 times as long as at best\n", said.getvalue())
 
@@ -127,7 +130,8 @@ class CommandLine(unittest.TestCase):
         kept = {number: signal.getsignal(number) for number in cli.ENDED_BY}
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, also by this test
         try:
-            with mock.patch.object(cli.node, "measure", measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            with mock.patch.object(cli.node, "measure",
+                                   measure), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
                 status = cli.main(["--suite", "node", "--build", self.build()])
         finally:
             for number, handler in kept.items():
@@ -140,18 +144,23 @@ class CommandLine(unittest.TestCase):
                             (["lab", "--ranks", "2"], "--only chooses another part"),
                             (["negotiation", "--bytes", "4"], "--bytes: suite negotiation has its own"),
                             (["training", "--bytes", "4"], "--bytes: suite training has its own"),
-                            (["lab", "--only", "parameter-server", "--bytes", "4,8"], "part parameter-server, takes one value"),
-                            (["lab", "--only", "parameter-server", "--ranks", "4,8"], "part parameter-server, takes one value")):
+                            (["lab", "--only", "parameter-server", "--bytes", "4,8"],
+                             "part parameter-server, takes one value"),
+                            (["lab", "--only", "parameter-server", "--ranks", "4,8"],
+                             "part parameter-server, takes one value")):
             with self.subTest(words):
                 self.assertIn(said, self.refusal(*words))
         cli.parse(["--suite", "lab", "--only", "parameter-server", "--ranks", "4", "--bytes", "4M"])
 
     def test_links_have_the_rate_that_is_asked_for_where_there_are_hosts(self):
         of = lambda *words: cli.parse(["--suite", *words]).links
-        self.assertEqual([str(links) for links in (of("lab"), of("lab", "--rate", "500mbit"), of("training", "--rate", "2.5gbit"))],
-                         ["links of 1 Gbit/s", "links of 500 Mbit/s", "links of 2.5 Gbit/s"])
-        for words, said in ((["node", "--rate", "1gbit"], "--rate is of emulated hosts' links, which suite node has none of"),
-                            (["lab", "--rate", "none"], "without a rate links have no bound"), (["lab", "--rate", "500"], "not '500'")):
+        self.assertEqual(
+            [str(links) for links in (of("lab"), of("lab", "--rate", "500mbit"), of("training", "--rate", "2.5gbit"))],
+            ["links of 1 Gbit/s", "links of 500 Mbit/s", "links of 2.5 Gbit/s"])
+        for words, said in (
+                (["node", "--rate", "1gbit"], "--rate is of emulated hosts' links, which suite node has none of"),
+                (["lab", "--rate", "none"], "without a rate links have no bound"),
+                (["lab", "--rate", "500"], "not '500'")):
             with self.subTest(words):
                 self.assertIn(said, self.refusal(*words))
 

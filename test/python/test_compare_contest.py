@@ -44,7 +44,8 @@ class Programs(unittest.TestCase):
             self.assertTrue(left.exists())
 
     def test_a_program_that_does_not_end_is_killed(self):
-        process = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], start_new_session=True,
+        process = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"],
+                                   start_new_session=True,
                                    stdout=subprocess.PIPE)
         process.stdout.readline()
         end(process, grace=0.2)

@@ -29,17 +29,22 @@ class Medians(unittest.TestCase):
         rows = [{**row("picked", who, 1, ranks), "setting": f"the one for {ranks}"}
                 for ranks in (2, 8) for who in ("tutti", "Open MPI, picked")]
         figures = Figures(rows)
-        self.assertEqual([figures.best("tutti", "Open MPI", n, 4).setting for n in (2, 8)], ["the one for 2", "the one for 8"])
+        self.assertEqual([figures.best("tutti", "Open MPI", n, 4).setting for n in (2, 8)],
+                         ["the one for 2", "the one for 8"])
 
     def test_a_peer_without_tutti_in_its_process_is_held_against_the_first_that_has(self):
         figures = Figures([row("default", "tutti", 10), row("picked", "tutti", 20), row("Gloo", "Gloo", 50)])
         self.assertEqual(figures.best("tutti", "Gloo", 2, 4).value, 5)
         self.assertIsNone(figures.best("tutti", "Horovod", 2, 4))
 
-    def test_tutti_stands_as_beside_open_mpi_as_it_comes_not_as_in_its_luckiest_race_and_a_peer_by_its_best_setting(self):
-        rows = [row("picked", "tutti", 1), row("picked", "Open MPI, picked", 3), row("Open MPI", "tutti", 4), row("Open MPI", "Open MPI", 9),
-                row("Open MPI", "tutti, shared", 2), row("Intel MPI", "Intel MPI", 8), row("Intel MPI, yielding", "Intel MPI", 7)]
-        self.assertEqual(Figures(rows).shown(), {("tutti", 2, 4): 4, ("Open MPI, picked", 2, 4): 3, ("Open MPI", 2, 4): 9,
+    def test_tutti_stands_as_beside_open_mpi_as_it_comes_not_as_in_its_luckiest_race_and_a_peer_by_its_best_setting(
+            self):
+        rows = [row("picked", "tutti", 1), row("picked", "Open MPI, picked", 3), row("Open MPI", "tutti", 4),
+                row("Open MPI", "Open MPI", 9),
+                row("Open MPI", "tutti, shared", 2), row("Intel MPI", "Intel MPI", 8),
+                row("Intel MPI, yielding", "Intel MPI", 7)]
+        self.assertEqual(Figures(rows).shown(),
+                         {("tutti", 2, 4): 4, ("Open MPI, picked", 2, 4): 3, ("Open MPI", 2, 4): 9,
                                                  ("tutti, shared", 2, 4): 2, ("Intel MPI", 2, 4): 7})
 
 

@@ -46,13 +46,15 @@ class Lab(unittest.TestCase):
 
     def test_what_a_rested_link_lets_pass_at_once_is_no_part_of_the_bound(self):
         with mock.patch.object(emulated.Links, "burst", 125e3):
-            case = on_hosts(("Open MPI", "tutti", 9.2), ("Open MPI, picked", "Open MPI, picked", 10), layout=Layout(2), size=MB)
+            case = on_hosts(("Open MPI", "tutti", 9.2), ("Open MPI, picked", "Open MPI, picked", 10), layout=Layout(2),
+                            size=MB)
             self.assertEqual(case.bound_us(MB), 8750)
             of_bound, peer = links.verdicts([case])
             self.assertEqual((of_bound.reached, of_bound.verdict), ("95.1 %", "pass"))
             self.assertIn("at most 1.14 x", peer.detail)
             self.assertEqual([line["bound_us"] for line in cases.facts(case)], [8750] * 2)
-            self.assertEqual([line["bound_us"] for line in wire.halved(on_hosts(("bf16", wire.label("bf16"), 5), layout=Layout(2), size=MB))],
+            self.assertEqual([line["bound_us"] for line in wire.halved(
+                on_hosts(("bf16", wire.label("bf16"), 5), layout=Layout(2), size=MB))],
                              [3750])
             eight = on_hosts(("Open MPI", "tutti", 16.25), ("m", "MXNet, 1 server", 70), size=MB)
             self.assertEqual([line["bound_us"] for line in parameter_server.facts(eight)], [16250, 68750])
@@ -75,8 +77,10 @@ class Lab(unittest.TestCase):
                 self.assertEqual(stream.call_count, streams)
 
     def test_shares_of_the_bound_are_not_rounded_to_whole_per_cents(self):
-        self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short", "94.6 %")
-        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short", "1.064")
+        self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short",
+                         "94.6 %")
+        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short",
+                         "1.064")
 
     def test_without_a_picked_setting_open_mpis_best_is_not_known(self):
         case = on_hosts(("Open MPI", "tutti", 700), ("Open MPI", "Open MPI", 1400))
@@ -88,8 +92,10 @@ class Lab(unittest.TestCase):
         def measured(_, layout, sizes, *__):
             return on_hosts(("Open MPI", "tutti", 700), layout=layout, size=sizes[0])
         request = cli.parse(["--suite", "lab", "--quick"])
-        with mock.patch.object(cases, "measure", measured), mock.patch.object(training, "on_hosts", lambda *args: ([], 1.0)):
-            skipped = {part: set(part.measure(request).skipped) for part in (links, ranks_a_host, wire, parameter_server, training)}
+        with mock.patch.object(cases, "measure", measured), mock.patch.object(training, "on_hosts",
+                                                                              lambda *args: ([], 1.0)):
+            skipped = {part: set(part.measure(request).skipped)
+                       for part in (links, ranks_a_host, wire, parameter_server, training)}
         everyone = set(peers.ELSEWHERE)
         self.assertEqual([everyone - names for names in skipped.values()],
                          [{"Intel MPI", "Gloo"}, set(), set(), {"MXNet's parameter server"}, set()])
@@ -123,7 +129,8 @@ class Lab(unittest.TestCase):
                          {"Intel MPI": True, "Gloo": True, "MXNet's parameter server": True})
 
     def test_a_python_that_is_not_there_skips_its_peers_and_ends_nothing(self):
-        stage, lost = cases.Stage(cli.parse(["--suite", "lab", "--peers-python", "/nowhere"]), Layout(2), (4,), mock.Mock(), None), {}
+        stage, lost = cases.Stage(cli.parse(["--suite", "lab", "--peers-python", "/nowhere"]), Layout(2), (4,),
+                                  mock.Mock(), None), {}
         with mock.patch("compare.cases.with_open_mpi", return_value=[]):
             links.contests(stage, lost)
             parameter_server.contests(stage, lost)
@@ -136,7 +143,8 @@ class Lab(unittest.TestCase):
 
     def test_several_ranks_a_host_are_held_against_flat_open_mpi_alone(self):
         case = on_hosts(("Open MPI", "tutti", 100), ("Open MPI", "Open MPI, picked", 130),
-                        (ranks_a_host.HIERARCHICAL, "tutti", 100), (ranks_a_host.HIERARCHICAL, ranks_a_host.HIERARCHICAL, 90),
+                        (ranks_a_host.HIERARCHICAL, "tutti", 100),
+                        (ranks_a_host.HIERARCHICAL, ranks_a_host.HIERARCHICAL, 90),
                         layout=Layout(2, 4, "cyclic"))
         verdict = ranks_a_host.verdict(case, 40 * MB)
         self.assertEqual((verdict.reached, verdict.verdict), ("1.30 x of 4", "pass"))
@@ -158,7 +166,8 @@ class Lab(unittest.TestCase):
         self.assertEqual(found, [(7, 14), (4, 7), (2.5, 3.5), (1.75, 1.75)])
 
     def test_mxnets_quicker_way_counts_for_each_number_of_servers(self):
-        case = on_hosts(("Open MPI", "tutti", 742), *((f"MXNet, {count}", f"MXNet, {count}{keys}", ms) for count, keys, ms in (
+        case = on_hosts(("Open MPI", "tutti", 742),
+                        *((f"MXNet, {count}", f"MXNet, {count}{keys}", ms) for count, keys, ms in (
             ("1 server", "", 5000), ("1 server", ", ResNet-50's keys", 4823), ("8 servers", "", 900))))
         self.assertEqual(parameter_server.of_bound(case, 40 * MB).verdict, "pass", "742 / 700 = 1.060")
         self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 750)), 40 * MB).verdict, "short")
@@ -168,7 +177,8 @@ class Lab(unittest.TestCase):
         self.assertEqual((two.verdict, eight.verdict), ("not measured", "short"))
 
     def test_each_bar_of_a_parameter_server_has_its_layouts_bound(self):
-        case = on_hosts(("Open MPI", "tutti", 742), ("m", "MXNet, 1 server", 5000), ("m", "MXNet, 1 server, ResNet-50's keys", 4800))
+        case = on_hosts(("Open MPI", "tutti", 742), ("m", "MXNet, 1 server", 5000),
+                        ("m", "MXNet, 1 server, ResNet-50's keys", 4800))
         ticks, drawn = parameter_server.drawn(case, 40 * MB)
         self.assertEqual(ticks, ["tutti", "MXNet,\n1 server"])
         found = {curve.label: (curve.xs, curve.ys) for curve in drawn}
@@ -187,16 +197,19 @@ class Lab(unittest.TestCase):
         self.assertEqual([parameter_server.counts(request, workers) for workers in (8, 3)], [[1, 2, 4, 8], [1, 2]])
 
     def test_a_16_bit_wire_is_held_against_tuttis_own_f32(self):
-        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100), ("fp16", wire.label("fp16"), 101))
+        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100),
+                        ("fp16", wire.label("fp16"), 101))
         found = [wire.verdict(case, 40 * MB, kind) for kind in wire.WIRES]
         self.assertEqual([(v.reached, v.verdict) for v in found], [("1.90 x", "pass"), ("1.88 x", "short")])
         self.assertEqual(wire.verdict(on_hosts(("tutti, f32", "tutti", 1)), 40 * MB, "bf16").verdict, "not measured")
 
     def test_the_plot_of_16_bit_wires_has_their_ratios_beside_bound_and_target_and_half_the_bytes_halve_the_bound(self):
-        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100), ("fp16", wire.label("fp16"), 95))
+        case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100),
+                        ("fp16", wire.label("fp16"), 95))
         drawn = {curve.label: (curve.panel, curve.xs, curve.ys, curve.bound) for curve in wire.drawn([case])}
-        self.assertEqual(drawn, {wire.label("bf16"): ("40 MB", [8], [1.9], False), wire.label("fp16"): ("40 MB", [8], [2], False),
-                                 "bound": ("40 MB", [8], [2], True), "target": ("40 MB", [8], [wire.TIMES_F32], True)})
+        self.assertEqual(
+            drawn, {wire.label("bf16"): ("40 MB", [8], [1.9], False), wire.label("fp16"): ("40 MB", [8], [2], False),
+                    "bound": ("40 MB", [8], [2], True), "target": ("40 MB", [8], [wire.TIMES_F32], True)})
         self.assertEqual({line["who"]: line["bound_us"] for line in wire.halved(case)},
                          {"tutti": 700e3, wire.label("bf16"): 350e3, wire.label("fp16"): 350e3})
         self.assertEqual([line["link_bytes"] for line in wire.halved(case)], [70 * MB, 35 * MB, 35 * MB])
@@ -208,17 +221,22 @@ class Lab(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_the_target_is_for_the_most_hosts_and_the_defaults(self):
-        rows = [{"model": "vgg16", "scale": 0.25, "hosts": hosts, "who": who, "step_ms": {"p50": 1 / reached}, "bound_ms": 1}
+        rows = [{"model": "vgg16", "scale": 0.25, "hosts": hosts, "who": who, "step_ms": {"p50": 1 / reached},
+                 "bound_ms": 1}
                 for hosts, who, reached in ((2, training.AS_IT_COMES, 0.5), (8, training.AS_IT_COMES, 0.97),
-                                            (8, training.AS_IT_COMES, 0.99), (8, training.AS_IT_COMES, 0.98), (8, "no replay", 0.9))]
+                                            (8, training.AS_IT_COMES, 0.99), (8, training.AS_IT_COMES, 0.98),
+                                            (8, "no replay", 0.9))]
         found = training.verdicts(training.cells(rows), 8)
-        self.assertEqual([(v.reached, v.verdict) for v in found], [("50.0 %", "-"), ("98.0 %", "pass"), ("90.0 %", "-")])
+        self.assertEqual([(v.reached, v.verdict) for v in found],
+                         [("50.0 %", "-"), ("98.0 %", "pass"), ("90.0 %", "-")])
         self.assertEqual(found[1].what, "vgg16 at 0.25 of its size, 8 hosts, as it comes")
 
     def test_a_share_of_97_6_is_short_and_fewer_than_8_hosts_are_not_what_the_target_is_for(self):
-        self.assertEqual([training.verdict(share, 8, training.AS_IT_COMES, 8) for share in (0.976, 0.98)], ["short", "pass"])
+        self.assertEqual([training.verdict(share, 8, training.AS_IT_COMES, 8) for share in (0.976, 0.98)],
+                         ["short", "pass"])
         self.assertEqual(training.verdict(0.99, 4, training.AS_IT_COMES, 4), "not measured")
-        rows = [{"model": "vgg16", "scale": 1, "hosts": 4, "who": training.AS_IT_COMES, "step_ms": {"p50": 100}, "bound_ms": 99}]
+        rows = [{"model": "vgg16", "scale": 1, "hosts": 4, "who": training.AS_IT_COMES, "step_ms": {"p50": 100},
+                 "bound_ms": 99}]
         found, = training.verdicts(training.cells(rows), 4)
         self.assertEqual((found.wanted, found.reached), (">= 98 %", "99.0 %"))
         self.assertIn("the target is for 8 hosts", found.detail)
@@ -249,8 +267,9 @@ class Training(unittest.TestCase):
     def test_bars_of_training_stand_by_setting_beside_the_bound(self):
         rows = [{"model": "vgg16", "hosts": 8, "who": who, "step_ms": {"p50": 100}, "bound_ms": 100 * reached}
                 for who, reached in ((training.AS_IT_COMES, 0.99), ("bf16 wire", 0.9))]
-        self.assertEqual({curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.drawn(training.cells(rows))},
-                         {"tutti, 8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
+        self.assertEqual(
+            {curve.label: (curve.xs, curve.ys, curve.bound) for curve in training.drawn(training.cells(rows))},
+            {"tutti, 8 hosts": ([0, 4], [99, 90], False), "bound": ([0, 4], [100, 100], True)})
 
     def test_a_program_that_leaves_one_object_has_one_row(self):
         with tempfile.NamedTemporaryFile("w+") as file:
@@ -287,7 +306,8 @@ class PeersPrograms(unittest.TestCase):
         with mock.patch.object(emulated.Links, "burst", 117_700):
             for words in ([], ["--quick"]):
                 self.assertAlmostEqual(cases.pace(cli.parse(["--suite", "lab", *words])).rest, 2, delta=0.001)
-                self.assertAlmostEqual(cases.pace(cli.parse(["--suite", "lab", "--rate", "500mbit", *words])).rest, 4, delta=0.001)
+                self.assertAlmostEqual(cases.pace(cli.parse(["--suite", "lab", "--rate", "500mbit", *words])).rest, 4,
+                                       delta=0.001)
 
     def test_a_step_adds_up_over_all_ranks(self):
         self.assertEqual(stepping.offsets(3, 205), sum(stepping.offset(rank, 205) for rank in range(3)))
@@ -317,8 +337,10 @@ class PeersPrograms(unittest.TestCase):
             return [value * 2 for value in values] if how == "SUM" else values
         with mock.patch.dict("os.environ", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}):
             found, = stepping.measure(given, 2, {"peer": still}, "peer 1", doubled)
-        self.assertEqual({name: found[name] for name in ("impl", "version", "op", "ranks", "hosts", "bytes", "tensors", "iters", "wrong")},
-                         {"impl": "peer", "version": "peer 1", "op": "negotiation", "ranks": 2, "hosts": 1, "bytes": 4, "tensors": 16,
+        self.assertEqual({name: found[name] for name in ("impl", "version", "op", "ranks", "hosts", "bytes", "tensors",
+                                                         "iters", "wrong")},
+                         {"impl": "peer", "version": "peer 1", "op": "negotiation", "ranks": 2, "hosts": 1, "bytes": 4,
+                          "tensors": 16,
                           "iters": 3, "wrong": 6})
         self.assertEqual(asked, [("MAX", 3), ("SUM", 1), ("MAX", 1)])
         self.assertEqual(sorted(found["time_us"]), ["max", "min", "p50", "p99"])

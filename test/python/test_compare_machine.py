@@ -30,7 +30,8 @@ class Machine(unittest.TestCase):
             looks = []
             for ran, rested in ((0, 0), (round(100 * busy), round(100 * (processors - busy)))):
                 stat = pathlib.Path(folder, "stat")
-                stat.write_text(f"cpu {ran} 0 0 {rested} 0 0 0 0 0 0\n" + "".join(f"cpu{n} 0 0 0 0\n" for n in range(processors)) + "intr 1\n")
+                stat.write_text(f"cpu {ran} 0 0 {rested} 0 0 0 0 0 0\n"
+                                + "".join(f"cpu{n} 0 0 0 0\n" for n in range(processors)) + "intr 1\n")
                 looks.append(machine.times(stat))
         with mock.patch.object(machine, "times", side_effect=looks), mock.patch.object(machine, "LOOK", 0):
             return machine.busy_text(machine.busy_processors())
@@ -43,7 +44,8 @@ class Machine(unittest.TestCase):
     def test_work_that_takes_longer_than_at_best_tells_of_others_on_the_same_cores(self):
         self.assertEqual(machine.sharing([20, 10, 20, 10]), 1.5)
         self.assertTrue(machine.shared_text(1.05).endswith("took 1.05 times as long as at best"))
-        self.assertIn("took 1.50 times as long as at best - somebody else computes on the same cores", machine.shared_text(1.5))
+        self.assertIn("took 1.50 times as long as at best - somebody else computes on the same cores",
+                      machine.shared_text(1.5))
 
     def test_each_processor_is_looked_at_and_all_may_be_used_afterwards(self):
         allowed, looked = os.sched_getaffinity(0), []

@@ -27,12 +27,15 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(found["8 ranks, 64 KiB, tutti : Open MPI"].detail, "2 µs : 2.5 ms (setting of picked)")
 
     def test_two_ranks_are_held_against_the_quickest_of_all_peers_up_to_a_mib(self):
-        rows = [row("Open MPI", who, us, 2, size) for who, us in (("tutti", 10), ("Open MPI", 12)) for size in (4, MIB, 4 * MIB)]
+        rows = [row("Open MPI", who, us, 2, size) for who, us in (("tutti", 10), ("Open MPI", 12))
+                for size in (4, MIB, 4 * MIB)]
         rows += [row("Intel MPI", "Intel MPI", us, 2, size) for size, us in ((4, 9), (MIB, 11))]
         found = {what: v for what, v in self.found(rows, (4, MIB, 4 * MIB), (2,)).items() if "quickest" in what}
         self.assertEqual([(what, v.reached, v.verdict) for what, v in found.items()],
-                         [("2 ranks, 4 B, tutti : quickest peer", "0.90 x", "short"), ("2 ranks, 1 MiB, tutti : quickest peer", "1.10 x", "pass")])
-        self.assertEqual(found["2 ranks, 4 B, tutti : quickest peer"].detail, "10 µs : 9 µs (Intel MPI, setting of Intel MPI)")
+                         [("2 ranks, 4 B, tutti : quickest peer", "0.90 x", "short"),
+                          ("2 ranks, 1 MiB, tutti : quickest peer", "1.10 x", "pass")])
+        self.assertEqual(found["2 ranks, 4 B, tutti : quickest peer"].detail,
+                         "10 µs : 9 µs (Intel MPI, setting of Intel MPI)")
         self.assertEqual(self.found([], (4,), (2,))["2 ranks, 4 B, tutti : quickest peer"].verdict, "not measured")
 
     def test_the_best_of_open_mpis_settings_counts_and_its_default_is_told(self):
@@ -63,10 +66,12 @@ class Verdicts(unittest.TestCase):
 
     def test_horovods_default_counts_for_small_sizes_and_its_best_is_told(self):
         rows = [row("Open MPI", "tutti", 10, 2, size) for size in (4, 64 * KIB, 64 * MIB)]
-        rows += [row(who, who, us, 2, size) for who, us in (("Horovod", 200), ("Horovod, 0 ms", 25), ("Horovod, 0.1 ms", 30))
+        rows += [row(who, who, us, 2, size)
+                 for who, us in (("Horovod", 200), ("Horovod, 0 ms", 25), ("Horovod, 0.1 ms", 30))
                  for size in (4, 64 * MIB)]
         rows.append(row("Horovod", "Horovod", 199, 2, 64 * KIB))
-        found = {v.what: v for v in node_targets.verdicts(Figures(rows), (2,), (4, 64 * KIB, 64 * MIB), {}) if "Horovod" in v.what}
+        found = {v.what: v for v in node_targets.verdicts(Figures(rows), (2,), (4, 64 * KIB, 64 * MIB), {})
+                 if "Horovod" in v.what}
         self.assertEqual([(what, v.verdict) for what, v in found.items()],
                          [("2 ranks, 4 B, tutti : Horovod", "pass"), ("2 ranks, 64 KiB, tutti : Horovod", "short")])
         self.assertEqual(found["2 ranks, 4 B, tutti : Horovod"].detail,
@@ -74,8 +79,9 @@ class Verdicts(unittest.TestCase):
 
     def test_without_horovods_default_small_sizes_are_not_measured_against_it(self):
         rows = [row("Open MPI", "tutti", 10), row("Horovod, 0 ms", "Horovod, 0 ms", 900)]
-        verdicts = {sizes: [v.verdict for v in node_targets.verdicts(Figures(rows), (2,), sizes, {}) if "Horovod" in v.what]
-                    for sizes in ((4,), (MIB,))}
+        verdicts = {
+            sizes: [v.verdict for v in node_targets.verdicts(Figures(rows), (2,), sizes, {}) if "Horovod" in v.what]
+            for sizes in ((4,), (MIB,))}
         self.assertEqual(verdicts, {(4,): ["not measured"], (MIB,): []})
 
 

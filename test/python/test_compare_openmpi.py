@@ -35,7 +35,8 @@ class Settings(unittest.TestCase):
             name = next(setting.name for setting in candidates if dict(setting.env) == one.env)
             ran[name] = one.sizes_of(all_sizes)
             paces.add(pace)
-            return [{**row("screening", "Open MPI", len(ran), ranks, size), "wrong": int(name in wrong)} for size in ran[name]]
+            return [{**row("screening", "Open MPI", len(ran), ranks, size), "wrong": int(name in wrong)}
+                    for size in ran[name]]
         with mock.patch.object(Contest, "race", race):
             choice = openmpi.screen(contest("x"), ranks, sizes, candidates, {})
         return ran, paces, choice
@@ -43,13 +44,15 @@ class Settings(unittest.TestCase):
     def test_a_segmented_ring_has_segments_and_no_candidate_runs_what_it_cannot_be_best_for(self):
         ran, paces, _ = self.screened(8, (MIB, 16 * MIB), openmpi.on_hosts(False))
         self.assertEqual({name: sizes for name, sizes in ran.items() if "segment" in name or "doubling" in name},
-                         {"coll_tuned recursive doubling": [MIB], "coll_tuned segmented ring, segments of 32K": [MIB, 16 * MIB],
+                         {"coll_tuned recursive doubling": [MIB],
+                          "coll_tuned segmented ring, segments of 32K": [MIB, 16 * MIB],
                           "coll_tuned segmented ring, segments of 128K": [MIB, 16 * MIB],
                           "coll_tuned segmented ring, segments of 1M": [16 * MIB]})
         self.assertIn("coll_tuned ring, eager limit of 512K", ran)
         pace, = paces
         self.assertEqual((pace.least, pace.warmup), (3, 1))
-        self.assertEqual(self.screened(2, (16 * MIB,), openmpi.on_hosts(False))[0]["coll_tuned recursive doubling"], [16 * MIB])
+        self.assertEqual(self.screened(2, (16 * MIB,), openmpi.on_hosts(False))[0]["coll_tuned recursive doubling"],
+                         [16 * MIB])
 
     def test_links_rest_while_candidates_are_compared_as_they_do_in_the_race(self):
         paces = []
@@ -68,8 +71,9 @@ class Settings(unittest.TestCase):
 
     def test_each_ranks_own_core_is_a_setting_where_there_are_as_many(self):
         with mock.patch("os.sched_getaffinity", return_value={0, 1}):
-            self.assertEqual([[setting.env for setting in openmpi.settings(True, ranks) if setting.name == "bound to cores"]
-                              for ranks in (2, 4)], [[(("OMPI_MCA_hwloc_base_binding_policy", "core"),)], []])
+            self.assertEqual(
+                [[setting.env for setting in openmpi.settings(True, ranks) if setting.name == "bound to cores"]
+                 for ranks in (2, 4)], [[(("OMPI_MCA_hwloc_base_binding_policy", "core"),)], []])
 
     def test_a_rule_has_its_segment_and_the_setting_names_it(self):
         ring, segmented = openmpi.tuned(4), openmpi.tuned(openmpi.SEGMENTED, 128 * KIB)

@@ -13,7 +13,8 @@ class Curves(unittest.TestCase):
 
     def test_bounds_and_targets_are_no_ones_series(self):
         labels = ["tutti", "bound", "bound: payload of a link", "target", "Open MPI"]
-        self.assertEqual([curve.bound for curve in curves({("p", label): {1: 1} for label in labels})], [False, True, True, True, False])
+        self.assertEqual([curve.bound for curve in curves({("p", label): {1: 1} for label in labels})],
+                         [False, True, True, True, False])
 
 
 if __name__ == "__main__":

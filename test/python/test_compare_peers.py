@@ -30,7 +30,8 @@ class Peers(unittest.TestCase):
 
     def test_without_the_python_that_has_them_peers_are_skipped_and_it_is_named(self):
         request = cli.parse(["--suite", "node", "--peers-python", "/no/such/python"])
-        for find, here in ((peers.installed, ("Intel MPI", "Gloo", "Horovod")), (peers.installed_for_steps, ("Horovod", "PyTorch's DDP"))):
+        for find, here in ((peers.installed, ("Intel MPI", "Gloo", "Horovod")),
+                           (peers.installed_for_steps, ("Horovod", "PyTorch's DDP"))):
             contests, skipped = find(request)
             self.assertEqual(contests, [])
             self.assertEqual({skipped[name] for name in here}, {"/no/such/python: there is no such program"})
@@ -49,7 +50,8 @@ class Peers(unittest.TestCase):
         request = cli.parse(["--suite", "node", "--peers-python", broken])
         stage = mock.Mock(request=request)
         on_hosts = lambda _: peers.found(request, {
-            "Intel MPI": lambda _: intel_on_hosts.contests(stage), "MXNet's parameter server": lambda one: peers.mxnet(one, None, 1, ())})
+            "Intel MPI": lambda _: intel_on_hosts.contests(stage),
+            "MXNet's parameter server": lambda one: peers.mxnet(one, None, 1, ())})
         for find in (peers.installed, peers.installed_for_steps, on_hosts):
             contests, skipped = find(request)
             here = {name: why for name, why in skipped.items() if why != peers.ELSEWHERE[name]}
@@ -58,7 +60,8 @@ class Peers(unittest.TestCase):
                 self.assertRegex(why, f'^{broken}: "import .*" ended with 3: no encodings here$')
 
     def test_no_folder_is_taken_for_that_of_a_python_that_does_not_name_its_own(self):
-        for program, said in ((self.python("#!/bin/sh\n"), "ended with 0: it said nothing"), (self.python("#!/bin/sh\npwd; exit 1\n"), "ended with 1"),
+        for program, said in ((self.python("#!/bin/sh\n"), "ended with 0: it said nothing"),
+                              (self.python("#!/bin/sh\npwd; exit 1\n"), "ended with 1"),
                               ("/", "cannot start /: Permission denied")):
             with self.assertRaisesRegex(BenchError, said):
                 peers.prefix_of(program)
@@ -69,7 +72,8 @@ class Peers(unittest.TestCase):
         self.assertFalse(peers.has_module(sys.executable, "no_such_peer.torch"))
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict("os.environ", PYTHONPATH=folder):
             pathlib.Path(folder, "needs_another.py").write_text("import no_such_peer\n")
-            with self.assertRaisesRegex(BenchError, "import needs_another\" ended with 1: .*No module named 'no_such_peer'"):
+            with self.assertRaisesRegex(BenchError,
+                                        "import needs_another\" ended with 1: .*No module named 'no_such_peer'"):
                 peers.has_module(sys.executable, "needs_another")
 
     def test_a_python_that_does_not_answer_is_no_peer_that_is_not_installed(self):
@@ -90,7 +94,8 @@ class Peers(unittest.TestCase):
         for contests in (of_node, of_steps):
             names = [who for one in contests for who in one.names.values()]
             self.assertEqual(len(names), len(set(names)), names)
-        self.assertEqual([one.setting for one in of_node + of_steps if "Horovod" in one.names.values()], ["default"] * 2)
+        self.assertEqual([one.setting for one in of_node + of_steps if "Horovod" in one.names.values()],
+                         ["default"] * 2)
 
     def test_horovod_is_told_to_yield_where_open_mpi_does_not_by_itself(self):
         with mock.patch("os.sched_getaffinity", return_value={0, 1}):

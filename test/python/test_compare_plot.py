@@ -1,12 +1,14 @@
 #!/usr/bin/python3
-"""benchmarks/compare/plot.py and looks.py: every series looks like no other and the same in all of them, and nothing is hidden."""
+"""benchmarks/compare/plot.py and looks.py: every series looks like no other and the same in all of them, and nothing is
+hidden."""
 import pathlib
 import tempfile
 import unittest
 from unittest import mock
 
 from comparing import row
-from compare import cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training, wire
+from compare import (cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training,
+                     wire)
 from compare.emulated import Layout
 from compare.figures import Figures
 from compare.outcome import Curve, Outcome, Style
@@ -20,7 +22,8 @@ except ImportError:
 def series():
     """{plot: labels of all its series, with every peer installed}"""
     request = cli.parse(["--suite", "node"])
-    with mock.patch.object(peers, "has_module", lambda *_: True), mock.patch.object(peers, "prefix_of", lambda _: pathlib.Path("/none")):
+    with mock.patch.object(peers, "has_module", lambda *_: True), mock.patch.object(peers, "prefix_of",
+                                                                                    lambda _: pathlib.Path("/none")):
         here, steps = ([who for one in found(request)[0] for who in one.names.values()]
                        for found in (peers.installed, peers.installed_for_steps))
     both = ["tutti", "Open MPI", "Open MPI, picked"]
@@ -35,7 +38,8 @@ class Looks(unittest.TestCase):
     def test_no_two_series_of_a_plot_have_one_colour_or_look_alike_as_lines_or_bars(self):
         for name, labels in series().items():
             found = looks.of(labels)
-            for kind in (lambda look: look.colour, lambda look: (look.line()["linestyle"], look.line()["marker"], look.family),
+            for kind in (lambda look: look.colour,
+                         lambda look: (look.line()["linestyle"], look.line()["marker"], look.family),
                          lambda look: (look.bar()["color"], look.bar()["hatch"])):
                 self.assertEqual(len({kind(look) for look in found.values()}), len(labels), name)
 
@@ -54,7 +58,8 @@ class Looks(unittest.TestCase):
         self.assertEqual(set(of_family), set(looks.FAMILIES.values()))
 
     def test_a_family_is_a_whole_name(self):
-        self.assertEqual([looks.family_of(label) for label in ("Open MPI, picked", "Open MPIs", "DDP, Gloo", "Gloo", "hierarchical Open MPI")],
+        self.assertEqual([looks.family_of(label)
+                          for label in ("Open MPI, picked", "Open MPIs", "DDP, Gloo", "Gloo", "hierarchical Open MPI")],
                          ["Open MPI", None, "DDP, Gloo", "Gloo", "hierarchical Open MPI"])
 
     def test_what_is_not_known_gets_a_look_that_nobody_wants(self):
@@ -71,7 +76,8 @@ class Looks(unittest.TestCase):
 
 class Groups(unittest.TestCase):
     def test_groups_of_bars_are_as_wide_as_they_have_bars_and_bounds_take_no_place(self):
-        both, first, bound = Curve("p", "a", [0, 1], [1, 1]), Curve("p", "b", [0], [1]), Curve("p", "bound", [0, 1], [1, 1], True)
+        both, first, bound = Curve("p", "a", [0, 1], [1, 1]), Curve("p", "b", [0], [1]), Curve("p", "bound", [0, 1],
+                                                                                               [1, 1], True)
         self.assertEqual(plot.groups_of([bound, both, first], 2), [(0, [both, first]), (2 + plot.BETWEEN, [both])])
 
     def test_a_panel_is_as_wide_as_its_bars_need(self):
@@ -85,7 +91,8 @@ class Races(unittest.TestCase):
         rows = [row(contest, who, us * 1e3) for contest, who, us in
                 (("Open MPI", "tutti", 4), ("picked", "tutti", 1), ("Open MPI", "Open MPI", 9))]
         case = cases.Case(Layout(2), rows, 1e6)
-        for plotted, unit in ((node.drawn(Figures(rows), {}), 1e3), (ranks_a_host.drawn([case])[1], 1e3 / case.bound_us(4)),
+        for plotted, unit in ((node.drawn(Figures(rows), {}), 1e3),
+                              (ranks_a_host.drawn([case])[1], 1e3 / case.bound_us(4)),
                               (parameter_server.drawn(case, 4)[1], 1)):
             self.assertEqual([curve.ys for curve in plotted if curve.label == "tutti"], [[4 * unit]])
         rates = {curve.label: curve.ys[0] for curve in links.drawn([case])}

@@ -24,17 +24,21 @@ class Records(unittest.TestCase):
 
     def test_other_links_than_usual_are_in_the_records_name(self):
         with tempfile.TemporaryDirectory() as folder:
-            request = dataclasses.replace(cli.parse(["--suite", "training", "--rate", "500mbit"]), out=pathlib.Path(folder))
+            request = dataclasses.replace(cli.parse(["--suite", "training", "--rate", "500mbit"]),
+                                          out=pathlib.Path(folder))
             file, = record.write(request, {"rows": []})
         self.assertTrue(file.name.endswith("-training-500mbit.json"), file)
 
     def test_no_folder_of_this_machine_is_kept(self):
-        lost = {"Horovod": "/here/lab/agent.sh x-h0 /here/venv/bin/python --json /tmp/a1/rows.json: ended with 1: [3] /lib/x/libc.so.6(+0x7)",
-                "Gloo": "no module torch.distributed, in suite a/b: https://host/a/b",
-                "MXNet": "g++ -I/home/me/x@y/include ~/lab/a.cc ../../me/b.cc"}
+        lost = {
+            "Horovod": "/here/lab/agent.sh x-h0 /here/venv/bin/python --json /tmp/a1/rows.json: ended with 1: [3] "
+                       "/lib/x/libc.so.6(+0x7)",
+            "Gloo": "no module torch.distributed, in suite a/b: https://host/a/b",
+            "MXNet": "g++ -I/home/me/x@y/include ~/lab/a.cc ../../me/b.cc"}
         kept = outcome.Outcome("t", [], [], lost, [], [], [], ("x", "y"))
         self.assertEqual(record.document(cli.parse(["--suite", "node"]), {}, kept)["skipped"],
-                         {"Horovod": "agent.sh x-h0 python --json rows.json: ended with 1: [3] libc.so.6(+0x7)", "Gloo": lost["Gloo"],
+                         {"Horovod": "agent.sh x-h0 python --json rows.json: ended with 1: [3] libc.so.6(+0x7)",
+                          "Gloo": lost["Gloo"],
                           "MXNet": "g++ -Iinclude a.cc b.cc"})
 
 

@@ -36,7 +36,8 @@ class Run(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def compare(self, suite, *words, build=BUILD):
-        line = [str(COMPARE), "--suite", suite, "--quick", "--rounds", "1", "--ranks", "2", "--out", self.folder / "out",
+        line = [str(COMPARE), "--suite", suite, "--quick", "--rounds", "1", "--ranks", "2", "--out",
+                self.folder / "out",
                 "--build", build, *words]
         return subprocess.run([str(word) for word in line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=170, check=False)
@@ -46,7 +47,8 @@ class Run(unittest.TestCase):
 
     def assert_plotted(self, done, suite):
         if "has no matplotlib" not in done.stdout:
-            self.assertEqual({file.suffix for file in (self.folder / "out").glob(f"*-{suite}.*")}, {".json", ".png", ".svg"})
+            self.assertEqual({file.suffix for file in (self.folder / "out").glob(f"*-{suite}.*")},
+                             {".json", ".png", ".svg"})
 
     def test_the_node_suite_measures_judges_and_keeps(self):
         done = self.compare("node", "--bytes", "4,64K")
@@ -72,7 +74,8 @@ class Run(unittest.TestCase):
     def test_the_lab_suite_measures_a_part_on_emulated_hosts(self):
         done = self.compare("lab", "--only", "wire", "--bytes", "4M")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"P6 +2 hosts, 4.1943 MB, bf16 : f32 on the wire +>= 1.9 x +[\d.]+ x +(pass|short)")
+        self.assertRegex(done.stdout,
+                         r"P6 +2 hosts, 4.1943 MB, bf16 : f32 on the wire +>= 1.9 x +[\d.]+ x +(pass|short)")
         kept = self.record("lab-wire")
         self.assertEqual({(row["who"], row["hosts"], row["wire"]) for row in kept["rows"]},
                          {("tutti", 2, "none"), ("tutti, bf16 wire", 2, "bf16"), ("tutti, fp16 wire", 2, "fp16")})
@@ -88,12 +91,14 @@ class Run(unittest.TestCase):
     def test_the_training_suite_says_what_part_of_the_bound_each_setting_reaches(self):
         done = self.compare("training")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"P7 +resnet50 at 0.05 of its size, 2 hosts, as it comes +>= 98 % +[\d.]+ % +not measured")
+        self.assertRegex(done.stdout,
+                         r"P7 +resnet50 at 0.05 of its size, 2 hosts, as it comes +>= 98 % +[\d.]+ % +not measured")
         rows = self.record("training")["rows"]
-        self.assertEqual({(row["who"], row["priority"], row["replay"], row["fusion_bytes"] != 0, row["wire"]) for row in rows},
-                         {("as it comes", True, True, True, "none"), ("no priority", False, True, True, "none"),
-                          ("no fusion", True, True, False, "none"), ("no replay", True, False, True, "none"),
-                          ("bf16 wire", True, True, True, "bf16")})
+        self.assertEqual(
+            {(row["who"], row["priority"], row["replay"], row["fusion_bytes"] != 0, row["wire"]) for row in rows},
+            {("as it comes", True, True, True, "none"), ("no priority", False, True, True, "none"),
+             ("no fusion", True, True, False, "none"), ("no replay", True, False, True, "none"),
+             ("bf16 wire", True, True, True, "bf16")})
 
     def with_bench(self, wrong):
         (self.folder / "benchmarks").mkdir()

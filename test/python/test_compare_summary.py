@@ -23,7 +23,8 @@ def record():
     rows += [row("Open MPI, picked", "tutti", 1, 2, 4)]  # the luckier race does not stand for it
     rows += [row("Open MPI", "Open MPI", 16, 2, size) for size in (4, 16 * KIB, 64 * KIB, MIB)]
     rows += [row("Open MPI, picked", "Open MPI, picked", 5.828, 2, 4)]
-    rows += [row("Intel MPI", "Intel MPI", us, 2, size) for size, us in ((4, 7), (16 * KIB, 11.638), (64 * KIB, 6.834), (MIB, 9))]
+    rows += [row("Intel MPI", "Intel MPI", us, 2, size)
+             for size, us in ((4, 7), (16 * KIB, 11.638), (64 * KIB, 6.834), (MIB, 9))]
     rows += [row("Gloo", "Gloo", 2500, 2, 4), row("hierarchical Open MPI", "hierarchical Open MPI", 1, 2, 4)]
     return {"suite": "node", "rounds": 5, "rows": rows, "machine": {"cpu": "a processor", "cores": 2}}
 

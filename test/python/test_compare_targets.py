@@ -13,9 +13,11 @@ class Verdicts(unittest.TestCase):
         self.assertEqual([targets.judge(value, 3, at_most=True) for value in (3, 3.01)], ["pass", "short"])
 
     def test_per_cents_and_what_is_near_0_or_1_are_not_rounded_to_whole_per_cents(self):
-        self.assertEqual([targets.judge_share(share, 0.95) for share in (0.946, 0.9494, 0.9496)], ["short", "short", "pass"])
-        self.assertEqual([targets.at_most("P8", "", idle, 0.01, "of a core", targets.FINE).verdict for idle in (0.0149, 0.0104)],
-                         ["short", "pass"])
+        self.assertEqual([targets.judge_share(share, 0.95) for share in (0.946, 0.9494, 0.9496)],
+                         ["short", "short", "pass"])
+        self.assertEqual(
+            [targets.at_most("P8", "", idle, 0.01, "of a core", targets.FINE).verdict for idle in (0.0149, 0.0104)],
+            ["short", "pass"])
         self.assertEqual(targets.at_most("P8", "", 0.0149, 0.01, "of a core", targets.FINE).reached, "0.015 of a core")
         figures = Figures([row("Open MPI", "tutti", 100, 2, 64 * MIB)])
         floor, = node_targets.of_floor(figures, 2, [64 * MIB], {(2, 64 * MIB): 59.6})

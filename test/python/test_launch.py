@@ -43,7 +43,8 @@ class Outcome(LaunchCase):
 
     def test_a_survivor_that_ends_before_the_rank_it_lost_is_not_the_first_to_fail(self):
         for said in ("rank 1 is lost: it ended", "key 7: rank 1 has left the store"):
-            code, _, err = self.launch("-n", 3, *LOCAL, f"[ {RANK} = 1 ] && sleep 1 && exit 5; echo '{said}' >&2; exit 42")
+            code, _, err = self.launch("-n", 3, *LOCAL,
+                                       f"[ {RANK} = 1 ] && sleep 1 && exit 5; echo '{said}' >&2; exit 42")
             self.assertEqual(code, 5, err)
             self.assertIn("worker 1 on", err[err.index("first to fail") - 40:])
 
@@ -71,7 +72,8 @@ class Outcome(LaunchCase):
         for status in (0, 42):
             with self.subTest(status=status):
                 start = time.monotonic()
-                code, _, err = self.launch("-n", 3, *LOCAL, f"[ {RANK} = 1 ] && kill -STOP $$; echo {silent}; exit {status}")
+                code, _, err = self.launch("-n", 3, *LOCAL,
+                                           f"[ {RANK} = 1 ] && kill -STOP $$; echo {silent}; exit {status}")
                 self.assertNotEqual(code, 0, err)
                 self.assertLess(time.monotonic() - start, 15, err)
                 self.assertIn("ending worker 1 on", err)
@@ -117,7 +119,8 @@ class Output(LaunchCase):
         for rank in range(3):
             mine = [line for line in out.splitlines() if line.startswith(f"[worker {rank}] ")]
             wanted = [f"[worker {rank}] {rank} {i} {tail}" for i in range(1, 5001)]
-            odd = [line for line in wanted if line not in set(mine)][:3] + [line for line in mine if line not in set(wanted)][:3]
+            odd = [line for line in wanted if line not in set(mine)][:3] + [line for line in mine
+                                                                            if line not in set(wanted)][:3]
             self.assertTrue(mine == wanted, f"{len(mine)} lines of worker {rank}; lacking or odd: {odd}")
         self.assertEqual(out.count("\n"), 15000)
 

@@ -156,7 +156,8 @@ class Workers(DoorCase):
 
     def test_more_workers_than_files_are_refused_with_what_to_type(self):
         with mock.patch("resource.getrlimit", return_value=(64, 64)):
-            with self.assertRaisesRegex(UsageError, "60 workers need 85 open files here, and 64 are allowed; .*: ulimit -n 1024"):
+            with self.assertRaisesRegex(UsageError,
+                                        "60 workers need 85 open files here, and 64 are allowed; .*: ulimit -n 1024"):
                 self.made(workers=60)
             self.assertEqual(self.made(workers=3).room, 64 - 3 - door.SPARE_FILES)
 
@@ -195,7 +196,8 @@ class Calling(unittest.TestCase):
     def test_a_launcher_that_is_not_there_is_an_error_that_names_where_it_was_to_be(self):
         with self.assertRaises(SystemExit) as ended:
             shim.connect(["127.0.0.1:1", "no-such-socket"], b"hello\n")
-        self.assertRegex(ended.exception.code, "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
+        self.assertRegex(ended.exception.code,
+                         "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
 
 
 if __name__ == "__main__":

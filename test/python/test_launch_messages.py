@@ -45,10 +45,13 @@ class Links(unittest.TestCase):
     def test_what_is_no_message_ends_the_link(self):
         of = lambda **words: json.dumps(words).encode()
         for words in (b"", b"5", b"null", b"[" * 3000, b"\xff", b'"' + b"x" * 5000, b"{}", of(end=True), of(stream=1),
-                      of(stream=3, lines=[]), of(stream="1", lines=[]), of(stream=1, lines="a"), of(stream=1, lines=[5]),
-                      of(stream=1, lines=["a\nlaunch.py: b"]), of(stream=1, lines=["\ud800"]), of(stream=1, lines=[["a"]]),
+                      of(stream=3, lines=[]), of(stream="1", lines=[]), of(stream=1, lines="a"),
+                      of(stream=1, lines=[5]),
+                      of(stream=1, lines=["a\nlaunch.py: b"]), of(stream=1, lines=["\ud800"]),
+                      of(stream=1, lines=[["a"]]),
                       of(exit=0), of(exit="0", told=False), of(exit=True, told=False), of(exit=256, told=False),
-                      of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False), of(exit=0, told=0),
+                      of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False),
+                      of(exit=0, told=0),
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
                 self.link.worker.garbled = False
@@ -90,13 +93,15 @@ class FirstToFail(JobCase):
             yield self.outcome(self.made(), *order)
 
     def test_a_worker_that_unwinds_is_named_though_survivors_end_before_it(self):
-        for said in ("unwind: key 'g': rank 1 has left the store", "error: rank 1 is lost: its process ended; in flight: 'g'"):
+        for said in ("unwind: key 'g': rank 1 has left the store",
+                     "error: rank 1 is lost: its process ended; in flight: 'g'"):
             for code, text in self.in_any_order((0, said), (2, said), (0, 1), (2, 42), (1, 7)):
                 self.assertEqual(code, 7, text)
                 self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
 
     def test_losses_are_followed_to_the_first(self):
-        for code, text in self.in_any_order((0, "rank 2 is lost: gone"), (2, "rank 1 has left the store"), (0, 4), (2, 6), (1, 5)):
+        for code, text in self.in_any_order((0, "rank 2 is lost: gone"), (2, "rank 1 has left the store"), (0, 4),
+                                            (2, 6), (1, 5)):
             self.assertEqual(code, 5, text)
 
     def test_of_two_that_lost_each_other_the_one_heard_of_later_is_named(self):
@@ -105,7 +110,8 @@ class FirstToFail(JobCase):
         self.assertEqual(self.outcome(self.made(2), *lost, (1, 4), (0, 3))[0], 3)
 
     def test_one_that_hangs_until_it_is_ended_is_named(self):
-        code, text = self.outcome(self.made(), (0, "rank 1 is lost: no heartbeat for 30 s"), (0, 1), (1, (143, True)), (2, (143, True)))
+        code, text = self.outcome(self.made(), (0, "rank 1 is lost: no heartbeat for 30 s"), (0, 1), (1, (143, True)),
+                                  (2, (143, True)))
         self.assertEqual(code, 143)
         self.assertIn("worker 1 on h1 was the first to fail: it did not end by itself when the others had lost it, and "
                       "was ended by signal 15 (SIGTERM)", text)
@@ -117,7 +123,8 @@ class FirstToFail(JobCase):
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
 
     def test_a_rank_that_nobody_has_and_words_of_another_sense_mislead_nobody(self):
-        for words in ("rank 7 is lost: x", f"rank {'9' * 5000} is lost: x", "rank 1 is lost in thought", "rank 1 has left", "rank 0 is lost: x"):
+        for words in ("rank 7 is lost: x", f"rank {'9' * 5000} is lost: x", "rank 1 is lost in thought",
+                      "rank 1 has left", "rank 0 is lost: x"):
             self.assertEqual(self.outcome(self.made(), (0, words), (0, 3), (1, 4))[0], 3, words)
 
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
@@ -137,7 +144,8 @@ class Words(JobCase):
         heard.workers[1] = Worker(1, self.FORGED)
         _, text = self.outcome(heard, (1, self.FORGED.replace("\n", "")), (1, 3))
         self.assertNotRegex(text, "[^\n\x20-\x7e]")
-        self.assertIn(r"worker 1 on \x1b[2J\rlaunch.py: all well\nlaunch.py: really\u2028\u202e\x9b1m\x00 was the first", text)
+        self.assertIn(
+            r"worker 1 on \x1b[2J\rlaunch.py: all well\nlaunch.py: really\u2028\u202e\x9b1m\x00 was the first", text)
         self.assertEqual([line for line in text.splitlines() if line.startswith("launch.py: all well")], [])
         self.assertTrue(text.splitlines()[-1].startswith(r"  \x1b[2J"))
 

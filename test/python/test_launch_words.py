@@ -42,13 +42,15 @@ class Options(unittest.TestCase):
         self.assertIn("did you mean slurm?", self.refused("-n", "2", "--launcher", "slrum", "true"))
 
     def test_what_is_not_there_yet_says_so_and_what_is(self):
-        self.assertRegex(self.refused(*LOCAL, "--mode", "ps", "true"), "not built yet; use --mode mpi, .* dist_sync_mpi")
+        self.assertRegex(self.refused(*LOCAL, "--mode", "ps", "true"),
+                         "not built yet; use --mode mpi, .* dist_sync_mpi")
         self.assertIn("use ssh or local", self.refused("-n", "2", "--launcher", "sge", "true"))
 
     def test_without_hosts_the_error_is_the_line_to_type(self):
         with mock.patch.object(sys, "argv", ["scripts/launch.py"]):
             said = self.refused("-n", "2", "--env", "A=b c", "python", "a.py", "--lr", "0.1")
-        self.assertTrue(said.endswith("type: scripts/launch.py -n 2 --env 'A=b c' --launcher local python a.py --lr 0.1"), said)
+        self.assertTrue(
+            said.endswith("type: scripts/launch.py -n 2 --env 'A=b c' --launcher local python a.py --lr 0.1"), said)
         self.assertTrue(said.startswith("--launcher ssh, the default, needs the hosts: -H FILE"), said)
         for more in (["--launcher", "ssh"], ["--sync-dst-dir", "/tmp/job"]):
             self.assertNotIn("type:", self.refused("-n", "2", *more, "true"))
@@ -111,7 +113,8 @@ class Hosts(unittest.TestCase):
             hosts.addresses("ethX")
 
     def test_other_hosts_are_told_no_address_that_is_their_own(self):
-        for known, told in (({"lo": "127.0.0.1", "eth0": "10.0.0.5"}, ["10.0.0.5"]), ({"lo": "127.0.0.1"}, ["127.0.0.1"])):
+        for known, told in (({"lo": "127.0.0.1", "eth0": "10.0.0.5"}, ["10.0.0.5"]),
+                            ({"lo": "127.0.0.1"}, ["127.0.0.1"])):
             with mock.patch.object(hosts, "addresses", return_value=known):
                 self.assertEqual(hosts.reachable(), told)
 

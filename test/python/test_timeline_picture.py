@@ -23,8 +23,9 @@ LOADER.exec_module(timeline)
 
 def rank(lasts, steps=6, period=100.0):
     """Two keys whose calls last so many µs in each step; nothing happens in the rest of it."""
-    rows = {number: timeline.Row(f"'{number}'", [{"ts": period * step + number, "dur": lasts, "cat": "call", "name": "pushpull", "args": {}}
-                                                for step in range(steps)]) for number in (0, 1)}
+    rows = {number: timeline.Row(
+        f"'{number}'", [{"ts": period * step + number, "dur": lasts, "cat": "call", "name": "pushpull", "args": {}}
+                       for step in range(steps)]) for number in (0, 1)}
     return timeline.Rank("rank", {}, rows)
 
 
