@@ -135,7 +135,9 @@ def text(facts):
 
 def build_text(kind):
     """A warning about the build type; empty for release, which is the one to measure."""
-    return "" if kind == "release" else f"# a {kind} build is slower than what users get: these figures are of no release\n"
+    if kind == "release":
+        return ""
+    return f"# a {kind} build is slower than what users get: these figures are of no release\n"
 
 
 def busy_text(processors):

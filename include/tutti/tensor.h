@@ -66,17 +66,27 @@ class TUTTI_EXPORT Shape {
   std::size_t count_ = 1;
 };
 
-/// A tensor borrows its memory: the caller keeps the memory alive and does not touch it until the
-/// call's `Pending` is done. Tensors from `KVStore::allocate` own their memory; copies share it.
+/// A contiguous, row-major array of elements. One made from a plain pointer borrows its memory: the
+/// caller keeps it alive until the call's `Pending` is done. One made from a `shared_ptr` shares
+/// it, as tensors from `KVStore::allocate` do. Either way the caller does not touch the elements
+/// until the call is done; from then on the store holds no copy of the tensor.
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
   /// `data` may be null only when `shape` has no elements. Any alignment is accepted. Throws
   /// `invalid_argument` for null data otherwise, and for a size whose bytes do not fit 63 bits.
   Tensor(void* data, Shape shape, DType dtype, Device device = {});
+  /// The deleter of `owned` runs on the thread that drops the last copy. If that is a
+  /// `dist_sync_mpi` store, because its call ended or it died or was closed, it runs like a
+  /// callback of `Pending::then`: on the store's communication thread, before the `Pending` is
+  /// done. There it may submit and ask the store anything, but not wait, nor own the last reference
+  /// to the store. It may take a lock that the program holds while it submits, but none held in a
+  /// wait for the same call. It must not throw: what a dead store throws at a call it has to catch.
   Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device = {});
 
   void* data() const { return data_; }
+  /// Keeps the memory alive; null when it is borrowed.
+  const std::shared_ptr<void>& owner() const { return owner_; }
   template <typename T>
   T* as() const {
     return static_cast<T*>(data_);

@@ -11,18 +11,6 @@ namespace {
 
 thread_local bool running_callback = false;
 
-/// Marks the current thread while it runs a callback or destroys what the callback owned.
-class CallbackScope {
- public:
-  CallbackScope() : before_(std::exchange(running_callback, true)) {}
-  ~CallbackScope() { running_callback = before_; }
-  CallbackScope(const CallbackScope&) = delete;
-  CallbackScope& operator=(const CallbackScope&) = delete;
-
- private:
-  const bool before_;
-};
-
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -44,6 +32,12 @@ bool ends_store(const std::exception_ptr& error) {
 }
 
 }  // namespace
+
+CallbackScope::CallbackScope() : before_(std::exchange(running_callback, true)) {}
+
+CallbackScope::~CallbackScope() {
+  running_callback = before_;
+}
 
 Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver)
     : what_(std::move(what)), driver_(std::move(driver)), open_parts_(parts), done_(parts == 0) {}
@@ -144,8 +138,8 @@ void refuse_in_callback(const base::Completion& completion) {
   if (base::Completion::is_in_callback() && !completion.is_done()) {
     throw Error(ErrorCode::invalid_argument,
                 "wait for " + completion.what() +
-                    " inside a callback: it runs on the communication thread, which would wait "
-                    "for itself; submit from a callback, wait elsewhere");
+                    " inside a callback or a deleter: it runs on the communication thread, which "
+                    "would wait for itself; submit there, wait elsewhere");
   }
 }
 

@@ -15,6 +15,18 @@ namespace tutti::base {
 
 class Completion;
 
+/// Marks the current thread while it runs a callback or a deleter of the program's.
+class CallbackScope {
+ public:
+  CallbackScope();
+  ~CallbackScope();
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
 /// Makes progress on calls, on a thread that waits and would otherwise sleep.
 class Driver {
  public:
@@ -58,8 +70,8 @@ class Completion {
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
   std::string what() const { return what_(); }
 
-  /// True while the current thread runs a callback. A callback must not wait for a call: the
-  /// communication thread, which runs it, would wait for itself.
+  /// True while the current thread runs a callback or a deleter. These must not wait for a call:
+  /// the communication thread, which runs them, would wait for itself.
   static bool is_in_callback();
 
  private:

@@ -100,6 +100,10 @@ class Backend {
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 
+  /// Blocks until the store is closed. Callbacks and deleters of the program's may call it
+  /// meanwhile, so it is whole until then. KVStore's destructor calls it, once.
+  virtual void close() {}
+
   // As the methods of KVStore of the same names.
   virtual void barrier() = 0;
   virtual int join() = 0;

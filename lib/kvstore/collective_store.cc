@@ -47,6 +47,7 @@ class CollectiveStore : public Backend {
   void configure(const Setting& setting) override {
     wire_ = wire_format(setting.value, traits().type);
   }
+  void close() override { session_->end(); }
   void barrier() override { session_->barrier(); }
   int join() override { return session_->join(); }
   Tensor allocate(const Shape& shape, DType dtype) override {

@@ -52,7 +52,9 @@ class FrontDesk {
 KVStore::KVStore(std::unique_ptr<Backend> backend)
     : backend_(std::move(backend)), front_desk_(std::make_unique<FrontDesk>()) {}
 
-KVStore::~KVStore() = default;
+KVStore::~KVStore() {
+  backend_->close();
+}
 
 const std::string& KVStore::type() const {
   return backend_->traits().type;

@@ -2,13 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <new>
 #include <utility>
 
+#include "shm/arena.h"
+
 namespace tutti::runtime {
 
 static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_key);
+
+bool TensorCall::has_foreign_deleter() const {
+  const auto is_foreign = [](const Tensor& tensor) {
+    return tensor.owner() != nullptr &&
+           std::get_deleter<shm::Arena::GiveBack>(tensor.owner()) == nullptr;
+  };
+  return std::any_of(ins.begin(), ins.end(), is_foreign) ||
+         std::any_of(outs.begin(), outs.end(), is_foreign);
+}
+
+void TensorCall::drop_tensors() {
+  ins.clear();
+  outs.clear();
+}
 
 void CallList::resize(std::size_t count) {
   // Room for the greatest length that shares this pool's lists, so that no list grows later.
@@ -38,10 +55,7 @@ struct CallPool::Counts {
   struct End {
     void operator()(CallList* list) const {
       list->completion.reset();
-      for (TensorCall& call : list->calls) {
-        call.ins.clear();
-        call.outs.clear();
-      }
+      for (TensorCall& call : list->calls) call.drop_tensors();
     }
   };
 

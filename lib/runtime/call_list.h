@@ -23,6 +23,10 @@ struct TensorCall : coordinator::Call {
   std::uint32_t key_number = 0;  ///< the inbox's number of the key
   Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
+
+  /// A tensor came with a deleter of the program's.
+  bool has_foreign_deleter() const;
+  void drop_tensors();
 };
 
 class CallPool;

@@ -34,6 +34,16 @@ struct Tally {
   void count(const coordinator::Signature& signature);
 };
 
+/// Code of the program's that must run: the deleters of a call's tensors and then the callbacks, or
+/// these alone. It may block, or call the store.
+struct Due {
+  std::shared_ptr<base::Completion> completion;
+  TensorCall* call = nullptr;  ///< not settled yet, for its tensors go first; null: it is
+  std::exception_ptr error;    ///< to settle it with
+
+  void run();
+};
+
 /// The progress engine of a rank: hands submissions and the coordinator's messages to the
 /// participant, carries out its actions, drives gates and data.
 ///
@@ -67,11 +77,10 @@ class Executor {
   Rest prepare_rest();
   /// The time of the last pass.
   base::Clock::time_point looked_at() const { return looked_at_; }
-  /// Completions whose callbacks are due. The communication thread runs them.
-  bool has_callbacks() const { return !callbacks_.empty(); }
-  std::vector<std::shared_ptr<base::Completion>> take_callbacks() {
-    return std::exchange(callbacks_, {});
-  }
+  /// The program's code that is due. The communication thread runs it, outside the progress lock.
+  bool has_dues() const { return !dues_.empty(); }
+  /// `into` comes empty, and gives its memory in exchange.
+  void take_dues(std::vector<Due>& into) { std::swap(dues_, into); }
 
   /// Whether user threads may move the executor: MPI is not called, or any thread may call it.
   bool may_use_any_thread() const { return may_use_any_thread(data_); }
@@ -137,9 +146,10 @@ class Executor {
   /// Calls MPI, when it is time, so that it sends what it may still hold.
   void flush();
 
-  void finish(const CallTable::Entry& call, const std::exception_ptr& error);
+  void finish(const CallTable::Entry& entry, const std::exception_ptr& error);
+  void end(const std::shared_ptr<CallList>& list, TensorCall& call,
+           const std::exception_ptr& error);
   void release_finished(const std::vector<coordinator::Action>& actions);
-  void settle(const std::shared_ptr<CallList>& list, const std::exception_ptr& error);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void settle(const Submission& submission, const std::exception_ptr& error);
   void fail_everything(const std::exception_ptr& error);
@@ -184,7 +194,7 @@ class Executor {
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
   bool gate_moved_ = false;  ///< in the last pass, though it did not close
-  std::vector<std::shared_ptr<base::Completion>> callbacks_;
+  std::vector<Due> dues_;
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};

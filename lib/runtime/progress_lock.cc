@@ -54,8 +54,8 @@ void ProgressLock::run() {
   bool goes_on = true;
   while (goes_on) {
     const std::uint32_t ticket = bell_.ticket();
-    // After taking the ticket: callbacks that come due later ring the bell.
-    if (callbacks_due_) run_callbacks();
+    // After taking the ticket: what comes due later rings the bell.
+    if (has_dues_) run_dues();
     if (!in_stride_) yield_to_user();
     if (taken_) {
       in_stride_ = false;
@@ -66,7 +66,7 @@ void ProgressLock::run() {
       goes_on = own_turn(ticket, waiter);
     }
   }
-  run_callbacks();
+  run_dues();
 }
 
 bool ProgressLock::own_turn(std::uint32_t ticket, Waiter& waiter) {
@@ -93,9 +93,9 @@ std::optional<ProgressLock::Idle> ProgressLock::own_look(Waiter& waiter) {
     return std::nullopt;
   }
   in_stride_ = executor_.pass();
-  callbacks_due_ = executor_.has_callbacks();
+  has_dues_ = executor_.has_dues();
   if (in_stride_) waiter.reset();
-  if (in_stride_ || callbacks_due_) return std::nullopt;
+  if (in_stride_ || has_dues_) return std::nullopt;
   in_stride_ = executor_.is_busy();
   Idle idle{executor_.prepare_rest(), visited_.exchange(false)};
   if (idle.visited) {
@@ -123,14 +123,18 @@ base::Clock::time_point ProgressLock::usual_wake(base::Clock::time_point now) co
   return before > now ? std::min(before, now + longest_doze) : now + longest_doze;
 }
 
-void ProgressLock::run_callbacks() {
-  std::vector<std::shared_ptr<base::Completion>> due;
+void ProgressLock::run_dues() {
   {
     const base::Lock lock(turn_);
-    due = executor_.take_callbacks();
-    callbacks_due_ = false;
+    executor_.take_dues(dues_);
+    has_dues_ = false;
   }
-  for (const auto& completion : due) completion->call_back();
+  for (Due& due : dues_) {
+    due.run();
+    // A user thread that waits for the call may have looked before it was done, and sleep.
+    if (due.call != nullptr) bell_.ring();
+  }
+  dues_.clear();
 }
 
 bool ProgressLock::try_take() {
@@ -166,7 +170,7 @@ ProgressLock::Handover ProgressLock::accept() {
     do {
       handover.ticket = bell_.ticket();
     } while (executor_.accept());
-    handover.busy = executor_.is_busy() || executor_.has_callbacks() || executor_.is_finished();
+    handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
     handover.looked_at = executor_.looked_at();
   }
   handover.until = executor_.prepare_rest().until;
@@ -201,10 +205,10 @@ std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
   const bool moved = executor_.pass();
   const Executor::Rest rest = executor_.prepare_rest();
   handover.looked_at = executor_.looked_at();
-  handover.busy = executor_.is_busy() || executor_.has_callbacks() || executor_.is_finished();
+  handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
   handover.until = rest.until;
   handover.takes_long = executor_.has_long_transfer();
-  if (executor_.has_callbacks() && !callbacks_due_.exchange(true)) {
+  if (executor_.has_dues() && !has_dues_.exchange(true)) {
     bell_.set_on_duty(Listener::owner);
     bell_.ring();
     bell_.set_off_duty(Listener::owner);

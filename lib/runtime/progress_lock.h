@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/completion.h"
 #include "base/doorbell.h"
@@ -23,7 +24,7 @@ class ProgressLock final : public base::Driver {
   /// The references are good until `close`.
   ProgressLock(Executor& executor, base::Doorbell& bell, bool crowded);
 
-  /// The communication thread: returns when the executor has finished and its callbacks have run.
+  /// The communication thread: returns when the executor has finished and all dues have run.
   void run();
   /// Call it after putting something into the inbox: moves the executor, or wakes who does. Does
   /// not block.
@@ -64,7 +65,7 @@ class ProgressLock final : public base::Driver {
   void yield_to_user();
   /// Until when it sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
-  void run_callbacks() TUTTI_EXCLUDES(turn_);
+  void run_dues() TUTTI_EXCLUDES(turn_);
 
   const ForkGuard fork_guard_;
   base::Doorbell& bell_;
@@ -73,7 +74,8 @@ class ProgressLock final : public base::Driver {
   const bool between_nodes_;
   base::Mutex turn_;  ///< level 4; held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  std::atomic<bool> callbacks_due_{false};      ///< the communication thread was told
+  std::atomic<bool> has_dues_{false};           ///< the communication thread was told
+  std::vector<Due> dues_;                       ///< of the communication thread alone
   std::atomic<bool> taken_{false};              ///< a user thread holds the lock
   std::atomic<bool> visited_{false};            ///< a user thread has held it of late
   bool in_stride_ = false;                      ///< the communication thread moves data

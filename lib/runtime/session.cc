@@ -31,7 +31,8 @@ Session::Session(World world, const Options& options)
   parts_->on_mpi_finalise([this] { close(); });
 }
 
-Session::~Session() {
+void Session::end() {
+  if (std::exchange(ended_, true)) return;
   if (fork_guard_.is_in_child()) {
     // The threads exist in the parent only. The memory that they use stays as it is until the child
     // exits.
@@ -42,8 +43,9 @@ Session::~Session() {
   }
   if (base::Completion::is_in_callback()) {
     base::log().critical(
-        "the last owner of this store died inside a callback, where the store cannot wait for its "
-        "own threads: keep it until the program has waited for its calls; the process ends");
+        "the last owner of this store died inside a callback or a deleter, where the store cannot "
+        "wait for its own threads: keep it until the program has waited for its calls; the process "
+        "ends");
     std::abort();
   }
   // The order matters: an MPI_Finalize that finds the store open waits until it is closed.
@@ -100,10 +102,10 @@ Pending Session::submit(std::shared_ptr<CallList> list) {
 void Session::refuse_in_callback(const char* what) const {
   fork_guard_.check();
   if (!base::Completion::is_in_callback()) return;
-  throw Error(ErrorCode::invalid_argument,
-              std::string(what) +
-                  " inside a callback: it runs on the communication thread, which would wait for "
-                  "itself; call it from a thread of the program");
+  throw Error(ErrorCode::invalid_argument, std::string(what) +
+                                               " inside a callback or a deleter: it runs on the "
+                                               "communication thread, which would wait for "
+                                               "itself; call it from a thread of the program");
 }
 
 void Session::barrier() {

@@ -29,10 +29,11 @@ class Session {
  public:
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
+  ~Session() { end(); }
   /// Finishes the tensors that have begun to move and waits until the other ranks know that this
-  /// rank leaves (rank 0: until all have left). In a callback it ends the process, for it would
-  /// wait for its own thread.
-  ~Session();
+  /// rank leaves (rank 0: until all have left). Until it returns, callbacks and deleters may call
+  /// the session. In one of these it ends the process, for it would wait for its own thread.
+  void end();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -77,6 +78,7 @@ class Session {
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<ProgressLock> progress_lock_;
   base::NamedThread thread_;
+  bool ended_ = false;
   base::Mutex meeting_;  ///< level 3; one barrier or join at a time from this rank
 };
 

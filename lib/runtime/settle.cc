@@ -5,28 +5,43 @@
 
 namespace tutti::runtime {
 
-void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
-  if (!error) tally_.count(entry.call->signature);
-  // Cleared before the call is done, for from then on the store must hold no tensor of the
-  // caller's.
-  entry.call->ins.clear();
-  entry.call->outs.clear();
-  settle(entry.list, error);
+void Due::run() {
+  const base::CallbackScope scope;
+  if (call != nullptr) {
+    call->drop_tensors();
+    if (!completion->settle(error)) return;
+  }
+  completion->call_back();
 }
 
-void Executor::settle(const std::shared_ptr<CallList>& list, const std::exception_ptr& error) {
-  if (list->completion->settle(error)) callbacks_.emplace_back(list, &*list->completion);
+void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& error) {
+  if (!error) tally_.count(entry.call->signature);
+  end(entry.list, *entry.call, error);
+}
+
+// The tensors are dropped before the call is done, for from then on the store must hold none of the
+// caller's.
+void Executor::end(const std::shared_ptr<CallList>& list, TensorCall& call,
+                   const std::exception_ptr& error) {
+  const std::shared_ptr<base::Completion> completion(list, &*list->completion);
+  // This thread holds the progress lock, and may be a user thread that holds locks of its own.
+  if (call.has_foreign_deleter()) {
+    dues_.push_back({completion, &call, error});
+    return;
+  }
+  call.drop_tensors();
+  settle(completion, error);
 }
 
 void Executor::settle(const std::shared_ptr<base::Completion>& completion,
                       const std::exception_ptr& error) {
-  if (completion->settle(error)) callbacks_.push_back(completion);
+  if (completion->settle(error)) dues_.push_back({.completion = completion, .error = {}});
 }
 
 void Executor::settle(const Submission& submission, const std::exception_ptr& error) {
   if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
     for (std::size_t i = (*list)->begun; i < (*list)->calls.size(); ++i) {
-      settle(*list, error);
+      end(*list, (*list)->calls[i], error);
     }
     return;
   }
@@ -45,7 +60,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   running_.clear();
   moving_ = 0;
   const CallTable calls = std::exchange(calls_, {});
-  for (const auto& entry : calls.in_order()) settle(entry.list, error);
+  for (const auto& entry : calls.in_order()) end(entry.list, *entry.call, error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);

@@ -61,6 +61,11 @@ std::size_t Arena::take(std::size_t bytes) {
   return *offset;
 }
 
+void Arena::GiveBack::operator()(void* memory) const {
+  const auto offset = static_cast<std::byte*>(memory) - arena->mapping_->data();
+  arena->give_back(static_cast<std::size_t>(offset), bytes);
+}
+
 void Arena::give_back(std::size_t offset, std::size_t bytes) {
   // A forked child shares the pages with its parent, which goes on using them.
   if (::getpid() != owner_) return;
@@ -99,8 +104,7 @@ std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
     give_back(offset, size);
     throw;
   }
-  return {mapping_->data() + offset,
-          [self = shared_from_this(), offset, size](void*) { self->give_back(offset, size); }};
+  return {mapping_->data() + offset, GiveBack{shared_from_this(), size}};
 }
 
 }  // namespace tutti::shm

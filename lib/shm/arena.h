@@ -21,6 +21,13 @@ namespace tutti::shm {
 /// Every allocation keeps its arena alive.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
+  /// The deleter of an allocation. It runs no code of the program's and may run on any thread.
+  struct GiveBack {
+    void operator()(void* memory) const;
+    std::shared_ptr<Arena> arena;
+    std::size_t bytes;
+  };
+
   /// `bytes`: of addresses. `memory`: of the machine, the most that one allocation may take. Throws
   /// `internal`.
   static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map,

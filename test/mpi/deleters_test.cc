@@ -1,0 +1,105 @@
+// Deleters of tensors that call the store which drops them; run under mpirun with any number of
+// ranks. What hangs is killed by its alarm.
+#include <unistd.h>
+
+#include <mutex>
+#include <optional>
+
+#include "store_fixture.h"
+
+using namespace tutti;
+using namespace store_test;
+
+namespace {
+
+constexpr unsigned longest_case = 30;  ///< seconds
+
+/// A tensor's memory that calls its store when it is dropped, holding the program's lock.
+struct Caller {
+  explicit Caller(KVStore& store_) : store(store_) { ::alarm(longest_case); }
+  ~Caller() { ::alarm(0); }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  /// The store is soon the only one to hold it.
+  Tensor make() {
+    const auto deleter = [this](float* memory) {
+      delete memory;
+      const std::lock_guard held(lock);
+      asked = store.rank() >= 0 && store.counters().nodes > 0;
+      try {
+        const Tensor tensor(&value, {}, DType::f32);
+        again = store.pushpull("again", tensor, tensor);
+      } catch (const Error& error) {
+        refused = error.code();
+      }
+      ++calls;
+    };
+    return {std::shared_ptr<float>(new float(1), deleter), {}, DType::f32};
+  }
+
+  KVStore& store;
+  std::mutex lock;
+  float value = 1;
+  std::atomic<int> calls{0};
+  bool asked = false;
+  Pending again;
+  std::optional<ErrorCode> refused;
+};
+
+Pending pushpull(KVStore& store, const Key& key, const Tensor& tensor) {
+  return store.pushpull(key, tensor, tensor);
+}
+
+}  // namespace
+
+TEST_CASE("when a call is done its tensors' deleters have run, and may have called the store") {
+  const auto store = make_store();
+  for (int round = 0; round < 50; ++round) {
+    Caller caller(*store);
+    float other = 1;
+    const Pending first = pushpull(*store, "first", caller.make());
+    Pending second;
+    {
+      // A thread that submits may move what was submitted before.
+      const std::lock_guard held(caller.lock);
+      second = pushpull(*store, "second", Tensor(&other, {}, DType::f32));
+    }
+    first.wait();
+    CHECK(caller.calls == 1);
+    CHECK(caller.asked);
+    CHECK_FALSE(caller.refused);
+    second.wait();
+    caller.again.wait();
+    CHECK(caller.value == static_cast<float>(store->num_workers()));
+  }
+}
+
+TEST_CASE("a deleter may call the store when its call fails") {
+  const auto store = make_store();
+  if (store->num_workers() == 1) return;
+  Caller caller(*store);
+  const ReduceOp op = store->rank() == 0 ? ReduceOp::min : ReduceOp::max;
+  const Pending failing = [&] {
+    const Tensor tensor = caller.make();
+    return store->pushpull("failing", tensor, tensor, {.op = op});
+  }();
+  CHECK(error_of([&] { failing.wait(); }).code() == ErrorCode::mismatch);
+  CHECK(caller.calls == 1);
+  caller.again.wait();
+  CHECK(caller.value == static_cast<float>(store->num_workers()));
+}
+
+TEST_CASE("a deleter may call the store while it is closed, and is told that it is") {
+  auto store = make_store();
+  const int ranks = store->num_workers();
+  Caller caller(*store);
+  const Key own = store->rank();
+  const Pending alone = pushpull(*store, own, caller.make());
+  store.reset();
+  CHECK(caller.calls == 1);
+  CHECK(caller.asked);
+  if (ranks == 1) return;
+  CHECK(error_of([&] { alone.wait(); }).code() == ErrorCode::aborted);
+  CHECK(caller.refused == ErrorCode::aborted);
+}
