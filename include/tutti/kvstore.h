@@ -87,7 +87,8 @@ class TUTTI_EXPORT KVStore {
                    const std::vector<Values>& outs, CallOptions options = {});
 
   /// Gives the root's first value to every `values` of every rank. Collective; throws as pushpull
-  /// does. In the parameter-server and local types it also initialises the key, as `init` does.
+  /// does. In the parameter-server and local types it also stores that value under the key, in
+  /// place of what was there, of whatever shape: unlike `init`, it may name a key that is known.
   Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
   Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
                     CallOptions options = {});

@@ -126,23 +126,29 @@ const Tensor* LocalStore::find(const Key& key) const {
   return it == values_.end() ? nullptr : &it->second;
 }
 
-/// All keys or, when one is refused, none.
+/// All keys or, when one is refused, none. A broadcast replaces what is stored, as it does in a
+/// collective store; init does not.
 void LocalStore::initialise(const MethodCall& request) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     const Key& key = request.keys[i];
     const Tensor& value = request.ins[i][0];
     const Tensor* const stored = find(key);
-    if (stored != nullptr || fresh.contains(key)) {
+    const bool replaces = request.method == Method::broadcast;
+    if (replaces && fresh.contains(key)) {
+      refuse(request.method, key, "it stands twice in one call; name it once");
+    }
+    if (!replaces && (stored != nullptr || fresh.contains(key))) {
       refuse(request.method, key,
-             fmt::format("it is initialised already, as {}; push and pushpull change its value",
-                         describe(stored != nullptr ? *stored : fresh.at(key))));
+             fmt::format(
+                 "it is initialised already, as {}; push, pushpull and broadcast change its value",
+                 describe(stored != nullptr ? *stored : fresh.at(key))));
     }
     const Tensor own = make_tensor(value.shape(), value.dtype());
     copy(value, own);
     fresh.emplace(key, own);
   }
-  values_.merge(fresh);
+  for (const auto& [key, value] : fresh) values_.insert_or_assign(key, value);
 }
 
 void LocalStore::check_values(Method method, const Calls& calls) {

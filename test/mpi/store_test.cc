@@ -280,6 +280,23 @@ TEST_CASE("a key may have another shape and dtype at each exchange") {
   CHECK(exact == std::vector<double>(3, ranks));
 }
 
+TEST_CASE("a broadcast gives a key that is known a new value, of another shape, too") {
+  auto store = make_store();
+  const int root = store->num_workers() - 1;
+  std::vector<float> value(8);
+  std::vector<double> other(3);
+  const Tensor tensor(value.data(), {8}, DType::f32);
+  for (int round = 1; round <= 2; ++round) {
+    std::fill(value.begin(), value.end(), static_cast<float>(store->rank() + round));
+    store->broadcast("w", tensor, root).wait();
+    CHECK(value == std::vector<float>(8, static_cast<float>(root + round)));
+  }
+  store->pushpull("w", tensor, tensor).wait();
+  std::fill(other.begin(), other.end(), store->rank() + 3);
+  store->broadcast("w", Tensor(other.data(), {3}, DType::f64), root).wait();
+  CHECK(other == std::vector<double>(3, root + 3));
+}
+
 TEST_CASE("a compressed average is finite although the sum is too large for 16 bits") {
   auto store = make_store();
   store->set_gradient_compression("fp16");

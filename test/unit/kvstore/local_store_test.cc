@@ -167,15 +167,14 @@ TEST_CASE_METHOD(Fixture, "a second init is refused by name, and nothing changes
                 [&] {
                   store->init({2, 1}, {{tensor(b)}, {tensor(b)}});
                 }) ==
-        "init of key 1: it is initialised already, as f32 (2); push and pushpull change its value");
+        "init of key 1: it is initialised already, as f32 (2); push, pushpull and broadcast change "
+        "its value");
   CHECK(pulled(1) == Pair{1, 2});
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] {
                        store->init({2, 2}, {{tensor(b)}, {tensor(b)}});
                      }),
              Catch::StartsWith("init of key 2: it is initialised already"));
-  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store->broadcast(1, tensor(b), 0); }),
-             Catch::StartsWith("broadcast of key 1: it is initialised already"));
   store->init({2}, {{tensor(b)}});
 }
 
@@ -194,6 +193,30 @@ TEST_CASE("a key may have another shape and dtype at each exchange") {
     std::vector<double> pulled(3);
     store->pull({"w"}, {{Tensor(pulled.data(), {3}, DType::f64)}}).wait();
     CHECK(pulled == std::vector<double>(3, 4));
+  }
+}
+
+TEST_CASE("a broadcast gives a key that is known a new value, of another shape, too") {
+  for (const char* const type : {"local", "device"}) {
+    const auto store = KVStore::create(type, Options{});
+    std::vector<float> first(8, 1);
+    std::vector<float> second(8, 2);
+    std::vector<double> third(3, 3);
+    std::vector<double> pulled(3);
+    store->broadcast("w", Tensor(first.data(), {8}, DType::f32), 0).wait();
+    const Tensor replacing(second.data(), {8}, DType::f32);
+    store->broadcast("w", replacing, 0).wait();
+    store->pull({"w"}, {{Tensor(first.data(), {8}, DType::f32)}}).wait();
+    CHECK(first == std::vector<float>(8, 2));
+    store->pushpull("w", replacing, replacing).wait();
+    store->broadcast("w", Tensor(third.data(), {3}, DType::f64), 0).wait();
+    store->pull({"w"}, {{Tensor(pulled.data(), {3}, DType::f64)}}).wait();
+    CHECK(pulled == std::vector<double>(3, 3));
+    CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                       [&] {
+                         store->broadcast({"v", "v"}, {{replacing}, {replacing}}, 0);
+                       }),
+               Catch::Contains("broadcast of key 'v': it stands twice in one call"));
   }
 }
 
