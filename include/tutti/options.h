@@ -50,7 +50,9 @@ struct TUTTI_EXPORT Options {
   /// later store of the process adds its number (trace.json, trace.2.json). Each rank writes
   /// `<file>.<rank>.part` on its host; rank 0 merges those it can read and names the others. Takes
   /// 24 MiB a rank, which hold the first million events. `create` throws `invalid_argument` for a
-  /// file that cannot be written, and resolves a relative path. `TUTTI_TIMELINE`.
+  /// file that cannot be written, and resolves a relative path. A disk that fills up later ends
+  /// nothing: the store logs path and reason at its close and removes what was cut short.
+  /// `TUTTI_TIMELINE`.
   std::string timeline;
 
   /// [agreed] While ranks use the same keys again and again, they repeat the last cycle of batches

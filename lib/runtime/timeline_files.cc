@@ -158,9 +158,12 @@ void TimelineFiles::write_part(const observe::Timeline& timeline) {
   const std::string file = part_of(rank_);
   base::OutputFile out(file);
   observe::write_trace(out, timeline, info_);
-  if (const int error = out.finish()) {
-    base::log().error("cannot write the timeline's part {}: {}", file, std::strerror(error));
-  }
+  const int error = out.finish();
+  has_part_ = error == 0;
+  if (has_part_) return;
+  ::unlink(file.c_str());
+  base::log().error("cannot write the timeline's part {}: {}; the timeline is without this rank",
+                    file, std::strerror(error));
 }
 
 void TimelineFiles::merge() {
@@ -169,9 +172,13 @@ void TimelineFiles::merge() {
   for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
   base::OutputFile out(path_);
   const std::vector<int> missing = observe::merge_traces(parts, out);
-  if (const int error = out.finish()) {
-    base::log().error("cannot write the timeline {}: {}; its parts stay beside it", path_,
-                      std::strerror(error));
+  const int error = out.finish();
+  if (error != 0 || !has_part_) {
+    ::unlink(path_.c_str());
+    base::log().error(
+        "cannot write the timeline {}: {}; what parts there are stay beside it, and "
+        "scripts/timeline shows them together",
+        path_, has_part_ ? std::strerror(error) : "rank 0 has not written its part");
     return;
   }
   for (const int rank : missing) parts[static_cast<std::size_t>(rank)].clear();
@@ -179,11 +186,15 @@ void TimelineFiles::merge() {
   if (missing.empty()) return;
   base::log().warn(
       "the timeline {} lacks rank {}, whose parts are not to be seen here: {} and the like lie on "
-      "their own hosts, and scripts/timeline shows them together",
+      "their own hosts, unless the rank has said that it could not write, and scripts/timeline "
+      "shows them together",
       path_, fmt::join(missing, ", "), part_of(missing.front()));
 }
 
 void TimelineFiles::leave_part() {
+  // It was made when the store was, and is empty.
+  if (rank_ == 0) ::unlink(path_.c_str());
+  if (!has_part_) return;
   base::log().warn("a rank is lost, so the timeline stays in parts; this rank's is {}",
                    part_of(rank_));
 }

@@ -21,18 +21,20 @@ class TimelineFiles {
   static std::unique_ptr<TimelineFiles> open(const World& world, const topology::Topology& topology,
                                              const Options& options);
 
-  /// This rank's part. Blocks for as long as the disk takes; what goes wrong is logged.
+  /// This rank's part. Blocks for as long as the disk takes. What goes wrong is logged; nothing of
+  /// the part stays then.
   void write_part(const observe::Timeline& timeline);
   /// On rank 0 when all others have written theirs: one file out of the parts, which are removed.
-  /// Logs which ranks' parts it did not find, and where they lie.
+  /// Logs which ranks' parts it did not find, and where they lie. When the file cannot be written,
+  /// or rank 0's part is missing, logs why; no such file stays then, and the parts do.
   void merge();
-  /// After a loss: says where the part is.
+  /// After a loss: says where the part is. There is no whole file then.
   void leave_part();
 
  private:
   TimelineFiles(const World& world, const Options& options);
   std::string part_of(int rank) const;
-  /// Both return why not, or nothing.
+  /// Returns why not, or nothing.
   std::string create_files();
   void compare_clocks(const World& world, const topology::Topology& topology);
 
@@ -41,6 +43,7 @@ class TimelineFiles {
   const std::string given_;  ///< without the store's number
   const std::string path_;
   observe::TraceInfo info_;
+  bool has_part_ = false;  ///< it has been written
 };
 
 /// What the store of this number in its process writes to: the first to `path` itself, the second

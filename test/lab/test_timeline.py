@@ -189,11 +189,26 @@ class Timeline(unittest.TestCase):
         self.assertIn(f"rank 0 cannot write its timeline to {self.path}: Is a directory", str(failed.exception))
         self.assertEqual(self.files(), ["trace.json"])
 
+    def test_a_disk_that_fills_up_is_said_and_ends_nothing_and_no_cut_file_stays(self):
+        job = run_in("3", TIMELINE_JOB, "full", TUTTI_TIMELINE=self.path)
+        for rank in range(3):
+            self.assertIn(f"cannot write the timeline's part {self.path}.{rank}.part: File too large", job.output)
+        self.assertIn(f"cannot write the timeline {self.path}: rank 0 has not written its part", job.output)
+        self.assertEqual(self.files(), [])
+
+    def test_a_rank_whose_disk_fills_up_costs_its_own_part_alone(self):
+        job = run_in("3", TIMELINE_JOB, "full", "1", TUTTI_TIMELINE=self.path)
+        self.assertIn(f"cannot write the timeline's part {self.path}.1.part: File too large", job.output)
+        self.assertIn(f"the timeline {self.path} lacks rank 1,", job.output)
+        self.assertEqual(self.files(), ["trace.json"])
+        self.assertEqual(sorted(Trace(self.path).about), [0, 2])
+
     def test_a_lost_rank_leaves_the_others_parts(self):
         # Without this mpirun ends the others as soon as it notices, perhaps before they say anything.
         job = Job(["mpirun", "--enable-recovery", "-n", "3", TIMELINE_JOB, "loss"], TUTTI_TIMELINE=self.path)
         for rank in range(2):
             self.assertIn(f"the timeline stays in parts; this rank's is {self.path}.{rank}.part", job.output)
+        self.assertNotIn("trace.json", self.files())
         part = os.path.join(self.folder, "trace.json.0.part")
         calls = Trace(part).of_key(0, "'small'", "call")
         self.assertEqual([call["name"] for call in calls], ["pushpull"] * ROUNDS)

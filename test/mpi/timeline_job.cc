@@ -1,6 +1,9 @@
 // A job whose timeline is looked at afterwards: small, fused, large and broadcast tensors for some
 // rounds, the last rank late each time. The argument, if any: "twice", with two stores one after
-// the other; "loss", where the last rank dies; "create", which only creates a store.
+// the other; "loss", where the last rank dies; "create", which only creates a store; "full", where
+// no file may grow any more when the store closes, as on a disk that is full; "full 1": of rank 1.
+#include <sys/resource.h>
+
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -44,13 +47,22 @@ void exchange(tutti::KVStore& store) {
   }
 }
 
-int run(const std::string& how) {
+/// From now on writing more than a page into a file fails.
+void fill_disk() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{4096, 4096};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+int run(const std::string& how, const std::string& whose) {
   for (int i = 0; i < (how == "twice" ? 2 : 1); ++i) {
     const auto store = tutti::KVStore::create("dist_sync_mpi");
     if (how == "create") continue;
     exchange(*store);
     if (how == "loss" && store->rank() == store->num_workers() - 1) std::raise(SIGKILL);
     if (how == "loss") exchange(*store);
+    const bool is_mine = whose.empty() || whose == std::to_string(store->rank());
+    if (how == "full" && is_mine) fill_disk();
   }
   return 0;
 }
@@ -59,7 +71,7 @@ int run(const std::string& how) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc > 1 ? argv[1] : "");
+    return run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
   } catch (const tutti::Error& error) {
     std::fprintf(stderr, "failed with %d: %s\n", static_cast<int>(error.code()), error.what());
     return 3;
