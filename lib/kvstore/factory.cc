@@ -1,6 +1,8 @@
 // KVStore::create: from a type string to a backend.
 #include <algorithm>
+#include <atomic>
 
+#include "base/launcher.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "kvstore/collective_store.h"
@@ -16,18 +18,36 @@ std::string variable_of(const Environment& environment, std::string_view name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
+/// As the launcher said; empty: there was none.
+struct Place {
+  std::string rank;
+  std::string size;
+};
+
+Place place_in_job() {
+  const Environment environment = process_environment();
+  for (const auto& [size_name, rank_name] : base::launcher_variables) {
+    Place place{variable_of(environment, rank_name), variable_of(environment, size_name)};
+    if (!place.rank.empty() && !place.size.empty()) return place;
+  }
+  return {};
+}
+
+/// Once a process, however many stores it makes.
+void warn_of_lone_processes(const StoreType& type, const Place& place) {
+  static std::atomic<bool> said{false};
+  if (place.size.empty() || place.size == "1" || said.exchange(true)) return;
+  base::log().warn(
+      "this job has {} processes, and store type '{}' exchanges nothing between them: each works "
+      "alone; 'dist_sync_mpi' sums over all of them",
+      base::printable(place.size), type.name);
+}
+
 /// What a program may not know that asks for a store of one process. One rank says it for all.
 void warn_of_one_process(const StoreType& type, const Options& options) {
-  const Environment environment = process_environment();
-  const std::string ranks = variable_of(environment, "OMPI_COMM_WORLD_SIZE");
-  const std::string rank = variable_of(environment, "OMPI_COMM_WORLD_RANK");
-  if (!rank.empty() && rank != "0") return;
-  if (!ranks.empty() && ranks != "1") {
-    base::log().warn(
-        "this job has {} processes, and store type '{}' exchanges nothing between "
-        "them: each works alone; 'dist_sync_mpi' sums over all of them",
-        ranks, type.name);
-  }
+  const Place place = place_in_job();
+  if (!place.rank.empty() && place.rank != "0") return;
+  warn_of_lone_processes(type, place);
   if (!options.timeline.empty()) {
     base::log().warn(
         "store type '{}' records no timeline, so {} (TUTTI_TIMELINE) is not written; "

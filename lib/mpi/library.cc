@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/completion.h"
+#include "base/launcher.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "mpi/checked.h"
@@ -228,8 +229,9 @@ std::optional<Launched> launched() {
                                      "PMIX_SERVER_URI2", "PMIX_SERVER_URI21"}) {
     if (const char* const server = std::getenv(variable)) launched.job += std::string(" ") + server;
   }
-  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}) {
-    if (const auto size = number_in(variable); size && launched.size == 1) launched.size = *size;
+  for (const auto& [size_name, rank_name] : base::launcher_variables) {
+    const auto size = number_in(size_name.data());
+    if (size && launched.size == 1) launched.size = *size;
   }
   return launched;
 }
@@ -259,9 +261,9 @@ void check_world_size() {
     return;
   }
   if (size != 1) return;
-  for (const char* const variable : {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
-    const auto said = number_in(variable);
-    if (said && *said > 1) refuse(variable, *said);
+  for (const auto& [size_name, rank_name] : base::launcher_variables) {
+    const auto said = number_in(size_name.data());
+    if (said && *said > 1) refuse(size_name.data(), *said);
   }
 }
 
