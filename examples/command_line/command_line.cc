@@ -5,6 +5,8 @@
 #include <iostream>
 #include <numeric>
 
+#include "base/printable.h"
+
 namespace command_line {
 namespace {
 
@@ -45,8 +47,12 @@ std::string unknown_words(const CLI::App& app) {
 void parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success&) {
+    throw;
   } catch (const CLI::ExtrasError&) {
-    throw CLI::ParseError(unknown_words(app), CLI::ExitCodes::ExtrasError);
+    throw CLI::ParseError(tutti::base::printable(unknown_words(app)), CLI::ExitCodes::ExtrasError);
+  } catch (const CLI::ParseError& error) {
+    throw CLI::ParseError(error.get_name(), text_of(error), error.get_exit_code());
   }
 }
 
@@ -59,6 +65,10 @@ std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* a
     return status == 0 ? 0 : usage_error;
   }
   return std::nullopt;
+}
+
+std::string text_of(const std::exception& error) {
+  return tutti::base::printable(error.what());
 }
 
 int exit_status(const tutti::Error& error) {

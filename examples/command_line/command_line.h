@@ -1,5 +1,6 @@
 #pragma once
 #include <CLI/App.hpp>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,13 +15,16 @@ namespace command_line {
 constexpr int usage_error = 2;
 
 /// As `app.parse`, but for an unknown option it suggests the one that was probably meant. Throws
-/// CLI::ParseError.
+/// CLI::ParseError, whose text is one line.
 void parse(CLI::App& app, int argc, const char* const* argv);
 
 /// The same for a program's main. Returns nothing if the line is right, else the exit status, which
 /// is 0 after --help. Prints the help or the error; `speaks` false: another rank prints it.
 std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* argv,
                                    bool speaks = true);
+
+/// The error's text as one line, whatever options and paths in it hold.
+std::string text_of(const std::exception& error);
 
 /// The exit status of a program after this error.
 int exit_status(const tutti::Error& error);

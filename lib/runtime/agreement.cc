@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "reduce/reduce.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
@@ -75,8 +76,8 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
     if (said.size() < 2) continue;
     differences += fmt::format("{}{}:", differences.empty() ? "" : "; ", mine[fact].first);
     for (const auto& [value, ranks] : said) {
-      differences +=
-          fmt::format(" {} on rank{} {},", value, ranks.size() > 1 ? "s" : "", ranges(ranks));
+      differences += fmt::format(" {} on rank{} {},", base::printable(value),
+                                 ranks.size() > 1 ? "s" : "", ranges(ranks));
     }
     differences.pop_back();
   }

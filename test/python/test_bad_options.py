@@ -46,8 +46,7 @@ ASKED_FOR = [
 
 
 def start(program, words):
-    return subprocess.run([BUILD / program, *words.split()], text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE,
+    return subprocess.run([BUILD / program, *words], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=60, check=False)
 
 
@@ -57,9 +56,20 @@ class BadOptions(unittest.TestCase):
             with self.subTest(f"{program} {words}"):
                 if not (BUILD / program).exists():
                     self.skipTest("not built")
-                done = start(program, words)
+                done = start(program, words.split())
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn(said, done.stderr)
+
+    def test_an_option_with_a_newline_forges_no_line(self):
+        for words in (["--lr", "1\ntrain: all well"], ["--gpus", "0\ntrain: all well"],
+                      ["--json", "/nonexistent/a\ntrain: all well"], ["a\ntrain: all well"]):
+            with self.subTest(words):
+                if not (BUILD / "examples/train").exists():
+                    self.skipTest("not built")
+                done = start("examples/train", words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(r"\ntrain: all well", done.stderr)
 
     def test_every_program_of_the_build_is_in_the_table(self):
         recipes = {folder: (ROOT / folder / "meson.build").read_text() for folder in ("benchmarks", "examples")}
@@ -73,7 +83,7 @@ class BadOptions(unittest.TestCase):
             with self.subTest(program):
                 if not (BUILD / program).exists():
                     self.skipTest("not built")
-                done = start(program, "--help")
+                done = start(program, ["--help"])
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertNotEqual(done.stdout, "")
 

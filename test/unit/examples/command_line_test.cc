@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,21 @@ std::string complaint(std::vector<const char*> words) {
 }
 
 }  // namespace
+
+TEST_CASE("what is wrong is one line, whatever the words hold") {
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--steps=1\nall well"},
+                                                                 {"--steps", "1\nall well"},
+                                                                 {"--no\nsuch"},
+                                                                 {"word\nall well"}}) {
+    const std::string said = complaint(words);
+    INFO(said);
+    CHECK_FALSE(said.empty());
+    CHECK(said.find('\n') == std::string::npos);
+    CHECK(said.find("\\n") != std::string::npos);
+  }
+  const std::runtime_error error("cannot write a\nb: why");
+  CHECK(command_line::text_of(error) == "cannot write a\\nb: why");
+}
 
 TEST_CASE("a misspelt option is named with the one that was meant, its value left out") {
   CHECK(complaint({"--stpes=5"}) ==

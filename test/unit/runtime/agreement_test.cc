@@ -29,6 +29,15 @@ TEST_CASE("a fact that differs is named with each value and who says it") {
   }
 }
 
+TEST_CASE("an option with a newline forges no line of its own") {
+  Options odd;
+  odd.timeline = "a\nrank 7 is well";
+  const Facts facts = facts_to_agree_on(Options{});
+  CHECK_THROWS_WITH(
+      check_equal(facts, {pack(facts), pack(facts_to_agree_on(odd))}),
+      Contains("TUTTI_TIMELINE") && Contains("a\\nrank 7 is well on rank 1") && !Contains("\n"));
+}
+
 TEST_CASE("ranks whose machines would round differently are told so") {
   Facts other = facts_to_agree_on(Options{});
   for (auto& [name, value] : other) {
