@@ -165,7 +165,7 @@ class TUTTI_EXPORT KVStore {
   std::vector<Choice> choices() const;
 
  private:
-  Pending submit(MethodCall request);
+  Pending submit(MethodCall call);
   void configure(const Setting& setting);
 
   std::unique_ptr<Backend> backend_;

@@ -96,7 +96,7 @@ class Backend {
 
   /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
   /// the store's own end, a key that was never initialised); then nothing was submitted.
-  virtual Pending submit(const MethodCall& request) = 0;
+  virtual Pending submit(const MethodCall& call) = 0;
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 

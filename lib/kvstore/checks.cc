@@ -14,8 +14,8 @@ namespace {
   throw Error(ErrorCode::invalid_argument, text);
 }
 
-std::string call(const MethodCall& request, const Key& key) {
-  return fmt::format("{} of key {}", name(request.method), key.describe());
+std::string describe(const MethodCall& call, const Key& key) {
+  return fmt::format("{} of key {}", name(call.method), key.describe());
 }
 
 /// Whether the method is a half of a pushpull.
@@ -32,20 +32,20 @@ bool takes_outs(Method method) {
   return method != Method::init && method != Method::push;
 }
 
-void check_length(const MethodCall& request, std::string_view what, std::size_t length) {
-  if (length == request.keys.size()) return;
-  refuse(fmt::format(
-      "{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
-      "a key",
-      name(request.method), request.keys.size(), request.keys.front().describe(), length, what));
+void check_length(const MethodCall& call, std::string_view what, std::size_t length) {
+  if (length == call.keys.size()) return;
+  refuse(
+      fmt::format("{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
+                  "a key",
+                  name(call.method), call.keys.size(), call.keys.front().describe(), length, what));
 }
 
 /// `role` is "input" or "output".
-void check_values(const MethodCall& request, const Key& key, std::string_view role,
+void check_values(const MethodCall& call, const Key& key, std::string_view role,
                   const Values& values) {
   if (values.empty()) {
-    refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device", call(request, key),
-                       role == "input" ? "an input" : "an output"));
+    refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device",
+                       describe(call, key), role == "input" ? "an input" : "an output"));
   }
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -53,87 +53,84 @@ void check_values(const MethodCall& request, const Key& key, std::string_view ro
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: {} {} is on {}, but this build of tutti has no CUDA; copy it to "
                               "the CPU first",
-                              call(request, key), role, i, name(values[i].device())));
+                              describe(call, key), role, i, name(values[i].device())));
     }
     if (i > 0 && !alike(values[i], values[0])) {
-      refuse(
-          fmt::format("{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
-                      "same dtype and shape",
-                      call(request, key), role, i, describe(values[i]), role, describe(values[0])));
+      refuse(fmt::format(
+          "{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
+          "same dtype and shape",
+          describe(call, key), role, i, describe(values[i]), role, describe(values[0])));
     }
   }
 }
 
 /// The whole tensor, of which each rank has a shard.
-const Tensor& whole(const MethodCall& request, std::size_t i) {
-  return request.method == Method::reduce_scatter ? request.ins[i][0] : request.outs[i][0];
+const Tensor& whole(const MethodCall& call, std::size_t i) {
+  return call.method == Method::reduce_scatter ? call.ins[i][0] : call.outs[i][0];
 }
 
-void check_shards(const MethodCall& request, std::size_t i, const Traits& traits) {
-  const bool scatters = request.method == Method::reduce_scatter;
-  const Tensor& of = whole(request, i);
-  const Tensor& mine = scatters ? request.outs[i][0] : request.ins[i][0];
+void check_shards(const MethodCall& call, std::size_t i, const Traits& traits) {
+  const bool scatters = call.method == Method::reduce_scatter;
+  const Tensor& of = whole(call, i);
+  const Tensor& mine = scatters ? call.outs[i][0] : call.ins[i][0];
   const Shard right = shard(of.count(), traits.rank, traits.size);
   if (mine.dtype() == of.dtype() && mine.count() == right.count()) return;
   refuse(
       fmt::format("{}: the {} is {}, of which rank {} of {} has elements {} to {}; the {} must "
                   "be {} of {} elements, but is {}",
-                  call(request, request.keys[i]), scatters ? "input" : "output", describe(of),
+                  describe(call, call.keys[i]), scatters ? "input" : "output", describe(of),
                   traits.rank, traits.size, right.begin, right.end, scatters ? "output" : "input",
                   name(of.dtype()), right.count(), describe(mine)));
 }
 
-void check_tensors(const MethodCall& request, std::size_t i, const Traits& traits) {
-  const Key& key = request.keys[i];
-  if (takes_ins(request.method)) check_values(request, key, "input", request.ins[i]);
-  if (takes_outs(request.method)) check_values(request, key, "output", request.outs[i]);
-  if (is_half(request.method)) check_shards(request, i, traits);
-  if (request.method == Method::pushpull && !alike(request.ins[i][0], request.outs[i][0])) {
+void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) {
+  const Key& key = call.keys[i];
+  if (takes_ins(call.method)) check_values(call, key, "input", call.ins[i]);
+  if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i]);
+  if (is_half(call.method)) check_shards(call, i, traits);
+  if (call.method == Method::pushpull && !alike(call.ins[i][0], call.outs[i][0])) {
     refuse(
         fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
                     "and shape",
-                    call(request, key), describe(request.ins[i][0]), describe(request.outs[i][0])));
+                    describe(call, key), describe(call.ins[i][0]), describe(call.outs[i][0])));
   }
 }
 
-void check_key(const MethodCall& request, const Key& key) {
+void check_key(const MethodCall& call, const Key& key) {
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
-  refuse(fmt::format("{}: a key has at most {} bytes", call(request, key), Key::max_bytes));
+  refuse(fmt::format("{}: a key has at most {} bytes", describe(call, key), Key::max_bytes));
 }
 
-void check_lists(const MethodCall& request) {
-  if (request.keys.empty()) {
-    refuse(
-        fmt::format("{} with an empty list of keys; pass one key at least", name(request.method)));
+void check_lists(const MethodCall& call) {
+  if (call.keys.empty()) {
+    refuse(fmt::format("{} with an empty list of keys; pass one key at least", name(call.method)));
   }
-  for (const Key& key : request.keys) check_key(request, key);
-  if (takes_ins(request.method)) check_length(request, "inputs", request.ins.size());
-  if (takes_outs(request.method)) check_length(request, "outputs", request.outs.size());
-  if (request.method == Method::row_sparse_pull) {
-    check_length(request, "row ids", request.row_ids.size());
+  for (const Key& key : call.keys) check_key(call, key);
+  if (takes_ins(call.method)) check_length(call, "inputs", call.ins.size());
+  if (takes_outs(call.method)) check_length(call, "outputs", call.outs.size());
+  if (call.method == Method::row_sparse_pull) {
+    check_length(call, "row ids", call.row_ids.size());
   }
 }
 
-void check_root(const MethodCall& request, const Traits& traits) {
-  if (request.method != Method::broadcast) return;
-  if (request.root >= 0 && request.root < traits.size) return;
+void check_root(const MethodCall& call, const Traits& traits) {
+  if (call.method != Method::broadcast) return;
+  if (call.root >= 0 && call.root < traits.size) return;
   refuse(fmt::format("{} from root rank {}, but the ranks of this '{}' store are 0 to {}",
-                     call(request, request.keys.front()), request.root, traits.type,
-                     traits.size - 1));
+                     describe(call, call.keys.front()), call.root, traits.type, traits.size - 1));
 }
 
 /// Checked here, for an invalid number cast to ReduceOp would fail only at the coordinator, and on
 /// all ranks.
-void check_op(const MethodCall& request) {
-  if (request.options.op <= ReduceOp::max) return;
+void check_op(const MethodCall& call) {
+  if (call.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
-                     call(request, request.keys.front()), static_cast<int>(request.options.op)));
+                     describe(call, call.keys.front()), static_cast<int>(call.options.op)));
 }
 
-void check_repeated(const MethodCall& request, const Traits& traits,
-                    std::vector<std::size_t>& order) {
-  const bool summed = traits.sums_repeated_keys && !is_half(request.method);
-  const std::span<const Key> keys = request.keys;
+void check_repeated(const MethodCall& call, const Traits& traits, std::vector<std::size_t>& order) {
+  const bool summed = traits.sums_repeated_keys && !is_half(call.method);
+  const std::span<const Key> keys = call.keys;
   if (summed || keys.size() < 2) return;
   sort_again(order, keys.size(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
   const auto twice = std::adjacent_find(
@@ -142,7 +139,7 @@ void check_repeated(const MethodCall& request, const Traits& traits,
   throw Error(ErrorCode::duplicate_key,
               fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
                           "give each a key of its own",
-                          call(request, keys[*twice])));
+                          describe(call, keys[*twice])));
 }
 
 std::string_view kind_of(const Key& key) {
@@ -159,23 +156,23 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", name(tensor.dtype()), tensor.shape().describe());
 }
 
-void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order) {
-  check_lists(request);
-  check_root(request, traits);
-  check_op(request);
-  for (std::size_t i = 0; i < request.keys.size(); ++i) check_tensors(request, i, traits);
-  check_repeated(request, traits, order);
+void check(const MethodCall& call, const Traits& traits, std::vector<std::size_t>& order) {
+  check_lists(call);
+  check_root(call, traits);
+  check_op(call);
+  for (std::size_t i = 0; i < call.keys.size(); ++i) check_tensors(call, i, traits);
+  check_repeated(call, traits, order);
 }
 
-std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
+std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places) {
-  if (!is_half(request.method)) return {};
-  places.resize(request.keys.size());
+  if (!is_half(call.method)) return {};
+  places.resize(call.keys.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const Tensor& of = whole(request, i);
+    const Tensor& of = whole(call, i);
     const auto begin = static_cast<std::ptrdiff_t>(
         shard(of.count(), traits.rank, traits.size).begin * size_of(of.dtype()));
-    places[i] = request.method == Method::reduce_scatter ? begin : -begin;
+    places[i] = call.method == Method::reduce_scatter ? begin : -begin;
   }
   return places;
 }

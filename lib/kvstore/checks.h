@@ -14,12 +14,12 @@ namespace tutti {
 /// keys. Throws `invalid_argument`, `unsupported` or `duplicate_key`, and names the key, the values
 /// and what to do. `order`: memory for sorting the keys; pass what an earlier call left (see
 /// `sort_again`).
-void check(const MethodCall& request, const Traits& traits, std::vector<std::size_t>& order);
+void check(const MethodCall& call, const Traits& traits, std::vector<std::size_t>& order);
 
 /// For each key: how many bytes behind its input's beginning an output may begin that is written
 /// while the input is read, because the same elements lie there. An empty result means 0 for every
 /// key. `places`: memory for the result.
-std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& request, const Traits& traits,
+std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places);
 
 /// Whether both have the same dtype and shape.

@@ -38,9 +38,9 @@ class CollectiveStore : public Backend {
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
 
-  Pending submit(const MethodCall& request) override {
-    auto list = session_->new_calls(request.keys.size(), name(request.method));
-    for (std::size_t i = 0; i < list->calls.size(); ++i) describe_call(request, i, list->calls[i]);
+  Pending submit(const MethodCall& call) override {
+    auto list = session_->new_calls(call.keys.size(), name(call.method));
+    for (std::size_t i = 0; i < list->calls.size(); ++i) fill_in(call, i, list->calls[i]);
     return session_->submit(std::move(list));
   }
 
@@ -57,23 +57,23 @@ class CollectiveStore : public Backend {
   std::vector<Choice> choices() const override { return choices_; }
 
  private:
-  void describe_call(const MethodCall& request, std::size_t i, runtime::TensorCall& call) const {
-    const CollectiveKind kind = kind_of(request.method);
+  void fill_in(const MethodCall& call, std::size_t i, runtime::TensorCall& tensor_call) const {
+    const CollectiveKind kind = kind_of(call.method);
     const bool reduces = is_reducing(kind);
     // `like` is the whole tensor: the other side of a reduce_scatter or an allgather is a shard.
-    const Tensor& like = reduces ? request.ins[i][0] : request.outs[i][0];
-    call.key = request.keys[i];
-    call.signature.kind = kind;
-    call.signature.dtype = like.dtype();
-    call.signature.shape = like.shape();
-    call.signature.op = request.options.op;
-    call.signature.root = request.root;
-    call.signature.device = like.device().kind;
+    const Tensor& like = reduces ? call.ins[i][0] : call.outs[i][0];
+    tensor_call.key = call.keys[i];
+    tensor_call.signature.kind = kind;
+    tensor_call.signature.dtype = like.dtype();
+    tensor_call.signature.shape = like.shape();
+    tensor_call.signature.op = call.options.op;
+    tensor_call.signature.root = call.root;
+    tensor_call.signature.device = like.device().kind;
     const bool may_narrow = reduces && like.dtype() == DType::f32;
-    call.signature.wire = may_narrow ? wire_.load() : WireFormat::none;
-    call.priority = request.options.priority;
-    call.ins = request.ins[i];
-    call.outs = request.outs[i];
+    tensor_call.signature.wire = may_narrow ? wire_.load() : WireFormat::none;
+    tensor_call.priority = call.options.priority;
+    tensor_call.ins = call.ins[i];
+    tensor_call.outs = call.outs[i];
   }
 
   std::unique_ptr<runtime::Session> session_;

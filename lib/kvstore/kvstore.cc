@@ -68,27 +68,27 @@ int KVStore::num_workers() const {
   return backend_->traits().size;
 }
 
-Pending KVStore::submit(MethodCall request) {
+Pending KVStore::submit(MethodCall call) {
   const Traits& traits = backend_->traits();
   const Workspace::Use workspace(front_desk_->workspaces);
-  require(traits, request.method);
-  check(request, traits, workspace->order);
-  front_desk_->key_kind.admit(request.keys);
+  require(traits, call.method);
+  check(call, traits, workspace->order);
+  front_desk_->key_kind.admit(call.keys);
   std::vector<Values>& ins = workspace->ins;
-  if (request.method == Method::broadcast) {
-    if (request.root == traits.rank) take_firsts(request.outs, ins);
-    ins.resize(request.keys.size());
-    request.ins = ins;
+  if (call.method == Method::broadcast) {
+    if (call.root == traits.rank) take_firsts(call.outs, ins);
+    ins.resize(call.keys.size());
+    call.ins = ins;
   }
-  if (request.method == Method::allgather) {
-    take_firsts(request.ins, ins);
-    request.ins = ins;
+  if (call.method == Method::allgather) {
+    take_firsts(call.ins, ins);
+    call.ins = ins;
   }
-  if (!request.ins.empty() && !request.outs.empty()) {
-    request.ins = detach_overlapping_inputs(request.ins, request.outs, ins, workspace->overlap,
-                                            places_of_outputs(request, traits, workspace->places));
+  if (!call.ins.empty() && !call.outs.empty()) {
+    call.ins = detach_overlapping_inputs(call.ins, call.outs, ins, workspace->overlap,
+                                         places_of_outputs(call, traits, workspace->places));
   }
-  return backend_->submit(request);
+  return backend_->submit(call);
 }
 
 Pending KVStore::pushpull(const Key& key, const Values& ins, const Values& outs,

@@ -48,32 +48,32 @@ struct KeyCall {
   const Tensor& any() const { return ins.empty() ? outs.front() : ins.front(); }
 };
 
-std::map<Key, KeyCall> by_key(const MethodCall& request) {
+std::map<Key, KeyCall> by_key(const MethodCall& call) {
   std::map<Key, KeyCall> calls;
   const auto append = [](std::vector<Tensor>& all, const Values& values) {
     all.insert(all.end(), values.begin(), values.end());
   };
-  for (std::size_t i = 0; i < request.keys.size(); ++i) {
-    KeyCall& call = calls[request.keys[i]];
-    if (!request.ins.empty()) append(call.ins, request.ins[i]);
-    if (!request.outs.empty()) append(call.outs, request.outs[i]);
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    KeyCall& key_call = calls[call.keys[i]];
+    if (!call.ins.empty()) append(key_call.ins, call.ins[i]);
+    if (!call.outs.empty()) append(key_call.outs, call.outs[i]);
   }
   return calls;
 }
 
 /// The tensors of every place where the key stands are alike, and like the stored value.
-void check_alike(Method method, const Key& key, const KeyCall& call, const Tensor* stored) {
-  if (stored != nullptr && !alike(call.any(), *stored)) {
+void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
+  if (stored != nullptr && !alike(key_call.any(), *stored)) {
     refuse(method, key,
-           fmt::format("the tensor is {}, but the key was initialised as {}", describe(call.any()),
-                       describe(*stored)));
+           fmt::format("the tensor is {}, but the key was initialised as {}",
+                       describe(key_call.any()), describe(*stored)));
   }
-  for (const auto* list : {&call.ins, &call.outs}) {
+  for (const auto* list : {&key_call.ins, &key_call.outs}) {
     for (const Tensor& tensor : *list) {
-      if (alike(tensor, call.any())) continue;
+      if (alike(tensor, key_call.any())) continue;
       refuse(method, key,
              fmt::format("the key stands twice in one call, once as {} and once as {}",
-                         describe(call.any()), describe(tensor)));
+                         describe(key_call.any()), describe(tensor)));
     }
   }
 }
@@ -96,7 +96,7 @@ class LocalStore : public Backend {
                              Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
-  Pending submit(const MethodCall& request) override;
+  Pending submit(const MethodCall& call) override;
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
@@ -109,11 +109,11 @@ class LocalStore : public Backend {
  private:
   using Calls = std::map<Key, KeyCall>;
 
-  void initialise(const MethodCall& request) TUTTI_REQUIRES(mutex_);
+  void initialise(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
-  void push(const Key& key, const KeyCall& call, ReduceOp op) TUTTI_REQUIRES(mutex_);
-  void pull(Method method, const Key& key, const KeyCall& call) TUTTI_REQUIRES(mutex_);
-  void pass_on(const MethodCall& request) TUTTI_REQUIRES(mutex_);
+  void push(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
+  void pull(Method method, const Key& key, const KeyCall& key_call) TUTTI_REQUIRES(mutex_);
+  void pass_on(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
@@ -128,18 +128,18 @@ const Tensor* LocalStore::find(const Key& key) const {
 
 /// All keys or, when one is refused, none. A broadcast replaces what is stored, as it does in a
 /// collective store; init does not.
-void LocalStore::initialise(const MethodCall& request) {
+void LocalStore::initialise(const MethodCall& call) {
   std::map<Key, Tensor> fresh;
-  for (std::size_t i = 0; i < request.keys.size(); ++i) {
-    const Key& key = request.keys[i];
-    const Tensor& value = request.ins[i][0];
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const Key& key = call.keys[i];
+    const Tensor& value = call.ins[i][0];
     const Tensor* const stored = find(key);
-    const bool replaces = request.method == Method::broadcast;
+    const bool replaces = call.method == Method::broadcast;
     if (replaces && fresh.contains(key)) {
-      refuse(request.method, key, "it stands twice in one call; name it once");
+      refuse(call.method, key, "it stands twice in one call; name it once");
     }
     if (!replaces && (stored != nullptr || fresh.contains(key))) {
-      refuse(request.method, key,
+      refuse(call.method, key,
              fmt::format(
                  "it is initialised already, as {}; push, pushpull and broadcast change its value",
                  describe(stored != nullptr ? *stored : fresh.at(key))));
@@ -152,66 +152,66 @@ void LocalStore::initialise(const MethodCall& request) {
 }
 
 void LocalStore::check_values(Method method, const Calls& calls) {
-  for (const auto& [key, call] : calls) {
+  for (const auto& [key, key_call] : calls) {
     const Tensor* const stored = find(key);
     if (stored == nullptr && method != Method::pushpull) {
       refuse(method, key, "it was never initialised; call init or broadcast for it first");
     }
     // As in a collective store an exchange may bring another shape each time.
-    check_alike(method, key, call, method == Method::pushpull ? nullptr : stored);
+    check_alike(method, key, key_call, method == Method::pushpull ? nullptr : stored);
   }
 }
 
 /// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
 /// value takes the shape of what is put in its place.
-void LocalStore::push(const Key& key, const KeyCall& call, ReduceOp op) {
+void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
   const Tensor* stored = find(key);
-  if (stored != nullptr && !alike(call.any(), *stored)) {
-    stored = &(values_[key] = make_tensor(call.any().shape(), call.any().dtype()));
+  if (stored != nullptr && !alike(key_call.any(), *stored)) {
+    stored = &(values_[key] = make_tensor(key_call.any().shape(), key_call.any().dtype()));
   }
-  const Tensor& merged = stored != nullptr ? *stored : call.outs.front();
-  merge(call.ins, merged, op);
-  for (const Tensor& out : call.outs) copy(merged, out);
+  const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
+  merge(key_call.ins, merged, op);
+  for (const Tensor& out : key_call.outs) copy(merged, out);
   ++counters_.tensors_reduced;
   counters_.bytes_reduced += merged.bytes();
 }
 
-void LocalStore::pull(Method method, const Key& key, const KeyCall& call) {
+void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call) {
   const Tensor& stored = *find(key);
-  for (const Tensor& out : call.outs) copy(stored, out);
+  for (const Tensor& out : key_call.outs) copy(stored, out);
   if (method != Method::broadcast) return;
   ++counters_.tensors_broadcast;
   counters_.bytes_broadcast += stored.bytes();
 }
 
 /// The halves of a pushpull: the one process's shard is the whole, and nothing is stored.
-void LocalStore::pass_on(const MethodCall& request) {
-  const bool reduces = request.method == Method::reduce_scatter;
-  for (std::size_t i = 0; i < request.keys.size(); ++i) {
-    const Values& ins = request.ins[i];
-    const Tensor& first = request.outs[i][0];
-    if (reduces) merge({ins.begin(), ins.end()}, first, request.options.op);
-    for (const Tensor& out : request.outs[i]) copy(reduces ? first : ins[0], out);
+void LocalStore::pass_on(const MethodCall& call) {
+  const bool reduces = call.method == Method::reduce_scatter;
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const Values& ins = call.ins[i];
+    const Tensor& first = call.outs[i][0];
+    if (reduces) merge({ins.begin(), ins.end()}, first, call.options.op);
+    for (const Tensor& out : call.outs[i]) copy(reduces ? first : ins[0], out);
     ++(reduces ? counters_.tensors_reduced : counters_.tensors_gathered);
     (reduces ? counters_.bytes_reduced : counters_.bytes_gathered) += first.bytes();
   }
   ++counters_.batches;
 }
 
-Pending LocalStore::submit(const MethodCall& request) {
+Pending LocalStore::submit(const MethodCall& call) {
   const base::Lock lock(mutex_);
-  if (request.method == Method::reduce_scatter || request.method == Method::allgather) {
-    pass_on(request);
+  if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
+    pass_on(call);
     return {};
   }
-  if (request.method == Method::init || request.method == Method::broadcast) initialise(request);
-  const Calls calls = by_key(request);
-  check_values(request.method, calls);
-  for (const auto& [key, call] : calls) {
-    if (request.method == Method::push || request.method == Method::pushpull) {
-      push(key, call, request.options.op);
+  if (call.method == Method::init || call.method == Method::broadcast) initialise(call);
+  const Calls calls = by_key(call);
+  check_values(call.method, calls);
+  for (const auto& [key, key_call] : calls) {
+    if (call.method == Method::push || call.method == Method::pushpull) {
+      push(key, key_call, call.options.op);
     } else {
-      pull(request.method, key, call);
+      pull(call.method, key, key_call);
     }
   }
   ++counters_.batches;

@@ -23,11 +23,11 @@ class Recorder : public Backend {
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
                              Method::row_sparse_pull},
                  .sums_repeated_keys = sums_repeated_keys}) {}
-  Pending submit(const MethodCall& request) override {
-    last = {{request.keys.begin(), request.keys.end()},
-            {request.ins.begin(), request.ins.end()},
-            {request.outs.begin(), request.outs.end()},
-            request.options};
+  Pending submit(const MethodCall& call) override {
+    last = {{call.keys.begin(), call.keys.end()},
+            {call.ins.begin(), call.ins.end()},
+            {call.outs.begin(), call.outs.end()},
+            call.options};
     return {};
   }
   void configure(const Setting&) override {}
