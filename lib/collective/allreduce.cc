@@ -43,18 +43,18 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
 }
 
 void Allreduce::leave_out_stages() {
-  const bool read_in_place = shared_ && gathers();
+  const bool read_in_place = shared_ && does_gather();
   left_out_.clear();
   if (shared_) {
     in_.chunk = chunks().size();
     leave_out(&shm::RankBlock::copied_in);
   }
-  if (delivers() || direct()) {
+  if (does_deliver() || direct()) {
     out_.chunk = chunks().size();
     // With several nodes a lane's slice stays in the result slot until the lane writes it out.
     if (!several_nodes() || !in_a_lane()) leave_out(&shm::RankBlock::copied_out);
   }
-  if (gathers() && !several_nodes()) {
+  if (does_gather() && !several_nodes()) {
     // The column that copy in puts there is the result: nobody waits for `copied_in`.
     leave_out(&shm::RankBlock::copied_in);
     sum_.chunk = exchanged_ = chunks().size();
@@ -97,7 +97,7 @@ Progress Allreduce::end_of_step(bool moved) const {
   if (!left_out_.empty()) return progress;
   if (!shared_) return Progress::done;
   // Others may still read this rank's inputs, or write its outputs.
-  const auto last_use = gathers() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
+  const auto last_use = does_gather() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
   return memory_.least(last_use) >= chunks().end() ? Progress::done : progress;
 }
 
@@ -111,7 +111,7 @@ bool Allreduce::all_in_arenas() const {
 std::string Allreduce::describe() const {
   std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}",
                                  chunks().size(), in_.chunk, sum_.chunk, exchanged_);
-  if (!delivers() && !direct()) text += fmt::format(", copied out {}", out_.chunk);
+  if (!does_deliver() && !direct()) text += fmt::format(", copied out {}", out_.chunk);
   if (shared_ && exchanged_ == chunks().size()) {
     return fmt::format("{}; not done with their slices: {}", text,
                        late_ranks(topology_, memory_, &shm::RankBlock::reduced, chunks().end()));
@@ -135,7 +135,7 @@ std::string Allreduce::late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk
 }
 
 std::string Allreduce::without_room() const {
-  const auto last_use = gathers() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
+  const auto last_use = does_gather() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
   if (in_.chunk == chunks().size() || staging_is_free(last_use, in_.chunk)) return {};
   const std::uint64_t wanted = chunks().number(in_.chunk) - memory_.layout().slots + 1;
   return fmt::format("; staging for chunk {} still in use by {}", in_.chunk,

@@ -64,12 +64,14 @@ class Allreduce {
  private:
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool in_a_lane() const { return topology_.local_index() < lanes_; }
-  bool scatters() const { return batch_->kind == CollectiveKind::reduce_scatter; }
-  bool gathers() const { return batch_->kind == CollectiveKind::allgather; }
+  bool does_scatter() const { return batch_->kind == CollectiveKind::reduce_scatter; }
+  bool does_gather() const { return batch_->kind == CollectiveKind::allgather; }
   /// Each lane writes its results to all outputs of the node.
-  bool delivers() const { return shared_ && !batch_->is_sharded(); }
+  bool does_deliver() const { return shared_ && !batch_->is_sharded(); }
   /// Sums are written straight to the outputs, not to a result slot.
-  bool direct() const { return !several_nodes() && (delivers() || scatters() || sums_all_); }
+  bool direct() const {
+    return !several_nodes() && (does_deliver() || does_scatter() || sums_all_);
+  }
   bool all_in_arenas() const;
   const Chunks& chunks() const { return layout_.chunks(); }
   /// What this rank sums of a chunk, in elements of the chunk.

@@ -31,7 +31,7 @@ reduce::Kernel Allreduce::kernel_in_node() const {
 
 bool Allreduce::copy_in_some() {
   if (in_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return false;
-  if (gathers()) return put_some();
+  if (does_gather()) return put_some();
   if (in_.element == 0 && !staging_is_free(&shm::RankBlock::reduced, in_.chunk)) return false;
   if (in_.element == 0) recorder_.begin(Stage::copy_in, in_.chunk);
   const std::size_t size = layout_.size(in_.chunk);
@@ -87,7 +87,7 @@ bool Allreduce::sum_some() {
     if (!may_sum()) return false;
     recorder_.begin(Stage::sum, sum_.chunk);
   }
-  if (gathers()) {
+  if (does_gather()) {
     finish_slice();
     return true;
   }
@@ -132,7 +132,7 @@ void Allreduce::sum_shared(topology::Range stretch) {
         sources_.push_back(memory_.in_arena(local, place.in + part_range.first * width_));
       }
       const std::size_t begin = range.range.begin + part_range.before;
-      if (delivers() && direct()) {
+      if (does_deliver() && direct()) {
         sum_everywhere(part_range);
       } else {
         sum_sources(range.at + part_range.before, {begin, begin + part_range.count});
@@ -191,7 +191,7 @@ void Allreduce::start_exchange() {
     return;
   }
   const auto& blocks = layout_.blocks(sum_.chunk, topology_.local_index());
-  if (scatters()) {
+  if (does_scatter()) {
     exchange.reduce_scatter(kernel(batch_->divisor_between()), batch_->wire, shard, blocks);
   } else {
     exchange.allgather(batch_->dtype, shard, blocks);
@@ -206,9 +206,9 @@ bool Allreduce::exchange_some() {
   }
   if (exchanged_ == sum_.chunk || exchange(exchanged_).is_busy()) return moved;
   if (!is_next(&shm::RankBlock::reduced)) return moved;
-  if (delivers() && !is_next(&shm::RankBlock::copied_out)) return moved;
+  if (does_deliver() && !is_next(&shm::RankBlock::copied_out)) return moved;
   recorder_.end(Stage::between_nodes, exchanged_);
-  if (delivers()) deliver(exchanged_);
+  if (does_deliver()) deliver(exchanged_);
   raise_reduced();
   return true;
 }
@@ -224,13 +224,13 @@ void Allreduce::deliver(std::uint64_t chunk) {
 void Allreduce::raise_reduced() {
   ++exchanged_;
   // If nobody copies out, the others wait for the end only.
-  if (shared_ && (delivers() || direct()) && exchanged_ < chunks().size()) return;
+  if (shared_ && (does_deliver() || direct()) && exchanged_ < chunks().size()) return;
   memory_.raise(&shm::RankBlock::reduced, chunks().number(exchanged_));
 }
 
 /// What this rank copies out of a chunk.
 topology::Range Allreduce::wanted(std::uint64_t chunk) const {
-  if (scatters()) return layout_.column(chunk, topology_.rank);
+  if (does_scatter()) return layout_.column(chunk, topology_.rank);
   return {0, layout_.size(chunk)};
 }
 

@@ -35,7 +35,7 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   stores_.next_batch(batch.bytes() / batch.parts.size());
   brought_ = out_ = {};
   shown_ = 0;
-  if (!carries() || shared_) {
+  if (!is_carrier() || shared_) {
     brought_.chunk = shown_ = chunks_.size();
     memory_.raise(&shm::RankBlock::reduced, chunks_.end());
   }
@@ -119,14 +119,14 @@ bool Broadcast::show_next() {
 bool Broadcast::poll_copy_out() const {
   const std::uint64_t number = chunks_.number(out_.chunk);
   if (shared_) return true;
-  if (!carries()) return memory_.block(carrier_).reduced.load() > number;
+  if (!is_carrier()) return memory_.block(carrier_).reduced.load() > number;
   return out_.chunk < shown_ && (!several_nodes() || node_broadcast(out_.chunk).poll_sent());
 }
 
 bool Broadcast::copy_out_some() {
   if (out_.chunk == chunks_.size() || (out_.element == 0 && !poll_copy_out())) return false;
   if (out_.element == 0) {
-    if (several_nodes() && carries()) recorder_.end(Stage::between_nodes, out_.chunk);
+    if (several_nodes() && is_carrier()) recorder_.end(Stage::between_nodes, out_.chunk);
     recorder_.begin(Stage::copy_out, out_.chunk);
   }
   const topology::Range chunk = chunks_.range(out_.chunk);
@@ -166,12 +166,12 @@ std::string Broadcast::describe() const {
   std::string text =
       fmt::format("broadcast from rank {}: {} chunks, here brought {}, shown {}, out {}",
                   batch_->root, chunks_.size(), brought_.chunk, shown_, out_.chunk);
-  for (std::uint64_t chunk = out_.chunk; several_nodes() && carries() && chunk < brought_.chunk;
+  for (std::uint64_t chunk = out_.chunk; several_nodes() && is_carrier() && chunk < brought_.chunk;
        ++chunk) {
     text += "; " + node_broadcast(chunk).describe();
   }
   const auto carrier = topology_.local_ranks()[static_cast<std::size_t>(carrier_)];
-  if (out_.chunk < chunks_.size() && !carries()) {
+  if (out_.chunk < chunks_.size() && !is_carrier()) {
     return fmt::format("{}; chunk {} comes from rank {}", text, out_.chunk, carrier);
   }
   const std::uint64_t wanted =

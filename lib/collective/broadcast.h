@@ -38,14 +38,14 @@ class Broadcast {
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks_.end(); }
   /// A transfer between nodes is under way.
-  bool is_polling() const { return several_nodes() && carries() && out_.chunk < chunks_.size(); }
+  bool is_polling() const { return several_nodes() && is_carrier() && out_.chunk < chunks_.size(); }
   std::uint64_t bytes_sent() const;
   std::string describe() const;
 
  private:
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool is_root() const { return batch_->root == topology_.rank; }
-  bool carries() const { return carrier_ == topology_.local_index(); }
+  bool is_carrier() const { return carrier_ == topology_.local_index(); }
   NodeBroadcast& node_broadcast(std::uint64_t chunk) const;
   std::byte* staging(std::uint64_t chunk) const;
   void start_node_broadcast(std::uint64_t chunk);

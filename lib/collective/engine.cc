@@ -162,8 +162,8 @@ std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const 
   constexpr std::size_t rounding = 1024;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
   const auto nodes = static_cast<std::size_t>(topology.node_count());
-  if (nodes == 1) return tuning.small_bytes;
-  return tuning.small_bytes + LeaderGate::most_buffer_bytes(nodes) +
+  if (nodes == 1) return tuning.eager_bytes;
+  return tuning.eager_bytes + LeaderGate::most_buffer_bytes(nodes) +
          tuning.slots * ((tuning.slice_bytes + rounding) / 2 * 3 + nodes * least_inbox);
 }
 

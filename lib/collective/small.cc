@@ -29,7 +29,7 @@ void for_each_column(const Batch& batch, const Visit& visit) {
 }  // namespace
 
 bool Small::is_small(const Batch& batch) const {
-  std::size_t most = memory_.layout().small_bytes;
+  std::size_t most = memory_.layout().eager_bytes;
   if (several_nodes()) {
     most = std::min(most, Piggyback::most_block(carried(batch), topology_.nodes.size()));
   }

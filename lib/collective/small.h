@@ -28,7 +28,7 @@ class Small {
   Small(const topology::Topology& topology, const shm::NodeMemory& memory)
       : topology_(topology),
         memory_(memory),
-        sum_(memory.layout().small_bytes),
+        sum_(memory.layout().eager_bytes),
         sum_of_nodes_(topology) {}
 
   bool is_small(const Batch& batch) const;

@@ -45,7 +45,7 @@ std::size_t slice_inside(std::size_t slices) {
 
 /// Up to this size, one wake-up less is worth more than sharing the sum: every rank sums
 /// everything. The limit is lower the more ranks run at once, for that work takes them longer.
-std::size_t small_bytes_for(int running) {
+std::size_t eager_bytes_for(int running) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
   const auto ranks = static_cast<std::size_t>(running);
@@ -56,7 +56,7 @@ std::size_t small_bytes_for(int running) {
 /// and four nodes each link carries 1.3 and 1.5 times as many bytes: four nodes at 1 Gbit/s took
 /// 0.40 instead of 0.71 ms for 32 KiB, and 0.65 instead of 0.53 ms for 48 KiB. Two nodes send as
 /// many bytes either way. Eight would exchange so many messages that piggybacking is always faster.
-std::size_t small_bytes_between(int nodes) {
+std::size_t eager_bytes_between(int nodes) {
   constexpr std::size_t few = std::size_t{40} << 10;
   const std::size_t message =
       Piggyback::most_block(Piggyback::Kind::passed_on, static_cast<std::size_t>(nodes));
@@ -75,9 +75,9 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
   // Ranks that have a processor each sum at the same time, each for itself.
   tuning.sums_together = !several && machine.crowded(topology);
-  tuning.small_bytes = several
-                           ? small_bytes_between(topology.node_count())
-                           : small_bytes_for(std::min(topology.local_size(), machine.processors));
+  tuning.eager_bytes = several
+                           ? eager_bytes_between(topology.node_count())
+                           : eager_bytes_for(std::min(topology.local_size(), machine.processors));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // A chunk of a sharded batch, which is all lanes' slices, needs an element of every rank's shard.
@@ -93,7 +93,7 @@ shm::NodeMemory::Layout Tuning::layout(const topology::Topology& topology) const
   layout.local_size = topology.local_size();
   layout.slots = slots;
   layout.slot_bytes = slice_bytes * static_cast<std::size_t>(topology.lanes());
-  layout.small_bytes = small_bytes;
+  layout.eager_bytes = eager_bytes;
   layout.small_results = sums_together;
   return layout;
 }

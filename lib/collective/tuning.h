@@ -21,7 +21,7 @@ struct Machine {
 /// How data moves. Equal on all ranks.
 struct Tuning {
   std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank sums of a chunk
-  std::size_t small_bytes = std::size_t{16}
+  std::size_t eager_bytes = std::size_t{16}
                             << 10;  ///< the eager limit: up to here data moves with the gate
   std::size_t slots = 2;            ///< chunks under way at once
   std::size_t cache_bytes = std::size_t{32} << 20;  ///< `Machine::cache_bytes`

@@ -28,7 +28,7 @@ std::vector<Choice> choices_of(const topology::Topology& topology,
        : several                ? nodes
                                 : ranks},
       {"chunks under way", fmt::format("{}", tuning.slots), "always"},
-      {"small-message limit", base::bytes_text(tuning.small_bytes), several ? nodes : ranks},
+      {"eager limit", base::bytes_text(tuning.eager_bytes), several ? nodes : ranks},
       {"shared cache", base::bytes_text(tuning.cache_bytes), "machine"},
       {"SIMD level", std::string(reduce::simd_level()), "machine"},
       {"waiting", Waiter::policy(machine.crowded(topology)), ranks},

@@ -27,7 +27,7 @@ std::size_t out_bytes(const NodeMemory::Layout& layout) {
 }
 
 std::size_t small_stride(const NodeMemory::Layout& layout) {
-  return (layout.small_bytes + base::cache_line - 1) / base::cache_line * base::cache_line;
+  return (layout.eager_bytes + base::cache_line - 1) / base::cache_line * base::cache_line;
 }
 
 /// Bytes for the small batches of this many ranks; one owner: for their results.

@@ -83,7 +83,7 @@ class NodeMemory {
     int local_size = 1;
     std::size_t slots = 2;        ///< chunks under way at once
     std::size_t slot_bytes = 0;   ///< one chunk of one rank
-    std::size_t small_bytes = 0;  ///< the eager limit: the largest batch that moves with its gate
+    std::size_t eager_bytes = 0;  ///< the eager limit: the largest batch that moves with its gate
     bool small_results = false;   ///< there is room for their results, too
     /// Bytes of the whole segment.
     std::size_t bytes() const;

@@ -40,7 +40,7 @@ Tuning small_tuning(std::mt19937_64& random) {
   Tuning tuning;
   tuning.slice_bytes = std::size_t{256} << random() % 8;
   tuning.slots = 2 + random() % 3;
-  tuning.small_bytes = std::size_t{64} << random() % 8;
+  tuning.eager_bytes = std::size_t{64} << random() % 8;
   return tuning;
 }
 

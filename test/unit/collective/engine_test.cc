@@ -14,7 +14,7 @@ namespace {
 Tuning small_tuning(std::mt19937_64& random) {
   Tuning tuning;
   tuning.slice_bytes = std::size_t{64} << random() % 7;
-  tuning.small_bytes = std::array{0U, 4096U, 65'536U}[random() % 3];
+  tuning.eager_bytes = std::array{0U, 4096U, 65'536U}[random() % 3];
   tuning.slots = 1 + random() % 4;
   tuning.sums_together = random() % 2 == 0;
   // Both ways of staging, whatever this machine's caches are.

@@ -59,7 +59,7 @@ TEST_CASE("ranks of one node sum small messages together when they share process
       const Tuning tuning = Tuning::choose(one_node(ranks), 0, {machine.cache_bytes, processors});
       CHECK(tuning.sums_together == (ranks > processors));
       CHECK(tuning.layout(one_node(ranks)).small_results == tuning.sums_together);
-      CHECK(tuning.small_bytes == (at_once <= 4 ? 256 * kib : share));
+      CHECK(tuning.eager_bytes == (at_once <= 4 ? 256 * kib : share));
     }
   }
 }
@@ -76,7 +76,7 @@ TEST_CASE("between three and four nodes gates carry less than a message holds, e
       topology.node_of.push_back(rank);
       topology.local_index_of.push_back(0);
     }
-    const std::size_t most = Tuning::choose(topology, 0, machine).small_bytes;
+    const std::size_t most = Tuning::choose(topology, 0, machine).eager_bytes;
     if (nodes == 3 || nodes == 4) {
       CHECK(most == 40 * kib);
     } else {

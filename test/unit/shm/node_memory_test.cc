@@ -38,7 +38,7 @@ struct Ranks {
 };
 
 constexpr NodeMemory::Layout layout{
-    .local_size = 3, .slots = 2, .slot_bytes = 5000, .small_bytes = 100, .small_results = true};
+    .local_size = 3, .slots = 2, .slot_bytes = 5000, .eager_bytes = 100, .small_results = true};
 
 }  // namespace
 
@@ -70,11 +70,11 @@ TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of 
 }
 
 TEST_CASE("each page of the segment is of one rank, and staging memory of the rank that fills it") {
-  for (const auto& [ranks, slot_bytes, small_bytes] :
+  for (const auto& [ranks, slot_bytes, eager_bytes] :
        {std::tuple{1, 5000U, 100U}, {3, 5000U, 100U}, {7, 100'000U, 0U}, {4, 65'536U, 70'000U}}) {
     const NodeMemory::Layout size{
-        .local_size = ranks, .slots = 2, .slot_bytes = slot_bytes, .small_bytes = small_bytes};
-    CAPTURE(ranks, slot_bytes, small_bytes);
+        .local_size = ranks, .slots = 2, .slot_bytes = slot_bytes, .eager_bytes = eager_bytes};
+    CAPTURE(ranks, slot_bytes, eager_bytes);
     std::map<std::size_t, std::size_t> ends;
     for (int local = 0; local < ranks; ++local) {
       for (const auto& [begin, bytes] : size.extents_of(local)) {
@@ -91,7 +91,7 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
   }
   // Whole pages, so that a rank's part begins where its extent does.
   NodeMemory::Layout pages = layout;
-  pages.small_bytes = 4096;
+  pages.eager_bytes = 4096;
   const Ranks ranks(pages);
   const auto offset = [&](const std::byte* at) {
     return static_cast<std::size_t>(at - reinterpret_cast<const std::byte*>(ranks.segment.data()));
