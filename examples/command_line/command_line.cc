@@ -52,7 +52,7 @@ void parse(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     throw CLI::ParseError(tutti::base::printable(unknown_words(app)), CLI::ExitCodes::ExtrasError);
   } catch (const CLI::ParseError& error) {
-    throw CLI::ParseError(error.get_name(), text_of(error), error.get_exit_code());
+    throw CLI::ParseError(text_of(error), error.get_exit_code());
   }
 }
 
