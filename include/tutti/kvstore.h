@@ -60,8 +60,8 @@ class TUTTI_EXPORT KVStore {
   /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
   /// this rank fail with `aborted` on the other ranks. Blocks until then. With `dist_sync_mpi` rank
   /// 0 waits until all ranks have closed theirs, and the first rank of each node until its node
-  /// has. Destroy a store before `main` returns, and never in a callback or a tensor's deleter: that
-  /// ends the process.
+  /// has. Destroy a store before `main` returns, and never in a callback or a tensor's deleter:
+  /// that ends the process.
   ///
   /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
   /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
