@@ -25,6 +25,8 @@ struct Caller {
   Tensor make() {
     const auto deleter = [this](float* memory) {
       delete memory;
+      begun = true;
+      begun.notify_all();
       const std::lock_guard held(lock);
       asked = store.rank() >= 0 && store.counters().nodes > 0;
       try {
@@ -41,6 +43,7 @@ struct Caller {
   KVStore& store;
   std::mutex lock;
   float value = 1;
+  std::atomic<bool> begun{false};
   std::atomic<int> calls{0};
   bool asked = false;
   Pending again;
@@ -72,6 +75,23 @@ TEST_CASE("when a call is done its tensors' deleters have run, and may have call
     second.wait();
     caller.again.wait();
     CHECK(caller.value == static_cast<float>(store->num_workers()));
+  }
+}
+
+TEST_CASE("a deleter may take a lock that a thread holds while it waits for another call") {
+  const auto store = make_store();
+  for (int round = 0; round < 10; ++round) {
+    Caller caller(*store);
+    float other = 1;
+    std::unique_lock held(caller.lock);
+    const Pending first = pushpull(*store, "first", caller.make());
+    std::thread waiter([&] { first.wait(); });
+    caller.begun.wait(false);
+    pushpull(*store, "other", Tensor(&other, {}, DType::f32)).wait();
+    held.unlock();
+    waiter.join();
+    CHECK(other == static_cast<float>(store->num_workers()));
+    caller.again.wait();
   }
 }
 
