@@ -125,6 +125,10 @@ class Programs(Outside):
         self.say("cmake", "--build", folder / "build")
         self.expect_two_ranks(folder / "build/hello")
 
+    def test_cmake_finds_it_whatever_the_folder_of_libraries_is_called(self):
+        found = [path.relative_to(self.prefix) for path in self.prefix.rglob("tuttiConfig.cmake")]
+        self.assertEqual(found, [pathlib.Path("share/cmake/tutti/tuttiConfig.cmake")])
+
     def test_cmake_refuses_a_version_with_another_api(self):
         for version in ("0.2", "1.0", "0.0.9"):
             folder = self.folder()
