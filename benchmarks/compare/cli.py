@@ -151,9 +151,8 @@ def check_build(build):
     """Checks for a build; does not build, for a build that somebody waits for should show its own progress and
     errors."""
     if not (build / "benchmarks").is_dir():
-        raise BenchError(
-            f"{build} has no benchmarks. Build them: meson setup {build.name} --buildtype=release -Dtests=false && "
-            f"ninja -C {build.name}")
+        raise BenchError(f"{build} has no benchmarks. Build them: meson setup {build} --buildtype=release "
+                         f"-Dtests=false && ninja -C {build}")
 
 
 def duration(request):

@@ -49,7 +49,7 @@ class CommandLine(unittest.TestCase):
     def test_without_a_build_it_says_how_to_make_one(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(cli.signal, "signal"):
             self.assertEqual(cli.main(["--suite", "node", "--build", "/nonexistent/build-release"]), 2)
-        self.assertIn("meson setup build-release --buildtype=release", said.getvalue())
+        self.assertIn("meson setup /nonexistent/build-release --buildtype=release", said.getvalue())
         self.assertEqual(cli.parse(["--suite", "node"]).build, cli.ROOT / "build-release")
 
     def test_how_long_it_takes_is_said_where_it_is_known(self):
