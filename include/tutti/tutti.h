@@ -3,6 +3,7 @@
 #include "tutti/collective_kind.h"  // IWYU pragma: export
 #include "tutti/counters.h"         // IWYU pragma: export
 #include "tutti/error.h"            // IWYU pragma: export
+#include "tutti/info.h"             // IWYU pragma: export
 #include "tutti/key.h"              // IWYU pragma: export
 #include "tutti/kvstore.h"          // IWYU pragma: export
 #include "tutti/options.h"          // IWYU pragma: export
