@@ -83,14 +83,14 @@ def split(parser, words):
                    for action in parser._actions for name in action.option_strings}
     at = 0
     while at < len(words) and words[at].startswith("-"):
-        name, _, value = words[at].partition("=")
+        name, joined, _ = words[at].partition("=")
         if name == "--":
             return words[:at], words[at + 1:]
         if name[:2] in takes_value and not name.startswith("--") and len(name) > 2:
-            name, value = name[:2], name[2:]  # -n4
+            name, joined = name[:2], name[2:]  # -n4
         if name not in takes_value:
             raise UsageError(f"unknown option {name}" + (meant(name, takes_value) or "; see --help"))
-        at += 2 if takes_value[name] and not value else 1
+        at += 2 if takes_value[name] and not joined else 1
     return words[:at], words[at:]
 
 
