@@ -25,7 +25,7 @@ void print_options(const tutti::Options& options) {
   for (const tutti::Fact& fact : tutti::describe(options)) {
     const bool set = std::getenv(fact.name.c_str()) != nullptr;
     fmt::print("{} {:<30} {}\n", set ? '*' : ' ', fact.name,
-               fact.value.empty() ? "(the system's choice)" : fact.value);
+               fact.value.empty() ? "(not set)" : fact.value);
   }
 }
 

@@ -24,7 +24,7 @@ struct Choice {
   std::string value;
   /// "default"; the name of the environment variable that set it; "program": its Options set it;
   /// "job": it follows from the number and placement of ranks; "machine": from its processors and
-  /// caches.
+  /// caches; "always": the library fixes it.
   std::string origin;
 };
 

@@ -6,8 +6,11 @@
 //
 // HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: 1.2 s
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
-// none NUMBER  of such calls since the last store was made, from 1 on STORES  that were made in
-// peace before, 0 if it is not said
+//         none
+//
+// NUMBER  of such calls since the last store was made, from 1 on
+//
+// STORES  that were made in peace before, 0 if it is not said
 //
 // Each rank tries until it has its store, or until something else than its patience ends it.
 #include <fcntl.h>
