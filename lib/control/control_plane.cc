@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/failure.h"
+#include "control/agree.h"
 #include "control/hub.h"
 #include "control/link.h"
 #include "control/rendezvous.h"
@@ -34,8 +36,12 @@ std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGa
                                                  const Settings& settings,
                                                  const MakeResponder& make_responder) {
   Company company = find_company(rank, size, gather, settings);
-  return std::unique_ptr<ControlPlane>(
-      new ControlPlane(std::move(company), settings, make_responder));
+  std::unique_ptr<ControlPlane> plane;
+  agree(gather, [&] {
+    plane.reset(new ControlPlane(std::move(company), settings, make_responder));
+    return std::string();
+  });
+  return plane;
 }
 
 ControlPlane::ControlPlane(Company company, const Settings& settings,
@@ -101,7 +107,14 @@ std::string ControlPlane::describe() const {
 }
 
 std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
-  return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_});
+  base::check(node_ != nullptr, "no rank shares anything once that has failed");
+  try {
+    return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_});
+  } catch (...) {
+    // Closed sockets tell the others at once that they need not wait.
+    node_.reset();
+    throw;
+  }
 }
 
 void ControlPlane::send(ConstBytes message) {

@@ -97,7 +97,7 @@ class ControlPlane {
   const topology::Topology topology_;
   const std::chrono::milliseconds create_timeout_;
   const std::function<void()> look_;
-  std::unique_ptr<NodeChannel> node_;
+  std::unique_ptr<NodeChannel> node_;  ///< null once `share` has failed
   Segment segment_;
   std::atomic<std::uint32_t> link_sleeps_{0};
   EpollBell collector_bell_;  // wakes the collector of the node's messages, in any process

@@ -13,7 +13,9 @@ SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
 FIRST = [("Init", 1), ("idup", 1)]
-STEPS = [("create", 1), *(("gather", number) for number in range(1, 12)), ("send", 1), ("send", 2)]
+STEPS = [("create", 1), *(("gather", number) for number in range(1, 13)), ("send", 1), ("send", 2)]
+# Before which a rank still needs descriptors.
+NEEDS_FILES = [("gather", 3), ("gather", 6), ("gather", 7), ("gather", 8), ("gather", 10), ("send", 1), ("send", 2)]
 STATUS = {"kill": 137, "exit": 3}
 HEARTBEAT = 1.5
 
@@ -115,11 +117,15 @@ class Creates(unittest.TestCase):
             self.assertTrue(job.lines(rf"rank {rank} finished, and its sum was right"), job)
 
     def test_a_rank_without_descriptors_says_so_on_every_rank_with_the_limit_and_what_to_raise(self):
-        for call, number in (("gather", 3), ("gather", 6)):
-            job = Job(launched(3, 1, "files", call, number))
-            self.assertNotEqual(job.code, 0, job)
-            for rank in range(3):
-                self.assertTrue(job.lines(rf"rank {rank} caught internal: .*Too many open files; .*ulimit -n"), job)
+        each(self, [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)], self.runs_out_of_files)
+
+    def runs_out_of_files(self, victim, call, number):
+        job = Job(launched(3, victim, "files", call, number))
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        for rank in range(3):
+            elsewhere = "" if rank == victim else f"rank {victim}: "
+            self.assertTrue(job.lines(rf"rank {rank} caught internal: {elsewhere}.*Too many open files; .*ulimit -n"), job)
 
 
 if __name__ == "__main__":
