@@ -102,6 +102,12 @@ std::list<std::shared_ptr<StopHook::Entry>> open_stores() {
   return process().hooks;
 }
 
+/// By any thread: others wait in that `create` for this rank, and MPI is in use.
+bool is_creating() {
+  const base::Lock lock(process().mutex);
+  return process().creating;
+}
+
 void stop_all() {
   for (const auto& entry : open_stores()) entry->run();
 }
@@ -121,7 +127,14 @@ void leave(int status, void* unused) {
   const bool may_finalise = !process().abandoned && !calls_left_open();
   // With another status other ranks may wait for this one elsewhere, for example in `create`. If
   // this rank waited for them in MPI_Finalize, they would never see it end.
-  bool in_order = may_finalise && status == 0;
+  const bool creating = is_creating();
+  bool in_order = may_finalise && status == 0 && !creating;
+  if (creating) {
+    base::log().error(
+        "the process ended with status {} while it created a store: to the other ranks this one "
+        "is lost",
+        status);
+  }
   if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
     base::log().error(
