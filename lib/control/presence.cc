@@ -104,19 +104,21 @@ void Presence::count_stops() {
   }
 }
 
-std::optional<LostRank> Presence::lost(std::chrono::milliseconds stopped_for) {
+std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for) {
   const base::Lock lock(mutex_);
   take_in_callers();
-  for (const auto& [rank, mate] : mates_) {
-    if (has_ended(mate.process)) return LostRank{rank, "its process ended"};
-  }
   count_stops();
+  // First, for others that have ended may have done so because of it.
   for (const auto& [rank, mate] : mates_) {
     if (mate.beats_stopped * beat < std::max<base::Clock::duration>(stopped_for, 2 * beat))
       continue;
-    return LostRank{rank,
-                    fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
-                                std::chrono::duration<double>(mate.beats_stopped * beat).count())};
+    const std::chrono::duration<double> seconds = mate.beats_stopped * beat;
+    return Lost{{rank, fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
+                                   seconds.count())},
+                true};
+  }
+  for (const auto& [rank, mate] : mates_) {
+    if (has_ended(mate.process)) return Lost{{rank, "its process ended"}};
   }
   return std::nullopt;
 }

@@ -30,9 +30,12 @@ class Presence {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  struct Lost : LostRank {
+    bool stopped = false;  ///< else its process ended
+  };
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
   /// the time for `stopped_for` of the time that this process ran. Does not block.
-  std::optional<LostRank> lost(std::chrono::milliseconds stopped_for) TUTTI_EXCLUDES(mutex_);
+  std::optional<Lost> lost(std::chrono::milliseconds stopped_for) TUTTI_EXCLUDES(mutex_);
 
   /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
   /// ten times a second at most; nothing in between. Does not block.

@@ -14,8 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// How long the process goes on after a rank is lost. If the other ranks are nearly through, MPI may
-// still return.
+// How long the process goes on after a rank has ended. If the other ranks are nearly through, MPI may
+// still return. A rank that is stopped has had its time.
 constexpr milliseconds grace_at_start = 2s;
 constexpr milliseconds grace_at_end = 3s;
 
@@ -36,19 +36,17 @@ class Loss {
   Loss(control::Presence& presence, milliseconds stopped_for, milliseconds grace)
       : presence_(presence), stopped_for_(stopped_for), grace_(grace) {}
 
-  /// A loss that is older than the grace time: the call is hopeless.
-  std::optional<control::LostRank> after(milliseconds waited) {
+  /// A loss that is older than the grace time, or a stop: the call is hopeless.
+  std::optional<control::Presence::Lost> after(milliseconds waited) {
     const auto lost = presence_.lost(stopped_for_);
     if (!lost) {
       since_.reset();
       return std::nullopt;
     }
     // Ranks that end later do so because of the first.
-    if (!since_) {
-      first_ = *lost;
-      since_ = waited;
-    }
-    if (waited - *since_ < grace_) return std::nullopt;
+    if (!since_ || lost->stopped) first_ = *lost;
+    if (!since_) since_ = waited;
+    if (!first_.stopped && waited - *since_ < grace_) return std::nullopt;
     return first_;
   }
 
@@ -57,7 +55,7 @@ class Loss {
   const milliseconds stopped_for_;
   const milliseconds grace_;
   std::optional<milliseconds> since_;
-  control::LostRank first_;
+  control::Presence::Lost first_;
 };
 
 std::string who_has_not_come(control::Presence& presence, int on_machine) {
