@@ -143,9 +143,9 @@ class Job:
             self.give(self.request.grace)
 
     def end_the_silent(self):
-        """A process that is stopped would not use its time: once all others have lost it and ended, nobody waits for
-        it."""
-        silent = {worker.lost for worker in self.workers.values() if worker.lost_silent}
+        """A process that is stopped, or comes too late to start, would not use its time: once all others have lost it
+        and ended, nobody waits for it."""
+        silent = set().union(*(worker.silent for worker in self.workers.values()))
         left = self.running()
         if self.level > 0 or not left or len(self.workers) < self.request.workers:
             return

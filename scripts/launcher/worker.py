@@ -12,6 +12,7 @@ LAST_LINES = 10
 # tutti's words in a process that survives a peer.
 LOST = re.compile(r"\brank (\d{1,9}) (is lost: |has left the store)"
                   r"(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
+AWAITED = re.compile(r"\brank \d{1,9} has waited .* ranks? (\d[\d, ]{0,999}) (?:has|have) not called create")
 WELCOME, ORDER = b"+", b"\n"
 
 
@@ -23,14 +24,18 @@ class Worker:
         self.garbled = False  # did its shim say what no shim says
         self.last = collections.deque(maxlen=LAST_LINES)
         self.lost = None      # the rank that it says it lost
-        self.lost_silent = False  # which runs perhaps, but says nothing any more
+        self.silent = set()       # the ranks that run perhaps, but say nothing any more
         self.lost_left = False    # which left in order
 
     def hear(self, lines):
         said = next(filter(None, map(LOST.search, lines)), None)
         if said and self.lost is None:
             self.lost, self.lost_left = int(said[1]), said[2].startswith("has left")
-            self.lost_silent = said[3] is not None
+            self.silent = {self.lost} if said[3] else set()
+        awaited = next(filter(None, map(AWAITED.search, lines)), None)
+        if awaited and self.lost is None:
+            self.silent = set(map(int, awaited[1].split(",")))
+            self.lost = min(self.silent)
 
     def name(self):
         return f"worker {self.rank} on {self.host}"
