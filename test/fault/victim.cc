@@ -184,7 +184,7 @@ std::unique_ptr<KVStore> create(const Wrong& wrong) {
                                                           {"compare", CreateStep::compare},
                                                           {"connect", CreateStep::connect},
                                                           {"reserve", CreateStep::reserve}};
-  if (wrong.at("start")) wrong.now();
+  if (wrong.at("start")) wrong.late();
   for (const auto& [stage, step] : steps) {
     if (wrong.at(stage)) fault::at_create_step(step, [&wrong] { wrong.now(); });
   }
