@@ -68,6 +68,10 @@ bool Communicator::may_use_any_thread() const {
 }
 
 void Communicator::progress() const {}
+void Communicator::tell_others(const std::string&) const {}
+std::optional<std::string> Communicator::heard() const {
+  return std::nullopt;
+}
 void Communicator::abandon() {}
 
 Requests::Requests(const Communicator&) {

@@ -19,6 +19,10 @@ namespace {
 /// Open MPI polls its sockets only in one of this many calls.
 constexpr int calls_a_look = 8;
 
+/// Of last words, the only messages between two ranks on a communicator for all_gathers.
+constexpr int last_words_tag = 1;
+constexpr std::size_t most_last_words = 1024;
+
 /// What a rank sends in one round of an all_gather. All rounds have the same size, so that the
 /// round of a rank that begins anew still matches that of a rank that goes on.
 struct Block {
@@ -117,6 +121,37 @@ void Communicator::progress() const {
     checked(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle_->comm, &arrived, MPI_STATUS_IGNORE),
             "MPI_Iprobe");
   }
+}
+
+void Communicator::tell_others(const std::string& text) const {
+  handle_->told = text.substr(0, most_last_words);
+  const std::string& told = handle_->told;
+  for (int rank = 0; rank < handle_->size; ++rank) {
+    if (rank == handle_->rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    checked(MPI_Isend(told.data(), static_cast<int>(told.size()), MPI_BYTE, rank, last_words_tag,
+                      handle_->comm, &request),
+            "MPI_Isend of last words");
+    checked(MPI_Request_free(&request), "MPI_Request_free");
+  }
+}
+
+std::optional<std::string> Communicator::heard() const {
+  if (handle_->heard) return handle_->heard;
+  int arrived = 0;
+  MPI_Status status;
+  checked(MPI_Iprobe(MPI_ANY_SOURCE, last_words_tag, handle_->comm, &arrived, &status),
+          "MPI_Iprobe");
+  if (arrived == 0) return std::nullopt;
+  std::string text(most_last_words, '\0');
+  checked(MPI_Recv(text.data(), most_last_words, MPI_BYTE, status.MPI_SOURCE, last_words_tag,
+                   handle_->comm, &status),
+          "MPI_Recv of last words");
+  int count = 0;
+  checked(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
+  text.resize(static_cast<std::size_t>(count));
+  handle_->heard = std::move(text);
+  return handle_->heard;
 }
 
 void Communicator::abandon() {

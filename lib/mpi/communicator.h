@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,12 @@ class Communicator {
   /// Lets MPI make progress on messages that it still holds, although nothing is waited for here.
   /// Does not block.
   void progress() const;
+
+  /// Sends every other rank a text of at most 1 KiB, the last before this rank gives up: once in a
+  /// communicator's life. Does not block, and does not wait until it arrives.
+  void tell_others(const std::string& text) const;
+  /// The first text that another rank has told, for good. Does not block.
+  std::optional<std::string> heard() const;
 
   /// Call it when a rank is lost: the destructor then does not free the communicator, for that
   /// would wait for the rank.

@@ -1,6 +1,9 @@
 #pragma once
 #include <mpi.h>
 
+#include <optional>
+#include <string>
+
 #include "mpi/communicator.h"
 
 namespace tutti::mpi {
@@ -11,6 +14,10 @@ struct Communicator::Handle {
   int rank = 0;
   int size = 0;
   bool abandoned = false;
+  /// Last words: what this rank tells, which MPI may read as long as the process lives, and what it
+  /// has heard.
+  std::string told;
+  std::optional<std::string> heard;
 };
 
 }  // namespace tutti::mpi

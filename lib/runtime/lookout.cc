@@ -12,17 +12,26 @@ Lookout::Lookout()
         base::log().error("rank {} is lost: {} while a store was created", lost.rank, lost.reason);
       }) {}
 
-void Lookout::look() {
+std::optional<control::LostRank> Lookout::find() {
   for (const Ask& ask : asked_) {
     const auto lost = ask();
     if (!lost) continue;
-    if (!reported_) report_(*lost);
-    reported_ = true;
-    throw Error(ErrorCode::peer_lost,
-                fmt::format("rank {} is lost: {}; it happened while a store was created, so no key "
-                            "was in flight",
-                            lost->rank, lost->reason));
+    if (tell_) tell_(*lost);
+    return lost;
   }
+  return listen_ ? listen_() : std::nullopt;
+}
+
+void Lookout::look() {
+  if (!lost_) {
+    lost_ = find();
+    if (!lost_) return;
+    report_(*lost_);
+  }
+  throw Error(ErrorCode::peer_lost,
+              fmt::format("rank {} is lost: {}; it happened while a store was created, so no key "
+                          "was in flight",
+                          lost_->rank, lost_->reason));
 }
 
 }  // namespace tutti::runtime

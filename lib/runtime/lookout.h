@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "control/loss.h"
@@ -19,13 +20,21 @@ class Lookout {
   void also_ask(Ask ask) { asked_.push_back(std::move(ask)); }
   /// Sets where a loss is reported, once, before it is thrown; at first the log.
   void report_to(Report report) { report_ = std::move(report); }
-  /// Throws `peer_lost` if a rank is lost.
+  /// Sets who is told of a loss that is seen on this machine, once, before it is thrown.
+  void tell(Report others) { tell_ = std::move(others); }
+  /// Sets what other machines' ranks have told of.
+  void listen(Ask others) { listen_ = std::move(others); }
+  /// Throws `peer_lost` if a rank is lost, and then always.
   void look();
 
  private:
+  std::optional<control::LostRank> find();
+
   std::vector<Ask> asked_;
   Report report_;
-  bool reported_ = false;
+  Report tell_;
+  Ask listen_;
+  std::optional<control::LostRank> lost_;
 };
 
 }  // namespace tutti::runtime

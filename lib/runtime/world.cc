@@ -68,6 +68,25 @@ std::shared_ptr<Lookout> lookout(Process& here, const Options& options) TUTTI_RE
   return lookout;
 }
 
+// Last words: the rank that is lost, and why.
+std::string words_of(const control::LostRank& lost) {
+  return fmt::format("{} {}", lost.rank, lost.reason);
+}
+
+std::optional<control::LostRank> lost_in(const std::optional<std::string>& words) {
+  if (!words) return std::nullopt;
+  std::size_t end = 0;
+  const int rank = std::stoi(*words, &end);
+  return control::LostRank{rank, words->substr(end + 1)};
+}
+
+/// A process sees the ends of its own machine's alone, and tells those of others.
+void talk_over(const mpi::Communicator& communicator, Lookout& lookout) {
+  lookout.tell(
+      [&communicator](const control::LostRank& lost) { communicator.tell_others(words_of(lost)); });
+  lookout.listen([&communicator] { return lost_in(communicator.heard()); });
+}
+
 World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   const auto limit = options.create_timeout;
   World world;
@@ -77,6 +96,7 @@ World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
     here.communicator = std::make_unique<mpi::Communicator>(mpi::Communicator::world(limit, look));
   }
   const mpi::Communicator& communicator = *here.communicator;
+  talk_over(communicator, *world.lookout);
   const auto meeting =
       std::make_shared<Meeting>(communicator, ++here.attempts, here.stores, limit, look);
   meeting->begin();

@@ -1,14 +1,14 @@
 """When a rank goes wrong while a store is created or MPI is ended: the others are told whom they lack, soon.
 
-    test_create.py CREATING LAUNCHER [unittest options]
+    test_create.py CREATING LAUNCHER ON_HOSTS [unittest options]
 """
 import os
 import sys
 import unittest
 
-from jobs import Job, each, mpirun
+from jobs import NO_HOSTS, Job, each, mpirun
 
-CREATING, LAUNCHER = sys.argv[1:3]
+CREATING, LAUNCHER, ON_HOSTS = sys.argv[1:4]
 SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
@@ -62,6 +62,16 @@ class Creates(unittest.TestCase):
     def test_under_mpirun_a_survivor_names_who_died(self):
         each(self, [(3, 1, "kill", "idup", 1), (2, 0, "kill", "gather", 3), (4, 3, "exit", "gather", 8)],
              self.dies_under_mpirun)
+
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
+    def test_between_hosts_too_every_survivor_names_who_died(self):
+        each(self, [(3, "gather", 1), (1, "gather", 3), (0, "gather", 6), (3, "gather", 8)], self.dies_on_hosts)
+
+    def dies_on_hosts(self, victim, call, number):
+        # So that mpirun leaves the survivors their time, as under the launcher.
+        job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)], OMPI_MCA_orte_abort_on_non_zero_status="0")
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.survivors(job, 4, victim, rf"caught peer_lost: rank {victim} is lost: .*no key")
 
     def test_a_rank_that_is_stopped_at_any_step_is_lost_after_the_heartbeats_time(self):
         each(self, [(2, 1, "idup", 1), (3, 0, "gather", 1), (2, 0, "gather", 5), (3, 2, "gather", 8),
@@ -129,4 +139,4 @@ class Creates(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
