@@ -14,8 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// How long the process goes on after a rank has ended. If the other ranks are nearly through, MPI may
-// still return. A rank that is stopped has had its time.
+// How long the process goes on after a rank has ended. If the other ranks are nearly through, MPI
+// may still return. A rank that is stopped has had its time.
 constexpr milliseconds grace_at_start = 2s;
 constexpr milliseconds grace_at_end = 3s;
 

@@ -69,7 +69,8 @@ class Creates(unittest.TestCase):
 
     def dies_on_hosts(self, victim, call, number):
         # So that mpirun leaves the survivors their time, as under the launcher.
-        job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)], OMPI_MCA_orte_abort_on_non_zero_status="0")
+        job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)],
+                  OMPI_MCA_orte_abort_on_non_zero_status="0")
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         self.survivors(job, 4, victim, rf"caught peer_lost: rank {victim} is lost: .*no key")
 
@@ -126,8 +127,15 @@ class Creates(unittest.TestCase):
         for rank in range(ranks):
             self.assertTrue(job.lines(rf"rank {rank} finished, and its sum was right"), job)
 
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
+    def test_a_create_that_timed_out_while_communicators_were_copied_says_that_the_job_must_end(self):
+        job = Job([ON_HOSTS, "--env=TUTTI_CREATE_SECONDS=0.5", "2x1", CREATING, "1", "late", "idup", "2"])
+        self.assertNotEqual(job.code, 0, job)
+        self.assertTrue(job.lines(r"rank 0 caught internal: waited 500 ms .*the job must end"), job)
+
     def test_a_rank_without_descriptors_says_so_on_every_rank_with_the_limit_and_what_to_raise(self):
-        each(self, [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)], self.runs_out_of_files)
+        cases = [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)]
+        each(self, cases, self.runs_out_of_files)
 
     def runs_out_of_files(self, victim, call, number):
         job = Job(launched(3, victim, "files", call, number))
@@ -135,7 +143,8 @@ class Creates(unittest.TestCase):
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         for rank in range(3):
             elsewhere = "" if rank == victim else f"rank {victim}: "
-            self.assertTrue(job.lines(rf"rank {rank} caught internal: {elsewhere}.*Too many open files; .*ulimit -n"), job)
+            self.assertTrue(job.lines(rf"rank {rank} caught internal: {elsewhere}.*Too many open files; .*ulimit -n"),
+                            job)
 
 
 if __name__ == "__main__":
