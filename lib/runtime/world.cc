@@ -87,6 +87,21 @@ void talk_over(const mpi::Communicator& communicator, Lookout& lookout) {
   lookout.listen([&communicator] { return lost_in(communicator.heard()); });
 }
 
+std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicator,
+                                             std::chrono::milliseconds limit,
+                                             const mpi::Communicator::Look& look) {
+  try {
+    return std::make_unique<mpi::Communicator>(communicator.duplicate(limit, look));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timeout) throw;
+    // Of ranks that no longer agree on which copy is the next one.
+    throw Error(ErrorCode::internal,
+                fmt::format("{}; MPI cannot take back what it has begun, so that no store can be "
+                            "created any more: the job must end",
+                            error.what()));
+  }
+}
+
 World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   const auto limit = options.create_timeout;
   World world;
@@ -106,9 +121,7 @@ World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   world.all_gather = [meeting](const std::string& mine, const std::string& waiting_for) {
     return meeting->all_gather(mine, waiting_for);
   };
-  world.duplicate = [&communicator, limit, look] {
-    return std::make_unique<mpi::Communicator>(communicator.duplicate(limit, look));
-  };
+  world.duplicate = [&communicator, limit, look] { return duplicate(communicator, limit, look); };
   return world;
 }
 
