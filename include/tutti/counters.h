@@ -7,7 +7,7 @@ namespace tutti {
 /// except `allocated_bytes`.
 struct Counters {
   std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls and reduce_scatters, by key
-  std::uint64_t bytes_reduced = 0;    ///< of their tensors, one device's copy each
+  std::uint64_t bytes_reduced = 0;    ///< of their tensors, once for all devices
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;
   std::uint64_t tensors_gathered = 0;  ///< completed allgathers, by key
