@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <utility>
 
@@ -38,18 +37,14 @@ bool has_ended(const base::Fd& process) {
 
 /// Stopped by a signal, or held by a debugger.
 bool is_stopped(pid_t process) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  // The name of the program, in brackets, may hold anything.
-  const auto state = line.rfind(") ");
-  return state != line.npos && state + 2 < line.size() &&
-         (line[state + 2] == 'T' || line[state + 2] == 't');
+  const char state = state_of(process).letter;
+  return state == 'T' || state == 't';
 }
 
 }  // namespace
 
-Presence::Presence(const std::string& job, int rank, int size)
-    : job_(job), rank_(rank), size_(size) {
+Presence::Presence(const std::string& job, int rank, int size, const std::string& folder)
+    : job_(job), rank_(rank), size_(size), pid_files_(folder, job, rank) {
   const base::Lock lock(mutex_);
   try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = listen_abstract(name_of(rank_)); });
   // One that calls and does not listen would be taken for one that leaves.
@@ -95,19 +90,28 @@ void Presence::take_in(const base::Fd& socket, int rank) {
   if (process || errno == ESRCH) mates_.emplace(rank, Mate{std::move(process), peer.pid, 0});
 }
 
+/// Who has ended answers no call: only its file tells of it.
+void Presence::look_for_ended() {
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_ || mates_.contains(other) || !pid_files_.has_ended(other)) continue;
+    mates_.emplace(other, Mate{});
+  }
+}
+
 void Presence::count_stops() {
-  const auto now = base::Clock::now();
-  if (now < next_beat_) return;
-  next_beat_ = now + beat;
   for (auto& [rank, mate] : mates_) {
-    mate.beats_stopped = is_stopped(mate.id) ? mate.beats_stopped + 1 : 0;
+    mate.beats_stopped = mate.process && is_stopped(mate.id) ? mate.beats_stopped + 1 : 0;
   }
 }
 
 std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for) {
   const base::Lock lock(mutex_);
   take_in_callers();
-  count_stops();
+  if (const auto now = base::Clock::now(); now >= next_beat_) {
+    next_beat_ = now + beat;
+    look_for_ended();
+    count_stops();
+  }
   // First, for others that have ended may have done so because of it.
   for (const auto& [rank, mate] : mates_) {
     if (mate.beats_stopped * beat < std::max<base::Clock::duration>(stopped_for, 2 * beat))

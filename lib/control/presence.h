@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "control/loss.h"
+#include "control/pid_files.h"
 
 namespace tutti::control {
 
@@ -23,9 +24,9 @@ namespace tutti::control {
 /// says. Processes of other users are not taken in.
 class Presence {
  public:
-  /// `job`: what no other job on this machine has at the time. Never throws for want of a socket:
-  /// then some are not seen.
-  Presence(const std::string& job, int rank, int size);
+  /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files;
+  /// empty: none. Never throws for want of a socket: then some are not seen.
+  Presence(const std::string& job, int rank, int size, const std::string& folder);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -53,7 +54,7 @@ class Presence {
 
  private:
   struct Mate {
-    base::Fd process;  ///< a pidfd; none: ended before it could be opened
+    base::Fd process;  ///< a pidfd; none: it had ended before
     pid_t id = 0;
     int beats_stopped = 0;
   };
@@ -63,11 +64,13 @@ class Presence {
   bool listens(int rank) const;
   void take_in_callers() TUTTI_REQUIRES(mutex_);
   void take_in(const base::Fd& socket, int rank) TUTTI_REQUIRES(mutex_);
+  void look_for_ended() TUTTI_REQUIRES(mutex_);
   void count_stops() TUTTI_REQUIRES(mutex_);
 
   const std::string job_;
   const int rank_;
   const int size_;
+  const PidFiles pid_files_;
   base::Mutex mutex_;
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);

@@ -47,7 +47,7 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
     base::set_log_rank(launched->rank);
     if (!here.presence) {
       here.presence = std::make_unique<control::Presence>(short_name(launched->job), launched->rank,
-                                                          launched->size);
+                                                          launched->size, launched->folder);
     }
     control::Presence& presence = *here.presence;
     settings.while_starting = watch_start(presence, launched->on_machine, options);

@@ -1,0 +1,37 @@
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+
+namespace tutti::control {
+
+/// A file for each rank that has called `create`, in a folder of the job on this machine. A file
+/// outlives its process, so a rank that comes later learns from it who has ended before.
+class PidFiles {
+ public:
+  /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job` tells
+  /// the jobs of a launcher apart. Writes this rank's file. A folder that cannot be used is no
+  /// error: then nothing is known of ranks that have ended.
+  PidFiles(std::string folder, std::string job, int rank);
+
+  /// The process of that rank has called `create` and has ended. Does not block.
+  bool has_ended(int rank) const;
+
+ private:
+  std::string path_of(int rank) const;
+  void write(int rank) const;
+
+  const std::string folder_;
+  const std::string job_;
+};
+
+/// Of /proc/<process>/stat.
+struct ProcessState {
+  /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
+  char letter = 'X';
+  /// When it started, in clock ticks since the machine did: a number that is used again has another.
+  std::string start{};
+};
+ProcessState state_of(pid_t process);
+
+}  // namespace tutti::control
