@@ -9,9 +9,9 @@ namespace tutti::control {
 /// outlives its process, so a rank that comes later learns from it who has ended before.
 class PidFiles {
  public:
-  /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job` tells
-  /// the jobs of a launcher apart. Writes this rank's file. A folder that cannot be used is no
-  /// error: then nothing is known of ranks that have ended.
+  /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job`
+  /// tells the jobs of a launcher apart. Writes this rank's file. A folder that cannot be used is
+  /// no error: then nothing is known of ranks that have ended.
   PidFiles(std::string folder, std::string job, int rank);
 
   /// The process of that rank has called `create` and has ended. Does not block.
@@ -29,7 +29,8 @@ class PidFiles {
 struct ProcessState {
   /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
   char letter = 'X';
-  /// When it started, in clock ticks since the machine did: a number that is used again has another.
+  /// When it started, in clock ticks since the machine did: a number that is used again has
+  /// another.
   std::string start{};
 };
 ProcessState state_of(pid_t process);

@@ -235,7 +235,10 @@ std::optional<Launched> launched() {
   const char* const job = std::getenv("PMIX_NAMESPACE");
   const auto rank = number_in("PMIX_RANK");
   if (job == nullptr || !rank) return std::nullopt;
-  Launched launched{job, *rank, 1, number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0)};
+  Launched launched{.job = job, .rank = *rank};
+  launched.on_machine = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0);
+  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
+  if (folder != nullptr) launched.folder = folder;
   // Jobs in containers that share a network may have the same name, but their servers' ports
   // differ.
   for (const char* const variable : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",

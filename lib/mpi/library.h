@@ -29,7 +29,7 @@ struct Launched {
   int rank = 0;     ///< in MPI_COMM_WORLD
   int size = 1;
   std::string folder{};  ///< on this machine, removed with the job; empty: none
-  int on_machine = 0;  ///< how many of the ranks run on this machine; 0: not known
+  int on_machine = 0;    ///< how many of the ranks run on this machine; 0: not known
 };
 std::optional<Launched> launched();
 

@@ -69,7 +69,9 @@ std::string who_has_not_come(control::Presence& presence, int on_machine) {
                        on_machine > 0 ? std::to_string(on_machine) : "its");
   }
   say(text, roll.stopped, "is stopped", "are stopped");
-  if (text.empty()) text = "all ranks have called create";
+  if (text.empty()) {
+    return "all ranks have called create, so MPI itself takes that long: raise create_timeout";
+  }
   return text +
          "; a rank that is missing may have ended, be busy or stuck before it, or ask for a "
          "store of another type";

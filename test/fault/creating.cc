@@ -6,7 +6,7 @@
 //
 // HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: 1.2 s
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
-//         none
+//         early: Init, while the others have not called create; none
 //
 // NUMBER  of such calls since the last store was made, from 1 on
 //
@@ -62,7 +62,7 @@ void use_up_descriptors() {
 }
 
 void go_wrong() {
-  // Until the others have come, who cannot know of a rank that ended before.
+  // Until the others have come.
   if (plan.call == "Init") std::this_thread::sleep_for(500ms);
   fmt::print("rank {} (process {}) goes wrong: {}\n", own_rank(), ::getpid(), plan.how);
   std::fflush(stdout);
@@ -105,6 +105,7 @@ extern "C" {
 
 int MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
   before("Init");
+  before("early");
   return PMPI_Init_thread(argc, argv, wanted, provided);
 }
 
@@ -138,7 +139,11 @@ int main(int argc, char** argv) {
   for (int i = argc > 5 ? std::atoi(argv[5]) : 0; i > 0; --i) {
     if (!sums_right(*KVStore::create("dist_sync_mpi"))) return 1;
   }
-  if (own_rank() == std::atoi(argv[1])) plan = {argv[2], argv[3], std::atoi(argv[4])};
+  if (own_rank() == std::atoi(argv[1])) {
+    plan = {argv[2], argv[3], std::atoi(argv[4])};
+  } else if (std::string_view(argv[3]) == "early") {
+    std::this_thread::sleep_for(1s);
+  }
   auto store = create();
   if (!store) return survivor_status;
   if (!sums_right(*store)) return 1;

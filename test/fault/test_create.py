@@ -79,8 +79,8 @@ class Creates(unittest.TestCase):
                     (2, 1, "send", 1), (3, 0, "create", 1, 1)], self.stops)
 
     def test_a_death_inside_the_start_of_mpi_ends_every_rank_with_a_line_that_names_it(self):
-        for victim in (0, 1):
-            job = Job(launched(3, victim, "kill", "Init", 1))
+        for victim, call in ((0, "Init"), (1, "Init"), (0, "early"), (1, "early")):
+            job = Job(launched(3, victim, "kill", call, 1))
             self.assertEqual(job.code, STATUS["kill"], job)
             self.assertLess(job.lived_on, OVER_WITHIN, job)
             for rank in {0, 1, 2} - {victim}:
