@@ -1,0 +1,78 @@
+#include "control/pid_files.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using tutti::control::PidFiles;
+using tutti::control::state_of;
+
+namespace {
+
+/// A folder that goes with its owner.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "tutti-pid-files-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that has called create and has ended is known to those that come later") {
+  const Folder folder;
+  const PidFiles mine(folder.path(), "job", 0);
+  CHECK_FALSE(mine.has_ended(1));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const PidFiles theirs(folder.path(), "job", 1);
+    ::_exit(theirs.has_ended(0) ? 1 : 0);
+  }
+  int status = -1;
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  // Ended, but its parent has not asked for its status.
+  CHECK(mine.has_ended(1));
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(mine.has_ended(1));
+  CHECK_FALSE(mine.has_ended(0));
+  CHECK_FALSE(PidFiles(folder.path(), "another job", 0).has_ended(1));
+}
+
+TEST_CASE("a process that has got the number of an ended one is not taken for it") {
+  const Folder folder;
+  const PidFiles mine(folder.path(), "job", 0);
+  const std::string file = folder.path() + "/tutti-job-0.pid";
+  REQUIRE(std::filesystem::exists(file));
+  std::string id;
+  std::string start;
+  std::string name_space;
+  std::ifstream(file) >> id >> start >> name_space;
+  CHECK(id == std::to_string(::getpid()));
+  CHECK(start == state_of(::getpid()).start);
+  std::ofstream(file) << id << " 1" << start << ' ' << name_space;
+  CHECK(mine.has_ended(0));
+  // Of another name space, where the number is another process's, nothing is known.
+  std::ofstream(file) << id << " 1" << start << " pid:[1]";
+  CHECK_FALSE(mine.has_ended(0));
+}
+
+TEST_CASE("without a folder that can be used nobody is known to have ended") {
+  CHECK_FALSE(PidFiles("", "job", 0).has_ended(1));
+  CHECK_FALSE(PidFiles("/nonexistent", "job", 0).has_ended(1));
+}
