@@ -116,8 +116,9 @@ int main(int argc, char** argv) {
   double seconds = 0.5;
   app.add_option("--bytes", footprints, "memory that one pass touches, all threads together")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false).description(""));
-  app.add_option("--threads", threads, "one a processor by default")->check(CLI::Range(1, 4096));
+      ->transform(command_line::size());
+  app.add_option("--threads", threads, "one a processor by default")
+      ->check(command_line::between(1, 4096));
   app.add_option("--seconds", seconds, "for each size and each way to copy");
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();

@@ -183,7 +183,7 @@ void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& 
 }
 
 void declare(CLI::App& app, Settings& s) {
-  const CLI::Range positive(1, 1'000'000);
+  const CLI::Validator positive = command_line::between(1, 1e6);
   app.add_option("--tensors", s.tensors, "in one list call")
       ->check(positive)
       ->capture_default_str();
@@ -192,10 +192,10 @@ void declare(CLI::App& app, Settings& s) {
       ->capture_default_str();
   app.add_option("--steps", s.steps, "that are measured")->check(positive)->capture_default_str();
   app.add_option("--warmup", s.warmup, "steps before them")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(command_line::between(0, 1e6))
       ->capture_default_str();
   app.add_option("--idle", s.idle, "seconds for which the store is then left alone")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(command_line::between(0.1, 3600.0))
       ->capture_default_str();
   app.add_flag_function(
       "--replay,!--no-replay", [&s](std::int64_t given) { s.replay = given > 0; },

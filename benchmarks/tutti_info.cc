@@ -99,9 +99,9 @@ int main(int argc, char** argv) {
       "Alone, or under mpirun: mpirun -n N tutti-info");
   Job job;
   app.add_option("--ranks", job.ranks, "tell the memory for so many ranks on each node")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(command_line::between(1, 1 << 16));
   app.add_option("--nodes", job.nodes, "... and so many nodes")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(command_line::between(1, 1 << 16))
       ->capture_default_str();
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {

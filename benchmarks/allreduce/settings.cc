@@ -10,6 +10,9 @@
 namespace tutti::bench {
 namespace {
 
+using command_line::between;
+using command_line::one_of;
+
 const std::map<std::string, DType> dtypes{
     {"f16", DType::f16}, {"bf16", DType::bf16}, {"f32", DType::f32}, {"f64", DType::f64},
     {"i8", DType::i8},   {"u8", DType::u8},     {"i32", DType::i32}, {"i64", DType::i64}};
@@ -27,7 +30,7 @@ void add_choice(CLI::App& app, const std::string& option, const std::string& wha
   for (const auto& entry : known) names.push_back(entry.first);
   app.add_option_function<std::string>(
          option, [&known, &value](const std::string& name) { value = known.at(name); }, what)
-      ->check(CLI::IsMember(names).description(""))
+      ->check(one_of(names).description(""))
       ->type_name("NAME")
       ->default_str(std::string(name(value)));
 }
@@ -39,38 +42,38 @@ void declare(CLI::App& app, Settings& s) {
          "what to measure, in turns: tutti, timeline (tutti that records one), irreproducible "
          "(tutti whose sums need not have the same bits), mpi")
       ->delimiter(',')
-      ->check(CLI::IsMember({"tutti", "timeline", "irreproducible", "mpi"}))
+      ->check(one_of({"tutti", "timeline", "irreproducible", "mpi"}))
       ->capture_default_str();
   add_choice(app, "--op", "allreduce, broadcast, reduce_scatter or allgather", operations, s.op);
   add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);
   app.add_option("--min-bytes", s.min_bytes, "smallest size; K, M, G are powers of 1024")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(command_line::size())
       ->type_name("SIZE")
       ->default_str("4");
   app.add_option("--max-bytes", s.max_bytes, "largest size")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(command_line::size())
       ->type_name("SIZE")
       ->default_str("64M");
   app.add_option("--factor", s.factor, "from one size to the next, 2 at least")
-      ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20).description(""))
+      ->check(between(2, 1 << 20).description(""))
       ->capture_default_str();
   app.add_option("--bytes", s.sizes, "these sizes instead")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(command_line::size())
       ->type_name("SIZE,...");
   app.add_flag("--in-place", s.in_place, "the result replaces the input");
   app.add_flag("--shared", s.shared, "also measure tutti with tensors in node-shared memory");
   app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, up to 1000")
-      ->check(CLI::Range(0, many).description(""))
+      ->check(between(0, many).description(""))
       ->capture_default_str();
   app.add_option("--least", s.least, "turns a size at least, however long they take")
-      ->check(CLI::Range(1, 1000).description(""))
+      ->check(between(1, 1000).description(""))
       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "turns a size that are not measured")
-      ->check(CLI::Range(0, many).description(""))
+      ->check(between(0, many).description(""))
       ->capture_default_str();
   app.add_option("--rest", s.rest, "milliseconds before each turn in which nothing is sent")
-      ->check(CLI::Range(0.0, 1e4).description(""))
+      ->check(between(0.0, 1e4).description(""))
       ->capture_default_str();
   app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
       ->capture_default_str();
@@ -79,10 +82,10 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option("--json", s.json, "file for the rows: an array with one object a row");
   app.add_option("--kv-store,--kvstore", s.store, "tutti's store type")->capture_default_str();
   app.add_option("--wire", s.wire, "what tutti's f32 tensors travel as: none (f32), fp16 or bf16")
-      ->check(CLI::IsMember({"none", "fp16", "bf16"}).description(""))
+      ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
   app.add_option("--root", s.root, "root of a broadcast")
-      ->check(CLI::Range(0, many).description(""))
+      ->check(between(0, many).description(""))
       ->capture_default_str();
 }
 

@@ -6,12 +6,16 @@
 #include <map>
 #include <vector>
 
+#include "base/printable.h"
 #include "benchmarks/training_step/model.h"
 #include "examples/command_line/command_line.h"
 #include "tutti/error.h"
 
 namespace tutti::bench {
 namespace {
+
+using command_line::between;
+using command_line::one_of;
 
 constexpr const char* footer =
     "Of a step, forward begins a layer when its weights are there, and backward sends off its\n"
@@ -28,7 +32,7 @@ CLI::Validator above_zero(double most) {
     double value = 0;
     const bool right = CLI::detail::lexical_cast(text, value) && value > 0 && value <= most;
     return right ? std::string()
-                 : "Value " + text + " is not above 0 and at most " + CLI::detail::to_string(most);
+                 : fmt::format("{} is not above 0 and at most {}", base::quoted(text), most);
   };
   return {wrong, "", "above_zero"};
 }
@@ -37,7 +41,7 @@ void add_switch(CLI::App& app, const std::string& option, const std::string& wha
                 const std::function<void(bool)>& set) {
   app.add_option_function<std::string>(
          option, [set](const std::string& word) { set(word == "on"); }, what)
-      ->check(CLI::IsMember({"on", "off"}).description(""))
+      ->check(one_of({"on", "off"}).description(""))
       ->type_name("on|off");
 }
 
@@ -45,7 +49,7 @@ void declare_work(CLI::App& app, StepSettings& s) {
   constexpr double hour = 3.6e6;
   const auto models = model_names();
   app.add_option("--model", s.model, "whose gradients: vgg16 or resnet50, for ImageNet")
-      ->check(CLI::IsMember(std::vector<std::string>(models.begin(), models.end())).description(""))
+      ->check(one_of(std::vector<std::string>(models.begin(), models.end())).description(""))
       ->capture_default_str();
   app.add_option("--scale", s.scale, "times each tensor's elements, such as 0.1")
       ->check(above_zero(10))
@@ -60,15 +64,15 @@ void declare_work(CLI::App& app, StepSettings& s) {
                "burn processor time; without it the time is slept through, as that of an "
                "accelerator is");
   app.add_option("--steps", s.steps, "measured, of each kind")
-      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->check(between(1, 1e6).description(""))
       ->capture_default_str();
   app.add_option("--warmup", s.warmup, "steps before them; the first one's sums are checked")
-      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->check(between(1, 1e6).description(""))
       ->capture_default_str();
   app.add_option("--alone", s.alone,
                  "steps of compute alone, and of communication alone, without others before them "
                  "(default: --steps after --warmup)")
-      ->check(CLI::Range(1, 1'000'000).description(""));
+      ->check(between(1, 1e6).description(""));
 }
 
 void declare_store(CLI::App& app, StepSettings& s) {
@@ -77,10 +81,10 @@ void declare_store(CLI::App& app, StepSettings& s) {
   add_switch(app, "--replay", "repeat batches without asking the coordinator",
              [&s](bool on) { s.replay = on; });
   app.add_option("--fusion-bytes", s.fusion_bytes, "tensors up to this together travel as one")
-      ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(command_line::size())
       ->type_name("SIZE");
   app.add_option("--wire", s.wire, "what travels between ranks: none (f32), fp16 or bf16")
-      ->check(CLI::IsMember({"none", "fp16", "bf16"}).description(""))
+      ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
   app.add_option("--kv-store,--kvstore", s.store, "type of the store")->capture_default_str();
 }
@@ -92,7 +96,7 @@ void declare_report(CLI::App& app, StepSettings& s) {
       ->check(above_zero(1e6));
   app.add_option("--hosts", s.hosts,
                  "that the ranks must be on; anything else is an error (default: any number)")
-      ->check(CLI::Range(1, 1'000'000).description(""));
+      ->check(between(1, 1e6).description(""));
   app.add_option("--json", s.json, "write the numbers into this file");
 }
 

@@ -1,28 +1,22 @@
 #include "command_line.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <numeric>
 
+#include "base/names.h"
 #include "base/printable.h"
 
 namespace command_line {
 namespace {
 
-/// The edit distance: insertions, deletions and replacements that turn a into b.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> above(b.size() + 1);
-  std::iota(above.begin(), above.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::vector<std::size_t> row{i};
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row.push_back(std::min({replaced, above[j] + 1, row[j - 1] + 1}));
-    }
-    above = std::move(row);
-  }
-  return above.back();
+namespace base = tutti::base;
+
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
 }
 
 std::string unknown_words(const CLI::App& app) {
@@ -34,12 +28,49 @@ std::string unknown_words(const CLI::App& app) {
   for (const std::string& word : app.remaining()) {
     const bool is_option = word.starts_with('-');
     const std::string name = is_option ? word.substr(0, word.find('=')) : word;
-    const std::string near = is_option ? nearest(name, known) : "";
+    const std::string near = is_option ? base::suggestion(name, views_of(known)) : "";
     text += std::string(text.empty() ? "" : "; ") +
-            (is_option ? "unknown option '" : "unexpected word '") + name + "'" +
-            (near.empty() ? "" : ", did you mean '" + near + "'?");
+            (is_option ? "unknown option '" : "unexpected word '") + name + "'" + near;
   }
   return text + " (--help lists all)";
+}
+
+/// The option that has been given more often than it may.
+const CLI::Option* repeated(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto most = static_cast<std::size_t>(option->get_items_expected_max());
+    if (option->results().size() > most) return option;
+  }
+  return nullptr;
+}
+
+std::string miscounted(const CLI::App& app, const CLI::ArgumentMismatch& error) {
+  if (const CLI::Option* const option = repeated(app)) {
+    std::string values;
+    for (const std::string& value : option->results()) {
+      values += (values.empty() ? "" : " and ") + base::quoted(value);
+    }
+    return fmt::format("{} is given more than once, with {}; give it once", option->get_name(),
+                       values);
+  }
+  const std::string text = error.what();
+  const std::size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(0, colon) + " needs a value behind it";
+}
+
+std::string unconverted(const CLI::App& app, const CLI::ConversionError& error) {
+  constexpr std::string_view before = "Could not convert: ";
+  const std::string text = error.what();
+  const std::size_t equals = text.find(" = ");
+  if (!text.starts_with(before) || equals == std::string::npos) return text;
+  const std::string name = text.substr(before.size(), equals - before.size());
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  const std::string type = option != nullptr ? option->get_type_name() : "";
+  return fmt::format("{}: {} is not a {}", name, base::quoted(text.substr(equals + 3)),
+                     type.starts_with("FLOAT")  ? "number"
+                     : type.starts_with("INT")  ? "whole number"
+                     : type.starts_with("UINT") ? "whole number from 0"
+                                                : "value for it");
 }
 
 }  // namespace
@@ -50,7 +81,11 @@ void parse(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::Success&) {
     throw;
   } catch (const CLI::ExtrasError&) {
-    throw CLI::ParseError(tutti::base::printable(unknown_words(app)), CLI::ExitCodes::ExtrasError);
+    throw CLI::ParseError(base::printable(unknown_words(app)), CLI::ExitCodes::ExtrasError);
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw CLI::ParseError(base::printable(miscounted(app, error)), error.get_exit_code());
+  } catch (const CLI::ConversionError& error) {
+    throw CLI::ParseError(base::printable(unconverted(app, error)), error.get_exit_code());
   } catch (const CLI::ParseError& error) {
     throw CLI::ParseError(text_of(error), error.get_exit_code());
   }
@@ -68,7 +103,7 @@ std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* a
 }
 
 std::string text_of(const std::exception& error) {
-  return tutti::base::printable(error.what());
+  return base::printable(error.what());
 }
 
 int exit_status(const tutti::Error& error) {
@@ -77,17 +112,41 @@ int exit_status(const tutti::Error& error) {
   return of_usage ? usage_error : 1;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  std::string best;
-  std::size_t fewest = 1 + std::max<std::size_t>(2, word.size() / 3);
-  for (const std::string& candidate : known) {
-    const std::size_t count = edits(word, candidate);
-    if (count < fewest) {
-      fewest = count;
-      best = candidate;
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto wrong = [names](const std::string& text) -> std::string {
+    if (std::ranges::find(names, text) != names.end()) return {};
+    const std::string meant = base::suggestion(text, views_of(names));
+    return fmt::format("{} is not known{} (known: {})", base::quoted(text), meant,
+                       fmt::join(names, ", "));
+  };
+  return {wrong, fmt::format("{{{}}}", fmt::join(names, ",")), "one of"};
+}
+
+CLI::Validator between(double least, double most) {
+  const auto wrong = [=](const std::string& text) -> std::string {
+    double value = 0;
+    const bool right = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return right ? ""
+                 : fmt::format("{} is not a number from {} to {}", base::quoted(text), least, most);
+  };
+  return {wrong, fmt::format("in [{} - {}]", least, most), "between"};
+}
+
+CLI::Validator size() {
+  const CLI::AsSizeValue cli11s(false);
+  const auto convert = [cli11s](std::string& text) -> std::string {
+    std::string number = text;
+    try {
+      // CLI11 reads "K" as 0 and wraps "-1" around.
+      if (text.find_first_of("0123456789") == 0 && cli11s(number).empty()) {
+        text = number;
+        return {};
+      }
+    } catch (const CLI::ValidationError&) {  // said below, in words that name no type of C++
     }
-  }
-  return best;
+    return fmt::format("{} is not a size, such as 65536, 64K or 2M", base::quoted(text));
+  };
+  return {convert, "", "size"};
 }
 
 }  // namespace command_line

@@ -1,9 +1,9 @@
 #pragma once
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <exception>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tutti/error.h"
@@ -14,8 +14,8 @@ namespace command_line {
 /// The exit status for a command line or input that cannot be used.
 constexpr int usage_error = 2;
 
-/// As `app.parse`, but for an unknown option it suggests the one that was probably meant. Throws
-/// CLI::ParseError, whose text is one line.
+/// As `app.parse`, but in plain words: for an unknown option it suggests the one that was probably
+/// meant. Throws CLI::ParseError, whose text is one line.
 void parse(CLI::App& app, int argc, const char* const* argv);
 
 /// The same for a program's main. Returns nothing if the line is right, else the exit status, which
@@ -29,7 +29,11 @@ std::string text_of(const std::exception& error);
 /// The exit status of a program after this error.
 int exit_status(const tutti::Error& error);
 
-/// The known word with the fewest edits from this one; empty if even that is too different.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
+/// An option's value is one of these names. The error suggests the one that was probably meant.
+CLI::Validator one_of(const std::vector<std::string>& names);
+/// It is a number within these limits. NaN, which CLI::Range lets pass, is not.
+CLI::Validator between(double least, double most);
+/// Turns sizes such as 64K, of 1024 bytes each, into numbers: for `transform`.
+CLI::Validator size();
 
 }  // namespace command_line

@@ -14,21 +14,13 @@
 namespace training {
 namespace {
 
+using command_line::between;
+using command_line::one_of;
+
 constexpr const char* footer =
     "examples:\n"
     "  train --network mlp\n"
     "  mpirun -n 4 train --network lenet --dataset digits --kv-store dist_sync_mpi";
-
-/// CLI::Range lets NaN pass.
-CLI::Validator between(double least, double most) {
-  const std::string limits = fmt::format("{} to {}", least, most);
-  const auto wrong = [=](const std::string& text) {
-    double value = 0;
-    const bool right = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
-    return right ? "" : fmt::format("Value {} not in range {}", text, limits);
-  };
-  return {wrong, fmt::format("in [{} - {}]", least, most), "between"};
-}
 
 std::string wrong_suffix(const std::string& file) {
   return file.ends_with(".png") ? "" : "a PNG is drawn: give it a name that ends in .png";
@@ -42,11 +34,11 @@ struct Raw {
 
 void add_work(CLI::App& app, Settings& settings) {
   app.add_option("--network,--model", settings.network, "the network to train")
-      ->check(CLI::IsMember(nn::network_names()))
+      ->check(one_of(nn::network_names()))
       ->capture_default_str();
   app.add_option("--dataset", settings.dataset,
                  "what to train it on (default: digits for mlp and lenet, else cifar10)")
-      ->check(CLI::IsMember(dataset::names()));
+      ->check(one_of(dataset::names()));
   app.add_option("--data-dir", settings.data_dir,
                  "folder of the data set's files; digits and synthetic need none");
   app.add_option("--benchmark", settings.benchmark,
@@ -59,20 +51,20 @@ void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
                  "device or local between the devices of one process")
       ->capture_default_str();
   app.add_option("--devices", raw.devices, "CPU devices of each worker (default: 1)")
-      ->check(CLI::Range(1, 1024));
+      ->check(between(1, 1024));
   app.add_option("--work-load-list", settings.work_loads,
                  "shares of the batch by device, such as 2,1 (default: equal)")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(between(1, 1e6));
   app.add_option("--gpus", raw.gpus, "GPU devices of each worker; not in this build");
 }
 
 void add_training(CLI::App& app, Settings& settings) {
   app.add_option("--num-epochs,--epochs", settings.epochs, "passes over the training set")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1e6))
       ->capture_default_str();
   app.add_option("--batch-size", settings.batch_size, "samples of each worker in a step")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1e6))
       ->capture_default_str();
   app.add_option("--lr", settings.lr, "learning rate")
       ->check(between(0, 1000))
@@ -82,7 +74,7 @@ void add_training(CLI::App& app, Settings& settings) {
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "of the first weights and of the samples' order")
       // Above 2^53 not every whole number is a double, and workers compare the seed as a double.
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53).description(""))
+      ->check(between(0, 0x1p53).description(""))
       ->capture_default_str();
 }
 

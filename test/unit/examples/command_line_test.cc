@@ -12,12 +12,18 @@ namespace {
 struct Line {
   int steps = 0;
   bool replay = true;
+  double lr = 0;
+  std::string network;
+  std::size_t bytes = 0;
 };
 
 /// Empty: nothing was wrong.
 std::string complaint(std::vector<const char*> words, Line& line) {
   CLI::App app;
   app.add_option("--steps", line.steps);
+  app.add_option("--lr", line.lr)->check(command_line::between(0, 1.5));
+  app.add_option("--network", line.network)->check(command_line::one_of({"mlp", "lenet"}));
+  app.add_option("--bytes", line.bytes)->transform(command_line::size());
   app.add_flag("--replay,!--no-replay", line.replay);
   words.insert(words.begin(), "program");
   try {
@@ -112,8 +118,34 @@ TEST_CASE("an error of what was asked for ends a program with 2, any other with 
   CHECK(status(ErrorCode::internal) == 1);
 }
 
-TEST_CASE("a word near nothing gets no suggestion") {
-  const std::vector<std::string> known{"--lr", "--seed"};
-  CHECK(command_line::nearest("--sed", known) == "--seed");
-  CHECK(command_line::nearest("--completely-different", known).empty());
+TEST_CASE("what cannot be read is told in plain words, with the option and what was given") {
+  CHECK(complaint({"--steps", "5", "--steps", "6"}) ==
+        "--steps is given more than once, with '5' and '6'; give it once");
+  CHECK(complaint({"--steps"}) == "--steps needs a value behind it");
+  CHECK(complaint({"--steps", "many"}) == "--steps: 'many' is not a whole number");
+  CHECK(complaint({"--lr", "fast"}) == "--lr: 'fast' is not a number from 0 to 1.5");
+  for (const char* value : {"-0.1", "1.6", "nan", "1e9"}) {
+    CHECK(complaint({"--lr", value}) ==
+          "--lr: '" + std::string(value) + "' is not a number from 0 to 1.5");
+  }
+}
+
+TEST_CASE("a misspelt name is told with the one that was meant and all there are") {
+  CHECK(complaint({"--network", "lenett"}) ==
+        "--network: 'lenett' is not known, did you mean 'lenet'? (known: mlp, lenet)");
+  CHECK(complaint({"--network", "transformer"}) ==
+        "--network: 'transformer' is not known (known: mlp, lenet)");
+  Line line;
+  CHECK(complaint({"--network", "mlp"}, line).empty());
+  CHECK(line.network == "mlp");
+}
+
+TEST_CASE("a size may have a unit, and what is none is told with an example") {
+  Line line;
+  CHECK(complaint({"--bytes", "64K"}, line).empty());
+  CHECK(line.bytes == 65536);
+  for (const char* value : {"4X", "K", "-1", "99999999999999G"}) {
+    CHECK(complaint({"--bytes", value}) ==
+          "--bytes: '" + std::string(value) + "' is not a size, such as 65536, 64K or 2M");
+  }
 }
