@@ -1,6 +1,7 @@
 #include "base/output_file.h"
 
 #include <cerrno>
+#include <utility>
 
 namespace tutti::base {
 
@@ -26,12 +27,8 @@ int OutputFile::Buffer::sync() {
   return result;
 }
 
-OutputFile::OutputFile(const std::string& path) : std::ostream(nullptr) {
+OutputFile::OutputFile(Fd file) : std::ostream(nullptr), buffer_(std::move(file)) {
   rdbuf(&buffer_);
-  if (buffer_.open(path, std::ios::out | std::ios::trunc) == nullptr) {
-    buffer_.note_failure();
-    setstate(std::ios::failbit);
-  }
 }
 
 int OutputFile::finish() {

@@ -1,7 +1,9 @@
 #pragma once
-#include <fstream>
+#include <ext/stdio_filebuf.h>
+
 #include <ostream>
-#include <string>
+
+#include "base/fd.h"
 
 namespace tutti::base {
 
@@ -9,15 +11,17 @@ namespace tutti::base {
 /// stream only knows that a write failed, and later calls overwrite errno.
 class OutputFile : public std::ostream {
  public:
-  explicit OutputFile(const std::string& path);
+  /// `file`: open for writing, with its offset where the text begins.
+  explicit OutputFile(Fd file);
 
   /// Writes what is buffered and closes the file. Returns the errno of the first failure, 0 if
   /// there was none.
   int finish();
 
  private:
-  class Buffer : public std::filebuf {
+  class Buffer : public __gnu_cxx::stdio_filebuf<char> {
    public:
+    explicit Buffer(Fd file) : stdio_filebuf(file.release(), std::ios::out) {}
     int error() const { return error_; }
     void note_failure();
 

@@ -1,14 +1,17 @@
 #include "observe/trace_merge.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <ext/stdio_filebuf.h>
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <istream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/regular_file.h"
 #include "observe/clock_bounds.h"
 #include "observe/slices.h"
 
@@ -44,13 +47,30 @@ double us(std::int64_t ns) {
   return static_cast<double>(ns) / ns_in_us;
 }
 
-/// Calls `visit` with each event's text. False: the file is not there or was cut short.
+/// Ten times the longest that `write_trace` writes: the name of a key, escaped.
+constexpr std::size_t longest_event = std::size_t{64} << 10;
+
+/// Reads the next line. False: there is none, or it is longer than any event.
+bool next_line(std::istream& in, std::string& line) {
+  line.resize(longest_event);
+  in.getline(line.data(), static_cast<std::streamsize>(line.size()));
+  const std::streamsize taken = in.gcount();
+  if (!in) return false;
+  line.resize(static_cast<std::size_t>(in.eof() ? taken : taken - 1));
+  return true;
+}
+
+/// Calls `visit` with each event's text. False: the file is not there, is none that `write_trace`
+/// wrote, or was cut short.
 template <typename Visit>
 bool for_each_event(const std::string& file, const Visit& visit) {
-  std::ifstream in(file);
+  base::RegularFile opened = base::open_regular(file, O_RDONLY | O_NOFOLLOW);
+  if (!opened.file) return false;
+  __gnu_cxx::stdio_filebuf<char> buffer(opened.file.release(), std::ios::in);
+  std::istream in(&buffer);
   std::string line;
-  if (!std::getline(in, line) || line != "[") return false;
-  while (std::getline(in, line) && line != "]") {
+  if (!next_line(in, line) || line != "[") return false;
+  while (next_line(in, line) && line != "]") {
     if (line.ends_with(',')) line.pop_back();
     visit(line);
   }

@@ -1,20 +1,22 @@
 #include "runtime/timeline_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/output_file.h"
+#include "base/regular_file.h"
 #include "observe/clock_bounds.h"
 #include "observe/trace_merge.h"
 #include "tutti/error.h"
@@ -43,11 +45,25 @@ std::string refusal_of(const std::string& path) {
   return fmt::format("{}: it is no regular file", path);
 }
 
+constexpr int to_write = O_WRONLY | O_CREAT | O_TRUNC;
+
 /// Empties it, or makes it. Returns why not, or nothing.
-std::string create(const std::string& path) {
-  errno = 0;
-  if (std::ofstream(path, std::ios::trunc)) return {};
-  return fmt::format("{}: {}", path, std::strerror(errno));
+std::string create(const std::string& path, int flags) {
+  const std::string failure = base::open_regular(path, flags).failure;
+  return failure.empty() ? failure : fmt::format("{}: {}", path, failure);
+}
+
+/// Writes a file from its beginning. Returns why not, or nothing; what is cut short is removed.
+std::string fill(const std::string& path, int flags,
+                 const std::function<void(std::ostream&)>& write) {
+  base::RegularFile opened = base::open_regular(path, flags);
+  if (!opened.file) return opened.failure;
+  base::OutputFile out(std::move(opened.file));
+  write(out);
+  const int error = out.finish();
+  if (error == 0) return {};
+  ::unlink(path.c_str());
+  return std::strerror(error);
 }
 
 /// When a rank came to meetings of all ranks and left them.
@@ -110,8 +126,11 @@ std::string TimelineFiles::part_of(int rank) const {
 
 std::string TimelineFiles::create_files() {
   std::string failure = refusal_of(given_);
-  if (failure.empty()) failure = create(part_of(rank_));
-  if (failure.empty() && rank_ == 0) failure = create(path_);
+  // A link to the timeline is the user's; nobody has reason to link a part.
+  if (failure.empty()) failure = create(part_of(rank_), to_write | O_NOFOLLOW);
+  if (!failure.empty() || rank_ != 0) return failure;
+  failure = create(path_, to_write);
+  if (!failure.empty()) ::unlink(part_of(rank_).c_str());
   return failure;
 }
 
@@ -124,7 +143,8 @@ std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,
       world.all_gather(files->create_files(), "every rank to open its timeline's file");
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
-    ::unlink(files->part_of(world.rank).c_str());
+    const bool has_part = failures[static_cast<std::size_t>(world.rank)].empty();
+    if (has_part) ::unlink(files->part_of(world.rank).c_str());
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("rank {} cannot write its timeline to {}; give Options.timeline "
                             "(TUTTI_TIMELINE) a path in a folder that every host has",
@@ -144,6 +164,7 @@ void TimelineFiles::compare_clocks(const World& world, const topology::Topology&
   }
   info_.origin = everyone.front().back().second;
   info_.node = topology.node();
+  node_of_ = topology.node_of;
   if (info_.node == topology.node_of.front()) return;
   const observe::ClockBounds bounds = bounds_of(everyone, topology, info_.node);
   info_.clock_offset = bounds.offset();
@@ -156,39 +177,55 @@ void TimelineFiles::write_part(const observe::Timeline& timeline) {
                      path_, timeline.events().size(), timeline.dropped());
   }
   const std::string file = part_of(rank_);
-  base::OutputFile out(file);
-  observe::write_trace(out, timeline, info_);
-  const int error = out.finish();
-  has_part_ = error == 0;
+  const auto write = [&](std::ostream& out) { observe::write_trace(out, timeline, info_); };
+  const std::string failure = fill(file, to_write | O_NOFOLLOW, write);
+  has_part_ = failure.empty();
   if (has_part_) return;
-  ::unlink(file.c_str());
   base::log().error("cannot write the timeline's part {}: {}; the timeline is without this rank",
-                    file, std::strerror(error));
+                    file, failure);
 }
 
 void TimelineFiles::merge() {
   std::vector<std::string> parts;
   parts.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) parts.push_back(part_of(rank));
-  base::OutputFile out(path_);
-  const std::vector<int> missing = observe::merge_traces(parts, out);
-  const int error = out.finish();
-  if (error != 0 || !has_part_) {
+  std::vector<int> missing;
+  std::string failure = "rank 0 has not written its part";
+  if (has_part_) {
+    failure = fill(path_, to_write,
+                   [&](std::ostream& out) { missing = observe::merge_traces(parts, out); });
+  } else {
     ::unlink(path_.c_str());
+  }
+  if (!failure.empty()) {
     base::log().error(
         "cannot write the timeline {}: {}; what parts there are stay beside it, and "
         "scripts/timeline shows them together",
-        path_, has_part_ ? std::strerror(error) : "rank 0 has not written its part");
+        path_, failure);
     return;
   }
   for (const int rank : missing) parts[static_cast<std::size_t>(rank)].clear();
   for (const std::string& part : parts) ::unlink(part.c_str());
-  if (missing.empty()) return;
+  warn_of(missing);
+}
+
+void TimelineFiles::warn_of(const std::vector<int>& missing) const {
+  std::vector<int> unwritten;
+  std::vector<int> elsewhere;
+  for (const int rank : missing) {
+    const bool is_here = node_of_[static_cast<std::size_t>(rank)] == info_.node;
+    (is_here ? unwritten : elsewhere).push_back(rank);
+  }
+  if (!unwritten.empty()) {
+    base::log().warn("the timeline {} lacks rank {} of this host, whose part was not written whole",
+                     path_, fmt::join(unwritten, ", "));
+  }
+  if (elsewhere.empty()) return;
   base::log().warn(
       "the timeline {} lacks rank {}, whose parts are not to be seen here: {} and the like lie on "
       "their own hosts, unless the rank has said that it could not write, and scripts/timeline "
       "shows them together",
-      path_, fmt::join(missing, ", "), part_of(missing.front()));
+      path_, fmt::join(elsewhere, ", "), part_of(elsewhere.front()));
 }
 
 void TimelineFiles::leave_part() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "observe/timeline.h"
@@ -17,7 +18,8 @@ namespace tutti::runtime {
 class TimelineFiles {
  public:
   /// Collective when the option is set; then it also compares the nodes' clocks. Opens the files.
-  /// Throws `invalid_argument`, on all ranks, naming the rank that cannot write, path and reason.
+  /// Throws `invalid_argument`, on all ranks, naming the rank that cannot write, path and reason,
+  /// also when something other than a file stands at its part's path, such as a link or a pipe.
   static std::unique_ptr<TimelineFiles> open(const World& world, const topology::Topology& topology,
                                              const Options& options);
 
@@ -36,6 +38,8 @@ class TimelineFiles {
   std::string part_of(int rank) const;
   /// Returns why not, or nothing.
   std::string create_files();
+  /// Logs which ranks the whole file lacks.
+  void warn_of(const std::vector<int>& missing) const;
   void compare_clocks(const World& world, const topology::Topology& topology);
 
   const int rank_;
@@ -43,6 +47,7 @@ class TimelineFiles {
   const std::string given_;  ///< without the store's number
   const std::string path_;
   observe::TraceInfo info_;
+  std::vector<int> node_of_;
   bool has_part_ = false;  ///< it has been written
 };
 

@@ -1,5 +1,6 @@
 #include "observe/trace.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -124,4 +125,24 @@ TEST_CASE("parts that are missing, cut short or of another job are named and lef
   const json trace = json::parse(merged.str());
   CHECK(find(trace, "pushpull", 0).size() == 1);
   CHECK(find(trace, "pushpull", 2).empty());
+}
+
+TEST_CASE("what stands in a part's place is not read without end") {
+  const Folder folder;
+  Timeline timeline(100);
+  one_batch(timeline, "w", 0);
+  {
+    std::ofstream out(folder / "0");
+    write_trace(out, timeline, info_of(0, 88));
+  }
+  std::filesystem::create_symlink("/dev/zero", folder / "1");
+  REQUIRE(::mkfifo((folder / "2").c_str(), 0600) == 0);
+  // As long as no event is, and as a whole trace is that lies elsewhere.
+  std::ofstream(folder / "3") << "[\n" << std::string(std::size_t{1} << 20, ' ') << "\n]\n";
+  std::filesystem::create_symlink(folder / "0", folder / "4");
+  std::vector<std::string> parts;
+  for (const char* rank : {"0", "1", "2", "3", "4"}) parts.push_back(folder / rank);
+  std::ostringstream merged;
+  CHECK(merge_traces(parts, merged) == std::vector<int>{1, 2, 3, 4});
+  CHECK(find(json::parse(merged.str()), "pushpull", 0).size() == 1);
 }
