@@ -31,8 +31,9 @@ struct Identity {
 // other one has the secret now, not that it once recorded somebody who had.
 
 /// The listening side. Accepts connections until each rank of `expected` has proved itself. Closes
-/// and logs a connection that says anything else, or nothing for 5 s. Throws `timeout` at the
-/// deadline, naming the ranks that are missing, and what `patience` throws.
+/// and logs a connection that says anything else, or nothing for 5 s, or that is the oldest when
+/// too many wait. Throws `timeout` at the deadline, naming the ranks that are missing, and what
+/// `patience` throws.
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
                                      std::vector<int> expected, const base::Patience& patience);
 

@@ -32,6 +32,7 @@ class Stranger {
 
   const base::Fd& socket() const { return socket_; }
   Clock::time_point deadline() const { return deadline_; }
+  bool has_spoken() const { return answered_; }
   int rank() const { return rank_; }
 
   /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
@@ -135,16 +136,16 @@ class Reception {
   }
 
  private:
-  bool full() const { return strangers_.size() >= most_strangers; }
   void wait(Clock::time_point deadline) const;
   void welcome();
+  void drop_oldest();
   void talk_to(Stranger& stranger);
   [[noreturn]] void throw_missing() const;
 
   const base::Fd& listener_;
   const Identity& me_;
   std::vector<int> expected_;
-  std::vector<Stranger> strangers_;
+  std::vector<Stranger> strangers_;  ///< in the order in which they came
   std::vector<ProvenPeer> proven_;
   Refusals refusals_;
 };
@@ -155,18 +156,29 @@ void Reception::wait(Clock::time_point deadline) const {
     deadline = std::min(deadline, stranger.deadline());
     entries.push_back({stranger.socket().get(), POLLIN, 0});
   }
-  if (!full()) entries.push_back({listener_.get(), POLLIN, 0});
+  entries.push_back({listener_.get(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), milliseconds_until(deadline)) < 0 && errno != EINTR) {
     throw base::system_failure("wait for connections");
   }
 }
 
+/// Takes a batch at most, so that those who came are heard before others can push them out.
 void Reception::welcome() {
-  while (!full()) {
+  for (std::size_t taken = 0; taken < most_strangers / 2; ++taken) {
     base::Fd socket = accept_one(listener_);
     if (!socket) return;
+    // Those who are waited for always have room.
+    if (strangers_.size() >= most_strangers + expected_.size()) drop_oldest();
     strangers_.emplace_back(std::move(socket));
   }
+}
+
+/// Of those who have said nothing, if there are any, for a rank speaks at once.
+void Reception::drop_oldest() {
+  const auto silent =
+      std::ranges::find_if(strangers_, [](const Stranger& one) { return !one.has_spoken(); });
+  refusals_.add("it had proved nothing and others came");
+  strangers_.erase(silent != strangers_.end() ? silent : strangers_.begin());
 }
 
 void Reception::talk_to(Stranger& stranger) {

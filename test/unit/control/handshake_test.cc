@@ -116,6 +116,20 @@ TEST_CASE("strangers are closed and keep nobody from getting in") {
   CHECK(rank0.found.size() == 1);
 }
 
+TEST_CASE("a crowd that says nothing keeps nobody waiting: the oldest of it go first") {
+  ListeningRank rank0;
+  std::vector<Fd> crowd;
+  for (int i = 0; i < 300; ++i) crowd.push_back(rank0.stranger_saying({}));
+  // Well before the limit for those who say nothing.
+  CHECK(is_closed(crowd.front(), 2s));
+  CHECK_FALSE(is_closed(crowd.back(), 0s));
+  const auto before = Clock::now();
+  const ProvenPeer peer = rank0.call(someone(1, rank0.secret));
+  CHECK(Clock::now() - before < 2s);
+  rank0.thread.join();
+  CHECK(rank0.found.size() == 1);
+}
+
 TEST_CASE("a caller with another secret, or meant for another listener, is refused and refuses") {
   ListeningRank rank0(1s);
   CHECK_THROWS_WITH(rank0.call(someone(1, make_secret(some_secret()))),
