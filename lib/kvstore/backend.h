@@ -82,6 +82,7 @@ struct Setting {
   Method method = Method::set_gradient_compression;
   std::string value{};          ///< the optimizer's name, the path, the kind of compression
   bool dump_optimizer = false;  ///< save_optimizer_states only
+  bool after_tensors = false;   ///< the store has had a call with tensors
 };
 
 /// The implementation behind KVStore: one class for each family of store types. KVStore calls only

@@ -6,6 +6,7 @@
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/environment.h"
+#include "kvstore/methods.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -45,7 +46,9 @@ class CollectiveStore : public Backend {
   }
 
   void configure(const Setting& setting) override {
-    wire_ = wire_format(setting.value, traits().type);
+    const WireFormat wire = wire_format(setting.value, traits().type);
+    if (setting.after_tensors) refuse_late(setting, ": ranks would send in different formats");
+    wire_ = wire;
   }
   void close() override { session_->end(); }
   void barrier() override { session_->barrier(); }

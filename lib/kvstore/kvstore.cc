@@ -1,10 +1,7 @@
 #include "tutti/kvstore.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
-#include "base/printable.h"
 #include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
@@ -184,13 +181,9 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
 
 void KVStore::configure(const Setting& setting) {
   require(backend_->traits(), setting.method);
-  if (setting.method == Method::set_gradient_compression && front_desk_->key_kind.is_known()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("set_gradient_compression({}) after the first tensor: ranks would send "
-                            "in different formats; call it right after create",
-                            base::quoted(setting.value)));
-  }
-  backend_->configure(setting);
+  Setting now = setting;
+  now.after_tensors = front_desk_->key_kind.is_known();
+  backend_->configure(now);
 }
 
 void KVStore::set_optimizer(std::string_view name) {

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/printable.h"
 #include "kvstore/checks.h"
+#include "kvstore/methods.h"
 #include "reduce/reduce.h"
 
 namespace tutti {
@@ -219,7 +220,10 @@ Pending LocalStore::submit(const MethodCall& call) {
 }
 
 void LocalStore::configure(const Setting& setting) {
-  if (setting.value == "none") return;
+  if (setting.value == "none") {
+    if (setting.after_tensors) refuse_late(setting, "");
+    return;
+  }
   throw Error(ErrorCode::unsupported,
               fmt::format("gradient compression {} is not supported by store type '{}', which "
                           "sends nothing between processes; it knows 'none'",

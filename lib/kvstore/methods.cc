@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/printable.h"
+
 namespace tutti {
 namespace {
 
@@ -47,6 +49,12 @@ void require(const Traits& traits, Method method) {
   throw Error(ErrorCode::unsupported,
               fmt::format("{} is not supported by store type '{}'; instead, {}", name(method),
                           traits.type, entry(method).instead));
+}
+
+void refuse_late(const Setting& setting, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}({}) after the first tensor{}; call it right after create",
+                          name(setting.method), base::quoted(setting.value), why));
 }
 
 }  // namespace tutti

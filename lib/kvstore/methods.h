@@ -1,5 +1,5 @@
 #pragma once
-#include <string>
+#include <string_view>
 
 #include "kvstore/backend.h"
 
@@ -8,5 +8,9 @@ namespace tutti {
 /// Throws `unsupported` naming the method, the type and what to call instead, unless the type
 /// offers the method.
 void require(const Traits& traits, Method method);
+
+/// Throws `invalid_argument`: the setting must be made before the first tensor, and `why`, such as
+/// ": ranks would differ".
+[[noreturn]] void refuse_late(const Setting& setting, std::string_view why);
 
 }  // namespace tutti

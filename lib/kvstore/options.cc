@@ -96,6 +96,12 @@ constexpr OptionVariable variable(std::string_view name) {
           }};
 }
 
+/// Whether a network interface can have this name; empty: none is chosen.
+bool set_interface(Options& options, std::string_view text) {
+  options.interface = text;
+  return base::printable(text) == text && text.find_first_of(" /") == std::string_view::npos;
+}
+
 bool set_log_level(Options& options, std::string_view text) {
   const auto levels = base::log_levels();
   options.log_level = text;
@@ -103,11 +109,7 @@ bool set_log_level(Options& options, std::string_view text) {
 }
 
 constexpr auto variables = std::to_array<OptionVariable>({
-    {"DMLC_INTERFACE", "the name of a network interface, such as eth0",
-     [](Options& o, std::string_view text) {
-       o.interface = text;
-       return true;
-     },
+    {"DMLC_INTERFACE", "the name of a network interface, such as eth0", set_interface,
      [](const Options& o) { return o.interface; }},
     variable<&Options::user_makes_no_mpi_calls>("TUTTI_USER_MAKES_NO_MPI_CALLS"),
     variable<&Options::reproducible>("TUTTI_REPRODUCIBLE"),
@@ -146,9 +148,14 @@ std::vector<std::string_view> known_names() {
 
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string_view> known = known_names();
+  // Without the prefix, which they share: what is left must be near.
+  std::vector<std::string_view> ends = known;
+  for (std::string_view& end : ends) end.remove_prefix(prefix.size());
+  const std::string_view near = base::nearest(std::string_view(name).substr(prefix.size()), ends);
+  const std::string meant = near.empty() ? "" : fmt::format(", did you mean '{}{}'?", prefix, near);
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("environment variable {} is not known{} (known: {})", name,
-                          base::suggestion(name, known), fmt::join(known, ", ")));
+              fmt::format("environment variable {} is not known{} (known: {})", name, meant,
+                          fmt::join(known, ", ")));
 }
 
 [[noreturn]] void refuse_value(std::string_view name, std::string_view value,
@@ -198,7 +205,7 @@ void check(const Options& options) {
     if (variable.set(parsed, value)) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the field of Options that {} sets is {}; it takes {}", variable.name,
-                            value, variable.accepts));
+                            base::printable(value), variable.accepts));
   }
 }
 

@@ -250,6 +250,14 @@ TEST_CASE_METHOD(Fixture, "what a store of one process lacks is unsupported and 
   store->set_gradient_compression("none");
 }
 
+TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows it") {
+  store->broadcast({1}, {{tensor(a)}}, 0).wait();
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
+        "set_gradient_compression('none') after the first tensor; call it right after create");
+  CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("fp17"); }),
+             Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
+}
+
 TEST_CASE_METHOD(Fixture, "counters count what was reduced and broadcast") {
   store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   store->pushpull({1, 2}, {{tensor(a)}, {tensor(b), tensor(c)}}, {{tensor(a)}, {tensor(b)}}).wait();

@@ -78,6 +78,9 @@ TEST_CASE("an unknown variable is refused, with the nearest known one and all of
   CHECK_THAT(refusal("TUTTI_TIMLINE", "trace.json"),
              Catch::Contains("TUTTI_TIMLINE is not known, did you mean 'TUTTI_TIMELINE'?"));
   CHECK_THAT(refusal("TUTTI_", ""), Catch::Contains("TUTTI_ is not known"));
+  for (const char* name : {"TUTTI_X\ny", "TUTTI_ABC", "TUTTI_X"}) {
+    CHECK_THAT(refusal(name, "1"), !Catch::Contains("did you mean"));
+  }
 }
 
 TEST_CASE("what the launcher sets is known") {
@@ -96,6 +99,11 @@ TEST_CASE("an unusable value is refused with the variable, the value and what it
   CHECK(refusal("TUTTI_REPLAY", "yes") ==
         "environment variable TUTTI_REPLAY='yes' is not usable; it takes 0, 1, true or false");
   CHECK_THAT(refusal("TUTTI_LOG", "loud"), Catch::Contains("it takes off, critical, error"));
+  for (const char* value : {"\x1b[2J", "eth0\n", "eth0 eth1", "/dev/net/tun", "\xff"}) {
+    CHECK_THAT(refusal("DMLC_INTERFACE", value),
+               Catch::Contains("is not usable; it takes the name of a network interface") &&
+                   !Catch::Contains("\x1b") && !Catch::Contains("\n"));
+  }
   for (const char* value : {"", "-1", "1 ", " 1", "1.5", "M", "4X", "1KK", "0x10",
                             "18446744073709551616", "16777216T", "9T"}) {
     CHECK_THAT(refusal("TUTTI_PART_BYTES", value),
@@ -126,6 +134,8 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   CHECK_THAT(refused([](Options& o) { o.slice_bytes = std::size_t{4194304} << 40; }),
              Catch::Contains("TUTTI_SLICE_BYTES sets is 4194304T; it takes a number of bytes"));
   CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
+  CHECK_THAT(refused([](Options& o) { o.interface = "\x1b[2J"; }),
+             Catch::Contains("DMLC_INTERFACE sets is \\x1b[2J; it takes"));
 }
 
 TEST_CASE("from_env reads the process's own environment") {
