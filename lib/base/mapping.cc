@@ -121,13 +121,13 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   return file;
 }
 
-void check_available(std::size_t bytes) {
+void check_available(std::size_t bytes, std::string_view remedy) {
   if (const std::size_t room = available_memory(); bytes > room) {
     throw Error(
         ErrorCode::internal,
-        fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left; start "
+        fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left; {}start "
                     "fewer ranks on this machine, or give it or its container more memory",
-                    bytes, room));
+                    bytes, room, remedy));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/fd.h"
 
@@ -18,8 +19,8 @@ namespace tutti::base {
 Fd create_memory_file(const std::string& label, std::size_t bytes);
 
 /// Throws `internal` if the machine, or the control group of this process, has less than `bytes` of
-/// memory left.
-void check_available(std::size_t bytes);
+/// memory left. `remedy` stands before other advice, as "ask for less, ".
+void check_available(std::size_t bytes, std::string_view remedy = "");
 
 /// Allocates the pages of [offset, offset + bytes), in the memory next to this thread's processor.
 /// Throws as `check_available`.

@@ -168,7 +168,6 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
 
 void Executor::point_to_tensors(RunningBatch& running) {
   const std::size_t width = size_of(running.plan.dtype);
-  std::vector<collective::TensorPart>& parts = running.batch.parts;
   running.ins.clear();
   running.outs.clear();
   running.batch.whole_bytes = 0;
@@ -182,7 +181,12 @@ void Executor::point_to_tensors(RunningBatch& running) {
     for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
     for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
   }
-  // From here on `ins` and `outs` do not grow: pointers into them stay valid.
+  lay_out_parts(running);
+}
+
+// `ins` and `outs` do not grow any more: pointers into them stay valid.
+void Executor::lay_out_parts(RunningBatch& running) const {
+  std::vector<collective::TensorPart>& parts = running.batch.parts;
   parts.clear();
   const void* const* in = running.ins.data();
   void* const* out = running.outs.data();

@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/pages.h"
 #include "base/thread.h"
 #include "control/agree.h"
@@ -75,6 +76,13 @@ collective::Machine agreed_machine(const World& world, const topology::Topology&
     processors.insert(std::istream_iterator<int>(words), {});
   }
   return {cache_bytes, static_cast<int>(processors.size())};
+}
+
+/// Against a segment that finds no room.
+std::string remedy(const Options& options) {
+  if (options.slice_bytes == 0) return {};
+  return fmt::format("lower Options.slice_bytes (TUTTI_SLICE_BYTES), which is {}, ",
+                     base::bytes_text(options.slice_bytes));
 }
 
 std::string new_secret() {
@@ -171,7 +179,7 @@ void Parts::open_memory(const Options& options) {
     arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
     // One rank for all, who would each find room for their own part.
-    if (topology().is_leader()) base::check_available(segment_size);
+    if (topology().is_leader()) base::check_available(segment_size, remedy(options));
   });
   std::vector<base::Fd> arenas;
   std::vector<base::Fd> segments;
@@ -183,20 +191,26 @@ void Parts::open_memory(const Options& options) {
     for (const auto& extent : layout.extents_of(topology().local_index())) {
       base::reserve(segments.front(), extent.begin, extent.bytes);
     }
-    segment_ = world_.map(segments.front(), segment_size);
-    std::vector<std::span<std::byte>> views;
-    for (std::size_t local = 0; local < arenas.size(); ++local) {
-      if (static_cast<int>(local) == topology().local_index()) {
-        views.push_back(arena_->span());
-      } else {
-        views.push_back(peers_.emplace_back(world_.map(arenas[local], arena_size))->span());
-      }
-    }
-    memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),
-                                                control_->doorbells(), std::move(views));
+    map_memory(layout, segments.front(), arenas);
     engine_ = std::make_unique<collective::Engine>(topology(), *memory_, data_.get(), gate_.get(),
                                                    tuning_);
   });
+}
+
+void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
+                       const std::vector<base::Fd>& arenas) {
+  segment_ = world_.map(segment, layout.bytes());
+  std::vector<std::span<std::byte>> views;
+  for (std::size_t local = 0; local < arenas.size(); ++local) {
+    if (static_cast<int>(local) == topology().local_index()) {
+      views.push_back(arena_->span());
+    } else {
+      views.push_back(
+          peers_.emplace_back(world_.map(arenas[local], arena_->span().size()))->span());
+    }
+  }
+  memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),
+                                              control_->doorbells(), std::move(views));
 }
 
 void Parts::open_timeline(const Options& options) {

@@ -72,6 +72,8 @@ class Parts {
   void open_control(const Options& options, OnLoss on_loss);
   void open_communicators();
   void open_memory(const Options& options);
+  void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
+                  const std::vector<base::Fd>& arenas);
   void open_timeline(const Options& options);
   void leave_communicators();
   /// Runs `step` and agrees on its outcome.

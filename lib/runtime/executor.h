@@ -136,6 +136,7 @@ class Executor {
   bool move_data();
   std::unique_ptr<RunningBatch> prepare(coordinator::LocalBatch plan);
   void point_to_tensors(RunningBatch& running);
+  void lay_out_parts(RunningBatch& running) const;
   void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);

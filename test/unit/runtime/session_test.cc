@@ -95,6 +95,13 @@ TEST_CASE("ranks that see caches of different sizes cut their tensors alike") {
   CHECK(right == 2);
 }
 
+TEST_CASE("slices that find no room in memory are told with the option that made them so large") {
+  Options options;
+  options.slice_bytes = std::size_t{8} << 40;
+  CHECK_THROWS_WITH(with_sessions(2, options, [](Session&) {}),
+                    Catch::Contains("lower Options.slice_bytes (TUTTI_SLICE_BYTES), which is 8T"));
+}
+
 TEST_CASE("ranks share processors where all of a node may run on fewer than they are") {
   // Bound to one processor each, or to those of two.
   using Bound = std::vector<std::set<int>>;

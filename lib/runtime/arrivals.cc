@@ -1,0 +1,71 @@
+// The part of the executor that takes what arrives: calls, messages, and the news of a lost rank.
+#include <exception>
+#include <utility>
+
+#include "coordinator/wire.h"
+#include "runtime/executor.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+
+bool Executor::take_submissions() {
+  inbox_.take(taken_);
+  if (taken_.empty()) return false;
+  for (Submission& submission : taken_) submit(submission);
+  taken_.clear();
+  return true;
+}
+
+void Executor::submit(Submission& submission) {
+  if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
+    submit(*list);
+  } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
+    participant_.barrier();
+    barrier_ = std::move(*barrier);
+  } else if (auto* const join = std::get_if<JoinCall>(&submission)) {
+    participant_.join();
+    join_ = std::move(*join);
+  } else {
+    participant_.depart();
+    depart_ = std::move(std::get<DepartCall>(submission));
+    if (data_ != nullptr) flush_timer_.note_leaving(looked_at_);
+  }
+}
+
+void Executor::submit(const std::shared_ptr<CallList>& list) {
+  for (TensorCall& call : list->calls) {
+    const coordinator::CallId id = calls_.add(list, call);
+    ++list->begun;
+    try {
+      record_submission(*list, id, participant_.submit(id, call), call);
+    } catch (const Error&) {
+      const CallTable::Entry refused = calls_.take(id);
+      inbox_.release({&refused.call, 1});
+      finish(refused, std::current_exception());
+    }
+  }
+}
+
+bool Executor::take_mail() {
+  bool any = false;
+  while (!finished_ && control_.receive(mail_)) {
+    const coordinator::ToRank message = coordinator::decode_to_rank(mail_);
+    record_plan(message);
+    participant_.receive(message);
+    any = true;
+  }
+  return any;
+}
+
+bool Executor::take_loss() {
+  if (loss_told_) return false;
+  const auto loss = control_.lost_rank();
+  if (!loss) return false;
+  loss_told_ = true;
+  participant_.note_lost(loss->rank, loss->reason);
+  // At once, so that the next submission finds the store dead.
+  apply_actions();
+  return true;
+}
+
+}  // namespace tutti::runtime
