@@ -9,12 +9,10 @@
 #include <cstdlib>
 #include <list>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/completion.h"
-#include "base/launcher.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "mpi/checked.h"
@@ -182,40 +180,6 @@ void initialise(const StartSettings& settings) {
   ::on_exit(leave, nullptr);
 }
 
-std::optional<int> number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  if (*end != '\0') return std::nullopt;
-  return static_cast<int>(value);
-}
-
-constexpr const char* level_name(int level) {
-  switch (level) {
-    case MPI_THREAD_SINGLE:
-      return "single";
-    case MPI_THREAD_FUNNELED:
-      return "funneled";
-    case MPI_THREAD_SERIALIZED:
-      return "serialized";
-    default:
-      return "multiple";
-  }
-}
-
-int query_level() {
-  int level = MPI_THREAD_SINGLE;
-  checked(MPI_Query_thread(&level), "MPI_Query_thread");
-  return level;
-}
-
-bool is_initialised() {
-  int initialised = 0;
-  MPI_Initialized(&initialised);
-  return initialised != 0;
-}
-
 }  // namespace
 
 void start(const StartSettings& settings) {
@@ -231,27 +195,6 @@ void start(const StartSettings& settings) {
   process().started = true;
 }
 
-std::optional<Launched> launched() {
-  const char* const job = std::getenv("PMIX_NAMESPACE");
-  const auto rank = number_in("PMIX_RANK");
-  if (job == nullptr || !rank) return std::nullopt;
-  Launched launched{.job = job, .rank = *rank};
-  launched.on_machine = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0);
-  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
-  if (folder != nullptr) launched.folder = folder;
-  // Jobs in containers that share a network may have the same name, but their servers' ports
-  // differ.
-  for (const char* const variable : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
-                                     "PMIX_SERVER_URI2", "PMIX_SERVER_URI21"}) {
-    if (const char* const server = std::getenv(variable)) launched.job += std::string(" ") + server;
-  }
-  for (const auto& [size_name, rank_name] : base::launcher_variables) {
-    const auto size = number_in(size_name.data());
-    if (size && launched.size == 1) launched.size = *size;
-  }
-  return launched;
-}
-
 void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create) {
   if (is_in_child()) {
     throw Error(ErrorCode::unsupported,
@@ -260,40 +203,6 @@ void in_turn(std::chrono::milliseconds limit, const std::function<void()>& creat
   }
   const Turn turn(limit);
   create();
-}
-
-void check_world_size() {
-  int size = 0;
-  checked(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  const auto refuse = [&](const char* variable, int said) {
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format("MPI sees {} process{} but the launcher started {} ({}={}): the program "
-                    "uses another MPI than the launcher; start it with the mpirun of {}",
-                    size, size == 1 ? "" : "es", said, variable, said, compiled_library()));
-  };
-  if (const auto said = number_in("OMPI_COMM_WORLD_SIZE")) {
-    if (*said != size) refuse("OMPI_COMM_WORLD_SIZE", *said);
-    return;
-  }
-  if (size != 1) return;
-  for (const auto& [size_name, rank_name] : base::launcher_variables) {
-    const auto said = number_in(size_name.data());
-    if (said && *said > 1) refuse(size_name.data(), *said);
-  }
-}
-
-void check_thread_level(int node_count, bool user_makes_no_mpi_calls) {
-  if (node_count == 1 || user_makes_no_mpi_calls) return;
-  const int level = query_level();
-  if (level == MPI_THREAD_MULTIPLE) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("MPI was initialised for threads at level '{}', and dist_sync_mpi on {} nodes "
-                  "needs 'multiple': call MPI_Init_thread with MPI_THREAD_MULTIPLE, or create the "
-                  "store before MPI_Init, or set TUTTI_USER_MAKES_NO_MPI_CALLS=1 if the program "
-                  "makes no MPI call while the store lives",
-                  level_name(level), node_count));
 }
 
 void abandon(bool told) {
@@ -312,22 +221,6 @@ StopHook::~StopHook() {
     process().hooks.remove(entry_);
   }
   entry_->disarm();
-}
-
-std::string compiled_library() {
-  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
-                     OMPI_RELEASE_VERSION);
-}
-
-std::string loaded_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  checked(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
-  return text;
-}
-
-std::string thread_level() {
-  return is_initialised() ? level_name(query_level()) : "none";
 }
 
 }  // namespace tutti::mpi
