@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Starts a distributed training job; see --help."""
 import os
-import signal
 import sys
 
-from launcher import hosts, mpirun, options
+from launcher import hosts, mpirun, options, output
 from launcher.job import Job
 
 
@@ -18,26 +17,33 @@ def place(request):
     return placement
 
 
+def started(words):
+    """The job that the words ask for, under way."""
+    request = options.parse(words)
+    if request.servers is not None:
+        output.say("-s: in --mode mpi no servers are started")
+    interface = os.environ.get("DMLC_INTERFACE")
+    addresses = hosts.reachable(interface)
+    program = mpirun.find_mpirun()
+    job = Job(request, [] if request.launcher == "local" else addresses)
+    env, forwarded = mpirun.job_environment(request, job.contact)
+    job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
+    return job
+
+
 def main():
+    output.open_standard_streams()
     try:
-        request = options.parse(sys.argv[1:])
-        if request.servers is not None:
-            options.say("-s: in --mode mpi no servers are started")
-        interface = os.environ.get("DMLC_INTERFACE")
-        addresses = hosts.reachable(interface)
-        program = mpirun.find_mpirun()
-        job = Job(request, [] if request.launcher == "local" else addresses)
-        env, forwarded = mpirun.job_environment(request, job.contact)
-        job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
+        return started(sys.argv[1:]).run()
     except options.UsageError as error:
-        options.say(str(error), error.lines)
+        output.say(str(error), error.lines)
         return 2
-    try:
-        return job.run()
-    except BrokenPipeError:  # whoever read the output has gone, and the job is over
-        for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        return 128 + signal.SIGPIPE
+    except output.CannotWrite as error:
+        if error.code == 1:
+            output.say(str(error))
+        return error.code
+    finally:
+        output.settle_standard_streams()
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import time
 
 from command_line import printable
 from launcher.options import UsageError
+from launcher.output import write
 
 SIOCGIFADDR = 0x8915
 # How rsync says that files went away while it copied, such as a program's temporary ones.
@@ -109,7 +111,7 @@ def copy_to(hosts, folder):
     copies = []
     for host in hosts:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{now} rsync {printable(source)}/ -> {printable(host)}:{printable(folder)}", flush=True)
+        write(sys.stdout, [f"{now} rsync {printable(source)}/ -> {printable(host)}:{printable(folder)}"])
         words = rsync_words(source, host, folder)
         copies.append((words, subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))

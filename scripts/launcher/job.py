@@ -8,8 +8,7 @@ import time
 
 from launcher import mpirun, shim
 from launcher.door import Door
-from launcher.options import say
-from launcher.output import Printer
+from launcher.output import Printer, say
 from launcher.worker import Link, Worker, lost_in_turn
 
 # Between two steps of ending a job, each harsher than the one before.

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import List, Optional
 
-from command_line import Parser, meant, printable
+from command_line import Parser, meant
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
@@ -17,8 +17,9 @@ The command is separate words, or one quoted string, which then goes through a s
 workers run under mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean
 dist_sync_mpi. The exit code is that of the worker that failed first; its last lines are printed last."""
 
-LONGEST_TEXT = 2000
 LAUNCHERS = ("ssh", "local", "mpi", "sge", "yarn", "slurm")
+# What the launcher tells its workers by.
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT")
 
 
 class UsageError(Exception):
@@ -113,8 +114,11 @@ def check(given):
     if not (math.isfinite(given.grace) and given.grace >= 0):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
     for assignment in given.env:
-        if not assignment.partition("=")[0]:
+        name = assignment.partition("=")[0]
+        if not name:
             raise UsageError(f"--env {assignment}: names no variable; give --env NAME or --env NAME=VALUE")
+        if name in OWN_VARIABLES:
+            raise UsageError(f"--env {name}: the launcher sets this variable itself, for every worker")
     if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
         raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
                          "everything here")
@@ -152,10 +156,3 @@ def parse(words):
     return Request(given.num_workers, given.num_servers, given.hostfile, launcher,
                    given.sync_dst_dir, given.env, given.prefix and given.num_workers > 1,
                    given.grace, command)
-
-
-def say(text, lines=()):
-    """A line of the launcher's own, told apart from the workers' by its name, and others that belong to it. Here
-    all of it becomes fit for a terminal, whoever named the hosts and wrote the lines."""
-    print("\n".join([f"launch.py: {printable(text, LONGEST_TEXT)}", *(f"  {printable(line)}" for line in lines)]),
-          file=sys.stderr, flush=True)

@@ -5,14 +5,20 @@ import re
 import signal
 
 from command_line import printable
+from launcher.output import as_on_terminal
 
 # More than a shim puts in one message, whatever bytes its command wrote.
 MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
-# tutti's words in a process that survives a peer.
-LOST = re.compile(r"\brank (\d{1,9}) (is lost: |has left the store)"
+# How a line begins that tutti logs, where it begins. The same words elsewhere are the program's own, or a quotation.
+LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti\[rank (\d{1,9})\] (?:error|critical): "
+# What it logs in a process that survives a peer, or gives up waiting for one.
+LOST = re.compile(LOGGED + r"rank (\d{1,9}) is lost: "
                   r"(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
-AWAITED = re.compile(r"\brank \d{1,9} has waited .* ranks? (\d[\d, ]{0,999}) (?:has|have) not called create")
+AWAITED = re.compile(LOGGED + r"rank \d{1,9} has waited .* ranks? (\d[\d, ]{0,999}) (?:has|have) not called create")
+# What a call throws whose peer closed its store. No line of the log says it, so it stands within the program's words;
+# it tells only which of those that failed began it.
+LEFT = re.compile(r"\brank (\d{1,9}) has left the store")
 WELCOME, ORDER = b"+", b"\n"
 
 
@@ -28,14 +34,18 @@ class Worker:
         self.lost_left = False    # which left in order
 
     def hear(self, lines):
-        said = next(filter(None, map(LOST.search, lines)), None)
-        if said and self.lost is None:
-            self.lost, self.lost_left = int(said[1]), said[2].startswith("has left")
-            self.silent = {self.lost} if said[3] else set()
-        awaited = next(filter(None, map(AWAITED.search, lines)), None)
-        if awaited and self.lost is None:
-            self.silent = set(map(int, awaited[1].split(",")))
-            self.lost = min(self.silent)
+        """The first loss counts, for it is the cause of others."""
+        for line in map(as_on_terminal, lines):
+            said, awaited, left = LOST.match(line), AWAITED.match(line), LEFT.search(line)
+            is_first = self.lost is None or self.lost_left
+            if said and int(said[1]) == self.rank and is_first:
+                self.lost, self.lost_left = int(said[2]), False
+                self.silent = {self.lost} if said[3] else set()
+            elif awaited and int(awaited[1]) == self.rank and is_first:
+                self.silent = set(map(int, awaited[2].replace(" ", "").strip(",").split(",")))
+                self.lost, self.lost_left = min(self.silent), False
+            elif left and self.lost is None:
+                self.lost, self.lost_left = int(left[1]), True
 
     def name(self):
         return f"worker {self.rank} on {self.host}"

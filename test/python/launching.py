@@ -29,9 +29,9 @@ class LaunchCase(unittest.TestCase):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, errors="surrogateescape")
 
-    def launch(self, *words, **env):
+    def launch(self, *words, **how):
         """(exit code, stdout, stderr) of a launcher; it must end by itself."""
-        process = self.start(*words, **env)
+        process = self.start(*words, **how)
         try:
             out, err = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:

@@ -7,12 +7,14 @@ import sys
 import time
 import unittest
 
-from launching import LOCAL, LaunchCase
+from launching import LAUNCH, LOCAL, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
 CLING = ("setsid sleep 600 & (trap '' TERM INT HUP; echo up; sleep 600) & "
          "trap '' TERM INT HUP; wait; sleep 600")
+# What tutti logs on a rank that lost rank 1, in double quotes of a shell.
+LOST = "2026-11-24 10:51:47.123 tutti[rank " + RANK + "] error: rank 1 is lost: {}"
 # A worker that is in MPI; rank 1 dies there by kill -9.
 IN_MPI = """
 import ctypes, os, signal, time
@@ -42,9 +44,9 @@ class Outcome(LaunchCase):
         self.assertNotIn("worker 2", report)
 
     def test_a_survivor_that_ends_before_the_rank_it_lost_is_not_the_first_to_fail(self):
-        for said in ("rank 1 is lost: it ended", "key 7: rank 1 has left the store"):
+        for said in (LOST.format("it ended"), "key 7: rank 1 has left the store"):
             code, _, err = self.launch("-n", 3, *LOCAL,
-                                       f"[ {RANK} = 1 ] && sleep 1 && exit 5; echo '{said}' >&2; exit 42")
+                                       f"[ {RANK} = 1 ] && sleep 1 && exit 5; echo \"{said}\" >&2; exit 42")
             self.assertEqual(code, 5, err)
             self.assertIn("worker 1 on", err[err.index("first to fail") - 40:])
 
@@ -68,20 +70,24 @@ class Outcome(LaunchCase):
         self.assert_nothing_left(2)
 
     def test_a_stopped_worker_is_ended_as_soon_as_all_others_have_lost_it_and_ended(self):
-        silent = "rank 1 is lost: 4 heartbeats of it are missing: its process is stopped"
+        silent = LOST.format("4 heartbeats of it are missing: its process is stopped")
         for status in (0, 42):
             with self.subTest(status=status):
                 start = time.monotonic()
                 code, _, err = self.launch("-n", 3, *LOCAL,
-                                           f"[ {RANK} = 1 ] && kill -STOP $$; echo {silent}; exit {status}")
+                                           f"[ {RANK} = 1 ] && kill -STOP $$; echo \"{silent}\"; exit {status}")
                 self.assertNotEqual(code, 0, err)
                 self.assertLess(time.monotonic() - start, 15, err)
                 self.assertIn("ending worker 1 on", err)
 
     def test_one_that_others_lost_is_an_error_though_every_worker_ended_with_0(self):
-        code, _, err = self.launch("-n", 3, *LOCAL, f"[ {RANK} = 1 ] || echo 'rank 1 is lost: its process ended'")
+        code, _, err = self.launch("-n", 3, *LOCAL, f'[ {RANK} = 1 ] || echo "{LOST.format("its process ended")}"')
         self.assertEqual(code, 1, err)
         self.assertRegex(err, "the others lost worker 1 on .*, though it ended with exit code 0")
+
+    def test_what_a_program_repeats_of_an_old_log_fails_nothing(self):
+        code, out, err = self.launch("-n", 2, *LOCAL, "echo log of last week: rank 1 is lost: its process ended")
+        self.assertEqual((code, out.count("last week"), err), (0, 2, ""))
 
     def test_a_command_that_is_not_there_gives_127_and_its_name(self):
         code, _, err = self.launch("-n", 2, *LOCAL, "no-such-program", "argument")
@@ -140,6 +146,23 @@ class Output(LaunchCase):
         self.assertNotEqual(process.wait(30), 0)
         process.stderr.close()
         self.assert_nothing_left()
+
+    def redirected(self, how, job):
+        return self.launch(*map(str, (*LOCAL, "-n", 2, job)),
+                           command=("sh", "-c", f'exec "$@" {how}', "sh", sys.executable, str(LAUNCH)))
+
+    def test_an_output_that_takes_no_more_ends_the_job_with_a_reason(self):
+        code, _, err = self.redirected(">/dev/full", "echo hello; exec sleep 600")
+        self.assertEqual((code, err), (1, "launch.py: cannot write to standard output: No space left on device; "
+                                          "the job was ended\n"))
+        self.assert_nothing_left(2)
+
+    def test_a_stream_that_is_closed_or_full_leaves_the_exit_code_as_it_is(self):
+        for how in (">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"):
+            for status in (0, 3):
+                code, _, err = self.redirected(how, f"echo hello; exit {status}")
+                self.assertEqual(code, status, (how, err))
+                self.assertNotIn("Traceback", err)
 
 
 class Command(LaunchCase):

@@ -13,11 +13,16 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from command_line import printable
-from launcher import job, options
+from launcher import job, options, output
 from launcher.output import Printer, as_on_terminal
 from launcher.worker import MESSAGE_BYTES, Link, Worker
 
 LOCAL = ["--launcher", "local"]
+
+
+def lost(own, rank, why="its process ended", level="error"):
+    """What tutti logs on a rank that lost another."""
+    return f"2026-11-24 10:51:47.123 tutti[rank {own}] {level}: rank {rank} is lost: {why}; 'g' was in flight"
 
 
 class Links(unittest.TestCase):
@@ -93,39 +98,50 @@ class FirstToFail(JobCase):
             yield self.outcome(self.made(), *order)
 
     def test_a_worker_that_unwinds_is_named_though_survivors_end_before_it(self):
-        for said in ("unwind: key 'g': rank 1 has left the store",
-                     "error: rank 1 is lost: its process ended; in flight: 'g'"):
-            for code, text in self.in_any_order((0, said), (2, said), (0, 1), (2, 42), (1, 7)):
+        for said in (lambda own: "unwind: key 'g': rank 1 has left the store", lambda own: lost(own, 1),
+                     lambda own: "epoch 1/2\r" + lost(own, 1, level="critical") + "\r"):
+            for code, text in self.in_any_order((0, said(0)), (2, said(2)), (0, 1), (2, 42), (1, 7)):
                 self.assertEqual(code, 7, text)
                 self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
 
     def test_losses_are_followed_to_the_first(self):
-        for code, text in self.in_any_order((0, "rank 2 is lost: gone"), (2, "rank 1 has left the store"), (0, 4),
-                                            (2, 6), (1, 5)):
+        for code, text in self.in_any_order((0, lost(0, 2)), (2, "rank 1 has left the store"), (0, 4), (2, 6), (1, 5)):
             self.assertEqual(code, 5, text)
 
     def test_of_two_that_lost_each_other_the_one_heard_of_later_is_named(self):
-        lost = ((0, "rank 1 is lost: silent"), (1, "rank 0 is lost: silent"))
-        self.assertEqual(self.outcome(self.made(2), *lost, (0, 3), (1, 4))[0], 4)
-        self.assertEqual(self.outcome(self.made(2), *lost, (1, 4), (0, 3))[0], 3)
+        both = ((0, lost(0, 1)), (1, lost(1, 0)))
+        self.assertEqual(self.outcome(self.made(2), *both, (0, 3), (1, 4))[0], 4)
+        self.assertEqual(self.outcome(self.made(2), *both, (1, 4), (0, 3))[0], 3)
 
     def test_one_that_hangs_until_it_is_ended_is_named(self):
-        code, text = self.outcome(self.made(), (0, "rank 1 is lost: no heartbeat for 30 s"), (0, 1), (1, (143, True)),
+        code, text = self.outcome(self.made(), (0, lost(0, 1, "no heartbeat for 30 s")), (0, 1), (1, (143, True)),
                                   (2, (143, True)))
         self.assertEqual(code, 143)
         self.assertIn("worker 1 on h1 was the first to fail: it did not end by itself when the others had lost it, and "
                       "was ended by signal 15 (SIGTERM)", text)
+
+    def test_a_line_of_the_log_outweighs_what_the_program_said_before(self):
+        code, text = self.outcome(self.made(), (0, "as if rank 2 has left the store"), (0, lost(0, 1)), (0, 0), (1, 0),
+                                  (2, 0))
+        self.assertEqual(code, 1, text)
+        self.assertIn("the others lost worker 1 on h1, though it ended with exit code 0", text)
+
+    def test_what_a_worker_says_of_losses_fails_no_job_unless_tutti_says_it(self):
+        words = ("log of last week: rank 1 is lost: its process ended", "rank 1 is lost: its process ended",
+                 "> " + lost(0, 1), "tutti[rank 0] error: rank 1 is lost: x", lost(0, 1, level="info"), lost(2, 1),
+                 lost(0, 7), lost(0, "9" * 5000), "key 'g': rank 1 has left the store",
+                 lost(0, 1).replace("is lost:", "is lost in thought"))
+        for said in words:
+            self.assertEqual(self.outcome(self.made(), (0, said), (0, 0), (1, 0), (2, 0)), (0, ""), said)
+            if "left" not in said:
+                self.assertEqual(self.outcome(self.made(), (0, said), (0, 3), (1, 4))[0], 3, said)
+        self.assertEqual(self.outcome(self.made(), (0, lost(0, 1)), (0, 0), (1, 0), (2, 0))[0], 1)
 
     def test_one_that_left_and_ended_well_is_named_beside_the_first_that_did_not(self):
         code, text = self.outcome(self.made(), (1, 0), (0, "key 'g': rank 1 has left the store"), (0, 3), (2, 4))
         self.assertEqual(code, 3)
         self.assertIn("worker 0 on h0 was the first to fail: it ended with exit code 3. "
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
-
-    def test_a_rank_that_nobody_has_and_words_of_another_sense_mislead_nobody(self):
-        for words in ("rank 7 is lost: x", f"rank {'9' * 5000} is lost: x", "rank 1 is lost in thought",
-                      "rank 1 has left", "rank 0 is lost: x"):
-            self.assertEqual(self.outcome(self.made(), (0, words), (0, 3), (1, 4))[0], 3, words)
 
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
         heard = self.made(2, "--grace", "7")
@@ -150,7 +166,7 @@ class Words(JobCase):
         self.assertTrue(text.splitlines()[-1].startswith(r"  \x1b[2J"))
 
     def test_what_mpirun_says_is_named_so_and_plain(self):
-        with mock.patch.object(Printer, "write") as write:
+        with mock.patch.object(output, "write") as write:
             Printer(True).note(f"Welcome to {self.FORGED}\r")
         line, = write.call_args.args[1]
         self.assertRegex(line, r"^mpirun: Welcome to [\x20-\x7e]*$")
@@ -197,13 +213,23 @@ class Reluctant(io.RawIOBase):
 class Lines(unittest.TestCase):
     def test_a_file_that_takes_a_part_gets_the_rest_too(self):
         file = mock.Mock(buffer=Reluctant())
-        Printer.write(file, ["a line of the first", "and one of the second worker"])
+        output.write(file, ["a line of the first", "and one of the second worker"])
         self.assertEqual(file.buffer.taken, b"a line of the first\nand one of the second worker\n")
 
-    def test_a_workers_own_colours_pass_through(self):
-        with mock.patch.object(Printer, "write") as write:
-            Printer(True).lines(1, 1, ["\x1b[32mok\x1b[0m \udcff"])
-        self.assertEqual(write.call_args.args[1], ["[worker 1] \x1b[32mok\x1b[0m \udcff"])
+    def printed(self, is_terminal, *texts):
+        stream = mock.Mock(isatty=lambda: is_terminal)
+        with mock.patch.object(output, "write") as write, mock.patch("sys.stdout", stream):
+            Printer(True).lines(1, 1, texts)
+        return [line.removeprefix("[worker 1] ") for line in write.call_args.args[1]]
+
+    def test_on_a_terminal_a_workers_own_colours_pass_through(self):
+        self.assertEqual(self.printed(True, "\x1b[32mok\x1b[0m \udcff"), ["\x1b[32mok\x1b[0m \udcff"])
+
+    def test_elsewhere_what_only_a_terminal_understands_is_left_out(self):
+        for text in ("\x1b[32mEpoch 0\x1b[0m", "step 1\x1b[K\r\x1b[KEpoch 0", "\x1b]0;a title\x07Epoch 0", "\x1b7Epoch 0",
+                     "\x1b]8;;http://x\x1b\\Epoch 0", "\x1b(BEpoch 0\x1b[?25h", "Epoch 0\x1b[38;5;1m"):
+            self.assertEqual(self.printed(False, text), ["Epoch 0"], repr(text))
+        self.assertEqual(self.printed(False, "[1] a\tb \udcff 5 µs \x1b"), ["[1] a\tb \udcff 5 µs \x1b"])
 
     def test_a_progress_line_shows_its_last_state(self):
         self.assertEqual([as_on_terminal(t) for t in ("a", "a\r", "10 %\r90 %", "10 %\r90 %\r", "")],

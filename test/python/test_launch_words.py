@@ -11,7 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-from launcher import hosts, mpirun, options
+from launcher import hosts, mpirun, options, output
 
 LOCAL = ["-n", "2", "--launcher", "local"]
 
@@ -66,6 +66,8 @@ class Options(unittest.TestCase):
         for grace in ("-1", "nan", "inf"):
             self.assertIn(f"--grace {grace}", self.refused(*LOCAL, "--grace", grace, "true"))
         self.assertIn("names no variable", self.refused(*LOCAL, "--env", "=3", "true"))
+        for given in ("TUTTI_LAUNCH_CONTACT=x", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE=ps"):
+            self.assertIn("the launcher sets this variable itself", self.refused(*LOCAL, "--env", given, "true"))
 
     def test_help_gives_every_option_a_default_and_an_example(self):
         text = io.StringIO()
@@ -120,12 +122,13 @@ class Hosts(unittest.TestCase):
 
     def test_the_line_of_a_copy_and_what_failed_carry_no_escape_sequence(self):
         failed = mock.Mock(returncode=23, communicate=lambda: (b"no \x1b[2Jroom\n", None))
-        with mock.patch("subprocess.Popen", return_value=failed), contextlib.redirect_stdout(io.StringIO()) as said:
+        with mock.patch("subprocess.Popen", return_value=failed), mock.patch.object(hosts, "write") as write:
             lines = hosts.copy_to(["h\x1b[31m"], "/tmp/a\nlaunch.py: all well")
-        self.assertEqual(said.getvalue().count("\n"), 1)
-        self.assertIn(r"h\x1b[31m:/tmp/a\nlaunch.py: all well", said.getvalue())
+        line, = write.call_args.args[1]
+        self.assertIn(r"h\x1b[31m:/tmp/a\nlaunch.py: all well", line)
+        self.assertNotRegex(line, "[\x1b\n]")
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            options.say("rsync failed", lines)
+            output.say("rsync failed", lines)
         self.assertNotIn("\x1b", said.getvalue())
         self.assertEqual([line[:2] for line in said.getvalue().splitlines()[1:]], ["  ", "  "])
 
