@@ -120,6 +120,11 @@ class Hosts(unittest.TestCase):
             with mock.patch.object(hosts, "addresses", return_value=known):
                 self.assertEqual(hosts.reachable(), told)
 
+    def test_what_copies_to_hosts_is_installed_without_the_tests_packages(self):
+        setup = (pathlib.Path(hosts.__file__).parents[1] / "setup").read_text()
+        packages = re.search(r"^build_packages=\((.*?)\)", setup, re.M | re.S)[1].split()
+        self.assertLessEqual({"rsync", "openssh-client", "openmpi-bin"}, set(packages))
+
     def test_the_line_of_a_copy_and_what_failed_carry_no_escape_sequence(self):
         failed = mock.Mock(returncode=23, communicate=lambda: (b"no \x1b[2Jroom\n", None))
         with mock.patch("subprocess.Popen", return_value=failed), mock.patch.object(hosts, "write") as write:
