@@ -5,7 +5,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
-from command_line import Parser  # pylint: disable=wrong-import-position
+from command_line import Parser, file_problem  # pylint: disable=wrong-import-position
 from compare import summary  # pylint: disable=wrong-import-position
 
 
@@ -17,8 +17,12 @@ def main():
     given = parser.parse_args()
     try:
         record = summary.read(given.record)
-    except (OSError, ValueError, KeyError) as error:
+    except OSError as error:
+        parser.error(file_problem(error))
+    except ValueError as error:
         parser.error(f"{given.record}: {error}")
+    except KeyError as error:
+        parser.error(f"{given.record}: is no record of compare.py: it lacks {error}")
     print(summary.text(record))
     if given.chart:
         summary.write_chart(given.chart, record)

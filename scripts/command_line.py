@@ -20,6 +20,11 @@ def printable(text, most=400):
     return "".join(c if c.isprintable() or c == "\t" else as_escape(c) for c in text)
 
 
+def file_problem(error):
+    """What an OSError says of a file, as users write it."""
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
+
+
 def meant(word, known):
     """What an error says of the known one that a word is nearest to: nothing where there is none."""
     near = difflib.get_close_matches(word, known, n=1)

@@ -145,7 +145,7 @@ def write_chart(file, record):
 def read(file):
     record = json.loads(pathlib.Path(file).read_text())
     if record["suite"] != "node":
-        raise ValueError(f"{file} is a record of suite {record['suite']}, not of suite node")
+        raise ValueError(f"is a record of suite {record['suite']}, not of suite node")
     return record
 
 
