@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from comparing import row
+from comparing import is_drawn, row
 from compare import (cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training,
                      wire)
 from compare.emulated import Layout
@@ -121,6 +121,7 @@ class Plots(unittest.TestCase):
                 files = plot.write(pathlib.Path(folder, "p"), self.outcome(style))
                 self.assertEqual(pathlib.Path(folder, "p.svg").read_text().count("<!-- panel "), 5)
                 self.assertEqual([file.suffix for file in files], [".png", ".svg"])
+                self.assertTrue(is_drawn(files[0]))
 
     def test_one_legend_names_each_series_once_behind_them_the_bound_and_covers_no_panel(self):
         for style in self.STYLES:

@@ -5,8 +5,9 @@ import re
 import tempfile
 import unittest
 
-from comparing import KIB, MIB, row
+from comparing import KIB, MIB, is_drawn, row
 from compare import summary
+from compare.targets import size_text, times
 
 try:
     import matplotlib
@@ -58,6 +59,21 @@ class Summary(unittest.TestCase):
             for text in shown:
                 self.assertIn(text(summary.read(BENCHMARKS / f"results/{name}.json")), self.readme())
 
+    def test_the_front_page_shows_what_the_record_says(self):
+        text = (BENCHMARKS.parent / "README.md").read_text()
+        record_of = summary.read(BENCHMARKS / "results/2026-11-23-node-epyc-run3.json")
+        cells = {(cell.ranks, cell.size): cell for cell in summary.cells(record_of)}
+        wanted = []
+        for ranks, size in ((2, 64 * KIB), (2, 64 * MIB), (8, 64 * KIB), (8, 64 * MIB)):
+            cell = cells[ranks, size]
+            of_peers = [times(cell.peers[peer]) for peer in ("Open MPI", "Intel MPI", "Horovod")]
+            wanted.append(" | ".join(["", str(ranks), size_text(size), times(cell.tutti), *of_peers,
+                                      f"{cell.ratio(cell.best):.2f}", ""]).strip())
+        self.assertEqual(re.findall(r"^\| \d+ \| .*", text, re.M), wanted)
+        loses = re.search(r"\*\*Where it loses\*\* there:(.*?)On an Intel Xeon", text, re.S)[1]
+        spans = r"\d\.\d\d(?: to \d\.\d\d)?"
+        self.assertEqual(re.findall(spans, loses), re.findall(spans, summary.where_it_loses(record_of)))
+
     def test_the_columns_of_the_readme_divide_to_the_ratio_beside_them(self):
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in self.readme().splitlines()
                  if re.match(r"\| \d+ \| \d+ [KM]?i?B \|", line)]
@@ -73,6 +89,16 @@ class Summary(unittest.TestCase):
             file = pathlib.Path(folder, "chart.png")
             summary.write_chart(file, record())
             self.assertTrue(file.read_bytes().startswith(b"\x89PNG"))
+            self.assertTrue(is_drawn(file))
+        from matplotlib.figure import Figure
+        figure, rows = Figure(), record()["rows"]
+        summary.draw(figure, {**record(), "rows": rows + [{**one, "ranks": 4} for one in rows]})
+        self.assertEqual([axes.get_title() for axes in figure.axes], ["2 ranks", "4 ranks"])
+        for axes in figure.axes:
+            lines = {line.get_label(): list(line.get_ydata()) for line in axes.get_lines()}
+            self.assertEqual(list(lines), [*(f"{peer}, its best" for peer in summary.PEERS), "tutti"])
+            for got, wanted in zip(lines["Intel MPI, its best"], (0.6, 1, 0.59, 0.78), strict=True):
+                self.assertAlmostEqual(got, wanted, delta=0.01)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """The launcher's door: who gets in, who is turned away, and what that costs."""
 import errno
+import json
 import os
 import pathlib
+import resource
 import selectors
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -78,6 +82,22 @@ class Strangers(DoorCase):
             with self.subTest(kind):
                 self.assertTrue(is_turned_away(self.call(at, words)))
         self.assertEqual((self.admitted, at.turned_away), ([], len(strangers)))
+
+    def test_the_token_is_compared_in_a_time_that_tells_nothing(self):
+        at = self.made()
+        for shown in (TOKEN, "0" * len(TOKEN)):
+            with mock.patch("hmac.compare_digest", return_value=False) as compare:
+                self.assertTrue(is_turned_away(self.call(at, f"{shown} {{}}\n".encode())))
+            compare.assert_called_once_with(shown.encode(), TOKEN.encode())
+
+    def test_a_line_that_is_full_and_has_no_end_is_turned_away_though_nothing_follows(self):
+        at = self.made()
+        words = f"{TOKEN} ".encode().ljust(door.HELLO_BYTES, b"x")
+        connection = self.call(at, words[:-1])
+        self.assertEqual(at.turned_away, 0)
+        send(connection, words[-1:])
+        self.serve()
+        self.assertTrue(is_turned_away(connection))
 
     def test_a_worker_that_is_not_awaited_is_turned_away(self):
         at = self.made()
@@ -161,6 +181,11 @@ class Workers(DoorCase):
                 self.made(workers=60)
             self.assertEqual(self.made(workers=3).room, 64 - 3 - door.SPARE_FILES)
 
+    def test_strangers_get_little_room_however_many_files_are_allowed(self):
+        for most in (1 << 20, resource.RLIM_INFINITY):
+            with mock.patch("resource.getrlimit", return_value=(most, most)):
+                self.assertLessEqual(door.room_for(3), 256)
+
 
 class Calling(unittest.TestCase):
     """The shim's side."""
@@ -186,6 +211,25 @@ class Calling(unittest.TestCase):
         place, heard = self.answered(b"", b"", b"+")
         shim.connect([place], b"hello\n").close()
         self.assertEqual(heard, [b"hello\n"] * 3)
+
+    def test_a_signal_that_ends_the_shim_ends_its_command_in_order_and_is_told(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            listener, place = door.listen_here(f"tutti-test-{os.getpid()}-{number}")
+            listener.settimeout(20)
+            self.addCleanup(listener.close)
+            command = ["sh", "-c", "echo up; exec sleep 600"]
+            env = {**os.environ, "TUTTI_LAUNCH_CONTACT": f"{TOKEN}@{place}", "OMPI_COMM_WORLD_RANK": "0"}
+            process = subprocess.Popen([sys.executable, shim.__file__, json.dumps(command)], env=env)
+            connection, _ = listener.accept()
+            connection.settimeout(20)
+            with connection, connection.makefile("r") as lines:
+                lines.readline()
+                connection.sendall(shim.WELCOME)
+                self.assertIn("up", lines.readline())
+                process.send_signal(number)
+                said = [json.loads(line) for line in lines]
+            process.wait(20)
+            self.assertEqual(said, [{"exit": 128 + signal.SIGTERM, "told": True}])
 
     def test_only_who_welcomes_it_is_the_launcher(self):
         other, _ = self.answered(b"220 mail.example.org ESMTP\r\n")

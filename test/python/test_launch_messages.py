@@ -143,6 +143,13 @@ class FirstToFail(JobCase):
         self.assertIn("worker 0 on h0 was the first to fail: it ended with exit code 3. "
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
 
+    def test_a_rank_that_is_taken_or_that_nobody_has_is_not_let_in(self):
+        heard, connection = self.made(2), mock.Mock()
+        for rank in (0, 1, 2, 1 << 31):
+            self.assertFalse(heard.admit(connection, rank, "elsewhere"))
+        self.assertEqual([worker.host for worker in heard.workers.values()], ["h0", "h1"])
+        connection.sendall.assert_not_called()
+
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
         heard = self.made(2, "--grace", "7")
         del heard.workers[0]
@@ -183,6 +190,9 @@ class Words(JobCase):
     def test_text_from_elsewhere_is_printable_and_has_a_length(self):
         self.assertEqual(printable("h0: 5 µs, 日本\t\\n"), "h0: 5 µs, 日本\t\\n")
         self.assertEqual(printable("a\x1bb\r\n\x7f\u200b\udcff\ud800"), r"a\x1bb\r\n\x7f\u200b\xff\ud800")
+        self.assertLess(len(printable("x" * 100_000)), 1000)
+        self.assertEqual(Worker(0, "h\x1b[2J\n").name(), r"worker 0 on h\x1b[2J\n")
+        self.assertLess(len(Worker(0, "h" * 4000).name()), 200)
         cut = printable("x" * 300 + "y" * 700, 90)
         self.assertEqual(cut, "x" * 60 + " [... 910 characters ...] " + "y" * 30)
 

@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/checks"))
 
@@ -20,8 +21,8 @@ TABLE = """\
 
 
 class Table(unittest.TestCase):
-    def problems(self, engine, includes):
-        """What is said when the table lets `engine` use this and it includes that."""
+    def problems(self, engine, includes, others=None):
+        """What is said when the table lets `engine` use this and it includes that; `others`: {file: its text}."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for module in ("base", "shm", "engine", "plan"):
@@ -29,6 +30,9 @@ class Table(unittest.TestCase):
             (root / "lib/DESIGN.md").write_text(TABLE.format(engine=engine))
             (root / "lib/engine/engine.cc").write_text(
                 "".join(f'#include "{name}"\n' for name in includes))
+            for file, text in (others or {}).items():
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / file).write_text(text)
             return modules.problems_of(root)
 
     def test_what_the_table_lists_may_be_included(self):
@@ -44,6 +48,26 @@ class Table(unittest.TestCase):
 
     def test_a_module_without_sources_may_list_what_it_will_use(self):
         self.assertEqual(self.problems("shm", ["shm/arena.h"]), [])
+
+    def test_modules_that_use_each_other_are_named_as_a_circle(self):
+        with mock.patch(f"{__name__}.TABLE", TABLE.replace("| memory | – |", "| memory | engine |")):
+            [problem] = self.problems("shm", ["shm/arena.h"], {"lib/shm/arena.h": '#include "engine/engine.h"\n'})
+        self.assertEqual(problem, "modules use each other in a circle: engine -> shm -> engine")
+
+    def test_mpi_is_called_through_its_module_alone(self):
+        [problem] = self.problems("–", ["base/log.h"], {"lib/shm/arena.cc": "#include <mpi.h>\n"})
+        self.assertIn("lib/shm/arena.cc:1: mpi.h is included in lib/mpi alone", problem)
+
+    def test_a_public_header_needs_nothing_that_its_users_lack(self):
+        for header in ("fmt/format.h", "spdlog/spdlog.h", "hwy/highway.h", "sodium.h", "flatbuffers/flatbuffers.h"):
+            [problem] = self.problems("–", ["base/log.h"], {"include/tutti/key.h": f"#include <{header}>\n"})
+            self.assertEqual(problem,
+                             f"include/tutti/key.h:1: a public header includes {header}: users would need it too")
+
+    def test_the_ordering_protocol_is_pure(self):
+        for header in ("thread", "mutex", "condition_variable", "future", "sys/socket.h", "sys/epoll.h"):
+            [problem] = self.problems("–", ["base/log.h"], {"coordinator/planner.cc": f"#include <{header}>\n"})
+            self.assertIn(f"coordinator/planner.cc:1: coordinator/ is pure, and {header} is not", problem)
 
 
 if __name__ == "__main__":
