@@ -236,8 +236,8 @@ class Lines(unittest.TestCase):
         self.assertEqual(self.printed(True, "\x1b[32mok\x1b[0m \udcff"), ["\x1b[32mok\x1b[0m \udcff"])
 
     def test_elsewhere_what_only_a_terminal_understands_is_left_out(self):
-        for text in ("\x1b[32mEpoch 0\x1b[0m", "step 1\x1b[K\r\x1b[KEpoch 0", "\x1b]0;a title\x07Epoch 0", "\x1b7Epoch 0",
-                     "\x1b]8;;http://x\x1b\\Epoch 0", "\x1b(BEpoch 0\x1b[?25h", "Epoch 0\x1b[38;5;1m"):
+        for text in ("\x1b[32mEpoch 0\x1b[0m", "step 1\x1b[K\r\x1b[KEpoch 0", "\x1b]0;a title\x07Epoch 0",
+                     "\x1b7Epoch 0", "\x1b]8;;http://x\x1b\\Epoch 0", "\x1b(BEpoch 0\x1b[?25h", "Epoch 0\x1b[38;5;1m"):
             self.assertEqual(self.printed(False, text), ["Epoch 0"], repr(text))
         self.assertEqual(self.printed(False, "[1] a\tb \udcff 5 µs \x1b"), ["[1] a\tb \udcff 5 µs \x1b"])
 
