@@ -31,13 +31,22 @@ pid_t parent_of(pid_t process) {
   return parent;
 }
 
-/// Open MPI gives its processes a pseudo-terminal for their output and forwards what they write. So
-/// look at the first process above whose output goes somewhere else; shells may lie between.
+/// Whether Open MPI started the process, or one above it that Open MPI started.
+bool is_in_job(pid_t process) {
+  std::ifstream environment(fmt::format("/proc/{}/environ", process));
+  for (std::string one; std::getline(environment, one, '\0');) {
+    if (one.starts_with("OMPI_COMM_WORLD_RANK=")) return true;
+  }
+  return false;
+}
+
+/// Open MPI, and tutti's launcher too, give processes a pseudo-terminal for their output and
+/// forward what they write. So look at where the output of mpirun goes, the first above that is not
+/// in the job.
 bool leads_to_terminal(int fd) {
-  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
-  const std::string ours = target_of(getpid(), fd);
+  if (isatty(fd) != 1 || std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
   pid_t above = getppid();
-  while (above > 1 && target_of(above, fd) == ours) above = parent_of(above);
+  while (above > 1 && is_in_job(above)) above = parent_of(above);
   return target_of(above, fd).starts_with("/dev/pts/");
 }
 

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""What a training program shows of its progress below the launcher, which prints whole lines.
+
+    test_launch_progress.py TRAIN
+"""
+import os
+import pty
+import subprocess
+import sys
+import unittest
+
+from launching import LAUNCH, LIMIT, LOCAL, LaunchCase
+
+TRAIN = sys.argv.pop()
+
+
+class Progress(LaunchCase):
+    def on_terminal(self, *words):
+        """What a terminal gets of a short training that these words start."""
+        ours, theirs = pty.openpty()
+        words = [*words, TRAIN, "--dataset", "digits", "--num-epochs", 1, "--kv-store", "local"]
+        with subprocess.Popen([*map(str, words)], env=self.environment(), stdout=theirs, stderr=theirs,
+                              stdin=subprocess.DEVNULL) as process:
+            os.close(theirs)
+            said = b""
+            try:
+                while data := os.read(ours, 65536):
+                    said += data
+            except OSError:  # how a terminal says end of file
+                pass
+            os.close(ours)
+            self.assertEqual(process.wait(LIMIT), 0, said)
+        self.assertIn(b"Epoch 0: Train_loss", said)
+        return said
+
+    def test_below_the_launcher_it_overwrites_no_line(self):
+        self.assertNotIn(b"\x1b", self.on_terminal(sys.executable, LAUNCH, "-n", 1, *LOCAL))
+
+    def test_below_mpirun_on_a_terminal_it_overwrites_its_line(self):
+        self.assertIn(b"\x1b[K", self.on_terminal("mpirun", "-n", 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
