@@ -23,9 +23,6 @@ find_package(tutti {version} REQUIRED)
 add_executable(hello {source})
 target_link_libraries(hello PRIVATE tutti::tutti)
 """
-MESON_PROJECT = """project('outside', 'cpp', default_options: 'cpp_std=c++20')
-executable('hello', 'hello.cc', dependencies: dependency('tutti', fallback: 'tutti'))
-"""
 
 
 def said(*words, **options):
@@ -149,19 +146,6 @@ class Project(unittest.TestCase):
     def test_who_says_nothing_gets_a_release_build(self):
         options = json.loads(said("meson", "introspect", "--buildoptions", ROOT / "meson.build"))
         self.assertEqual([o["value"] for o in options if o["name"] == "buildtype"], ["release"])
-
-    def test_another_meson_project_builds_the_library_within_itself(self):
-        with tempfile.TemporaryDirectory(prefix="tutti-subproject-") as top:
-            folder = pathlib.Path(top)
-            (folder / "subprojects").mkdir()
-            (folder / "subprojects/tutti").symlink_to(ROOT)
-            (folder / "meson.build").write_text(MESON_PROJECT)
-            shutil.copy(HELLO, folder)
-            said("meson", "setup", "--wrap-mode=forcefallback", folder / "build", folder)
-            targets = {t["name"] for t in json.loads(said("meson", "introspect", "--targets", folder / "build"))}
-        self.assertLessEqual({"hello", "tutti"}, targets)
-        # The library alone: none of tutti's own programs.
-        self.assertTrue(targets.isdisjoint({"train", "allreduce_bench", "tutti-info", "test_public_api"}), targets)
 
 
 if __name__ == "__main__":
