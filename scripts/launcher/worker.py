@@ -30,8 +30,8 @@ class Worker:
         self.garbled = False  # did its shim say what no shim says
         self.last = collections.deque(maxlen=LAST_LINES)
         self.lost = None      # the rank that it says it lost
-        self.silent = set()       # the ranks that run perhaps, but say nothing any more
-        self.lost_left = False    # which left in order
+        self.lost_left = False  # which left in order
+        self.silent = set()   # the ranks that run perhaps, but say nothing any more
 
     def hear(self, lines):
         """The first loss counts, for it is the cause of others."""
@@ -42,7 +42,7 @@ class Worker:
                 self.lost, self.lost_left = int(said[2]), False
                 self.silent = {self.lost} if said[3] else set()
             elif awaited and int(awaited[1]) == self.rank and is_first:
-                self.silent = set(map(int, awaited[2].replace(" ", "").strip(",").split(",")))
+                self.silent = {int(rank) for rank in re.findall(r"\d+", awaited[2])}
                 self.lost, self.lost_left = min(self.silent), False
             elif left and self.lost is None:
                 self.lost, self.lost_left = int(left[1]), True

@@ -143,6 +143,16 @@ class FirstToFail(JobCase):
         self.assertIn("worker 0 on h0 was the first to fail: it ended with exit code 3. "
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
 
+    def test_those_that_never_came_to_create_are_told_by_the_log_alone(self):
+        words = ("rank 0 has waited 500 ms (create_timeout) for the other ranks in MPI_Init: ranks {} have not called "
+                 "create; a rank that is missing may have ended")
+        for ranks, silent in (("1, 2", {1, 2}), ("1,,2", {1, 2}), ("1, ", {1})):
+            heard = Worker(0, "h")
+            heard.hear([words.format(ranks), "> " + lost(0, 1).replace("rank 1 is lost", words.format(ranks))])
+            self.assertEqual((heard.lost, heard.silent), (None, set()))
+            heard.hear([lost(0, 1, level="critical").replace("rank 1 is lost", words.format(ranks))])
+            self.assertEqual((heard.lost, heard.silent), (1, silent))
+
     def test_a_rank_that_is_taken_or_that_nobody_has_is_not_let_in(self):
         heard, connection = self.made(2), mock.Mock()
         for rank in (0, 1, 2, 1 << 31):
