@@ -251,7 +251,7 @@ TEST_CASE_METHOD(Fixture, "what a store of one process lacks is unsupported and 
 }
 
 TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows it") {
-  store->broadcast({1}, {{tensor(a)}}, 0).wait();
+  store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
         "set_gradient_compression('none') after the first tensor; call it right after create");
   CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("fp17"); }),
