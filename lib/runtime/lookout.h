@@ -17,6 +17,10 @@ class Lookout {
 
   Lookout();
 
+  /// Sets what sees the processes of this machine end. The other machines' ranks are told of it.
+  void watch(Ask machine) { watched_.push_back(std::move(machine)); }
+  /// Adds what learns of losses by itself on every rank, as the control plane does. Of these nobody
+  /// is told: that a rank has given up a store is no loss to the next one.
   void also_ask(Ask ask) { asked_.push_back(std::move(ask)); }
   /// Sets where a loss is reported, once, before it is thrown; at first the log.
   void report_to(Report report) { report_ = std::move(report); }
@@ -30,6 +34,7 @@ class Lookout {
  private:
   std::optional<control::LostRank> find();
 
+  std::vector<Ask> watched_;
   std::vector<Ask> asked_;
   Report report_;
   Report tell_;

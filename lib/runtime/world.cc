@@ -61,9 +61,8 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
 std::shared_ptr<Lookout> lookout(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   auto lookout = std::make_shared<Lookout>();
   if (control::Presence* const presence = here.presence.get()) {
-    lookout->also_ask(
-        [presence, limit = options.heartbeat_timeout] { return presence->lost(limit); });
-    lookout->also_ask([presence] { return presence->leaving(); });
+    lookout->watch([presence, limit = options.heartbeat_timeout] { return presence->lost(limit); });
+    lookout->watch([presence] { return presence->leaving(); });
   }
   return lookout;
 }

@@ -114,7 +114,7 @@ TEST_CASE("a deleter may call the store while it is closed, and its call ends") 
   auto store = make_store();
   const int ranks = store->num_workers();
   Caller caller(*store);
-  const Key own = store->rank();
+  const Key own = "own " + std::to_string(store->rank());
   const Pending alone = pushpull(*store, own, caller.make());
   store.reset();
   CHECK(caller.calls == 1);
