@@ -79,12 +79,15 @@ void Coordinator::conclude(Slot slot) {
   KeyState& state = keys_[slot];
   const Signature& signature = state.variants.front().signature;
   if (state.variants.size() > 1) {
-    fail(slot, {ErrorCode::mismatch, explain_mismatch(state.key, keys_.said(slot))});
+    const std::vector<Said> said = keys_.said(slot);
+    fail(slot, {ErrorCode::mismatch, explain_mismatch(state.key, said), differing_ranks(said)});
     return;
   }
   if (signature.kind == CollectiveKind::broadcast && !state.ranks.has(signature.root)) {
-    fail(slot, {ErrorCode::aborted, fmt::format("key {}: its root, rank {}, has joined",
-                                                state.key.describe(), signature.root)});
+    fail(slot, {ErrorCode::aborted,
+                fmt::format("key {}: its root, rank {}, has joined", state.key.describe(),
+                            signature.root),
+                {signature.root}});
     return;
   }
   if (signature.kind == CollectiveKind::allgather && state.ranks.count() < size_) {
@@ -92,8 +95,10 @@ void Coordinator::conclude(Slot slot) {
     for (int r = 0; r < size_; ++r) {
       if (!state.ranks.has(r)) joined.push_back(r);
     }
-    fail(slot, {ErrorCode::aborted, fmt::format("key {}: no shard comes from {}, having joined",
-                                                state.key.describe(), rank_list(joined))});
+    fail(slot, {ErrorCode::aborted,
+                fmt::format("key {}: no shard comes from {}, having joined", state.key.describe(),
+                            rank_list(joined)),
+                joined});
     return;
   }
   state.ranks.forget_tombstones();

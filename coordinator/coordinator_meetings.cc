@@ -97,7 +97,9 @@ void Coordinator::abort_what_has_not_started() {
 }
 
 Failure Coordinator::gone_failure(const std::string& what) const {
-  return {ErrorCode::aborted, fmt::format("{}: rank {} has left the store", what, first_to_leave_)};
+  return {ErrorCode::aborted,
+          fmt::format("{}: rank {} has left the store", what, first_to_leave_),
+          {first_to_leave_}};
 }
 
 bool Coordinator::has_started_work() const {

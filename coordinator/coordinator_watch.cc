@@ -81,7 +81,8 @@ void Coordinator::watch_keys() {
     if (waited >= settings_.key_timeout && state.start == 0) {
       fail(slot, {ErrorCode::timeout,
                   fmt::format("key {}: {} did not submit it within {}", state.key.describe(),
-                              rank_list(absent), seconds(waited))});
+                              rank_list(absent), seconds(waited)),
+                  absent});
       continue;
     }
     if (now_ >= state.ranks.notice_at) {
@@ -102,15 +103,17 @@ void Coordinator::watch_keys() {
 void Coordinator::watch_barrier() {
   if (barrier_.count() == 0) return;
   const Time waited = now_ - barrier_.since();
-  const std::string absent = rank_list(missing(barrier_));
+  const Ranks absent = missing(barrier_);
   if (waited >= settings_.key_timeout) {
-    conclude_barrier(Failure{ErrorCode::timeout, fmt::format("barrier: {} did not come within {}",
-                                                             absent, seconds(waited))});
+    conclude_barrier(Failure{
+        ErrorCode::timeout,
+        fmt::format("barrier: {} did not come within {}", rank_list(absent), seconds(waited)),
+        absent});
     return;
   }
   if (now_ >= barrier_.notice_at) {
-    notices_.push_back(
-        fmt::format("waiting for {} at the barrier: {} so far", absent, seconds(waited)));
+    notices_.push_back(fmt::format("waiting for {} at the barrier: {} so far", rank_list(absent),
+                                   seconds(waited)));
     barrier_.notice_at = now_ + std::max(waited, settings_.stall_report_after);
   }
   note(std::min(barrier_.notice_at, barrier_.since() + settings_.key_timeout));
@@ -119,16 +122,17 @@ void Coordinator::watch_barrier() {
 void Coordinator::watch_join() {
   if (joined_ == 0) return;
   const Time waited = now_ - join_waits_since_;
-  const std::string absent = rank_list(ranks_that([](const Rank& r) { return !r.joined; }));
+  const Ranks absent = ranks_that([](const Rank& r) { return !r.joined; });
   if (waited >= settings_.key_timeout && planner_.empty()) {
     end_join(Failure{ErrorCode::timeout,
                      fmt::format("join: {} did not join, and nothing was exchanged, within {}",
-                                 absent, seconds(waited))});
+                                 rank_list(absent), seconds(waited)),
+                     absent});
     return;
   }
   if (now_ >= join_notice_at_) {
-    notices_.push_back(
-        fmt::format("waiting for {} to join: nothing exchanged for {}", absent, seconds(waited)));
+    notices_.push_back(fmt::format("waiting for {} to join: nothing exchanged for {}",
+                                   rank_list(absent), seconds(waited)));
     join_notice_at_ = now_ + std::max(waited, settings_.stall_report_after);
   }
   note(std::min(join_notice_at_, join_waits_since_ + settings_.key_timeout));

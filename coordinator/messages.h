@@ -21,6 +21,7 @@ using Round = std::uint64_t;
 struct Failure {
   ErrorCode code = ErrorCode::internal;
   std::string text;
+  std::vector<int> ranks{};  ///< what `Error::ranks` tells
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

@@ -16,28 +16,41 @@ namespace {
 
 constexpr std::size_t most_waits_unchecked = 64;
 
+Error error_of(const Failure& failure, std::optional<Key> key) {
+  return {failure.code, failure.text, {std::move(key), failure.ranks}};
+}
+
+/// Of a barrier or a join.
+std::optional<Error> error_of(const std::optional<Failure>& failure) {
+  if (!failure) return std::nullopt;
+  return error_of(*failure, std::nullopt);
+}
+
 }  // namespace
 
 Participant::Participant(int rank, int size, const Settings& settings)
     : rank_(rank), size_(size), settings_(settings) {}
 
 std::uint32_t Participant::submit(CallId id, const Call& call) {
-  if (lost_) throw Error(ErrorCode::peer_lost, lost_->message);
+  if (lost_) throw Error(ErrorCode::peer_lost, lost_->message, {.ranks = {lost_->rank}});
   if (depart_.wanted) {
     throw Error(ErrorCode::aborted,
-                fmt::format("key {}: this store is being closed", call.key.describe()));
+                fmt::format("key {}: this store is being closed", call.key.describe()),
+                {.key = call.key});
   }
   if (join_.wanted) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("key {}: rank {} has joined; submit again once join() has returned",
-                            call.key.describe(), rank_));
+                            call.key.describe(), rank_),
+                {.key = call.key});
   }
   const Slot slot = slot_of(call.key);
   KeyUse& use = keys_[slot];
   if (use.call) {
     throw Error(ErrorCode::duplicate_key,
                 fmt::format("key {} is in flight already on rank {}: wait for its call first",
-                            call.key.describe(), rank_));
+                            call.key.describe(), rank_),
+                {.key = call.key});
   }
   CallState& flight = use.call.emplace(id, use.next_round++, call, now_, submissions_++);
   if (const KeyId* const agreed = id_of(use, call.signature)) flight.agreed = *agreed;
@@ -108,7 +121,7 @@ void Participant::handle(const Failed& failed) {
   if (use.call && use.call->round == failed.round) {
     check(use.call->next == 0 && !use.call->planned_entirely, "a started tensor does not fail");
     std::erase(unreported_, slot);
-    finish(slot, Error(failed.failure.code, failed.failure.text));
+    finish(slot, error_of(failed.failure, failed.key));
   } else if (join_.wanted) {
     // The round went on without this rank; its next use is paired with the others' next.
     use.next_round = std::max(use.next_round, failed.round + 1);
@@ -120,9 +133,7 @@ void Participant::handle(const BarrierOver& over) {
   if (barrier_.wanted && barrier_round_ == over.round) {
     barrier_ = {};
     ++barrier_round_;
-    std::optional<Error> error;
-    if (over.failure) error.emplace(over.failure->code, over.failure->text);
-    actions_.emplace_back(BarrierDone{std::move(error)});
+    actions_.emplace_back(BarrierDone{error_of(over.failure)});
   } else if (join_.wanted) {
     barrier_round_ = std::max(barrier_round_, over.round + 1);
   }
@@ -131,9 +142,7 @@ void Participant::handle(const BarrierOver& over) {
 void Participant::handle(const JoinOver& over) {
   if (!is_current(over.epoch) || !join_.wanted) return;
   join_ = {};
-  std::optional<Error> error;
-  if (over.failure) error.emplace(over.failure->code, over.failure->text);
-  actions_.emplace_back(JoinDone{over.last, std::move(error)});
+  actions_.emplace_back(JoinDone{over.last, error_of(over.failure)});
 }
 
 void Participant::handle(const Drain& drain) {

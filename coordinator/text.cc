@@ -101,4 +101,17 @@ std::string explain_mismatch(const Key& key, const std::vector<Said>& said) {
   return fmt::format("key {}: ranks disagree", key.describe());
 }
 
+std::vector<int> differing_ranks(const std::vector<Said>& said) {
+  const auto lowest = std::min_element(said.begin(), said.end(), [](const Said& a, const Said& b) {
+    return *std::min_element(a.ranks.begin(), a.ranks.end()) <
+           *std::min_element(b.ranks.begin(), b.ranks.end());
+  });
+  std::vector<int> ranks;
+  for (auto one = said.begin(); one != said.end(); ++one) {
+    if (one != lowest) ranks.insert(ranks.end(), one->ranks.begin(), one->ranks.end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 }  // namespace tutti::coordinator

@@ -27,4 +27,7 @@ struct Said {
 /// "key 'w': shapes differ: ranks 0-2 have (2, 3), rank 3 has (3, 2)". The signatures differ.
 std::string explain_mismatch(const Key& key, const std::vector<Said>& said);
 
+/// The ranks that say something else than the lowest one does, ascending.
+std::vector<int> differing_ranks(const std::vector<Said>& said);
+
 }  // namespace tutti::coordinator

@@ -24,7 +24,7 @@ Offset<wire::Signature> pack(Builder& to, const Signature& s) {
 
 Offset<wire::Failure> pack(Builder& to, const Failure& failure) {
   return wire::CreateFailure(to, static_cast<std::uint8_t>(failure.code),
-                             to.CreateString(failure.text));
+                             to.CreateString(failure.text), to.CreateVector(failure.ranks));
 }
 
 Offset<wire::Failure> pack(Builder& to, const std::optional<Failure>& failure) {

@@ -45,7 +45,10 @@ Signature unpack(const wire::Signature& s) {
 
 Failure unpack(const wire::Failure& failure) {
   if (failure.code() == 0) malformed("a failure without a code");
-  return {checked(failure.code(), ErrorCode::internal), failure.text()->str()};
+  if (failure.ranks() == nullptr) malformed("a failure without a list of ranks");
+  return {checked(failure.code(), ErrorCode::internal),
+          failure.text()->str(),
+          {failure.ranks()->begin(), failure.ranks()->end()}};
 }
 
 std::optional<Failure> unpack(const wire::Failure* failure) {

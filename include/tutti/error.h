@@ -1,10 +1,15 @@
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/export.h"
+#include "tutti/key.h"
 
 namespace tutti {
 
@@ -27,11 +32,25 @@ TUTTI_EXPORT std::string_view name(ErrorCode code);
 /// not UTF-8) is escaped, and of more than 4 KiB the middle is left out.
 class TUTTI_EXPORT Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message);
+  /// What an error is about, as data.
+  struct Subject {
+    std::optional<Key> key;
+    std::vector<int> ranks;
+  };
+
+  Error(ErrorCode code, const std::string& message, Subject subject = {});
   ErrorCode code() const noexcept { return code_; }
+  /// The key that the error is about. Null when that is no key or more than one: a lost rank for
+  /// example fails all keys in flight. Lives as long as the error.
+  const Key* key() const noexcept;
+  /// The ranks that caused it, ascending: those that are lost or have left, that did not come
+  /// (`timeout`), or that said something else than the lowest rank (`mismatch`). Empty when no
+  /// rank did, or when this rank itself called wrongly. Lives as long as the error.
+  std::span<const int> ranks() const noexcept;
 
  private:
   ErrorCode code_;
+  std::shared_ptr<const Subject> subject_;  // shared: an exception's copy must not fail
 };
 
 }  // namespace tutti

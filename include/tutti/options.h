@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tutti/export.h"
 
@@ -20,6 +21,11 @@ struct TUTTI_EXPORT Options {
   /// `invalid_argument` and suggests the right name. TUTTI_MODE and TUTTI_AUTOLOAD are known too,
   /// but set no option.
   static Options from_env();
+
+  /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as
+  /// "30": for options that come as text. Throws `invalid_argument` for an unknown field, and
+  /// suggests the right one, and for a value that the variable would not take.
+  void set(std::string_view field, std::string_view value);
 
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
   /// is an error that lists those there are. `DMLC_INTERFACE`.

@@ -26,8 +26,21 @@ const char* build_type() {
   return TUTTI_BUILD_TYPE;
 }
 
-Error::Error(ErrorCode code, const std::string& message)
-    : std::runtime_error(base::printable(message)), code_(code) {}
+Error::Error(ErrorCode code, const std::string& message, Subject subject)
+    : std::runtime_error(base::printable(message)), code_(code) {
+  if (!subject.key && subject.ranks.empty()) return;
+  std::sort(subject.ranks.begin(), subject.ranks.end());
+  subject_ = std::make_shared<const Subject>(std::move(subject));
+}
+
+const Key* Error::key() const noexcept {
+  return subject_ && subject_->key ? &*subject_->key : nullptr;
+}
+
+std::span<const int> Error::ranks() const noexcept {
+  if (!subject_) return {};
+  return subject_->ranks;
+}
 
 Key::Key(const char* value) {
   if (value == nullptr) {

@@ -62,15 +62,15 @@ constexpr std::string_view automatic = "auto";
 
 // One overload for each type of field.
 template <bool Options::*Field>
-constexpr OptionVariable variable(std::string_view name) {
-  return {name, "0, 1, true or false",
+constexpr OptionVariable variable(std::string_view field, std::string_view name) {
+  return {field, name, "0, 1, true or false",
           [](Options& o, std::string_view text) { return parse_flag(text, o.*Field); },
           [](const Options& o) { return std::string(o.*Field ? "1" : "0"); }};
 }
 
 template <milliseconds Options::*Field>
-constexpr OptionVariable variable(std::string_view name) {
-  return {name, "seconds as a decimal number from 0.001 to a century, such as 30 or 0.5",
+constexpr OptionVariable variable(std::string_view field, std::string_view name) {
+  return {field, name, "seconds as a decimal number from 0.001 to a century, such as 30 or 0.5",
           [](Options& o, std::string_view text) { return parse_seconds(text, o.*Field); },
           [](const Options& o) {
             return fmt::format("{}", static_cast<double>((o.*Field).count()) / 1000);
@@ -78,15 +78,15 @@ constexpr OptionVariable variable(std::string_view name) {
 }
 
 template <std::size_t Options::*Field>
-constexpr OptionVariable variable(std::string_view name) {
-  return {name, "a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
+constexpr OptionVariable variable(std::string_view field, std::string_view name) {
+  return {field, name, "a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
           [](Options& o, std::string_view text) { return parse_bytes(text, o.*Field); },
           [](const Options& o) { return base::bytes_text(o.*Field); }};
 }
 
 template <std::optional<std::size_t> Options::*Field>
-constexpr OptionVariable variable(std::string_view name) {
-  return {name, "auto, or a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
+constexpr OptionVariable variable(std::string_view field, std::string_view name) {
+  return {field, name, "auto, or a number of bytes up to 8T, such as 65536, 64K or 2M (K is 1024)",
           [](Options& o, std::string_view text) {
             (o.*Field).reset();
             return text == automatic || parse_bytes(text, (o.*Field).emplace());
@@ -109,26 +109,27 @@ bool set_log_level(Options& options, std::string_view text) {
 }
 
 constexpr auto variables = std::to_array<OptionVariable>({
-    {"DMLC_INTERFACE", "the name of a network interface, such as eth0", set_interface,
+    {"interface", "DMLC_INTERFACE", "the name of a network interface, such as eth0", set_interface,
      [](const Options& o) { return o.interface; }},
-    variable<&Options::user_makes_no_mpi_calls>("TUTTI_USER_MAKES_NO_MPI_CALLS"),
-    variable<&Options::reproducible>("TUTTI_REPRODUCIBLE"),
-    variable<&Options::stall_report_after>("TUTTI_STALL_SECONDS"),
-    variable<&Options::key_timeout>("TUTTI_TIMEOUT_SECONDS"),
-    variable<&Options::heartbeat_timeout>("TUTTI_HEARTBEAT_SECONDS"),
-    variable<&Options::create_timeout>("TUTTI_CREATE_SECONDS"),
-    {"TUTTI_LOG", "off, critical, error, warning, info, debug or trace", set_log_level,
+    variable<&Options::user_makes_no_mpi_calls>("user_makes_no_mpi_calls",
+                                                "TUTTI_USER_MAKES_NO_MPI_CALLS"),
+    variable<&Options::reproducible>("reproducible", "TUTTI_REPRODUCIBLE"),
+    variable<&Options::stall_report_after>("stall_report_after", "TUTTI_STALL_SECONDS"),
+    variable<&Options::key_timeout>("key_timeout", "TUTTI_TIMEOUT_SECONDS"),
+    variable<&Options::heartbeat_timeout>("heartbeat_timeout", "TUTTI_HEARTBEAT_SECONDS"),
+    variable<&Options::create_timeout>("create_timeout", "TUTTI_CREATE_SECONDS"),
+    {"log_level", "TUTTI_LOG", "off, critical, error, warning, info, debug or trace", set_log_level,
      [](const Options& o) { return o.log_level; }},
-    {"TUTTI_TIMELINE", "the path of a file to write, such as trace.json",
+    {"timeline", "TUTTI_TIMELINE", "the path of a file to write, such as trace.json",
      [](Options& o, std::string_view text) {
        o.timeline = text;
        return true;
      },
      [](const Options& o) { return o.timeline; }},
-    variable<&Options::replay>("TUTTI_REPLAY"),
-    variable<&Options::fusion_bytes>("TUTTI_FUSION_BYTES"),
-    variable<&Options::part_bytes>("TUTTI_PART_BYTES"),
-    variable<&Options::slice_bytes>("TUTTI_SLICE_BYTES"),
+    variable<&Options::replay>("replay", "TUTTI_REPLAY"),
+    variable<&Options::fusion_bytes>("fusion_bytes", "TUTTI_FUSION_BYTES"),
+    variable<&Options::part_bytes>("part_bytes", "TUTTI_PART_BYTES"),
+    variable<&Options::slice_bytes>("slice_bytes", "TUTTI_SLICE_BYTES"),
 });
 
 constexpr std::string_view prefix = "TUTTI_";
@@ -211,6 +212,23 @@ void check(const Options& options) {
 
 Options Options::from_env() {
   return options_from(process_environment());
+}
+
+void Options::set(std::string_view field, std::string_view value) {
+  const auto* const variable =
+      std::find_if(variables.begin(), variables.end(),
+                   [&](const OptionVariable& v) { return v.field == field; });
+  if (variable == variables.end()) {
+    std::vector<std::string_view> known;
+    for (const OptionVariable& one : variables) known.push_back(one.field);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("option {} is not known{} (known: {})", base::quoted(field),
+                            base::suggestion(field, known), fmt::join(known, ", ")));
+  }
+  if (variable->set(*this, value)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("option {} is {}, which is not usable; it takes {}", field,
+                          base::quoted(value), variable->accepts));
 }
 
 LaunchMode launch_mode(const Environment& environment) {

@@ -1,0 +1,50 @@
+#pragma once
+// How an exception becomes a code and the thread's last error.
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "tutti/c.h"
+#include "tutti/error.h"
+
+namespace tutti::c {
+
+/// An error as the C API shows it. Pointers into it live as long as it does.
+class ErrorView {
+ public:
+  ErrorView() = default;
+  explicit ErrorView(Error error);
+
+  const tutti_error& get();
+
+ private:
+  std::optional<Error> error_;
+  tutti_error shown_{};
+};
+
+/// Keeps it as this thread's last error; returns its code.
+int fail(std::exception_ptr error);
+/// Throws `invalid_argument`: "tutti_store_create: type is a null pointer".
+[[noreturn]] void refuse_null(const char* function, const char* argument);
+
+template <typename T>
+T& at(T* pointer, const char* function, const char* argument) {
+  if (pointer == nullptr) refuse_null(function, argument);
+  return *pointer;
+}
+
+/// Runs the body of a function of the C API.
+template <typename Body>
+int guarded(Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return TUTTI_OK;
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+}
+
+/// Error out of whatever was thrown: what is no Error of tutti's is `internal`.
+Error as_error(const std::exception_ptr& thrown);
+
+}  // namespace tutti::c

@@ -1,0 +1,22 @@
+#pragma once
+// What the opaque handles of tutti/c.h hold.
+#include <memory>
+
+#include "tutti/c.h"
+#include "tutti/tutti.h"
+
+struct tutti_store {
+  std::unique_ptr<tutti::KVStore> store;
+};
+
+struct tutti_options {
+  tutti::Options options;
+};
+
+struct tutti_tensor {
+  tutti::Tensor tensor;
+};
+
+struct tutti_pending {
+  tutti::Pending pending;
+};

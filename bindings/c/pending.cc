@@ -1,0 +1,50 @@
+#include <chrono>
+#include <cmath>
+
+#include "guard.h"
+#include "handles.h"
+
+using tutti::c::at;
+using tutti::c::guarded;
+
+int tutti_pending_wait(const tutti_pending* pending) {
+  return guarded([&] { at(pending, "tutti_pending_wait", "pending").pending.wait(); });
+}
+
+int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done) {
+  return guarded([&] {
+    constexpr const char* function = "tutti_pending_wait_for";
+    // As long as a clock of 63 bits of nanoseconds can wait from now on.
+    constexpr double most = 100.0 * 365 * 24 * 3600;
+    int& is_done = at(done, function, "done");
+    const tutti::Pending& call = at(pending, function, "pending").pending;
+    if (std::isnan(seconds) || seconds < 0) {
+      throw tutti::Error(tutti::ErrorCode::invalid_argument,
+                         "tutti_pending_wait_for: seconds is below 0 or no number");
+    }
+    const std::chrono::duration<double> limit(std::min(seconds, most));
+    // Also true when waiting throws what the call failed with.
+    is_done = 1;
+    is_done = call.wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(limit)) ? 1 : 0;
+  });
+}
+
+int tutti_pending_done(const tutti_pending* pending) {
+  return pending->pending.done() ? 1 : 0;
+}
+
+int tutti_pending_then(const tutti_pending* pending, tutti_callback callback, void* context) {
+  return guarded([&] {
+    constexpr const char* function = "tutti_pending_then";
+    at(callback, function, "callback");
+    at(pending, function, "pending").pending.then([callback, context](std::exception_ptr outcome) {
+      if (!outcome) return callback(context, nullptr);
+      tutti::c::ErrorView error(tutti::c::as_error(outcome));
+      callback(context, &error.get());
+    });
+  });
+}
+
+void tutti_pending_destroy(tutti_pending* pending) {
+  delete pending;
+}

@@ -1,0 +1,178 @@
+#include <memory>
+#include <string>
+
+#include "guard.h"
+#include "handles.h"
+#include "words.h"
+
+using tutti::c::at;
+using tutti::c::call_options_of;
+using tutti::c::guarded;
+using tutti::c::keys_of;
+using tutti::c::tensors_of;
+using tutti::c::values_of;
+
+namespace {
+
+tutti::KVStore& store_of(tutti_store* store, const char* function) {
+  return *at(store, function, "store").store;
+}
+
+/// Runs a call that goes on in the background, and hands out its outcome.
+template <typename Call>
+int submit(tutti_store* store, const char* function, tutti_pending** pending, Call&& call) {
+  return guarded([&] {
+    // Made first: once the call is submitted nothing may fail.
+    auto outcome = std::make_unique<tutti_pending>();
+    outcome->pending = call(store_of(store, function));
+    if (pending != nullptr) *pending = outcome.release();
+  });
+}
+
+}  // namespace
+
+int tutti_store_create(const char* type, const tutti_options* options, tutti_store** store) {
+  return guarded([&] {
+    constexpr const char* function = "tutti_store_create";
+    tutti_store*& made = at(store, function, "store");
+    const std::string_view name = &at(type, function, "type");
+    auto handle = std::make_unique<tutti_store>();
+    handle->store = options == nullptr ? tutti::KVStore::create(name)
+                                       : tutti::KVStore::create(name, options->options);
+    made = handle.release();
+  });
+}
+
+void tutti_store_destroy(tutti_store* store) {
+  delete store;
+}
+
+const char* tutti_store_type(const tutti_store* store) {
+  return store->store->type().c_str();
+}
+
+int tutti_store_rank(const tutti_store* store) {
+  return store->store->rank();
+}
+
+int tutti_store_num_workers(const tutti_store* store) {
+  return store->store->num_workers();
+}
+
+int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
+                         const tutti_values* ins, const tutti_values* outs,
+                         const tutti_call_options* options, tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.pushpull(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                       values_of(outs, count, function, "outs"), call_options_of(options));
+  });
+}
+
+int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
+                          const tutti_values* values, int root_rank,
+                          const tutti_call_options* options, tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.broadcast(keys_of(keys, count, function),
+                        values_of(values, count, function, "values"), root_rank,
+                        call_options_of(options));
+  });
+}
+
+int tutti_store_reduce_scatter(tutti_store* store, size_t count, const tutti_key* keys,
+                               const tutti_values* ins, const tutti_values* outs,
+                               const tutti_call_options* options, tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.reduce_scatter(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                             values_of(outs, count, function, "outs"), call_options_of(options));
+  });
+}
+
+int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* keys,
+                          const tutti_values* ins, const tutti_values* outs,
+                          const tutti_call_options* options, tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.allgather(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                        values_of(outs, count, function, "outs"), call_options_of(options));
+  });
+}
+
+int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
+                     const tutti_values* values, const tutti_call_options* options,
+                     tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.push(keys_of(keys, count, function), values_of(values, count, function, "values"),
+                   call_options_of(options));
+  });
+}
+
+int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
+                     const tutti_values* outs, const tutti_call_options* options,
+                     tutti_pending** pending) {
+  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+    return kv.pull(keys_of(keys, count, function), values_of(outs, count, function, "outs"),
+                   call_options_of(options));
+  });
+}
+
+int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
+                     const tutti_values* values) {
+  return guarded([&, function = __func__] {
+    store_of(store, function)
+        .init(keys_of(keys, count, function), values_of(values, count, function, "values"));
+  });
+}
+
+int tutti_store_row_sparse_pull(tutti_store* store, size_t count, const tutti_key* keys,
+                                const tutti_values* outs, const tutti_tensor* const* row_ids) {
+  return guarded([&, function = __func__] {
+    store_of(store, function)
+        .row_sparse_pull(keys_of(keys, count, function), values_of(outs, count, function, "outs"),
+                         tensors_of(row_ids, count, function, "row_ids"));
+  });
+}
+
+int tutti_store_set_optimizer(tutti_store* store, const char* name) {
+  return guarded([&, function = __func__] {
+    store_of(store, function).set_optimizer(&at(name, function, "name"));
+  });
+}
+
+int tutti_store_save_optimizer_states(tutti_store* store, const char* path, int dump_optimizer) {
+  return guarded([&, function = __func__] {
+    store_of(store, function)
+        .save_optimizer_states(&at(path, function, "path"), dump_optimizer != 0);
+  });
+}
+
+int tutti_store_load_optimizer_states(tutti_store* store, const char* path) {
+  return guarded([&, function = __func__] {
+    store_of(store, function).load_optimizer_states(&at(path, function, "path"));
+  });
+}
+
+int tutti_store_set_gradient_compression(tutti_store* store, const char* kind) {
+  return guarded([&, function = __func__] {
+    store_of(store, function).set_gradient_compression(&at(kind, function, "kind"));
+  });
+}
+
+int tutti_store_barrier(tutti_store* store) {
+  return guarded([&, function = __func__] { store_of(store, function).barrier(); });
+}
+
+int tutti_store_join(tutti_store* store, int* last) {
+  return guarded([&, function = __func__] {
+    const int last_to_join = store_of(store, function).join();
+    if (last != nullptr) *last = last_to_join;
+  });
+}
+
+int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank, int dtype,
+                         tutti_tensor** tensor) {
+  return guarded([&, function = __func__] {
+    tutti_tensor*& made = at(tensor, function, "tensor");
+    made = new tutti_tensor{
+        store_of(store, function)
+            .allocate(tutti::c::shape_of(dims, rank, function), tutti::c::dtype_of(dtype))};
+  });
+}

@@ -1,0 +1,57 @@
+#include <memory>
+
+#include "guard.h"
+#include "handles.h"
+#include "words.h"
+
+using tutti::c::at;
+using tutti::c::guarded;
+
+int tutti_tensor_create(void* data, const int64_t* dims, size_t rank, int dtype,
+                        tutti_device device, tutti_release release, void* context,
+                        tutti_tensor** tensor) {
+  return guarded([&] {
+    constexpr const char* function = "tutti_tensor_create";
+    // First of all: what was lent is given back whatever fails after this.
+    std::shared_ptr<void> lent;
+    if (release != nullptr) lent.reset(data, [release, context](void*) { release(context); });
+    tutti_tensor*& made = at(tensor, function, "tensor");
+    const tutti::Shape shape = tutti::c::shape_of(dims, rank, function);
+    const tutti::DType type = tutti::c::dtype_of(dtype);
+    const tutti::Device where = tutti::c::device_of(device);
+    made =
+        new tutti_tensor{lent.use_count() > 0 ? tutti::Tensor(std::move(lent), shape, type, where)
+                                              : tutti::Tensor(data, shape, type, where)};
+  });
+}
+
+void tutti_tensor_destroy(tutti_tensor* tensor) {
+  delete tensor;
+}
+
+void* tutti_tensor_data(const tutti_tensor* tensor) {
+  return tensor->tensor.data();
+}
+
+const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank) {
+  const auto dims = tensor->tensor.shape().dims();
+  if (rank != nullptr) *rank = dims.size();
+  return dims.data();
+}
+
+int tutti_tensor_dtype(const tutti_tensor* tensor) {
+  return static_cast<int>(tensor->tensor.dtype());
+}
+
+tutti_device tutti_tensor_device(const tutti_tensor* tensor) {
+  const tutti::Device device = tensor->tensor.device();
+  return {device.kind == tutti::Device::Kind::cpu ? TUTTI_CPU : TUTTI_GPU, device.index};
+}
+
+size_t tutti_tensor_count(const tutti_tensor* tensor) {
+  return tensor->tensor.count();
+}
+
+size_t tutti_tensor_bytes(const tutti_tensor* tensor) {
+  return tensor->tensor.bytes();
+}

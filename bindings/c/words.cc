@@ -1,0 +1,88 @@
+#include "words.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "guard.h"
+
+namespace tutti::c {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ErrorCode::invalid_argument, text);
+}
+
+/// A list of `count` entries, which may be null when there are none.
+template <typename T>
+std::span<const T> list(const T* first, std::size_t count, const char* function,
+                        const char* argument) {
+  if (first == nullptr && count > 0) refuse_null(function, argument);
+  return {first, count};
+}
+
+}  // namespace
+
+Shape shape_of(const std::int64_t* dims, std::size_t rank, const char* function) {
+  return Shape(list(dims, rank, function, "dims"));
+}
+
+DType dtype_of(int dtype) {
+  if (dtype < TUTTI_F16 || dtype > TUTTI_I64) {
+    refuse(fmt::format("{} is no dtype; tutti/c.h lists them, from TUTTI_F16 to TUTTI_I64", dtype));
+  }
+  return static_cast<DType>(dtype);
+}
+
+Device device_of(tutti_device device) {
+  if (device.kind != TUTTI_CPU && device.kind != TUTTI_GPU) {
+    refuse(fmt::format("{} is no kind of device; there are TUTTI_CPU and TUTTI_GPU", device.kind));
+  }
+  return {device.kind == TUTTI_CPU ? Device::Kind::cpu : Device::Kind::gpu, device.index};
+}
+
+std::vector<Key> keys_of(const tutti_key* keys, std::size_t count, const char* function) {
+  std::vector<Key> result;
+  result.reserve(count);
+  for (const tutti_key& key : list(keys, count, function, "keys")) {
+    if (key.text != nullptr) {
+      result.emplace_back(key.text);
+    } else {
+      result.emplace_back(key.integer);
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> tensors_of(const tutti_tensor* const* tensors, std::size_t count,
+                               const char* function, const char* argument) {
+  std::vector<Tensor> result;
+  result.reserve(count);
+  for (const tutti_tensor* const tensor : list(tensors, count, function, argument)) {
+    result.push_back(at(tensor, function, argument).tensor);
+  }
+  return result;
+}
+
+std::vector<Values> values_of(const tutti_values* values, std::size_t count, const char* function,
+                              const char* argument) {
+  std::vector<Values> result;
+  result.reserve(count);
+  for (const tutti_values& one : list(values, count, function, argument)) {
+    std::vector<Tensor> tensors = tensors_of(one.tensors, one.count, function, argument);
+    result.push_back(tensors.size() == 1 ? Values(std::move(tensors.front()))
+                                         : Values(std::move(tensors)));
+  }
+  return result;
+}
+
+CallOptions call_options_of(const tutti_call_options* options) {
+  if (options == nullptr) return {};
+  if (options->op < TUTTI_SUM || options->op > TUTTI_MAX) {
+    refuse(fmt::format("{} is no reduction; take TUTTI_SUM, TUTTI_AVERAGE, TUTTI_MIN or TUTTI_MAX",
+                       options->op));
+  }
+  return {options->priority, static_cast<ReduceOp>(options->op)};
+}
+
+}  // namespace tutti::c
