@@ -1,4 +1,5 @@
-/* What the C tests share: checks that say what failed and go on, so that no rank keeps the others waiting. */
+/* What the C tests share: checks that say what failed and go on, so that no rank keeps the others
+ * waiting. */
 #ifndef TUTTI_TEST_MPI_C_CHECK_H
 #define TUTTI_TEST_MPI_C_CHECK_H
 
@@ -9,13 +10,13 @@
 
 static int checks_failed = 0;
 
-#define CHECK(holds)                                                             \
-  do {                                                                           \
-    if (!(holds)) {                                                              \
-      ++checks_failed;                                                           \
-      fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, \
-              #holds, tutti_last_error()->message);                              \
-    }                                                                            \
+#define CHECK(holds)                                                                      \
+  do {                                                                                    \
+    if (!(holds)) {                                                                       \
+      ++checks_failed;                                                                    \
+      fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #holds, \
+              tutti_last_error()->message);                                               \
+    }                                                                                     \
   } while (0)
 
 #define CHECK_OK(call) CHECK((call) == TUTTI_OK)
@@ -24,11 +25,11 @@ static int checks_failed = 0;
 #define CHECK_SAYS(words) CHECK(strstr(tutti_last_error()->message, (words)) != NULL)
 
 typedef struct {
-  const char *sentence;
+  const char* sentence;
   void (*run)(void);
 } test_case;
 
-static int run_all(const test_case *tests, size_t count) {
+static int run_all(const test_case* tests, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const int before = checks_failed;
     tests[i].run();
