@@ -59,6 +59,18 @@ int tutti_store_num_workers(const tutti_store* store) {
   return store->store->num_workers();
 }
 
+int tutti_store_local_rank(const tutti_store* store) {
+  return store->store->local_rank();
+}
+
+int tutti_store_local_size(const tutti_store* store) {
+  return store->store->local_size();
+}
+
+int tutti_store_nodes(const tutti_store* store) {
+  return store->store->nodes();
+}
+
 int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                          const tutti_values* ins, const tutti_values* outs,
                          const tutti_call_options* options, tutti_pending** pending) {

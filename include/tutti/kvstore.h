@@ -79,6 +79,11 @@ class TUTTI_EXPORT KVStore {
   /// This process's index and the number of processes; 0 and 1 for stores of one process.
   int rank() const;
   int num_workers() const;
+  /// This process's index among those on its machine, and their number; the machines' number. 0, 1
+  /// and 1 for stores of one process.
+  int local_rank() const;
+  int local_size() const;
+  int nodes() const;
 
   /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
   /// `outs` may be `ins`. A key may have another dtype and shape at each call, in every store type.

@@ -48,6 +48,9 @@ struct Traits {
   std::string type;
   int rank = 0;
   int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int nodes = 1;
   MethodSet methods;
   /// True: the tensors of a key that stands twice in one call are summed. False: that is a
   /// `duplicate_key`.

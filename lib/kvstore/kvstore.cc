@@ -65,6 +65,18 @@ int KVStore::num_workers() const {
   return backend_->traits().size;
 }
 
+int KVStore::local_rank() const {
+  return backend_->traits().local_rank;
+}
+
+int KVStore::local_size() const {
+  return backend_->traits().local_size;
+}
+
+int KVStore::nodes() const {
+  return backend_->traits().nodes;
+}
+
 Pending KVStore::submit(MethodCall call) {
   const Traits& traits = backend_->traits();
   const Workspace::Use workspace(front_desk_->workspaces);

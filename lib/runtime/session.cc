@@ -17,7 +17,7 @@ Session::Session(World world, const Options& options)
       loss_log_(rank_, inbox_),
       parts_(Parts::open(std::move(world), options,
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
-      nodes_(parts_->topology().nodes.size()),
+      topology_(parts_->topology()),
       segment_bytes_(parts_->segment_bytes()),
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
                           parts_->protocol(), options_,
@@ -146,7 +146,7 @@ Counters Session::counters() const {
   counters.bytes_between_nodes = tally_.bytes_between_nodes;
   const base::Lock counting(counting_);
   counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
-  counters.nodes = nodes_;
+  counters.nodes = topology_.nodes.size();
   counters.buffer_bytes = segment_bytes_ + tally_.engine_bytes + call_pool_->bytes();
   counters.allocated_bytes = parts_->arena().held();
   counters.allocated_peak_bytes = parts_->arena().peak();

@@ -37,6 +37,7 @@ class Session {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const topology::Topology& topology() const { return topology_; }
 
   /// A list of `count` calls, to be filled in and submitted. `verb`, a literal, names them in
   /// messages.
@@ -66,7 +67,7 @@ class Session {
   Inbox inbox_;
   LossLog loss_log_;
   std::unique_ptr<Parts> parts_;
-  const std::size_t nodes_;
+  const topology::Topology topology_;  ///< a copy: the control plane may be closed before
   const std::size_t segment_bytes_;
   const std::vector<Choice> choices_;
   /// The control plane's count when it was closed. MPI_Finalize may close it before the session

@@ -418,6 +418,9 @@ static void a_wait_with_a_limit_and_counters(void) {
   CHECK(counters.tensors_reduced == 1);
   CHECK(counters.bytes_reduced == UINT64_MAX);
   CHECK(strcmp(tutti_store_type(store), "dist_sync_mpi") == 0);
+  CHECK(tutti_store_nodes(store) == 1);
+  CHECK(tutti_store_local_rank(store) == tutti_store_rank(store));
+  CHECK(tutti_store_local_size(store) == tutti_store_num_workers(store));
   tutti_tensor_destroy(tensor);
   tutti_store_destroy(store);
 }

@@ -30,6 +30,14 @@ TEST_CASE("pushpull gives every rank the sum over all ranks") {
   }
 }
 
+TEST_CASE("a store says where its rank is on its machine") {
+  const auto store = make_store();
+  CHECK(store->nodes() == static_cast<int>(store->counters().nodes));
+  if (store->nodes() > 1) return;
+  CHECK(store->local_rank() == store->rank());
+  CHECK(store->local_size() == store->num_workers());
+}
+
 TEST_CASE("pushpull in place, unaligned, over several devices") {
   auto store = make_store();
   constexpr std::size_t count = 10'001;
