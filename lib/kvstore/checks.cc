@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/printable.h"
 #include "kvstore/order.h"
@@ -10,8 +12,8 @@
 namespace tutti {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
-  throw Error(ErrorCode::invalid_argument, text);
+[[noreturn]] void refuse(const std::string& text, std::optional<Key> key = {}) {
+  throw Error(ErrorCode::invalid_argument, text, {.key = std::move(key)});
 }
 
 std::string describe(const MethodCall& call, const Key& key) {
@@ -45,7 +47,8 @@ void check_values(const MethodCall& call, const Key& key, std::string_view role,
                   const Values& values) {
   if (values.empty()) {
     refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device",
-                       describe(call, key), role == "input" ? "an input" : "an output"));
+                       describe(call, key), role == "input" ? "an input" : "an output"),
+           key);
   }
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -53,13 +56,15 @@ void check_values(const MethodCall& call, const Key& key, std::string_view role,
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: {} {} is on {}, but this build of tutti has no CUDA; copy it to "
                               "the CPU first",
-                              describe(call, key), role, i, name(values[i].device())));
+                              describe(call, key), role, i, name(values[i].device())),
+                  {.key = key});
     }
     if (i > 0 && !alike(values[i], values[0])) {
-      refuse(fmt::format(
-          "{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
-          "same dtype and shape",
-          describe(call, key), role, i, describe(values[i]), role, describe(values[0])));
+      refuse(
+          fmt::format("{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
+                      "same dtype and shape",
+                      describe(call, key), role, i, describe(values[i]), role, describe(values[0])),
+          key);
     }
   }
 }
@@ -80,7 +85,8 @@ void check_shards(const MethodCall& call, std::size_t i, const Traits& traits) {
                   "be {} of {} elements, but is {}",
                   describe(call, call.keys[i]), scatters ? "input" : "output", describe(of),
                   traits.rank, traits.size, right.begin, right.end, scatters ? "output" : "input",
-                  name(of.dtype()), right.count(), describe(mine)));
+                  name(of.dtype()), right.count(), describe(mine)),
+      call.keys[i]);
 }
 
 void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) {
@@ -89,16 +95,16 @@ void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) 
   if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i]);
   if (is_half(call.method)) check_shards(call, i, traits);
   if (call.method == Method::pushpull && !alike(call.ins[i][0], call.outs[i][0])) {
-    refuse(
-        fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
-                    "and shape",
-                    describe(call, key), describe(call.ins[i][0]), describe(call.outs[i][0])));
+    refuse(fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
+                       "and shape",
+                       describe(call, key), describe(call.ins[i][0]), describe(call.outs[i][0])),
+           key);
   }
 }
 
 void check_key(const MethodCall& call, const Key& key) {
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
-  refuse(fmt::format("{}: a key has at most {} bytes", describe(call, key), Key::max_bytes));
+  refuse(fmt::format("{}: a key has at most {} bytes", describe(call, key), Key::max_bytes), key);
 }
 
 void check_lists(const MethodCall& call) {
@@ -117,7 +123,8 @@ void check_root(const MethodCall& call, const Traits& traits) {
   if (call.method != Method::broadcast) return;
   if (call.root >= 0 && call.root < traits.size) return;
   refuse(fmt::format("{} from root rank {}, but the ranks of this '{}' store are 0 to {}",
-                     describe(call, call.keys.front()), call.root, traits.type, traits.size - 1));
+                     describe(call, call.keys.front()), call.root, traits.type, traits.size - 1),
+         call.keys.front());
 }
 
 /// Checked here, for an invalid number cast to ReduceOp would fail only at the coordinator, and on
@@ -125,7 +132,8 @@ void check_root(const MethodCall& call, const Traits& traits) {
 void check_op(const MethodCall& call) {
   if (call.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
-                     describe(call, call.keys.front()), static_cast<int>(call.options.op)));
+                     describe(call, call.keys.front()), static_cast<int>(call.options.op)),
+         call.keys.front());
 }
 
 void check_repeated(const MethodCall& call, const Traits& traits, std::vector<std::size_t>& order) {
@@ -139,7 +147,8 @@ void check_repeated(const MethodCall& call, const Traits& traits, std::vector<st
   throw Error(ErrorCode::duplicate_key,
               fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
                           "give each a key of its own",
-                          describe(call, keys[*twice])));
+                          describe(call, keys[*twice])),
+              {.key = keys[*twice]});
 }
 
 std::string_view kind_of(const Key& key) {
@@ -192,10 +201,10 @@ void KeyKind::admit(std::span<const Key> keys) {
   const Key& reference = first_ ? *first_ : keys.front();
   for (const Key& key : keys) {
     if (key.is_integer() == reference.is_integer()) continue;
-    refuse(
-        fmt::format("key {} is {}, but key {}, which came before, is {}; the keys of one store "
-                    "are all integers or all strings",
-                    key.describe(), kind_of(key), reference.describe(), kind_of(reference)));
+    refuse(fmt::format("key {} is {}, but key {}, which came before, is {}; the keys of one store "
+                       "are all integers or all strings",
+                       key.describe(), kind_of(key), reference.describe(), kind_of(reference)),
+           key);
   }
   if (!first_) first_ = reference;
 }

@@ -39,7 +39,7 @@ void copy(const Tensor& from, const Tensor& to) {
 
 [[noreturn]] void refuse(Method method, const Key& key, const std::string& text) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of key {}: {}", name(method), key.describe(), text));
+              fmt::format("{} of key {}: {}", name(method), key.describe(), text), {.key = key});
 }
 
 /// Everything that one call says about one key, which may stand in it several times.

@@ -112,7 +112,8 @@ void Executor::apply(coordinator::Lost& action) {
   // The job is over for all ranks: this rank's own end need not be noticed as a loss.
   control_.announce_departed();
   loss_log_.write(action.message);
-  const auto lost = std::make_exception_ptr(Error(ErrorCode::peer_lost, action.message));
+  const auto lost = std::make_exception_ptr(
+      Error(ErrorCode::peer_lost, action.message, {.ranks = {action.rank}}));
   fail_everything(own_failure_ ? own_failure_ : lost);
 }
 

@@ -24,7 +24,8 @@ void Inbox::admit(TensorCall& call) {
       ErrorCode::duplicate_key,
       fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is used "
                   "again",
-                  call.key.describe(), rank_));
+                  call.key.describe(), rank_),
+      {.key = call.key});
 }
 
 void Inbox::submit(std::shared_ptr<CallList> list) {
