@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace tutti::base {
 namespace {
@@ -36,6 +37,13 @@ Error system_failure(const std::string& what) {
 Error system_failure(const std::string& what, int number) {
   return {ErrorCode::internal,
           "cannot " + what + ": " + std::generic_category().message(number) + advice(number)};
+}
+
+Error reworded(const Error& error, const std::string& message) {
+  const auto ranks = error.ranks();
+  Error::Subject subject{.key = {}, .ranks = {ranks.begin(), ranks.end()}};
+  if (error.key() != nullptr) subject.key = *error.key();
+  return {error.code(), message, std::move(subject)};
 }
 
 void report_broken(const char* invariant) {

@@ -11,6 +11,9 @@ Error system_failure(const std::string& what);
 /// The same for functions that return the error number instead of setting errno.
 Error system_failure(const std::string& what, int number);
 
+/// The same error, with its key and ranks, in other words.
+Error reworded(const Error& error, const std::string& message);
+
 /// Throws `internal` with the name of the broken invariant.
 [[noreturn]] void report_broken(const char* invariant);
 /// Checks an invariant of tutti itself, not of its user.

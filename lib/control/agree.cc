@@ -1,17 +1,22 @@
 #include "control/agree.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
+#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "tutti/error.h"
 
 namespace tutti::control {
 namespace {
 
-// What a rank says: '+' and its value, or '-', the error's code and its text.
+// What a rank says: '+' and its value, or '-', the error's code, its ranks, ';' and its text.
 constexpr char good = '+';
 constexpr char bad = '-';
+constexpr char end_of_ranks = ';';
 
 ErrorCode code_of(const std::string& said) {
   return static_cast<ErrorCode>(said[1] - '0');
@@ -32,6 +37,17 @@ const std::string* cause_in(const std::vector<std::string>& said) {
   return cause;
 }
 
+/// The failure of `rank`, for another one.
+Error failure_of(const std::string& said, int rank) {
+  const std::size_t end = said.find(end_of_ranks);
+  std::istringstream numbers(said.substr(2, end - 2));
+  std::vector<int> ranks(std::istream_iterator<int>(numbers), {});
+  if (ranks.empty()) ranks.push_back(rank);
+  return {code_of(said),
+          fmt::format("rank {}: {}", rank, std::string_view(said).substr(end + 1)),
+          {.key = {}, .ranks = std::move(ranks)}};
+}
+
 }  // namespace
 
 std::vector<std::string> agree(const AllGather& gather, const std::function<std::string()>& step) {
@@ -42,14 +58,14 @@ std::vector<std::string> agree(const AllGather& gather, const std::function<std:
   } catch (const Error& error) {
     failure = std::current_exception();
     const char code = static_cast<char>('0' + static_cast<int>(error.code()));
-    mine = std::string{bad, code} + error.what();
+    mine = fmt::format("{}{}{}{}{}", bad, code, fmt::join(error.ranks(), " "), end_of_ranks,
+                       error.what());
   }
   std::vector<std::string> said = gather(mine);
   const std::string* const cause = cause_in(said);
   if (failure && (!is_consequence(mine) || is_consequence(*cause))) std::rethrow_exception(failure);
   if (cause != nullptr) {
-    throw Error(code_of(*cause), fmt::format("rank {}: {}", cause - said.data(),
-                                             std::string_view(*cause).substr(2)));
+    throw failure_of(*cause, static_cast<int>(cause - said.data()));
   }
   for (std::string& one : said) one.erase(0, 1);
   return said;

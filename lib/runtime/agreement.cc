@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/printable.h"
 #include "reduce/reduce.h"
@@ -34,7 +35,8 @@ Facts unpack(const std::string& packed, std::size_t rank) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("rank {} tells its options in words that version {} of tutti does not "
                             "know: it runs another version; start the same one on every rank",
-                            rank, version()));
+                            rank, version()),
+                {.key = {}, .ranks = {static_cast<int>(rank)}});
   }
 }
 
@@ -67,6 +69,7 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   all.reserve(everyone.size());
   for (const std::string& packed : everyone) all.push_back(unpack(packed, all.size()));
   std::string differences;
+  std::set<int> others;  // that differ from rank 0 in something
   for (std::size_t fact = 0; fact < mine.size(); ++fact) {
     std::map<std::string, std::vector<int>> said;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -76,6 +79,7 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
     if (said.size() < 2) continue;
     differences += fmt::format("{}{}:", differences.empty() ? "" : "; ", mine[fact].first);
     for (const auto& [value, ranks] : said) {
+      if (ranks.front() != 0) others.insert(ranks.begin(), ranks.end());
       differences += fmt::format(" {} on rank{} {},", base::printable(value),
                                  ranks.size() > 1 ? "s" : "", ranges(ranks));
     }
@@ -84,7 +88,8 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   if (differences.empty()) return;
   throw Error(ErrorCode::mismatch,
               "ranks must create their stores with the same version and options, but differ in " +
-                  differences);
+                  differences,
+              {.key = {}, .ranks = {others.begin(), others.end()}});
 }
 
 }  // namespace tutti::runtime

@@ -128,8 +128,8 @@ void Parts::agree(const std::string& what, const std::function<void()>& step) {
     try {
       step();
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  fmt::format("rank {} could not {}: {}", world_.rank, what, error.what()));
+      throw base::reworded(
+          error, fmt::format("rank {} could not {}: {}", world_.rank, what, error.what()));
     }
     return std::string();
   });

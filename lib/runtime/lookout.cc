@@ -34,7 +34,8 @@ void Lookout::look() {
   throw Error(ErrorCode::peer_lost,
               fmt::format("rank {} is lost: {}; it happened while a store was created, so no key "
                           "was in flight",
-                          lost_->rank, lost_->reason));
+                          lost_->rank, lost_->reason),
+              {.key = {}, .ranks = {lost_->rank}});
 }
 
 }  // namespace tutti::runtime
