@@ -34,8 +34,8 @@ class TUTTI_EXPORT Error : public std::runtime_error {
  public:
   /// What an error is about, as data.
   struct Subject {
-    std::optional<Key> key;
-    std::vector<int> ranks;
+    std::optional<Key> key{};
+    std::vector<int> ranks{};
   };
 
   Error(ErrorCode code, const std::string& message, Subject subject = {});
