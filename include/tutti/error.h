@@ -38,7 +38,8 @@ class TUTTI_EXPORT Error : public std::runtime_error {
     std::vector<int> ranks{};
   };
 
-  Error(ErrorCode code, const std::string& message, Subject subject = {});
+  Error(ErrorCode code, const std::string& message);
+  Error(ErrorCode code, const std::string& message, Subject subject);
   ErrorCode code() const noexcept { return code_; }
   /// The key that the error is about. Null when that is no key or more than one: a lost rank for
   /// example fails all keys in flight. Lives as long as the error.

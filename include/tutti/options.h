@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/export.h"
 
@@ -27,6 +28,12 @@ struct TUTTI_EXPORT Options {
   /// suggests the right one, and for a value that the variable would not take.
   void set(std::string_view field, std::string_view value);
 
+  /// [agreed] For `dist_sync_mpi` over some ranks: their ranks in MPI_COMM_WORLD, this process's
+  /// among them, each once. Empty: all. Their order does not matter: in the store they are 0, 1,
+  /// ... in ascending order, and so are `rank()`, roots and the ranks that messages name. Those
+  /// ranks alone create the store, and ranks that share several stores create these in the same
+  /// order. A store of one rank needs no other and has no thread. No variable sets it.
+  std::vector<int> ranks;
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
   /// is an error that lists those there are. `DMLC_INTERFACE`.
   std::string interface;

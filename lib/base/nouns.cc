@@ -26,8 +26,10 @@ const char* build_type() {
   return TUTTI_BUILD_TYPE;
 }
 
-Error::Error(ErrorCode code, const std::string& message, Subject subject)
-    : std::runtime_error(base::printable(message)), code_(code) {
+Error::Error(ErrorCode code, const std::string& message)
+    : std::runtime_error(base::printable(message)), code_(code) {}
+
+Error::Error(ErrorCode code, const std::string& message, Subject subject) : Error(code, message) {
   if (!subject.key && subject.ranks.empty()) return;
   std::sort(subject.ranks.begin(), subject.ranks.end());
   subject_ = std::make_shared<const Subject>(std::move(subject));

@@ -41,6 +41,10 @@ bool is_stopped(pid_t process) {
   return state == 'T' || state == 't';
 }
 
+bool is_asked_for(int rank, const std::vector<int>& among) {
+  return among.empty() || std::find(among.begin(), among.end(), rank) != among.end();
+}
+
 }  // namespace
 
 Presence::Presence(const std::string& job, int rank, int size, const std::string& folder)
@@ -104,7 +108,8 @@ void Presence::count_stops() {
   }
 }
 
-std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for) {
+std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for,
+                                             const std::vector<int>& among) {
   const base::Lock lock(mutex_);
   take_in_callers();
   if (const auto now = base::Clock::now(); now >= next_beat_) {
@@ -114,6 +119,7 @@ std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_f
   }
   // First, for others that have ended may have done so because of it.
   for (const auto& [rank, mate] : mates_) {
+    if (!is_asked_for(rank, among)) continue;
     if (mate.beats_stopped * beat < std::max<base::Clock::duration>(stopped_for, 2 * beat))
       continue;
     const std::chrono::duration<double> seconds = mate.beats_stopped * beat;
@@ -122,7 +128,8 @@ std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_f
                 true};
   }
   for (const auto& [rank, mate] : mates_) {
-    if (has_ended(mate.process)) return Lost{{rank, "its process ended"}};
+    if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
+    return Lost{{rank, "its process ended"}};
   }
   return std::nullopt;
 }
@@ -133,13 +140,14 @@ bool Presence::listens(int rank) const {
   return somebody;
 }
 
-std::optional<LostRank> Presence::leaving() {
+std::optional<LostRank> Presence::leaving(const std::vector<int>& among) {
   const base::Lock lock(mutex_);
   const auto now = base::Clock::now();
   if (now < next_call_) return std::nullopt;
   next_call_ = now + beat;
   for (const auto& [rank, mate] : mates_) {
-    if (!listens(rank)) return LostRank{rank, "it ends, and has left MPI"};
+    if (is_asked_for(rank, among) && !listens(rank))
+      return LostRank{rank, "it ends, and has left MPI"};
   }
   return std::nullopt;
 }

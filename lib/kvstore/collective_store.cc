@@ -7,6 +7,7 @@
 #include "kvstore/checks.h"
 #include "kvstore/environment.h"
 #include "kvstore/methods.h"
+#include "kvstore/single_store.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -90,6 +91,7 @@ class CollectiveStore : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options) {
+  if (runtime::is_alone(options)) return make_single_backend(type);
   std::unique_ptr<runtime::Session> session;
   runtime::with_mpi_world(options, [&](runtime::World world) {
     session = std::make_unique<runtime::Session>(std::move(world), options);

@@ -22,8 +22,8 @@ Options options_from(const Environment& environment);
 
 /// One variable that sets a field of Options.
 struct OptionVariable {
-  std::string_view field;  ///< of Options: "key_timeout"
-  std::string_view name;
+  std::string_view field;    ///< of Options: "key_timeout"
+  std::string_view name;     ///< empty: the program alone sets it
   std::string_view accepts;  ///< for messages: "0, 1, true or false"
   /// False: the value is not usable.
   bool (*set)(Options&, std::string_view value);

@@ -43,6 +43,7 @@ std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node, int 
 std::vector<Fact> describe(const Options& options) {
   std::vector<Fact> facts;
   for (const OptionVariable& variable : option_variables()) {
+    if (variable.name.empty()) continue;
     facts.push_back({std::string(variable.name), variable.show(options)});
   }
   return facts;

@@ -108,7 +108,23 @@ bool set_log_level(Options& options, std::string_view text) {
   return std::find(levels.begin(), levels.end(), text) != levels.end();
 }
 
+/// "0,2,5", or nothing.
+bool set_ranks(Options& options, std::string_view text) {
+  options.ranks.clear();
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    if (!parse(one, options.ranks.emplace_back()) || options.ranks.back() < 0) return false;
+    if (one.size() + 1 == text.size()) return false;
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  std::vector<int> sorted = options.ranks;
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
 constexpr auto variables = std::to_array<OptionVariable>({
+    {"ranks", "", "ranks from 0 on, each once, such as 0,2,5", set_ranks,
+     [](const Options& o) { return fmt::format("{}", fmt::join(o.ranks, ",")); }},
     {"interface", "DMLC_INTERFACE", "the name of a network interface, such as eth0", set_interface,
      [](const Options& o) { return o.interface; }},
     variable<&Options::user_makes_no_mpi_calls>("user_makes_no_mpi_calls",
@@ -190,7 +206,7 @@ Options options_from(const Environment& environment) {
     const auto* const variable =
         std::find_if(variables.begin(), variables.end(),
                      [&name = name](const OptionVariable& v) { return v.name == name; });
-    if (variable != variables.end()) {
+    if (variable != variables.end() && !name.empty()) {
       if (!variable->set(options, value)) refuse_value(name, value, variable->accepts);
     } else if (name.starts_with(prefix) && !std::binary_search(known.begin(), known.end(), name)) {
       refuse_name(name);
@@ -205,7 +221,7 @@ void check(const Options& options) {
     const std::string value = variable.show(options);
     if (variable.set(parsed, value)) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the field of Options that {} sets is {}; it takes {}", variable.name,
+                fmt::format("Options::{} is {}; it takes {}", variable.field,
                             base::printable(value), variable.accepts));
   }
 }

@@ -20,8 +20,21 @@ struct Requests::State {};
 void start(const StartSettings&) {
   refuse();
 }
-void in_turn(std::chrono::milliseconds, const std::function<void()>& create) {
+void in_turn(const std::vector<int>&, std::chrono::milliseconds,
+             const std::function<void()>& create) {
   create();
+}
+bool is_initialised() {
+  return false;
+}
+int world_rank() {
+  return 0;
+}
+int world_size() {
+  return 1;
+}
+bool is_multithreaded() {
+  return false;
 }
 void check_world_size() {}
 void check_thread_level(int, bool) {}
@@ -44,6 +57,9 @@ std::string thread_level() {
 
 Communicator::Communicator(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
 Communicator Communicator::world(std::chrono::milliseconds, const Look&) {
+  refuse();
+}
+Communicator Communicator::group(const std::vector<int>&, std::chrono::milliseconds, const Look&) {
   refuse();
 }
 Communicator Communicator::duplicate(std::chrono::milliseconds, const Look&) const {

@@ -27,10 +27,4 @@ inline void checked(int result, const char* call) {
   checked(result, [&] { return std::string(call); });
 }
 
-inline bool is_initialised() {
-  int initialised = 0;
-  MPI_Initialized(&initialised);
-  return initialised != 0;
-}
-
 }  // namespace tutti::mpi

@@ -22,14 +22,6 @@ constexpr int calls_a_look = 8;
 /// and that may still arrive.
 constexpr auto last_words = std::chrono::milliseconds(500);
 
-bool is_done(CollectiveCall& call, const char* name) {
-  int done = 0;
-  for (int i = 0; i < calls_a_look && done == 0; ++i) {
-    checked(MPI_Test(&call.request, &done, MPI_STATUS_IGNORE), name);
-  }
-  return done != 0;
-}
-
 /// Tests a call until it is done (true) or `limit` has passed (false). It tests often at first,
 /// then less and less often, up to 2 ms apart, so that ranks that wait long for a late one leave it
 /// the processor.
@@ -39,7 +31,7 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
   const auto start = base::Clock::now();
   auto deadline = start + limit;
   std::exception_ptr hopeless;
-  while (!is_done(call, name)) {
+  while (!call.is_done(name)) {
     const auto now = base::Clock::now();
     const auto waited = now - start;
     if (now > deadline && hopeless) std::rethrow_exception(hopeless);
@@ -79,6 +71,14 @@ void keep(const std::shared_ptr<CollectiveCall>& call) {
 
 }  // namespace
 
+bool CollectiveCall::is_done(const char* name) {
+  int done = 0;
+  for (int i = 0; i < calls_a_look && done == 0; ++i) {
+    checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name);
+  }
+  return done != 0;
+}
+
 void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
               std::chrono::milliseconds limit, const std::string& waiting_for,
               const Communicator::Look& look) {
@@ -98,7 +98,7 @@ void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
 
 bool calls_left_open() {
   const base::Lock lock(left_open().mutex);
-  left_open().calls.remove_if([](const auto& call) { return is_done(*call, "MPI_Test"); });
+  left_open().calls.remove_if([](const auto& call) { return call->is_done("MPI_Test"); });
   return !left_open().calls.empty();
 }
 

@@ -17,6 +17,9 @@ struct CollectiveCall {
   CollectiveCall(const CollectiveCall&) = delete;
   CollectiveCall& operator=(const CollectiveCall&) = delete;
 
+  /// Whether MPI has done with it. Throws what `name`, MPI's call, failed with.
+  virtual bool is_done(const char* name);
+
   MPI_Request request = MPI_REQUEST_NULL;
 };
 

@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "mpi/checked.h"
 #include "mpi/collective_call.h"
 #include "mpi/handle.h"
+#include "mpi/library.h"
 
 namespace tutti::mpi {
 namespace {
@@ -64,6 +69,80 @@ std::shared_ptr<Copying>& world_copy() {
   return *only;
 }
 
+/// A communicator over some ranks that is being made. MPI has no call for it that does not block.
+struct Grouping : CollectiveCall {
+  explicit Grouping(std::vector<int> world_ranks) : ranks(std::move(world_ranks)) {}
+
+  void make();
+  bool is_done(const char* name) override {
+    if (!done.load(std::memory_order_acquire)) return false;
+    checked(result, name);
+    return true;
+  }
+
+  const std::vector<int> ranks;
+  std::unique_ptr<Communicator::Handle> handle = std::make_unique<Communicator::Handle>();
+  int result = MPI_SUCCESS;  ///< of MPI's call, once `done`
+  std::atomic<bool> done{false};
+  base::NamedThread thread;
+};
+
+/// Tells calls of several threads apart. Every implementation has tags up to this one.
+int tag_of(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 32767;
+  std::size_t hash = ranks.size();
+  for (const int rank : ranks) hash = hash * 31 + static_cast<std::size_t>(rank);
+  return static_cast<int>(hash % most);
+}
+
+void Grouping::make() {
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  result = MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group);
+  if (result == MPI_SUCCESS) {
+    result = MPI_Comm_create_group(MPI_COMM_WORLD, group, tag_of(ranks), &handle->comm);
+    MPI_Group_free(&group);
+  }
+  MPI_Group_free(&world);
+  done.store(true, std::memory_order_release);
+}
+
+/// Those that no call has finished yet: the next call for the same ranks goes on with one. Never
+/// destroyed, for the process may end while MPI still makes one.
+struct Groupings {
+  base::Mutex mutex;  ///< level 5
+  std::map<std::vector<int>, std::shared_ptr<Grouping>> begun TUTTI_GUARDED_BY(mutex);
+};
+
+Groupings& groupings() {
+  static auto* const only = new Groupings;
+  return *only;
+}
+
+/// For the one thread whose turn it is to create a store over these ranks.
+std::shared_ptr<Grouping> begin_or_go_on(const std::vector<int>& ranks) {
+  std::shared_ptr<Grouping> grouping;
+  {
+    const base::Lock lock(groupings().mutex);
+    std::shared_ptr<Grouping>& begun = groupings().begun[ranks];
+    if (begun) return begun;
+    grouping = begun = std::make_shared<Grouping>(ranks);
+  }
+  if (is_multithreaded()) {
+    grouping->thread =
+        base::NamedThread("tutti-group", [making = grouping.get()] { making->make(); });
+  } else {
+    grouping->make();
+  }
+  return grouping;
+}
+
+void forget(const std::vector<int>& ranks) {
+  const base::Lock lock(groupings().mutex);
+  groupings().begun.erase(ranks);
+}
+
 void set_up(Communicator::Handle& handle) {
   checked(MPI_Comm_set_errhandler(handle.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   checked(MPI_Comm_rank(handle.comm, &handle.rank), "MPI_Comm_rank");
@@ -86,6 +165,16 @@ Communicator Communicator::world(std::chrono::milliseconds limit, const Look& lo
   const auto done = std::exchange(copy, nullptr);
   set_up(*done->handle);
   return Communicator(std::move(done->handle));
+}
+
+Communicator Communicator::group(const std::vector<int>& world_ranks,
+                                 std::chrono::milliseconds limit, const Look& look) {
+  const std::shared_ptr<Grouping> grouping = begin_or_go_on(world_ranks);
+  wait_for(grouping, "MPI_Comm_create_group", limit,
+           "the other ranks of its group to create their store", look);
+  forget(world_ranks);
+  set_up(*grouping->handle);
+  return Communicator(std::move(grouping->handle));
 }
 
 Communicator Communicator::duplicate(std::chrono::milliseconds limit, const Look& look) const {

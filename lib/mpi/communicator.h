@@ -38,6 +38,12 @@ class Communicator {
   /// `look` throws. MPI cannot cancel the copy: after a throw, the next call in this process
   /// continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
+  /// A communicator over these ranks of MPI_COMM_WORLD, in this order, the caller's among them.
+  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, so ranks that
+  /// wait for a late one keep a processor busy each. Below MPI_THREAD_MULTIPLE nothing interrupts
+  /// that call, and `limit` does not hold.
+  static Communicator group(const std::vector<int>& world_ranks, std::chrono::milliseconds limit,
+                            const Look& look = {});
   /// A copy of this communicator. As `world`, but after a throw nothing continues the copy, and MPI
   /// is not fit for another store.
   Communicator duplicate(std::chrono::milliseconds limit, const Look& look = {}) const;

@@ -64,9 +64,30 @@ std::optional<Launched> launched() {
   return launched;
 }
 
-void check_world_size() {
+bool is_initialised() {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  return initialised != 0;
+}
+
+int world_rank() {
+  int rank = 0;
+  checked(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int world_size() {
   int size = 0;
   checked(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+
+bool is_multithreaded() {
+  return query_level() == MPI_THREAD_MULTIPLE;
+}
+
+void check_world_size() {
+  const int size = world_size();
   const auto refuse = [&](const char* variable, int said) {
     throw Error(
         ErrorCode::mismatch,

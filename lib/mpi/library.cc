@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <list>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -42,8 +43,9 @@ namespace {
 
 /// What tutti must remember of MPI: one per process, as there is one MPI.
 struct Process {
-  base::Mutex mutex;                              ///< level 2
-  bool creating TUTTI_GUARDED_BY(mutex) = false;  ///< a thread creates a store
+  base::Mutex mutex;  ///< level 2
+  /// The ranks of each store that some thread creates at the moment.
+  std::set<std::vector<int>> creating TUTTI_GUARDED_BY(mutex);
   base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
   bool started TUTTI_GUARDED_BY(mutex) = false;
@@ -59,28 +61,32 @@ Process& process() {
   return *only;
 }
 
-/// Holds the process's turn to create a store, for a scope.
+/// Holds the process's turn to create a store over some ranks, for a scope.
 class Turn {
  public:
-  explicit Turn(std::chrono::milliseconds limit) {
+  Turn(std::vector<int> ranks, std::chrono::milliseconds limit) : ranks_(std::move(ranks)) {
     base::Lock lock(process().mutex);
     const auto deadline = base::Clock::now() + limit;
-    while (process().creating) {
-      if (process().created.wait_until(lock, deadline) || !process().creating) continue;
+    while (process().creating.contains(ranks_)) {
+      if (process().created.wait_until(lock, deadline)) continue;
+      if (!process().creating.contains(ranks_)) break;
       throw Error(ErrorCode::timeout,
                   fmt::format("waited {} ms for another thread of this process to create its store "
                               "(create_timeout, TUTTI_CREATE_SECONDS)",
                               limit.count()));
     }
-    process().creating = true;
+    process().creating.insert(ranks_);
   }
   ~Turn() {
     const base::Lock lock(process().mutex);
-    process().creating = false;
+    process().creating.erase(ranks_);
     process().created.notify_all();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
+
+ private:
+  const std::vector<int> ranks_;
 };
 
 /// MPI and the stores belong to the process that started them, not to its children.
@@ -103,7 +109,7 @@ std::list<std::shared_ptr<StopHook::Entry>> open_stores() {
 /// By any thread: others wait in that `create` for this rank, and MPI is in use.
 bool is_creating() {
   const base::Lock lock(process().mutex);
-  return process().creating;
+  return !process().creating.empty();
 }
 
 void stop_all() {
@@ -195,13 +201,14 @@ void start(const StartSettings& settings) {
   process().started = true;
 }
 
-void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create) {
+void in_turn(const std::vector<int>& ranks, std::chrono::milliseconds limit,
+             const std::function<void()>& create) {
   if (is_in_child()) {
     throw Error(ErrorCode::unsupported,
                 "MPI belongs to the process that this one was forked from: create the store there, "
                 "or fork before the first store is created");
   }
-  const Turn turn(limit);
+  const Turn turn(ranks, limit);
   create();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/watchdog.h"
 
@@ -38,10 +39,19 @@ std::optional<Launched> launched();
 /// `unsupported` in a build without MPI.
 void start(const StartSettings& settings);
 
-/// Calls `create`, one thread of the process at a time: collective calls must come in the same
-/// order on all processes. Blocks until it is this thread's turn. Throws `timeout` after `limit`,
-/// and `unsupported` in a forked child whose parent had called it before.
-void in_turn(std::chrono::milliseconds limit, const std::function<void()>& create);
+/// Calls `create`, one thread of the process at a time for the same `ranks`: collective calls over
+/// them must come in the same order on all processes. Blocks until it is this thread's turn. Throws
+/// `timeout` after `limit`, and `unsupported` in a forked child whose parent had called it
+/// before.
+void in_turn(const std::vector<int>& ranks, std::chrono::milliseconds limit,
+             const std::function<void()>& create);
+
+bool is_initialised();
+/// Of this process in MPI_COMM_WORLD. MPI must have been started.
+int world_rank();
+int world_size();
+/// MPI was initialised with MPI_THREAD_MULTIPLE, so several threads may call it at once.
+bool is_multithreaded();
 
 /// Throws `mismatch` if MPI's world has another size than the launcher of this process says
 /// (another MPI's mpirun, a program linked with another MPI). Otherwise every process would

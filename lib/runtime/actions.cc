@@ -12,13 +12,10 @@
 #include "tutti/shard.h"
 
 namespace tutti::runtime {
-namespace {
 
-std::exception_ptr pointer_to(const std::optional<Error>& error) {
-  return error ? std::make_exception_ptr(*error) : nullptr;
+std::exception_ptr Executor::pointer_to(const std::optional<Error>& error) const {
+  return error ? std::make_exception_ptr(place_.explain(*error)) : nullptr;
 }
-
-}  // namespace
 
 bool Executor::apply_actions() {
   bool any = false;
@@ -99,9 +96,10 @@ void Executor::apply(coordinator::JoinDone& action) {
 void Executor::apply(coordinator::DepartDone& action) {
   static_cast<void>(action);
   finished_ = true;
-  const auto closed = std::make_exception_ptr(Error(
-      ErrorCode::aborted,
-      fmt::format("rank {} has closed this store, or has finalised MPI, which closes it", rank_)));
+  const auto closed = std::make_exception_ptr(
+      Error(ErrorCode::aborted,
+            fmt::format("rank {} has closed this store, or has finalised MPI, which closes it",
+                        place_.rank)));
   auto depart = std::exchange(depart_, std::nullopt);
   if (depart) settle(depart->completion, nullptr);
   fail_everything(closed);
@@ -111,14 +109,14 @@ void Executor::apply(coordinator::Lost& action) {
   lost_.store(true, std::memory_order_release);
   // The job is over for all ranks: this rank's own end need not be noticed as a loss.
   control_.announce_departed();
-  loss_log_.write(action.message);
+  loss_log_.write(action.rank, action.message);
   const auto lost = std::make_exception_ptr(
-      Error(ErrorCode::peer_lost, action.message, {.ranks = {action.rank}}));
+      place_.explain(Error(ErrorCode::peer_lost, action.message, {.ranks = {action.rank}})));
   fail_everything(own_failure_ ? own_failure_ : lost);
 }
 
 void Executor::apply(coordinator::Notice& action) {
-  base::log().warn("{}", action.text);
+  base::log().warn("{}", place_.explain(action.text));
 }
 
 void Executor::record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
@@ -140,11 +138,12 @@ void Executor::record_entry(const RunningBatch& running) {
 }
 
 void Executor::shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const {
-  batch.rows = collective::Rows::of_part(part.whole, size_, part.begin, part.count);
+  batch.rows = collective::Rows::of_part(part.whole, place_.size, part.begin, part.count);
   collective::TensorPart& tensor_part = batch.parts.back();
   tensor_part.count = part.whole;
   const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
-  (scatters ? tensor_part.out_first : tensor_part.in_first) = shard(part.whole, rank_, size_).begin;
+  (scatters ? tensor_part.out_first : tensor_part.in_first) =
+      shard(part.whole, place_.rank, place_.size).begin;
 }
 
 std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatch plan) {

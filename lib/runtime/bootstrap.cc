@@ -19,6 +19,7 @@
 #include "control/segment.h"
 #include "runtime/agreement.h"
 #include "runtime/footprint.h"
+#include "runtime/place.h"
 #include "runtime/responder.h"
 #include "tutti/error.h"
 
@@ -95,7 +96,7 @@ std::string new_secret() {
 }  // namespace
 
 std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
-  base::set_log_rank(world.rank);
+  base::set_log_rank(Place{world.rank, world.size, world.world_ranks}.world_rank());
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
   try {
     parts->open_all(options, std::move(on_loss));

@@ -22,13 +22,12 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
 
 }  // namespace
 
-Executor::Executor(int rank, int size, const coordinator::Settings& settings,
+Executor::Executor(Place place, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
                    const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
                    observe::Timeline& timeline)
-    : rank_(rank),
-      size_(size),
-      participant_(rank, size, settings),
+    : place_(std::move(place)),
+      participant_(place_.rank, place_.size, settings),
       control_(control),
       engine_(engine),
       data_(data),
@@ -128,12 +127,12 @@ bool Executor::run_guarded(const std::function<bool()>& work) {
 
 // A rank that fails by itself tells the others, so that nobody waits for it.
 void Executor::fail(const std::exception& error) {
-  const std::string text = fmt::format("rank {} failed: {}", rank_, error.what());
-  loss_log_.write(fmt::format("{} ({})", text, in_flight_text()));
+  const std::string text = fmt::format("rank {} failed: {}", place_.rank, error.what());
+  loss_log_.write(place_.rank, fmt::format("{} ({})", text, in_flight_text()));
   lost_.store(true, std::memory_order_release);
-  own_failure_ = std::make_exception_ptr(Error(ErrorCode::internal, text));
+  own_failure_ = std::make_exception_ptr(place_.explain(Error(ErrorCode::internal, text)));
   try {
-    participant_.note_lost(rank_, error.what());
+    participant_.note_lost(place_.rank, error.what());
     apply_actions();
   } catch (const std::exception& again) {
     base::log().error("and could not tell the others: {}", again.what());

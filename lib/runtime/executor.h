@@ -54,10 +54,9 @@ class Executor {
   /// With several nodes, a thread that waits moves batches up to this size itself.
   static constexpr std::size_t worth_driving = std::size_t{256} << 10;
 
-  Executor(int rank, int size, const coordinator::Settings& settings,
-           control::ControlPlane& control, collective::Engine& engine,
-           const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
-           observe::Timeline& timeline);
+  Executor(Place place, const coordinator::Settings& settings, control::ControlPlane& control,
+           collective::Engine& engine, const mpi::Communicator* data, Inbox& inbox,
+           LossLog& loss_log, Tally& tally, observe::Timeline& timeline);
 
   /// One pass over everything that may have changed. True: something moved.
   bool pass();
@@ -153,6 +152,7 @@ class Executor {
   void release_finished(const std::vector<coordinator::Action>& actions);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void settle(const Submission& submission, const std::exception_ptr& error);
+  std::exception_ptr pointer_to(const std::optional<Error>& error) const;
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
   /// The user's blocking calls, and what they wait for.
@@ -165,8 +165,7 @@ class Executor {
   /// The time of the last pass, since the start.
   coordinator::Time now() const;
 
-  const int rank_;
-  const int size_;
+  const Place place_;
   coordinator::Participant participant_;
   control::ControlPlane& control_;
   collective::Engine& engine_;

@@ -11,15 +11,15 @@ namespace tutti::runtime {
 
 void LossLog::write(const control::LostRank& lost) {
   // A rank that fails by itself logs the reason itself.
-  if (lost.rank == rank_) return;
+  if (lost.rank == place_.rank) return;
   std::vector<std::string> keys;
   for (const Key& key : inbox_.in_flight()) keys.push_back(key.describe());
-  write(fmt::format("rank {} is lost: {}; {}", lost.rank, lost.reason,
-                    coordinator::flight_text(rank_, keys)));
+  write(lost.rank, fmt::format("rank {} is lost: {}; {}", lost.rank, lost.reason,
+                               coordinator::flight_text(place_.rank, keys)));
 }
 
-void LossLog::write(const std::string& line) {
-  if (!written_.exchange(true)) base::log().error("{}", line);
+void LossLog::write(int rank, const std::string& message) {
+  if (!written_.exchange(true)) base::log().error("{}", place_.announce(rank, message));
 }
 
 }  // namespace tutti::runtime

@@ -4,6 +4,7 @@
 
 #include "control/loss.h"
 #include "runtime/inbox.h"
+#include "runtime/place.h"
 
 namespace tutti::runtime {
 
@@ -12,16 +13,16 @@ namespace tutti::runtime {
 /// hold that thread in a call. Thread-safe.
 class LossLog {
  public:
-  /// `inbox` outlives it, and gives the keys in flight.
-  LossLog(int rank, Inbox& inbox) : rank_(rank), inbox_(inbox) {}
+  /// Both outlive it; `inbox` gives the keys in flight.
+  LossLog(const Place& place, Inbox& inbox) : place_(place), inbox_(inbox) {}
 
   /// For control threads: makes the line and logs it.
   void write(const control::LostRank& lost);
-  /// Logs the line as it is.
-  void write(const std::string& line);
+  /// Logs this message of the loss of `rank`.
+  void write(int rank, const std::string& message);
 
  private:
-  const int rank_;
+  const Place& place_;
   Inbox& inbox_;
   std::atomic<bool> written_{false};
 };

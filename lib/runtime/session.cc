@@ -11,10 +11,9 @@ namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
     : options_(options),
-      rank_(world.rank),
-      size_(world.size),
-      inbox_(rank_),
-      loss_log_(rank_, inbox_),
+      place_{world.rank, world.size, world.world_ranks},
+      inbox_(place_.rank),
+      loss_log_(place_, inbox_),
       parts_(Parts::open(std::move(world), options,
                          [this](const control::LostRank& lost) { loss_log_.write(lost); })),
       topology_(parts_->topology()),
@@ -22,9 +21,9 @@ Session::Session(World world, const Options& options)
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
                           parts_->protocol(), options_,
                           Executor::may_use_any_thread(parts_->data()))) {
-  executor_ = std::make_unique<Executor>(rank(), size(), parts_->protocol(), parts_->control(),
-                                         parts_->engine(), parts_->data(), inbox_, loss_log_,
-                                         tally_, parts_->timeline());
+  executor_ =
+      std::make_unique<Executor>(place_, parts_->protocol(), parts_->control(), parts_->engine(),
+                                 parts_->data(), inbox_, loss_log_, tally_, parts_->timeline());
   progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
                                                   parts_->machine().crowded(parts_->topology()));
   thread_ = base::NamedThread("tutti-exec", [this] { progress_lock_->run(); });

@@ -35,8 +35,8 @@ class Session {
   /// the session. In one of these it ends the process, for it would wait for its own thread.
   void end();
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  int rank() const { return place_.rank; }
+  int size() const { return place_.size; }
   const topology::Topology& topology() const { return topology_; }
 
   /// A list of `count` calls, to be filled in and submitted. `verb`, a literal, names them in
@@ -61,8 +61,7 @@ class Session {
 
   const Options options_;
   ForkGuard fork_guard_;
-  const int rank_;
-  const int size_;
+  const Place place_;
   const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   Inbox inbox_;
   LossLog loss_log_;

@@ -33,11 +33,11 @@ std::string Executor::wait_text() const {
   if (!running_.empty()) return engine_.describe();
   if (depart_) {
     const std::string all = "nobody leaves before every rank has done all that was planned";
-    return rank_ == 0 ? all + ", and rank 0 leaves last" : all;
+    return place_.rank == 0 ? all + ", and rank 0 leaves last" : all;
   }
   // Until something is planned only rank 0 knows which ranks are missing, and logs it.
-  return rank_ == 0 ? "other ranks have not come yet"
-                    : "rank 0 answers when all have come, unless it is stopped";
+  return place_.rank == 0 ? "other ranks have not come yet"
+                          : "rank 0 answers when all have come, unless it is stopped";
 }
 
 std::string Executor::in_flight_text() const {
@@ -45,7 +45,7 @@ std::string Executor::in_flight_text() const {
   for (const CallTable::Entry& entry : calls_.in_order()) {
     keys.push_back(entry.call->key.describe());
   }
-  return coordinator::flight_text(rank_, keys);
+  return coordinator::flight_text(place_.rank, keys);
 }
 
 }  // namespace tutti::runtime

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -98,13 +99,25 @@ observe::ClockBounds bounds_of(const std::vector<Stamps>& everyone,
   return bounds;
 }
 
+/// For a file's name, which has at most 255 bytes. Long lists that begin and end alike still
+/// differ.
+std::string short_list(const std::vector<int>& ranks) {
+  constexpr std::size_t shown = 8;
+  if (ranks.size() <= shown) return fmt::format("{}", fmt::join(ranks, "-"));
+  std::uint32_t hash = 0;
+  for (const int rank : ranks) hash = hash * 31 + static_cast<std::uint32_t>(rank);
+  return fmt::format("{}-to-{}-{:08x}", ranks.front(), ranks.back(), hash);
+}
+
 }  // namespace
 
-std::string timeline_path(const std::string& path, int creation_number) {
-  if (creation_number == 0) return path;
+std::string timeline_path(const std::string& path, int creation_number,
+                          const std::vector<int>& world_ranks) {
+  if (creation_number == 0 && world_ranks.empty()) return path;
   const std::filesystem::path whole(path);
   std::filesystem::path name = whole.stem();
-  name += fmt::format(".{}", creation_number + 1);
+  if (!world_ranks.empty()) name += ".ranks-" + short_list(world_ranks);
+  if (creation_number > 0) name += fmt::format(".{}", creation_number + 1);
   name += whole.extension();
   return whole.parent_path() / name;
 }
@@ -114,7 +127,7 @@ TimelineFiles::TimelineFiles(const World& world, const Options& options)
       size_(world.size),
       // The program may change its folder before the end.
       given_(std::filesystem::absolute(options.timeline)),
-      path_(timeline_path(given_, world.creation_number)) {
+      path_(timeline_path(given_, world.creation_number, world.world_ranks)) {
   info_.rank = world.rank;
   info_.host = host_name();
   info_.store = world.creation_number;

@@ -51,8 +51,10 @@ class TimelineFiles {
   bool has_part_ = false;  ///< it has been written
 };
 
-/// What the store of this number in its process writes to: the first to `path` itself, the second
-/// of "a/trace.json" to "a/trace.2.json".
-std::string timeline_path(const std::string& path, int creation_number);
+/// What the store of this number over its ranks writes to: the first to `path` itself, the second
+/// of "a/trace.json" to "a/trace.2.json". Over the job's ranks 1 and 3 alone the first one writes
+/// to "a/trace.ranks-1-3.json".
+std::string timeline_path(const std::string& path, int creation_number,
+                          const std::vector<int>& world_ranks = {});
 
 }  // namespace tutti::runtime

@@ -1,9 +1,12 @@
 #include "runtime/world.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sodium.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/log.h"
 #include "base/mutex.h"
@@ -11,24 +14,37 @@
 #include "mpi/library.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
+#include "runtime/place.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
 namespace {
 
-/// MPI is one per process, and so is what stores are created with.
-struct Process {
-  base::Mutex mutex;  ///< level 1; of whoever creates a store
-  std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
+/// Ranks that create stores together: those of MPI_COMM_WORLD, or a group of them.
+struct Circle {
+  base::Mutex mutex;  ///< level 1; of whoever creates a store over these ranks
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
   int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;
+};
+
+/// MPI is one per process, and so is what stores are created with.
+struct Process {
+  base::Mutex mutex;  ///< level 1; while MPI starts
+  std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
+  std::map<std::vector<int>, Circle> circles TUTTI_GUARDED_BY(mutex);  ///< {}: all ranks
 };
 
 Process& process() {
   // Never destroyed: MPI may be finalised by an exit handler.
   static auto* const only = new Process;
   return *only;
+}
+
+/// What several ranks of a process's stores must not do at once has this name among their ranks.
+const std::vector<int>& starting() {
+  static const std::vector<int> none = {-1};
+  return none;
 }
 
 std::string short_name(const std::string& text) {
@@ -58,12 +74,47 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   mpi::check_world_size();
 }
 
-std::shared_ptr<Lookout> lookout(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
-  auto lookout = std::make_shared<Lookout>();
-  if (control::Presence* const presence = here.presence.get()) {
-    lookout->watch([presence, limit = options.heartbeat_timeout] { return presence->lost(limit); });
-    lookout->watch([presence] { return presence->leaving(); });
+[[noreturn]] void refuse_stranger(int mine, const std::vector<int>& ranks) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("rank {} creates a store over ranks {} (Options::ranks), of which it is "
+                          "none; those ranks alone create it",
+                          mine, fmt::join(ranks, ", ")));
+}
+
+/// The world ranks of a store, ascending; none when it is over all.
+std::vector<int> group_of(std::vector<int> ranks) {
+  const int size = mpi::world_size();
+  const int mine = mpi::world_rank();
+  if (ranks.empty()) return ranks;
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.back() >= size) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a store over ranks {} (Options::ranks), but the job's ranks are 0 to "
+                            "{}",
+                            fmt::join(ranks, ", "), size - 1));
   }
+  if (!std::binary_search(ranks.begin(), ranks.end(), mine)) refuse_stranger(mine, ranks);
+  if (static_cast<int>(ranks.size()) == size) ranks.clear();
+  return ranks;
+}
+
+/// The rank within the store.
+std::optional<control::LostRank> among(const std::vector<int>& group,
+                                       std::optional<control::LostRank> lost) {
+  if (!lost || group.empty()) return lost;
+  const auto at = std::lower_bound(group.begin(), group.end(), lost->rank);
+  lost->rank = static_cast<int>(at - group.begin());
+  return lost;
+}
+
+std::shared_ptr<Lookout> look_out(control::Presence* presence, const std::vector<int>& group,
+                                  const Options& options) {
+  auto lookout = std::make_shared<Lookout>();
+  if (presence == nullptr) return lookout;
+  lookout->watch([presence, group, limit = options.heartbeat_timeout] {
+    return among(group, presence->lost(limit, group));
+  });
+  lookout->watch([presence, group] { return among(group, presence->leaving(group)); });
   return lookout;
 }
 
@@ -101,21 +152,29 @@ std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicat
   }
 }
 
-World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+mpi::Communicator meeting_place(const std::vector<int>& group, std::chrono::milliseconds limit,
+                                const mpi::Communicator::Look& look) {
+  return group.empty() ? mpi::Communicator::world(limit, look)
+                       : mpi::Communicator::group(group, limit, look);
+}
+
+World meet(Circle& circle, control::Presence* presence, const std::vector<int>& group,
+           const Options& options) TUTTI_REQUIRES(circle.mutex) {
   const auto limit = options.create_timeout;
   World world;
-  world.lookout = lookout(here, options);
+  world.lookout = look_out(presence, group, options);
   const auto look = [lookout = world.lookout] { lookout->look(); };
-  if (!here.communicator) {
-    here.communicator = std::make_unique<mpi::Communicator>(mpi::Communicator::world(limit, look));
+  if (!circle.communicator) {
+    circle.communicator = std::make_unique<mpi::Communicator>(meeting_place(group, limit, look));
   }
-  const mpi::Communicator& communicator = *here.communicator;
+  const mpi::Communicator& communicator = *circle.communicator;
   talk_over(communicator, *world.lookout);
   const auto meeting =
-      std::make_shared<Meeting>(communicator, ++here.attempts, here.stores, limit, look);
+      std::make_shared<Meeting>(communicator, ++circle.attempts, circle.stores, limit, look);
   meeting->begin();
   world.rank = communicator.rank();
   world.size = communicator.size();
+  world.world_ranks = group;
   world.creation_number = meeting->stores();
   world.all_gather = [meeting](const std::string& mine, const std::string& waiting_for) {
     return meeting->all_gather(mine, waiting_for);
@@ -124,14 +183,15 @@ World meet(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   return world;
 }
 
-void create_in_step(Process& here, const Options& options, const std::function<void(World)>& create)
-    TUTTI_REQUIRES(here.mutex) {
+void create_in_step(Circle& circle, control::Presence* presence, const std::vector<int>& group,
+                    const Options& options, const std::function<void(World)>& create)
+    TUTTI_REQUIRES(circle.mutex) {
   for (;;) {
     try {
-      World world = meet(here, options);
+      World world = meet(circle, presence, group, options);
       const int number = world.creation_number;
       create(std::move(world));
-      here.stores = number + 1;
+      circle.stores = number + 1;
       return;
     } catch (const Meeting::OutOfStep&) {
       base::log().debug("another rank gave up creating this store and has begun anew");
@@ -139,19 +199,54 @@ void create_in_step(Process& here, const Options& options, const std::function<v
   }
 }
 
+/// Starts MPI, one thread at a time.
+control::Presence* start(const Options& options) {
+  Process& here = process();
+  control::Presence* presence = nullptr;
+  mpi::in_turn(starting(), options.create_timeout, [&] {
+    const base::Lock lock(here.mutex);
+    start(here, options);
+    presence = here.presence.get();
+  });
+  return presence;
+}
+
+Circle& circle_of(const std::vector<int>& group) {
+  Process& here = process();
+  const base::Lock lock(here.mutex);
+  return here.circles[group];
+}
+
+/// In the job, even before MPI is initialised, which would wait for all ranks.
+int rank_in_job() {
+  if (mpi::is_initialised()) return mpi::world_rank();
+  const auto launched = mpi::launched();
+  return launched ? launched->rank : 0;
+}
+
 }  // namespace
 
+bool is_alone(const Options& options) {
+  if (options.ranks.size() != 1) return false;
+  const int mine = rank_in_job();
+  if (options.ranks.front() != mine) refuse_stranger(mine, options.ranks);
+  return true;
+}
+
 void with_mpi_world(const Options& options, const std::function<void(World)>& create) {
-  mpi::in_turn(options.create_timeout, [&] {
-    Process& here = process();
-    const base::Lock lock(here.mutex);
+  control::Presence* const presence = start(options);
+  const std::vector<int> group = group_of(options.ranks);
+  Circle& circle = circle_of(group);
+  // Where MPI may not be called by two threads at once, all worlds are taken in turns.
+  const std::vector<int> turn = mpi::is_multithreaded() ? group : std::vector<int>();
+  mpi::in_turn(turn, options.create_timeout, [&] {
+    const base::Lock lock(circle.mutex);
     try {
-      start(here, options);
-      create_in_step(here, options, create);
+      create_in_step(circle, presence, group, options, create);
     } catch (const Error& error) {
       // Its end would be waited for at the end of MPI.
       if (error.code() == ErrorCode::peer_lost) mpi::abandon(true);
-      throw;
+      throw Place{0, static_cast<int>(group.size()), group}.explain(error);
     }
   });
 }

@@ -20,6 +20,8 @@ namespace tutti::runtime {
 struct World {
   int rank = 0;
   int size = 1;
+  /// See Place.
+  std::vector<int> world_ranks{};
   /// How many stores the ranks had made together before.
   int creation_number = 0;
   /// Collective: everyone's text, by rank. `waiting_for` completes "waiting for ..." in the error
@@ -38,9 +40,15 @@ struct World {
   base::Mapper map = base::map_file;
 };
 
-/// Collective over MPI_COMM_WORLD, blocking: calls `create` with the world of a new store. Threads
-/// of one process take turns. Initialises MPI if nobody has. Throws `mismatch` when the world is
-/// smaller than the launcher says. Calls `create` again when another rank has begun anew.
+/// Collective over `options.ranks` (MPI_COMM_WORLD if it is empty), blocking: calls `create` with
+/// the world of a new store. Threads of one process take turns at a world; at several they create
+/// at the same time. Initialises MPI if nobody has, which is collective over MPI_COMM_WORLD. Throws
+/// `mismatch` when that is smaller than the launcher says, and `invalid_argument` for ranks that it
+/// does not have or without this process's. Calls `create` again when another rank has begun anew.
 void with_mpi_world(const Options& options, const std::function<void(World)>& create);
+
+/// Whether `options.ranks` is this process's rank alone; needs no other rank and starts nothing.
+/// Throws `invalid_argument` when it is another rank alone.
+bool is_alone(const Options& options);
 
 }  // namespace tutti::runtime

@@ -1,0 +1,17 @@
+#pragma once
+#include <span>
+
+#include "tutti/kvstore.h"
+
+namespace tutti {
+
+/// What stores of one process do with tensors. `internal` when there is no memory.
+Tensor make_tensor(const Shape& shape, DType dtype);
+
+/// The tensors are alike, and may be the same.
+void copy(const Tensor& from, const Tensor& to);
+
+/// Reduces the devices' tensors, which are alike, into `out`, which may be one of them.
+void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op);
+
+}  // namespace tutti
