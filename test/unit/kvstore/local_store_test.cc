@@ -323,7 +323,7 @@ TEST_CASE("an unusable log level in the options is refused") {
                   options.log_level = "loud";
                   KVStore::create("local", options);
                 }) ==
-        "the field of Options that TUTTI_LOG sets is loud; it takes off, critical, error, warning, "
+        "Options::log_level is loud; it takes off, critical, error, warning, "
         "info, debug or "
         "trace");
 }

@@ -125,7 +125,7 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   };
   check(Options());
   CHECK(refused([](Options& o) { o.stall_report_after = 0ms; }) ==
-        "the field of Options that TUTTI_STALL_SECONDS sets is 0; it takes seconds as a decimal "
+        "Options::stall_report_after is 0; it takes seconds as a decimal "
         "number from 0.001 to a century, such as 30 or 0.5");
   CHECK_THAT(refused([](Options& o) { o.key_timeout = std::chrono::milliseconds::max(); }),
              Catch::Contains("TUTTI_TIMEOUT_SECONDS sets is 9223372036854776"));

@@ -9,7 +9,9 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "thread_world.h"
 
@@ -23,6 +25,14 @@ TEST_CASE("the first store of a process writes to the path, later ones add their
   CHECK(timeline_path("out/trace.json", 0) == "out/trace.json");
   CHECK(timeline_path("out/trace.json", 1) == "out/trace.2.json");
   CHECK(timeline_path("trace", 2) == "trace.3");
+  CHECK(timeline_path("trace.json", 0, {1, 3}) == "trace.ranks-1-3.json");
+  CHECK(timeline_path("trace.json", 1, {1, 3}) == "trace.ranks-1-3.2.json");
+  std::vector<int> many(300);
+  std::iota(many.begin(), many.end(), 0);
+  std::vector<int> others = many;
+  others.erase(others.begin() + 7);
+  CHECK(timeline_path("trace.json", 0, many).size() < 60);
+  CHECK(timeline_path("trace.json", 0, many) != timeline_path("trace.json", 0, others));
 }
 
 namespace {
