@@ -1,0 +1,37 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <vector>
+
+#include "python/arrays.h"
+#include "tutti/key.h"
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+
+namespace tutti::python {
+
+/// The keys and values of one call of a store: one key with its value, or lists of both. A value is
+/// one array, or a list of one array for each device. Constructed and filled with the GIL, used and
+/// destroyed with or without. The arrays' memory is kept until the library has done with it.
+class Arguments {
+ public:
+  /// Throws TypeError for what is no key.
+  explicit Arguments(nb::handle keys);
+
+  const std::vector<Key>& keys() const { return keys_; }
+  /// Throws as `to_tensor`, and TypeError where keys and values are not both single or both lists.
+  std::vector<Values> values(nb::handle values, Access access);
+
+ private:
+  Values value(nb::handle value, Access access);
+
+  std::vector<Key> keys_;
+  bool is_list_;
+  std::shared_ptr<Arrays> arrays_;
+};
+
+/// Throws `invalid_argument` and lists the names.
+ReduceOp reduce_op_named(std::string_view name);
+
+}  // namespace tutti::python

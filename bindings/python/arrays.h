@@ -1,0 +1,29 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include "python/releases.h"
+#include "tutti/tensor.h"
+
+namespace tutti::python {
+
+/// Whether a call only reads an array, or also writes it.
+enum class Access { read, write };
+
+/// The array in place, as a tensor that keeps `arrays` and, through it, the array's memory. Needs
+/// the GIL. Throws TypeError for what is no array, InvalidArgumentError for one that cannot be used
+/// in place; the text says what to do.
+Tensor to_tensor(nb::handle array, Access access, int device,
+                 const std::shared_ptr<Arrays>& arrays);
+
+/// A numpy array that owns the tensor's memory.
+nb::object to_numpy(const Tensor& tensor);
+
+/// What numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does not have.
+DType dtype_named(std::string_view numpy_name);
+
+/// Names the object's type after the text: "expected ..., not float".
+[[noreturn]] void refuse_type(std::string_view text, nb::handle value);
+
+}  // namespace tutti::python

@@ -1,0 +1,37 @@
+#include <nanobind/nanobind.h>
+
+#include "python/errors.h"
+#include "python/pending.h"
+#include "python/store.h"
+#include "tutti/error.h"
+#include "tutti/version.h"
+
+namespace tutti::python {
+namespace {
+
+namespace nb = nanobind;
+
+void bind_error_code(nb::module_& module) {
+  nb::enum_<ErrorCode> codes(module, "ErrorCode", nb::is_arithmetic(),
+                             "What kind of error it is; the numbers are those of the C++ API.");
+  for (const ErrorCode code : {ErrorCode::invalid_argument, ErrorCode::unsupported,
+                               ErrorCode::mismatch, ErrorCode::duplicate_key, ErrorCode::timeout,
+                               ErrorCode::peer_lost, ErrorCode::aborted, ErrorCode::internal}) {
+    codes.value(name(code).data(), code);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::python
+
+NB_MODULE(_core, module) {
+  using namespace tutti::python;
+  module.doc() = "tutti's library as the package uses it; the package's own names are in tutti.";
+  // Stores that are open when the interpreter ends are closed by then, whatever else it forgets.
+  nanobind::set_leak_warnings(false);
+  module.def("version", &tutti::version, "The library's version, such as \"0.1.0\".");
+  bind_error_code(module);
+  translate_errors();
+  bind_pending(module);
+  bind_store(module);
+}

@@ -1,0 +1,94 @@
+#include "python/options.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "python/arrays.h"
+#include "tutti/error.h"
+
+namespace tutti::python {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+template <typename T>
+void take(T& field, std::string_view name, std::string_view expected, nb::handle value) {
+  if (nb::try_cast(value, field, false)) return;
+  refuse_type(std::string(name) + " is " + std::string(expected), value);
+}
+
+void set(bool& field, std::string_view name, nb::handle value) {
+  take(field, name, "True or False", value);
+}
+
+void set(std::string& field, std::string_view name, nb::handle value) {
+  take(field, name, "a str", value);
+}
+
+void set(std::size_t& field, std::string_view name, nb::handle value) {
+  take(field, name, "a number of bytes, an int of at least 0", value);
+}
+
+void set(std::optional<std::size_t>& field, std::string_view name, nb::handle value) {
+  set(field.emplace(), name, value);
+}
+
+void set(Milliseconds& field, std::string_view name, nb::handle value) {
+  double seconds = 0;
+  if (!nb::try_cast(value, seconds, true)) {
+    refuse_type(std::string(name) + " is a number of seconds", value);
+  }
+  // What fits no Milliseconds is for `create` to refuse, as it refuses all that is too long.
+  constexpr double limit = 1e15;
+  field = std::isnan(seconds)
+              ? Milliseconds{0}
+              : Milliseconds(std::llround(std::clamp(seconds, -limit, limit) * 1e3));
+}
+
+template <auto field>
+void set_field(Options& options, std::string_view name, nb::handle value) {
+  set(options.*field, name, value);
+}
+
+using Setter = void (*)(Options&, std::string_view, nb::handle);
+
+const std::map<std::string_view, Setter>& setters() {
+  static const std::map<std::string_view, Setter> all{
+      {"interface", set_field<&Options::interface>},
+      {"user_makes_no_mpi_calls", set_field<&Options::user_makes_no_mpi_calls>},
+      {"reproducible", set_field<&Options::reproducible>},
+      {"stall_report_after", set_field<&Options::stall_report_after>},
+      {"key_timeout", set_field<&Options::key_timeout>},
+      {"heartbeat_timeout", set_field<&Options::heartbeat_timeout>},
+      {"create_timeout", set_field<&Options::create_timeout>},
+      {"log_level", set_field<&Options::log_level>},
+      {"timeline", set_field<&Options::timeline>},
+      {"replay", set_field<&Options::replay>},
+      {"fusion_bytes", set_field<&Options::fusion_bytes>},
+      {"part_bytes", set_field<&Options::part_bytes>},
+      {"slice_bytes", set_field<&Options::slice_bytes>},
+  };
+  return all;
+}
+
+}  // namespace
+
+Options to_options(const nb::dict& chosen) {
+  Options options = Options::from_env();
+  for (const auto& [key, value] : chosen) {
+    const auto name = nb::cast<std::string>(key);
+    const auto setter = setters().find(name);
+    if (setter == setters().end()) throw nb::type_error(("there is no option " + name).c_str());
+    setter->second(options, name, value);
+  }
+  return options;
+}
+
+}  // namespace tutti::python

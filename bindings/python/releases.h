@@ -1,0 +1,31 @@
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <vector>
+
+namespace tutti::python {
+
+namespace nb = nanobind;
+
+/// An array of which a call borrows the memory.
+using Borrowed = nb::ndarray<nb::ro>;
+
+/// The arrays of one call. The library drops the last reference on any of its threads, perhaps
+/// while it holds a lock, and so must not wait for the GIL there: the arrays then go on a list, and
+/// the next thread that has the GIL drops them.
+struct Arrays {
+  std::vector<Borrowed> arrays;
+  Arrays* next = nullptr;  ///< on that list
+};
+
+std::shared_ptr<Arrays> make_arrays();
+
+/// Drops what is on the list. Needs the GIL.
+void drop_released();
+
+/// From here on nobody asks the interpreter to drop what is released: it is about to end.
+void stop_dropping();
+
+}  // namespace tutti::python

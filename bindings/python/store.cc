@@ -1,0 +1,165 @@
+#include "python/store.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "python/options.h"
+#include "python/releases.h"
+
+namespace tutti::python {
+namespace {
+
+/// The stores that are open, oldest first. Guarded by the GIL.
+std::vector<Store*>& open_stores() {
+  static std::vector<Store*> stores;
+  return stores;
+}
+
+Shape to_shape(nb::handle shape) {
+  std::vector<std::int64_t> dims;
+  if (nb::isinstance<nb::int_>(shape)) {
+    dims.push_back(nb::cast<std::int64_t>(shape));
+  } else {
+    for (const nb::handle dim : shape) dims.push_back(nb::cast<std::int64_t>(dim));
+  }
+  return Shape(dims);
+}
+
+}  // namespace
+
+std::unique_ptr<Store> Store::create(const std::string& type, const nb::dict& options) {
+  const Options chosen = to_options(options);
+  std::shared_ptr<KVStore> store;
+  {
+    const nb::gil_scoped_release unlocked;
+    store = KVStore::create(type, chosen);
+  }
+  return std::unique_ptr<Store>(new Store(std::move(store)));
+}
+
+Store::Store(std::shared_ptr<KVStore> store)
+    : store_(std::move(store)),
+      type_(store_->type()),
+      rank_(store_->rank()),
+      num_workers_(store_->num_workers()) {
+  open_stores().push_back(this);
+}
+
+Store::~Store() {
+  close();
+}
+
+std::shared_ptr<KVStore> Store::opened(std::string_view method) const {
+  drop_released();
+  if (store_ != nullptr) return store_;
+  throw Error(ErrorCode::aborted,
+              std::string(method) + " of a store that is closed; tutti.create makes another");
+}
+
+template <typename Call>
+auto Store::run(std::string_view method, const Call& call) {
+  std::shared_ptr<KVStore> store = opened(method);
+  const nb::gil_scoped_release unlocked;
+  // Without the GIL also where this thread is the last to have the store, and closes it.
+  const std::shared_ptr<KVStore> mine = std::move(store);
+  return call(*mine);
+}
+
+Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, int priority,
+                        std::string_view op) {
+  Arguments arguments(key);
+  const bool in_place = outs.is_none();
+  const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
+  const auto to = in_place ? from : arguments.values(outs, Access::write);
+  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
+  return run("pushpull",
+             [&](KVStore& store) { return store.pushpull(arguments.keys(), from, to, options); });
+}
+
+Pending Store::broadcast(nb::handle key, nb::handle value, int root_rank, int priority) {
+  Arguments arguments(key);
+  const auto values = arguments.values(value, Access::write);
+  return run("broadcast", [&](KVStore& store) {
+    return store.broadcast(arguments.keys(), values, root_rank, {.priority = priority});
+  });
+}
+
+Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, int priority,
+                              std::string_view op) {
+  Arguments arguments(key);
+  const auto from = arguments.values(ins, Access::read);
+  const auto to = arguments.values(outs, Access::write);
+  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
+  return run("reduce_scatter", [&](KVStore& store) {
+    return store.reduce_scatter(arguments.keys(), from, to, options);
+  });
+}
+
+Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, int priority) {
+  Arguments arguments(key);
+  const auto from = arguments.values(ins, Access::read);
+  const auto to = arguments.values(outs, Access::write);
+  return run("allgather", [&](KVStore& store) {
+    return store.allgather(arguments.keys(), from, to, {.priority = priority});
+  });
+}
+
+void Store::init(nb::handle key, nb::handle value) {
+  Arguments arguments(key);
+  const auto values = arguments.values(value, Access::read);
+  run("init", [&](KVStore& store) { store.init(arguments.keys(), values); });
+}
+
+Pending Store::push(nb::handle key, nb::handle value, int priority, std::string_view op) {
+  Arguments arguments(key);
+  const auto values = arguments.values(value, Access::read);
+  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
+  return run("push", [&](KVStore& store) { return store.push(arguments.keys(), values, options); });
+}
+
+Pending Store::pull(nb::handle key, nb::handle out, int priority) {
+  Arguments arguments(key);
+  const auto outs = arguments.values(out, Access::write);
+  return run("pull", [&](KVStore& store) {
+    return store.pull(arguments.keys(), outs, {.priority = priority});
+  });
+}
+
+void Store::set_gradient_compression(std::string_view kind) {
+  run("set_gradient_compression", [&](KVStore& store) { store.set_gradient_compression(kind); });
+}
+
+void Store::barrier() {
+  run("barrier", [](KVStore& store) { store.barrier(); });
+}
+
+int Store::join() {
+  return run("join", [](KVStore& store) { return store.join(); });
+}
+
+nb::object Store::allocate(nb::handle shape, nb::handle dtype) {
+  const Shape dims = to_shape(shape);
+  const nb::object name = nb::module_::import_("numpy").attr("dtype")(dtype).attr("name");
+  const DType type = dtype_named(nb::cast<nb::str>(name).c_str());
+  return to_numpy(run("allocate", [&](KVStore& store) { return store.allocate(dims, type); }));
+}
+
+void Store::close() {
+  if (store_ == nullptr) return;
+  std::erase(open_stores(), this);
+  std::shared_ptr<KVStore> last = std::move(store_);
+  {
+    const nb::gil_scoped_release unlocked;
+    last.reset();
+  }
+  drop_released();
+}
+
+void Store::close_all() {
+  // The newest first, as a program would that closes what it opened.
+  while (!open_stores().empty()) open_stores().back()->close();
+  stop_dropping();
+}
+
+}  // namespace tutti::python

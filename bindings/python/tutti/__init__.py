@@ -1,0 +1,52 @@
+"""tutti: sums the arrays of training processes behind one KVStore API.
+
+    import tutti
+    with tutti.create("dist_sync_mpi") as kv:
+        kv.broadcast("weight", weight, root_rank=0).wait()
+        kv.pushpull("gradient", gradient).wait()  # in place: the sum over all ranks
+
+Importing it starts nothing and needs no MPI environment.
+"""
+import atexit
+
+from tutti import _core
+from tutti._core import ErrorCode, KVStore, Pending
+from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
+                          PeerLostError, TimedOutError, UnsupportedError)
+
+__all__ = ["AbortedError", "DuplicateKeyError", "Error", "ErrorCode", "InternalError", "InvalidArgumentError",
+           "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError", "UnsupportedError", "create"]
+__version__ = _core.version()
+
+atexit.register(_core.close_all)
+
+
+def create(type: str, *,
+           interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
+           stall_report_after: float | None = None, key_timeout: float | None = None,
+           heartbeat_timeout: float | None = None, create_timeout: float | None = None, log_level: str | None = None,
+           timeline: str | None = None, replay: bool | None = None, fusion_bytes: int | None = None,
+           part_bytes: int | None = None, slice_bytes: int | None = None) -> KVStore:
+    """Makes a store of this type, in any case: dist_sync_mpi; in one process local, local_update_cpu,
+    local_allreduce_cpu, device, local_allreduce_device.
+
+    For dist_sync_mpi it is collective over MPI_COMM_WORLD and blocking; it initialises MPI if nobody has. Start the
+    program with mpirun. Options that are left out come from the environment, else the library's defaults hold; times
+    are in seconds. Those marked * must be equal on all ranks.
+
+    interface: network for MPI and control traffic, such as 'eth0'.
+    user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
+    reproducible*: results depend on values, dtype and number of ranks alone.
+    stall_report_after: a tensor that some ranks have not submitted is reported after this.
+    key_timeout*: such a tensor fails with TimedOutError after this.
+    heartbeat_timeout: a rank that says nothing for this long is lost.
+    create_timeout: how long each step of create waits for the other ranks.
+    log_level: off, critical, error, warning, info, debug or trace; goes to stderr.
+    timeline*: a file for the timeline of each tensor, for ui.perfetto.dev.
+    replay*, fusion_bytes*, part_bytes*, slice_bytes*: see the C++ header tutti/options.h.
+
+    Raises InvalidArgumentError for an unknown type or an option out of its range, UnsupportedError for a type that this
+    build does not have, MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come.
+    """
+    options = {name: value for name, value in locals().items() if name != "type" and value is not None}
+    return _core.create(type, options)

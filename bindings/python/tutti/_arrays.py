@@ -1,0 +1,32 @@
+"""Why an array cannot be used in place, and what to do about it."""
+from tutti.errors import InvalidArgumentError
+
+DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")
+
+
+def why_refused(array, written):
+    """The exception for an array that the extension could not read, or not write where `written`."""
+    if not hasattr(array, "__array_interface__"):
+        if hasattr(array, "__dlpack__"):
+            return InvalidArgumentError(
+                f"this {type(array).__name__} cannot be used in place: it must be on the CPU, C-contiguous, "
+                f"writable, and of dtype bfloat16 or {', '.join(DTYPES)}")
+        return TypeError("a value is a numpy array, or another array that speaks DLPack, not "
+                         f"{type(array).__name__}; numpy.asarray makes an array of numbers and lists")
+    what = f"an array of shape {array.shape} and dtype {array.dtype}"
+    if array.dtype.hasobject:
+        return InvalidArgumentError(f"{what} holds Python objects, which cannot be exchanged as numbers; give it a "
+                                    "dtype of numbers: array.astype('float32')")
+    if not array.dtype.isnative:
+        return InvalidArgumentError(f"{what} is not in this machine's byte order; convert it: "
+                                    "array.astype(array.dtype.newbyteorder('='))")
+    if array.dtype.name not in DTYPES:
+        return InvalidArgumentError(f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; "
+                                    "convert it: array.astype('float32')")
+    if not array.flags.c_contiguous:
+        return InvalidArgumentError(f"{what} and strides {array.strides} is not C-contiguous, and tutti works in "
+                                    "place; pass numpy.ascontiguousarray(array), and copy a result back")
+    if written and not array.flags.writeable:
+        return InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass array.copy(), "
+                                    "or another array for the result")
+    return InvalidArgumentError(f"{what} cannot be used in place; pass array.copy()")
