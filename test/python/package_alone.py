@@ -1,0 +1,115 @@
+"""What the package promises to a process that is in no MPI job. Run by the Python that the package is installed for."""
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import tutti
+
+
+def said(program, **options):
+    """What a Python program prints; that it fails fails the test."""
+    done = subprocess.run([sys.executable, "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, timeout=60, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Package(unittest.TestCase):
+    def test_it_carries_its_types(self):
+        folder = pathlib.Path(tutti.__file__).parent
+        self.assertTrue((folder / "py.typed").exists())
+        stubs = (folder / "_core.pyi").read_text()
+        self.assertIn("def pushpull(self, key: Keys, ins: Values, outs: Values | None = None, priority: int = 0, *, "
+                      "op: str = 'sum') -> Pending:", stubs)
+        compile(stubs, "_core.pyi", "exec")
+
+    def test_every_public_name_says_what_it_is_for(self):
+        everything = [getattr(tutti, name) for name in tutti.__all__]
+        for kind in (tutti.KVStore, tutti.Pending):
+            everything += [getattr(kind, name) for name in vars(kind) if name[0] != "_"]
+        for what in everything:
+            self.assertTrue(what.__doc__, what)
+
+    def test_importing_it_starts_no_thread_and_no_mpi(self):
+        program = ("import ctypes, os, tutti; print(len(os.listdir('/proc/self/task')), tutti.__version__)\n"
+                   "flag = ctypes.c_int(); ctypes.CDLL('libmpi.so.40').MPI_Initialized(ctypes.byref(flag))\n"
+                   "print(flag.value)")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
+        self.assertEqual(said(program, env=env), f"1 {tutti.__version__}\n0\n")
+
+
+class Local(unittest.TestCase):
+    def setUp(self):
+        self.kv = tutti.create("Local")
+        self.addCleanup(self.kv.close)
+
+    def test_it_is_a_store_of_one_process(self):
+        self.assertEqual((self.kv.type, self.kv.rank, self.kv.num_workers), ("local", 0, 1))
+
+    def test_values_are_kept_under_keys(self):
+        self.kv.init([3, 5], [np.ones(4, np.float32), np.ones((2, 2))])
+        self.kv.push(3, [np.full(4, 2, np.float32), np.full(4, 3, np.float32)]).wait()
+        outs = np.zeros(4, np.float32), np.zeros(4, np.float32)
+        self.kv.pull(3, list(outs)).wait()
+        for out in outs:
+            np.testing.assert_array_equal(out, np.full(4, 5))
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "key 3"):
+            self.kv.init(3, np.ones(4, np.float32))
+
+    def test_keys_are_integers_of_any_kind_or_strings_but_not_both(self):
+        self.kv.init(np.int32(7), np.ones(1))
+        out = np.zeros(1)
+        self.kv.pull(7, out).wait()
+        self.assertEqual(out[0], 1)
+        with self.assertRaises(tutti.InvalidArgumentError):
+            self.kv.init("seven", np.ones(1))
+        with self.assertRaises(OverflowError):
+            self.kv.init(2**63, np.ones(1))
+
+    def test_two_threads_use_one_store(self):
+        def add(key):
+            for _ in range(200):
+                self.kv.pushpull(key, np.ones(10)).wait()
+        threads = [threading.Thread(target=add, args=(key,)) for key in (1, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+class Create(unittest.TestCase):
+    def test_an_unknown_type_is_an_error_that_lists_those_there_are(self):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "nonsense.*dist_sync_mpi"):
+            tutti.create("nonsense")
+
+    def test_options_are_checked_and_times_are_seconds(self):
+        with tutti.create("local", key_timeout=2.5, fusion_bytes=0, log_level="error", replay=False):
+            pass
+        for text, options in {"key_timeout is a number of seconds, not str": {"key_timeout": "5"},
+                              "fusion_bytes is a number of bytes.*not float": {"fusion_bytes": 0.5},
+                              "replay is True or False, not int": {"replay": 1},
+                              "unexpected keyword argument 'fusion'": {"fusion": 1}}.items():
+            with self.assertRaisesRegex(TypeError, text):
+                tutti.create("local", **options)
+        for seconds in (0, -1, 1e300, float("nan")):
+            with self.assertRaisesRegex(tutti.InvalidArgumentError, "TUTTI_TIMEOUT_SECONDS"):
+                tutti.create("local", key_timeout=seconds)
+
+    def test_a_store_is_made_by_create_alone(self):
+        with self.assertRaises(TypeError):
+            tutti.KVStore()
+
+
+class Exit(unittest.TestCase):
+    def test_the_interpreter_ends_though_a_store_is_open_and_a_call_was_never_waited_for(self):
+        said("import tutti, numpy\nkv = tutti.create('local')\npending = kv.pushpull(1, numpy.ones(5))\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

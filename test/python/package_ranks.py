@@ -1,0 +1,262 @@
+"""What the package promises; every rank of an MPI job runs all of it, at any number of ranks.
+
+    mpirun -n N python package_ranks.py
+
+Run by the Python that the package is installed for. The last line of each rank is unittest's.
+"""
+import gc
+import os
+import signal
+import threading
+import time
+import unittest
+import weakref
+
+import numpy as np
+
+import tutti
+
+PATIENCE = 60
+
+
+def until(condition):
+    """Waits for it; whether it came true. Runs instructions meanwhile, between which the interpreter drops arrays."""
+    end = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    return condition()
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error")
+        cls.addClassCleanup(cls.kv.close)
+        cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
+        cls.total = cls.size * (cls.size + 1) // 2  # of what the ranks bring: 1, 2, 3, ...
+
+    def mine(self, shape=4, dtype=np.float32):
+        return np.full(shape, self.rank + 1, dtype)
+
+
+class Exchange(Ranks):
+    def test_a_store_knows_its_type_and_the_ranks(self):
+        self.assertEqual(self.kv.type, "dist_sync_mpi")
+        self.assertEqual(self.size, int(os.environ["OMPI_COMM_WORLD_SIZE"]))
+        self.assertEqual(self.rank, int(os.environ["OMPI_COMM_WORLD_RANK"]))
+
+    def test_pushpull_sums_in_place(self):
+        array = self.mine((3, 5))
+        self.kv.pushpull("in place", array).wait()
+        np.testing.assert_array_equal(array, np.full((3, 5), self.total))
+
+    def test_pushpull_leaves_the_input_alone_when_there_is_an_output(self):
+        array, out = self.mine(), np.zeros(4, np.float32)
+        array.flags.writeable = False
+        self.kv.pushpull("with output", array, out, priority=3).wait()
+        np.testing.assert_array_equal(array, self.mine())
+        np.testing.assert_array_equal(out, np.full(4, self.total))
+
+    def test_every_dtype_and_reduction_is_offered(self):
+        for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
+            for op, expected in (("sum", self.total), ("min", 1), ("max", self.size)):
+                array = self.mine(7, dtype)
+                self.kv.pushpull(f"{dtype} {op}", array, op=op).wait()
+                np.testing.assert_array_equal(array, np.full(7, expected, dtype), f"{dtype} {op}")
+        array = self.mine()
+        self.kv.pushpull("average", array, op="average").wait()
+        np.testing.assert_allclose(array, np.full(4, self.total / self.size))
+
+    def test_a_list_of_keys_takes_a_list_of_arrays_of_any_size(self):
+        sizes = [(), (0,), (1,), (1000, 100)]
+        arrays = [self.mine(size) for size in sizes]
+        keys = [f"list {size}" for size in sizes]
+        self.kv.pushpull(keys, arrays).wait()
+        for array, size in zip(arrays, sizes):
+            np.testing.assert_array_equal(array, np.full(size, self.total))
+
+    def test_the_arrays_of_several_devices_are_summed_too(self):
+        arrays = [self.mine(), self.mine()]
+        self.kv.pushpull("devices", arrays).wait()
+        for array in arrays:
+            np.testing.assert_array_equal(array, np.full(4, 2 * self.total))
+
+    def test_broadcast_gives_the_roots_values_to_all(self):
+        root = self.size - 1
+        array = self.mine(9, np.int64)
+        self.kv.broadcast("broadcast", array, root_rank=root).wait()
+        np.testing.assert_array_equal(array, np.full(9, root + 1))
+
+    def test_reduce_scatter_and_allgather_are_the_halves_of_pushpull(self):
+        begin, end = 10 * self.rank // self.size, 10 * (self.rank + 1) // self.size
+        shard, whole = np.zeros(end - begin, np.float32), np.zeros(10, np.float32)
+        self.kv.reduce_scatter("halves", np.arange(10, dtype=np.float32), shard).wait()
+        np.testing.assert_array_equal(shard, self.size * np.arange(begin, end))
+        self.kv.allgather("halves", shard, whole).wait()
+        np.testing.assert_array_equal(whole, self.size * np.arange(10))
+
+    def test_an_allocated_array_is_exchanged_like_any_other_and_outlives_its_name(self):
+        array = self.kv.allocate((2, 3), "float64")
+        array[:] = self.rank + 1
+        pending = self.kv.pushpull("allocated", array)
+        part = array[1]
+        del array
+        pending.wait()
+        np.testing.assert_array_equal(part, np.full(3, self.total))
+
+    def test_barrier_comes_back_on_every_rank(self):
+        self.kv.barrier()
+
+
+class Memory(Ranks):
+    def test_an_array_is_kept_until_its_call_is_done_and_no_longer(self):
+        array = self.mine(1000)
+        seen = weakref.ref(array)
+        if self.rank == 0:
+            pending = self.kv.pushpull("kept", array)
+            del array
+            gc.collect()
+            if self.size > 1:
+                self.assertFalse(pending.done())
+                self.assertIsNotNone(seen())
+        self.kv.barrier()
+        if self.rank > 0:
+            pending = self.kv.pushpull("kept", array)
+            del array
+        pending.wait()
+        self.assertTrue(until(lambda: seen() is None))
+
+    def test_an_array_whose_call_nobody_waits_for_is_freed_too(self):
+        array = self.mine(1000)
+        seen = weakref.ref(array)
+        self.kv.pushpull("forgotten", array)
+        del array
+        self.assertTrue(until(lambda: seen() is None))
+
+    def test_an_array_cannot_be_resized_under_a_call(self):
+        array = self.mine()
+        pending = self.kv.pushpull("resized", array) if self.rank == 0 else None
+        if pending and self.size > 1:
+            with self.assertRaises(ValueError):
+                array.resize(10**6)
+        self.kv.barrier()
+        (pending or self.kv.pushpull("resized", array)).wait()
+
+
+class Waiting(Ranks):
+    """Rank 0 waits for what the others submit when it tells them to, by a barrier."""
+
+    def setUp(self):
+        if self.size == 1:
+            self.skipTest("alone nothing is waited for")
+
+    def submit(self, key):
+        return self.kv.pushpull(key, self.mine())
+
+    def others_submit(self, key):
+        self.kv.barrier()
+        if self.rank > 0:
+            self.submit(key).wait()
+
+    def test_wait_gives_up_after_the_timeout(self):
+        if self.rank == 0:
+            pending = self.submit("timeout")
+            self.assertFalse(pending.wait(timeout=0.05))
+            self.assertFalse(pending.wait(0))
+            self.assertFalse(pending.done())
+        self.others_submit("timeout")
+        if self.rank == 0:
+            self.assertTrue(pending.wait(timeout=PATIENCE))
+            self.assertTrue(pending.done())
+
+    def test_other_threads_run_while_one_waits(self):
+        if self.rank == 0:
+            pending = self.submit("threads")
+            waiter = threading.Thread(target=pending.wait)
+            waiter.start()
+            self.assertEqual(sum(range(100_000)), 4_999_950_000)  # needs the GIL, again and again
+            self.assertTrue(waiter.is_alive())
+        self.others_submit("threads")
+        if self.rank == 0:
+            waiter.join(PATIENCE)
+            self.assertFalse(waiter.is_alive())
+
+    def test_ctrl_c_interrupts_a_wait_and_the_call_goes_on(self):
+        if self.rank == 0:
+            pending = self.submit("interrupted")
+            with self.assertRaises(KeyboardInterrupt):
+                threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+                pending.wait()
+        self.others_submit("interrupted")
+        if self.rank == 0:
+            self.assertTrue(pending.wait())
+
+
+class Errors(Ranks):
+    def refused(self, error, text, call, *args):
+        with self.assertRaisesRegex(error, text):
+            call(*args)
+
+    def test_an_array_that_cannot_be_used_in_place_is_refused_with_what_to_do(self):
+        read_only = self.mine()
+        read_only.flags.writeable = False
+        cases = {"is read-only.*array.copy": read_only,
+                 "is not C-contiguous.*numpy.ascontiguousarray": np.zeros((4, 4), np.float32)[:, ::2],
+                 "is not in this machine's byte order.*newbyteorder": np.zeros(4, ">f4"),
+                 "holds Python objects.*astype": np.array([1, None]),
+                 r"dtype int16 has no counterpart.*astype": np.zeros(4, np.int16),
+                 "dtype complex64 has no counterpart": np.zeros(4, np.complex64),
+                 "dtype bool has no counterpart": np.zeros(4, bool),
+                 r"dtype <U1 has no counterpart": np.array(["a"]),
+                 "9 dimensions.*at most 8": np.zeros((1,) * 9, np.float32)}
+        for text, array in cases.items():
+            with self.subTest(text):
+                self.refused(tutti.InvalidArgumentError, text, self.kv.pushpull, "refused", array)
+                self.refused(tutti.InvalidArgumentError, text, self.kv.pushpull, ["refused"], [[array]])
+        self.assertTrue(issubclass(tutti.InvalidArgumentError, ValueError))
+
+    def test_what_is_no_array_or_no_key_is_a_type_error(self):
+        array = self.mine()
+        self.refused(TypeError, "a value is a numpy array.*not float.*numpy.asarray", self.kv.pushpull, "k", 1.0)
+        self.refused(TypeError, "not NoneType", self.kv.pushpull, "k", [None])
+        self.refused(TypeError, "a key is an int or a str.*not float", self.kv.pushpull, 0.5, array)
+        self.refused(TypeError, "a list of keys takes a list of values.*not ndarray", self.kv.pushpull, ["k"], array)
+
+    def test_a_key_twice_in_flight_raises_duplicate_key(self):
+        self.refused(tutti.DuplicateKeyError, "twice", self.kv.pushpull, ["twice", "twice"], [self.mine(), self.mine()])
+
+    def test_what_the_type_does_not_offer_is_not_implemented(self):
+        for call in (self.kv.init, self.kv.push, self.kv.pull):
+            with self.assertRaisesRegex(NotImplementedError, "dist_sync_mpi") as raised:
+                call("k", self.mine())
+            self.assertIsInstance(raised.exception, tutti.UnsupportedError)
+            self.assertEqual(raised.exception.code, tutti.ErrorCode.unsupported)
+
+    def test_a_wrong_reduction_or_root_is_an_invalid_argument(self):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'sum', 'average', 'min' or 'max', not 'mean'"):
+            self.kv.pushpull("k", self.mine(), op="mean")
+        self.refused(tutti.InvalidArgumentError, "root", self.kv.broadcast, "k", self.mine(), self.size)
+
+    def test_ranks_that_disagree_all_get_mismatch_and_the_store_lives_on(self):
+        if self.size > 1:
+            pending = self.kv.pushpull("differs", self.mine(3 + self.rank))
+            for _ in range(2):
+                self.refused(tutti.MismatchError, "differs", pending.wait)
+        array = self.mine()
+        self.kv.pushpull("differs", array).wait()
+        np.testing.assert_array_equal(array, np.full(4, self.total))
+
+
+class Closing(unittest.TestCase):
+    def test_a_store_is_closed_at_the_end_of_its_block_and_says_so(self):
+        with tutti.create("DIST_SYNC_MPI") as kv:
+            kv.barrier()
+        kv.close()
+        self.assertEqual(kv.type, "dist_sync_mpi")
+        with self.assertRaisesRegex(tutti.AbortedError, "barrier of a store that is closed"):
+            kv.barrier()
+
+
+if __name__ == "__main__":
+    # One exception that nobody handles would make the other ranks wait; unittest handles them all.
+    unittest.main()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
+
+    test_package.py BUILD_TYPE
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "test/python"
+BUILD_TYPE = sys.argv.pop()
+RANKS = (1, 2, 3, 4)
+
+
+def said(*words, timeout=60, **options):
+    """What a command prints; that it fails fails the test, with all it said."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, timeout=timeout, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
+        cls.addClassCleanup(shutil.rmtree, cls.top)
+        venv.create(cls.top / "venv", with_pip=True)
+        cls.python = cls.top / "venv/bin/python"
+        # As the other builds of the tests are, for whose objects the compiler's cache is good then. pip brings a newer
+        # meson than theirs, which adds this flag.
+        env = {**os.environ, "CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
+        said(cls.python, "-m", "pip", "install", "--quiet", f"-Csetup-args=-Dbuildtype={BUILD_TYPE}",
+             "-Csetup-args=-Dwerror=true", ROOT, timeout=900, env=env)
+
+    def on_ranks(self, count, *words, timeout=60):
+        """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
+        return said("mpirun", "-n", count, self.python, *words, timeout=timeout, cwd=self.top)
+
+    def test_what_it_promises_to_a_process_alone(self):
+        said(self.python, HERE / "package_alone.py", cwd=self.top)
+
+    def test_what_it_promises_to_the_ranks_of_a_job(self):
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
+
+    def train(self, count, *options):
+        """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
+        text = self.on_ranks(count, ROOT / "examples/python/train_digits.py", *options)
+        epochs = re.findall(r"Epoch \d+: Test_acc (0\.\d{6})", text)
+        hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
+        self.assertEqual(len(epochs), 20, text)
+        self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
+        self.assertEqual(len({weights for _, weights in hashes}), 1, text)
+        return float(epochs[-1]), hashes[0][1]
+
+    def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                accuracy, _ = self.train(count, "--kv-store", "dist_sync_mpi")
+                self.assertGreaterEqual(accuracy, 0.95)
+
+    def test_one_process_learns_the_same_with_every_type_of_store(self):
+        types = ("dist_sync_mpi", "local", "device")
+        self.assertEqual(len({self.train(1, "--kv-store", kind) for kind in types}), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
