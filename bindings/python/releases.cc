@@ -16,13 +16,14 @@ int drop_soon(void* /*unused*/) {
 /// Any thread, with or without the GIL. The main thread drops the arrays between two of its
 /// instructions, unless another thread calls tutti first.
 void release(Arrays* arrays) {
-  arrays->next = released.load(std::memory_order_relaxed);
-  while (!released.compare_exchange_weak(arrays->next, arrays, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-  }
-  // The first of a list asks for all of it. Where the interpreter cannot note it down, the next
-  // call of tutti drops them.
-  if (arrays->next == nullptr && !interpreter_ends) Py_AddPendingCall(drop_soon, nullptr);
+  Arrays* before = released.load(std::memory_order_relaxed);
+  do {
+    arrays->next = before;
+  } while (!released.compare_exchange_weak(before, arrays, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  // From here on `arrays` may be gone. The first of a list asks for all of it. Where the
+  // interpreter cannot note it down, the next call of tutti drops them.
+  if (before == nullptr && !interpreter_ends) Py_AddPendingCall(drop_soon, nullptr);
 }
 
 }  // namespace
