@@ -1,6 +1,7 @@
 """What the package promises to a process that is in no MPI job. Run by the Python that the package is installed for."""
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -98,12 +99,22 @@ class Create(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, text):
                 tutti.create("local", **options)
         for seconds in (0, -1, 1e300, float("nan")):
-            with self.assertRaisesRegex(tutti.InvalidArgumentError, "TUTTI_TIMEOUT_SECONDS"):
+            with self.assertRaisesRegex(tutti.InvalidArgumentError, "key_timeout"):
                 tutti.create("local", key_timeout=seconds)
 
     def test_a_store_is_made_by_create_alone(self):
         with self.assertRaises(TypeError):
             tutti.KVStore()
+
+
+class Errors(unittest.TestCase):
+    def test_errors_are_exceptions_like_others(self):
+        for kind in tutti.Error.__subclasses__():
+            error = kind("text", key="k", ranks=[1, 2])
+            for one in (error, pickle.loads(pickle.dumps(error))):
+                self.assertEqual((type(one), str(one), one.key, one.ranks), (kind, "text", "k", (1, 2)))
+                self.assertIsInstance(one.code, tutti.ErrorCode)
+        self.assertEqual((tutti.Error().key, tutti.Error().ranks), (None, ()))
 
 
 class Exit(unittest.TestCase):

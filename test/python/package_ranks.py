@@ -223,7 +223,24 @@ class Errors(Ranks):
         self.refused(TypeError, "a list of keys takes a list of values.*not ndarray", self.kv.pushpull, ["k"], array)
 
     def test_a_key_twice_in_flight_raises_duplicate_key(self):
-        self.refused(tutti.DuplicateKeyError, "twice", self.kv.pushpull, ["twice", "twice"], [self.mine(), self.mine()])
+        with self.assertRaisesRegex(tutti.DuplicateKeyError, "twice") as raised:
+            self.kv.pushpull(["twice", "twice"], [self.mine(), self.mine()])
+        self.assertEqual((raised.exception.key, raised.exception.ranks), ("twice", ()))
+
+    def test_an_error_names_key_and_ranks_as_data(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees or is late")
+        with tutti.create("dist_sync_mpi", key_timeout=0.2, log_level="critical") as kv:
+            with self.assertRaises(tutti.MismatchError) as raised:
+                kv.pushpull(7, self.mine(3 + min(self.rank, 1))).wait()
+            others = tuple(range(1, self.size))
+            self.assertEqual((raised.exception.key, raised.exception.ranks), (7, others))
+            if self.rank == 0:
+                with self.assertRaises(tutti.TimedOutError) as raised:
+                    kv.pushpull(8, self.mine()).wait()
+                self.assertEqual((raised.exception.key, raised.exception.ranks), (8, others))
+                self.assertIsInstance(raised.exception, TimeoutError)
+            self.kv.barrier()  # which waits longer
 
     def test_what_the_type_does_not_offer_is_not_implemented(self):
         for call in (self.kv.init, self.kv.push, self.kv.pull):

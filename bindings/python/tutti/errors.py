@@ -1,11 +1,29 @@
 """What tutti raises. The text names the key, the ranks, what each said and what to do."""
+from collections.abc import Iterable
+
 from tutti._core import ErrorCode
+from tutti.types import Key
 
 
 class Error(Exception):
-    """Every error of the library; `code` tells the kind, as the subclass does."""
+    """Every error of the library, with what it is about as data: nobody needs to parse its text.
+
+    code: the kind, which the subclass tells too.
+    key: of the array that the error is about. None when that is no key or more than one: a lost rank for example fails
+        all keys in flight.
+    ranks: those that caused it, ascending: that are lost or have left, that did not come (TimedOutError), or that said
+        something else than the lowest rank (MismatchError). Empty when no rank did, or when this rank itself called
+        wrongly.
+    """
 
     code: ErrorCode
+    key: Key | None
+    ranks: tuple[int, ...]
+
+    def __init__(self, text: str = "", *, key: Key | None = None, ranks: Iterable[int] = ()):
+        super().__init__(text)
+        self.key = key
+        self.ranks = tuple(ranks)
 
 
 class InvalidArgumentError(Error, ValueError):
