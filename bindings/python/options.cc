@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "python/arrays.h"
 #include "tutti/error.h"
@@ -52,6 +53,23 @@ void set(Milliseconds& field, std::string_view name, nb::handle value) {
               : Milliseconds(std::llround(std::clamp(seconds, -limit, limit) * 1e3));
 }
 
+void set(std::vector<int>& field, std::string_view name, nb::handle value) {
+  const std::string expected = std::string(name) + " is a list of ranks, which are ints";
+  if (PyUnicode_Check(value.ptr()) != 0 || !nb::hasattr(value, "__iter__")) {
+    refuse_type(expected, value);
+  }
+  for (const nb::handle rank : value) {
+    // Also numpy's integers.
+    if (PyIndex_Check(rank.ptr()) == 0 || !nb::try_cast(nb::int_(rank), field.emplace_back())) {
+      refuse_type(expected, rank);
+    }
+  }
+  if (!field.empty()) return;
+  throw Error(ErrorCode::invalid_argument, std::string(name) +
+                                               " is empty, a store of no rank; for "
+                                               "a store of all ranks leave it out");
+}
+
 template <auto field>
 void set_field(Options& options, std::string_view name, nb::handle value) {
   set(options.*field, name, value);
@@ -61,6 +79,7 @@ using Setter = void (*)(Options&, std::string_view, nb::handle);
 
 const std::map<std::string_view, Setter>& setters() {
   static const std::map<std::string_view, Setter> all{
+      {"ranks", set_field<&Options::ranks>},
       {"interface", set_field<&Options::interface>},
       {"user_makes_no_mpi_calls", set_field<&Options::user_makes_no_mpi_calls>},
       {"reproducible", set_field<&Options::reproducible>},

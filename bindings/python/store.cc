@@ -1,11 +1,14 @@
 #include "python/store.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "python/options.h"
 #include "python/releases.h"
+#include "tutti/info.h"
 
 namespace tutti::python {
 namespace {
@@ -42,7 +45,10 @@ Store::Store(std::shared_ptr<KVStore> store)
     : store_(std::move(store)),
       type_(store_->type()),
       rank_(store_->rank()),
-      num_workers_(store_->num_workers()) {
+      num_workers_(store_->num_workers()),
+      local_rank_(store_->local_rank()),
+      local_size_(store_->local_size()),
+      nodes_(store_->nodes()) {
   open_stores().push_back(this);
 }
 
@@ -126,6 +132,33 @@ Pending Store::pull(nb::handle key, nb::handle out, int priority) {
   });
 }
 
+void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
+  Arguments arguments(key);
+  const auto outs = arguments.values(out, Access::write);
+  std::vector<Tensor> rows;
+  for (const Values& each : arguments.values(row_ids, Access::read)) {
+    rows.insert(rows.end(), each.begin(), each.end());
+  }
+  run("row_sparse_pull",
+      [&](KVStore& store) { store.row_sparse_pull(arguments.keys(), outs, rows); });
+}
+
+void Store::set_optimizer(nb::handle optimizer) {
+  const bool is_name = nb::isinstance<nb::str>(optimizer);
+  const auto name = nb::cast<std::string>(is_name ? nb::object(nb::borrow(optimizer))
+                                                  : optimizer.type().attr("__name__"));
+  run("set_optimizer", [&](KVStore& store) { store.set_optimizer(name); });
+}
+
+void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {
+  run("save_optimizer_states",
+      [&](KVStore& store) { store.save_optimizer_states(fname, dump_optimizer); });
+}
+
+void Store::load_optimizer_states(const std::string& fname) {
+  run("load_optimizer_states", [&](KVStore& store) { store.load_optimizer_states(fname); });
+}
+
 void Store::set_gradient_compression(std::string_view kind) {
   run("set_gradient_compression", [&](KVStore& store) { store.set_gradient_compression(kind); });
 }
@@ -143,6 +176,24 @@ nb::object Store::allocate(nb::handle shape, nb::handle dtype) {
   const nb::object name = nb::module_::import_("numpy").attr("dtype")(dtype).attr("name");
   const DType type = dtype_named(nb::cast<nb::str>(name).c_str());
   return to_numpy(run("allocate", [&](KVStore& store) { return store.allocate(dims, type); }));
+}
+
+nb::object Store::counters() {
+  const Counters all = run("counters", [](KVStore& store) { return store.counters(); });
+  return nb::module_::import_("tutti.types")
+      .attr("Counters")(all.tensors_reduced, all.bytes_reduced, all.tensors_broadcast,
+                        all.bytes_broadcast, all.tensors_gathered, all.bytes_gathered, all.batches,
+                        all.control_messages, all.bytes_between_nodes, all.nodes, all.buffer_bytes,
+                        all.allocated_bytes, all.allocated_peak_bytes);
+}
+
+nb::object Store::choices() {
+  const nb::object choice = nb::module_::import_("tutti.types").attr("Choice");
+  nb::list all;
+  for (const Choice& one : run("choices", [](KVStore& store) { return store.choices(); })) {
+    all.append(choice(one.name, one.value, one.origin));
+  }
+  return all;
 }
 
 void Store::close() {

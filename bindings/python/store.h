@@ -24,6 +24,9 @@ class Store {
   const std::string& type() const { return type_; }
   int rank() const { return rank_; }
   int num_workers() const { return num_workers_; }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  int nodes() const { return nodes_; }
 
   Pending pushpull(nb::handle key, nb::handle ins, nb::handle outs, int priority,
                    std::string_view op);
@@ -34,11 +37,18 @@ class Store {
   void init(nb::handle key, nb::handle value);
   Pending push(nb::handle key, nb::handle value, int priority, std::string_view op);
   Pending pull(nb::handle key, nb::handle out, int priority);
+  void row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids);
+  void set_optimizer(nb::handle optimizer);
+  void save_optimizer_states(const std::string& fname, bool dump_optimizer);
+  void load_optimizer_states(const std::string& fname);
 
   void set_gradient_compression(std::string_view kind);
   void barrier();
   int join();
   nb::object allocate(nb::handle shape, nb::handle dtype);
+  /// `tutti.types.Counters`, and a list of `tutti.types.Choice`.
+  nb::object counters();
+  nb::object choices();
 
   /// Nothing if the store is closed already.
   void close();
@@ -58,6 +68,9 @@ class Store {
   const std::string type_;
   const int rank_;
   const int num_workers_;
+  const int local_rank_;
+  const int local_size_;
+  const int nodes_;
 };
 
 /// The class KVStore, and the functions with which the package makes and ends stores.

@@ -7,6 +7,18 @@
 namespace tutti::python {
 namespace {
 
+/// `out` is the same under another name.
+nb::handle one_of(nb::handle outs, nb::handle out) {
+  if (out.is_none()) return outs;
+  if (!outs.is_none()) throw nb::type_error("outs and out are names of one argument; give one");
+  return out;
+}
+
+Pending pushpull(Store& store, nb::handle key, nb::handle ins, nb::handle outs, int priority,
+                 std::string_view op, nb::handle out) {
+  return store.pushpull(key, ins, one_of(outs, out), priority, op);
+}
+
 using nb::arg;
 using nb::kw_only;
 
@@ -77,10 +89,10 @@ Blocks until the arrays that have begun to move are exchanged. Other calls that 
 fail with AbortedError on the other ranks. Every other method then raises AbortedError.)";
 
 void bind_collectives(nb::class_<Store>& store) {
-  store.def("pushpull", &Store::pushpull, arg("key"), arg("ins"), arg("outs") = nb::none(),
-            arg("priority") = 0, kw_only(), arg("op") = "sum",
+  store.def("pushpull", &pushpull, arg("key"), arg("ins"), arg("outs") = nb::none(),
+            arg("priority") = 0, kw_only(), arg("op") = "sum", arg("out") = nb::none(),
             nb::sig("def pushpull(self, key: Keys, ins: Values, outs: Values | None = None, "
-                    "priority: int = 0, *, op: str = 'sum') -> Pending"),
+                    "priority: int = 0, *, op: str = 'sum', out: Values | None = None) -> Pending"),
             pushpull_doc);
   store.def("broadcast", &Store::broadcast, arg("key"), arg("value"), arg("root_rank") = 0,
             arg("priority") = 0,
@@ -110,12 +122,27 @@ void bind_stored_values(nb::class_<Store>& store) {
   store.def("pull", &Store::pull, arg("key"), arg("out"), arg("priority") = 0,
             nb::sig("def pull(self, key: Keys, out: Values, priority: int = 0) -> Pending"),
             pull_doc);
+  store.def("row_sparse_pull", &Store::row_sparse_pull, arg("key"), arg("out"), arg("row_ids"),
+            nb::sig("def row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None"),
+            "Copies those rows of the stored value. Raises UnsupportedError: no type has it yet.");
+  store.def("set_optimizer", &Store::set_optimizer, arg("optimizer"),
+            "Updates on the store. Raises UnsupportedError: no type has it yet; update locally.");
+  store.def("save_optimizer_states", &Store::save_optimizer_states, arg("fname"),
+            arg("dump_optimizer") = false,
+            "To a file. Raises UnsupportedError: no type has an optimizer yet.");
+  store.def("load_optimizer_states", &Store::load_optimizer_states, arg("fname"),
+            "From a file. Raises UnsupportedError: no type has an optimizer yet.");
 }
 
 void bind_rest(nb::class_<Store>& store) {
   store.def_prop_ro("type", &Store::type, "The type asked for, lower-cased.");
   store.def_prop_ro("rank", &Store::rank, "This process's index; 0 in stores of one process.");
+  store.def_prop_ro("Rank", &Store::rank, "The same as rank.");
   store.def_prop_ro("num_workers", &Store::num_workers, "The number of processes.");
+  store.def_prop_ro("local_rank", &Store::local_rank,
+                    "This process's index among those on its machine; 0 in stores of one process.");
+  store.def_prop_ro("local_size", &Store::local_size, "The number of processes on this machine.");
+  store.def_prop_ro("nodes", &Store::nodes, "The number of machines.");
   store.def("set_gradient_compression", &Store::set_gradient_compression, arg("kind"),
             compression_doc);
   store.def("barrier", &Store::barrier,
@@ -125,6 +152,12 @@ void bind_rest(nb::class_<Store>& store) {
             nb::sig("def allocate(self, shape: int | Sequence[int], dtype: DTypeLike = 'float32')"
                     " -> Array"),
             allocate_doc);
+  store.def("counters", &Store::counters, nb::sig("def counters(self) -> Counters"),
+            "What the store has done on this rank since create, and what it holds.");
+  store.def(
+      "choices", &Store::choices, nb::sig("def choices(self) -> list[Choice]"),
+      "Sizes, limits and policies that the store uses, with where each comes from; for people. "
+      "Empty in stores of one process.");
   store.def("close", &Store::close, close_doc);
   store.def(
       "__enter__", [](nb::handle self) { return nb::borrow(self); },

@@ -27,7 +27,7 @@ class Package(unittest.TestCase):
         self.assertTrue((folder / "py.typed").exists())
         stubs = (folder / "_core.pyi").read_text()
         self.assertIn("def pushpull(self, key: Keys, ins: Values, outs: Values | None = None, priority: int = 0, *, "
-                      "op: str = 'sum') -> Pending:", stubs)
+                      "op: str = 'sum', out: Values | None = None) -> Pending:", stubs)
         compile(stubs, "_core.pyi", "exec")
 
     def test_every_public_name_says_what_it_is_for(self):
@@ -52,6 +52,8 @@ class Local(unittest.TestCase):
 
     def test_it_is_a_store_of_one_process(self):
         self.assertEqual((self.kv.type, self.kv.rank, self.kv.num_workers), ("local", 0, 1))
+        self.assertEqual((self.kv.local_rank, self.kv.local_size, self.kv.nodes), (0, 1, 1))
+        self.assertEqual(self.kv.choices(), [])
 
     def test_values_are_kept_under_keys(self):
         self.kv.init([3, 5], [np.ones(4, np.float32), np.ones((2, 2))])

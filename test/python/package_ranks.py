@@ -44,6 +44,8 @@ class Exchange(Ranks):
         self.assertEqual(self.kv.type, "dist_sync_mpi")
         self.assertEqual(self.size, int(os.environ["OMPI_COMM_WORLD_SIZE"]))
         self.assertEqual(self.rank, int(os.environ["OMPI_COMM_WORLD_RANK"]))
+        self.assertEqual(self.kv.local_rank, int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
+        self.assertEqual((self.kv.local_size, self.kv.nodes), (self.size, 1))
 
     def test_pushpull_sums_in_place(self):
         array = self.mine((3, 5))
@@ -106,6 +108,53 @@ class Exchange(Ranks):
 
     def test_barrier_comes_back_on_every_rank(self):
         self.kv.barrier()
+
+    def test_the_spellings_of_the_first_design_are_accepted(self):
+        self.assertEqual(self.kv.Rank, self.rank)
+        for key, name in (("outs=", "outs"), ("out=", "out")):
+            out = np.zeros(4, np.float32)
+            self.kv.pushpull(key=key, ins=self.mine(), **{name: out}, priority=1).wait()
+            np.testing.assert_array_equal(out, np.full(4, self.total))
+        with self.assertRaisesRegex(TypeError, "outs and out"):
+            self.kv.pushpull("both", ins=self.mine(), outs=self.mine(), out=self.mine())
+
+    def test_a_store_counts_what_it_does_and_says_what_it_chose(self):
+        before = self.kv.counters()
+        self.kv.pushpull(["counted 1", "counted 2"], [self.mine(), self.mine()]).wait()
+        after = self.kv.counters()
+        self.assertIsInstance(after, tutti.Counters)
+        self.assertEqual(after.tensors_reduced - before.tensors_reduced, 2)
+        self.assertEqual(after.bytes_reduced - before.bytes_reduced, 32)
+        self.assertEqual(after.nodes, 1)
+        array = self.kv.allocate(1 << 20)
+        self.assertGreaterEqual(self.kv.counters().allocated_bytes, array.nbytes)
+        self.assertIn(tutti.Choice("replay", "on", "default"), self.kv.choices())
+
+
+class Groups(Ranks):
+    def test_a_store_may_be_over_some_of_the_ranks(self):
+        mine = [rank for rank in range(self.size) if rank % 2 == self.rank % 2]
+        with tutti.create("dist_sync_mpi", ranks=reversed(mine)) as kv:
+            self.assertEqual((kv.rank, kv.num_workers), (self.rank // 2, len(mine)))
+            array = self.mine()
+            kv.pushpull("group", array).wait()
+            np.testing.assert_array_equal(array, np.full(4, sum(mine) + len(mine)))
+
+    def test_ranks_are_given_as_any_iterable_of_integers(self):
+        for ranks in (range(self.size), np.arange(self.size), tuple(range(self.size))):
+            with tutti.create("dist_sync_mpi", ranks=ranks) as kv:
+                self.assertEqual(kv.rank, self.rank)
+
+    def test_ranks_that_make_no_store_are_refused(self):
+        others = [rank for rank in range(self.size) if rank != self.rank] or [1]
+        cases = {"is empty.*leave it out": (), "rank": (self.rank, self.rank), "": others,
+                 f"{self.size}": (self.rank, self.size), "-1": (self.rank, -1)}
+        for text, ranks in cases.items():
+            with self.subTest(ranks=ranks), self.assertRaisesRegex(tutti.InvalidArgumentError, text):
+                tutti.create("dist_sync_mpi", ranks=ranks)
+        for ranks in ("01", 0, ["0"], [0.5]):
+            with self.subTest(ranks=ranks), self.assertRaisesRegex(TypeError, "a list of ranks, which are ints"):
+                tutti.create("dist_sync_mpi", ranks=ranks)
 
 
 class Memory(Ranks):
@@ -243,9 +292,13 @@ class Errors(Ranks):
             self.kv.barrier()  # which waits longer
 
     def test_what_the_type_does_not_offer_is_not_implemented(self):
-        for call in (self.kv.init, self.kv.push, self.kv.pull):
-            with self.assertRaisesRegex(NotImplementedError, "dist_sync_mpi") as raised:
-                call("k", self.mine())
+        array = self.mine()
+        calls = {"init": ("k", array), "push": ("k", array), "pull": ("k", array),
+                 "row_sparse_pull": ("k", array, np.arange(2)), "set_optimizer": (object(),),
+                 "save_optimizer_states": ("file",), "load_optimizer_states": ("file",)}
+        for name, args in calls.items():
+            with self.assertRaisesRegex(NotImplementedError, f"{name}.*dist_sync_mpi") as raised:
+                getattr(self.kv, name)(*args)
             self.assertIsInstance(raised.exception, tutti.UnsupportedError)
             self.assertEqual(raised.exception.code, tutti.ErrorCode.unsupported)
 

@@ -8,21 +8,24 @@
 Importing it starts nothing and needs no MPI environment.
 """
 import atexit
+from collections.abc import Iterable
 
 from tutti import _core
 from tutti._core import ErrorCode, KVStore, Pending
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
+from tutti.types import Choice, Counters
 
-__all__ = ["AbortedError", "DuplicateKeyError", "Error", "ErrorCode", "InternalError", "InvalidArgumentError",
-           "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError", "UnsupportedError", "create"]
+__all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "InternalError",
+           "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError",
+           "UnsupportedError", "create"]
 __version__ = _core.version()
 
 atexit.register(_core.close_all)
 
 
 def create(type: str, *,
-           interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
+           ranks: Iterable[int] | None = None, interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
            stall_report_after: float | None = None, key_timeout: float | None = None,
            heartbeat_timeout: float | None = None, create_timeout: float | None = None, log_level: str | None = None,
            timeline: str | None = None, replay: bool | None = None, fusion_bytes: int | None = None,
@@ -34,6 +37,9 @@ def create(type: str, *,
     program with mpirun. Options that are left out come from the environment, else the library's defaults hold; times
     are in seconds. Those marked * must be equal on all ranks.
 
+    ranks*: the store is over these ranks of the job alone, this process's among them, each once. They alone create it.
+        In the store they are 0, 1, ... in ascending order; so are `rank`, roots and the ranks that errors name. Ranks
+        that share several stores create these in the same order.
     interface: network for MPI and control traffic, such as 'eth0'.
     user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
     reproducible*: results depend on values, dtype and number of ranks alone.

@@ -1,6 +1,6 @@
-"""Names for type annotations."""
+"""Names for type annotations, and what a store tells about itself."""
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Key: TypeAlias = int | str
 Keys: TypeAlias = Key | Sequence[Key]
@@ -8,3 +8,45 @@ Keys: TypeAlias = Key | Sequence[Key]
 Array: TypeAlias = Any
 #: One array, or one for each device; with a list of keys one of these for each key.
 Values: TypeAlias = Array | Sequence[Array] | Sequence[Sequence[Array]]
+
+
+class Counters(NamedTuple):
+    """What a store has done on this rank since create, and what it holds. All only grow, except allocated_bytes.
+
+    tensors_reduced: completed pushes, pushpulls and reduce_scatters, by key.
+    bytes_reduced: of their arrays, once for all devices.
+    tensors_broadcast, bytes_broadcast: likewise.
+    tensors_gathered: completed allgathers, by key; bytes_gathered: of their results.
+    batches: batches run; fusion makes them fewer than arrays.
+    control_messages: sent to or received from the coordinator; no heartbeats.
+    bytes_between_nodes: sent by this rank over MPI.
+    nodes: nodes of the store.
+    buffer_bytes: of the store's buffers on this rank, with its share of the node's shared memory.
+    allocated_bytes: of arrays from allocate now, in whole pages; allocated_peak_bytes: the most that ever was.
+    """
+
+    tensors_reduced: int
+    bytes_reduced: int
+    tensors_broadcast: int
+    bytes_broadcast: int
+    tensors_gathered: int
+    bytes_gathered: int
+    batches: int
+    control_messages: int
+    bytes_between_nodes: int
+    nodes: int
+    buffer_bytes: int
+    allocated_bytes: int
+    allocated_peak_bytes: int
+
+
+class Choice(NamedTuple):
+    """A size, limit or policy that a store uses.
+
+    origin: "default"; the name of the environment variable that set it; "program": an option of create set it; "job":
+    it follows from the number and placement of ranks; "machine": from processors and caches; "always": it is fixed.
+    """
+
+    name: str
+    value: str
+    origin: str
