@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/errors.h"
+#include "python/lane.h"
 #include "python/pending.h"
 #include "python/store.h"
 #include "tutti/error.h"
@@ -27,11 +28,12 @@ void bind_error_code(nb::module_& module) {
 NB_MODULE(_core, module) {
   using namespace tutti::python;
   module.doc() = "tutti's library as the package uses it; the package's own names are in tutti.";
-  // Stores that are open when the interpreter ends are closed by then, whatever else it forgets.
+  // The interpreter may end before what refers to a store does.
   nanobind::set_leak_warnings(false);
   module.def("version", &tutti::version, "The library's version, such as \"0.1.0\".");
   bind_error_code(module);
   translate_errors();
+  bind_lanes(module);
   bind_pending(module);
   bind_store(module);
 }

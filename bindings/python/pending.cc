@@ -6,7 +6,11 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <utility>
 
+#include "python/gil.h"
+#include "python/interruptible.h"
+#include "python/lane.h"
 #include "python/releases.h"
 #include "tutti/pending.h"
 
@@ -16,8 +20,6 @@ namespace {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-/// A signal's handler, such as Ctrl-C's, runs at most so much later.
-constexpr std::chrono::milliseconds signal_delay{100};
 /// For longer waits a clock of nanoseconds has no numbers; it is three years.
 constexpr double endless_seconds = 1e8;
 
@@ -29,7 +31,7 @@ steady_clock::time_point deadline_after(std::optional<double> seconds) {
 }
 
 bool wait_without_gil(const Pending& pending, steady_clock::time_point deadline) {
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   const steady_clock::time_point now = steady_clock::now();
   return pending.wait_for(std::clamp<steady_clock::duration>(deadline - now, {}, signal_delay));
 }
@@ -44,9 +46,22 @@ bool wait(const Pending& pending, std::optional<double> timeout) {
   return true;
 }
 
+void then(const Pending& pending, nb::callable callback) {
+  callbacks().after(pending, std::move(callback));
+}
+
+void on_wakeups(const Pending& pending, nb::callable callback) {
+  wakeups().after(pending, std::move(callback));
+}
+
+nb::object await(nb::handle pending) {
+  return nb::module_::import_("tutti._asyncio").attr("wait")(pending);
+}
+
 constexpr const char* pending_doc = R"(The outcome of a call that goes on in the background.
 
-Dropping it is allowed: the work goes on, and an error is then only logged. Thread-safe.)";
+`wait` blocks for it, `await` waits in asyncio, `then` calls back. Dropping it is allowed: the work
+goes on, and an error is then only logged. Thread-safe.)";
 
 constexpr const char* wait_doc = R"(Blocks until the call is done; other threads run meanwhile.
 
@@ -54,12 +69,33 @@ timeout: seconds. Returns False when they have passed first, else True. Raises w
 failed with, every time; the contents of its outputs are undefined then. Ctrl-C interrupts the
 wait with KeyboardInterrupt, while the call goes on and keeps its arrays.)";
 
+constexpr const char* then_doc = R"(Calls `callback(error)` when the call is done; does not block.
+
+error: None, or what the call failed with. All callbacks run on one thread of the package's own, in
+the order in which their calls end, several of one call in the order given; on that thread also
+where the call is done already. A callback may submit and wait for calls, but not for another
+callback. What it raises goes to sys.unraisablehook. At the end of the program callbacks of calls
+that are done still run; one that takes longer than a second is left behind.)";
+
+constexpr const char* await_doc =
+    R"(`await pending` in asyncio: waits as `wait` does, while the loop runs.
+
+Cancelling it ends the waiting, not the call, which keeps its arrays.)";
+
 }  // namespace
 
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
       .def("wait", &wait, nb::arg("timeout") = nb::none(), wait_doc)
-      .def("done", &Pending::done, "Whether the call is done, or has failed. Does not block.");
+      .def("done", &Pending::done, "Whether the call is done, or has failed. Does not block.")
+      .def("then", &then, nb::arg("callback"),
+           nb::sig("def then(self, callback: Callable[[Error | None], object]) -> None"), then_doc)
+      .def("__await__", &await, nb::sig("def __await__(self) -> Generator[Any, None, None]"),
+           await_doc);
+  module.def("on_wakeups", &on_wakeups, nb::arg("pending"), nb::arg("callback"),
+             nb::sig("def on_wakeups(pending: Pending, callback: Callable[[Error | None], object]) "
+                     "-> None"),
+             "As Pending.then, on the thread that only wakes event loops.");
 }
 
 }  // namespace tutti::python

@@ -123,6 +123,23 @@ class Exit(unittest.TestCase):
     def test_the_interpreter_ends_though_a_store_is_open_and_a_call_was_never_waited_for(self):
         said("import tutti, numpy\nkv = tutti.create('local')\npending = kv.pushpull(1, numpy.ones(5))\n")
 
+    def test_no_thread_starts_before_a_callback_is_given(self):
+        program = ("import sys, threading, tutti, numpy\nkv = tutti.create('local')\n"
+                   "pending = kv.pushpull(1, numpy.ones(5)); pending.wait()\n"
+                   "print(threading.active_count(), 'asyncio' in sys.modules)\n"
+                   "pending.then(id); assert threading.active_count() == 2")
+        self.assertEqual(said(program).splitlines()[:1], ["1 False"])
+
+    def test_callbacks_of_calls_that_are_done_run_before_the_end(self):
+        program = ("import tutti, numpy, time\nkv = tutti.create('local')\n"
+                   "kv.pushpull(1, numpy.ones(5)).then(lambda _: time.sleep(0.1))\n"
+                   "for i in range(100): kv.pushpull(1, numpy.ones(5)).then(lambda error, i=i: print(i, error))")
+        self.assertEqual(said(program), "".join(f"{i} None\n" for i in range(100)))
+
+    def test_a_callback_that_never_ends_does_not_hold_up_the_end(self):
+        said("import threading, tutti, numpy\nkv = tutti.create('local')\n"
+             "kv.pushpull(1, numpy.ones(5)).then(lambda _: threading.Event().wait())\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,27 @@
+"""`await pending`. Imported when first used: asyncio takes longer to import than all the rest."""
+import asyncio
+
+from tutti import _core
+
+
+def wait(pending):
+    """The generator behind Pending.__await__. Returns nothing; raises what the call failed with."""
+    if not pending.done():
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        _core.on_wakeups(pending, lambda _: _wake(loop, future))
+        yield from future
+    pending.wait()
+
+
+def _wake(loop, future):
+    try:
+        loop.call_soon_threadsafe(_settle, future)
+    except RuntimeError:
+        if not loop.is_closed():  # a closed loop has nobody who waits
+            raise
+
+
+def _settle(future):
+    if not future.done():  # it may have been cancelled
+        future.set_result(None)

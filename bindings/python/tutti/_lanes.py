@@ -1,0 +1,36 @@
+"""The package's own threads, which run what is called back when a call is done: the library's must not wait."""
+import atexit
+import os
+import threading
+
+from tutti import _core
+
+#: At the end of the program a callback that waits for what never comes is left behind after so many seconds.
+PATIENCE = 1.0
+
+
+def start(lane):
+    thread = threading.Thread(target=_run, args=(lane,), name=lane.name, daemon=True)
+    thread.start()
+    atexit.register(_stop, lane, thread, os.getpid())
+
+
+def _run(lane):
+    while (job := lane.next()) is not None:
+        callback, error = job
+        try:
+            callback(error)
+        except BaseException as raised:  # pylint: disable=broad-except
+            _core.report(raised, callback)
+        del job, callback, error  # what they hold is not kept until the next one comes
+
+
+def _stop(lane, thread, process):
+    """Calls that are done have been called back when the interpreter ends."""
+    if process != os.getpid():
+        return
+    lane.close()
+    thread.join(PATIENCE)
+
+
+os.register_at_fork(after_in_child=_core.renew_lanes_in_child)
