@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "python/gil.h"
+#include "python/interruptible.h"
 #include "python/options.h"
 #include "python/releases.h"
 #include "tutti/info.h"
@@ -32,12 +34,9 @@ Shape to_shape(nb::handle shape) {
 }  // namespace
 
 std::unique_ptr<Store> Store::create(const std::string& type, const nb::dict& options) {
-  const Options chosen = to_options(options);
-  std::shared_ptr<KVStore> store;
-  {
-    const nb::gil_scoped_release unlocked;
-    store = KVStore::create(type, chosen);
-  }
+  auto store = interruptible([type, chosen = to_options(options)]() -> std::shared_ptr<KVStore> {
+    return KVStore::create(type, chosen);
+  });
   return std::unique_ptr<Store>(new Store(std::move(store)));
 }
 
@@ -53,7 +52,12 @@ Store::Store(std::shared_ptr<KVStore> store)
 }
 
 Store::~Store() {
-  close();
+  std::erase(open_stores(), this);
+  {
+    const WithoutGil unlocked;
+    store_.reset();
+  }
+  drop_released();
 }
 
 std::shared_ptr<KVStore> Store::opened(std::string_view method) const {
@@ -66,7 +70,7 @@ std::shared_ptr<KVStore> Store::opened(std::string_view method) const {
 template <typename Call>
 auto Store::run(std::string_view method, const Call& call) {
   std::shared_ptr<KVStore> store = opened(method);
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   // Without the GIL also where this thread is the last to have the store, and closes it.
   const std::shared_ptr<KVStore> mine = std::move(store);
   return call(*mine);
@@ -164,11 +168,17 @@ void Store::set_gradient_compression(std::string_view kind) {
 }
 
 void Store::barrier() {
-  run("barrier", [](KVStore& store) { store.barrier(); });
+  interruptible([store = opened("barrier")]() mutable {
+    const std::shared_ptr<KVStore> mine = std::move(store);
+    mine->barrier();
+  });
 }
 
 int Store::join() {
-  return run("join", [](KVStore& store) { return store.join(); });
+  return interruptible([store = opened("join")]() mutable {
+    const std::shared_ptr<KVStore> mine = std::move(store);
+    return mine->join();
+  });
 }
 
 nb::object Store::allocate(nb::handle shape, nb::handle dtype) {
@@ -199,11 +209,7 @@ nb::object Store::choices() {
 void Store::close() {
   if (store_ == nullptr) return;
   std::erase(open_stores(), this);
-  std::shared_ptr<KVStore> last = std::move(store_);
-  {
-    const nb::gil_scoped_release unlocked;
-    last.reset();
-  }
+  interruptible([last = std::move(store_)]() mutable { last.reset(); });
   drop_released();
 }
 

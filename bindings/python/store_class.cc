@@ -76,17 +76,20 @@ constexpr const char* compression_doc = R"(The format in which float32 arrays tr
 constexpr const char* join_doc =
     R"(For a rank that ran out of data: blocks until all ranks have joined.
 
-Until then it contributes zeros to what the others reduce. Returns the last rank to join.)";
+Until then it contributes zeros to what the others reduce. Returns the last rank to join. Ctrl-C
+interrupts it; this rank has joined all the same.)";
 
 constexpr const char* allocate_doc = R"(A numpy array in memory that the ranks of a machine share.
 
 It is exchanged without copies, and may outlive the store. Not collective. Blocks for 0.5 to 3 ms
-a MiB. Raises InternalError when there is not enough memory.)";
+a MiB, which nothing interrupts. Raises InternalError when there is not enough memory.)";
 
 constexpr const char* close_doc = R"(Closes the store; a second time does nothing.
 
 Blocks until the arrays that have begun to move are exchanged. Other calls that need this rank
-fail with AbortedError on the other ranks. Every other method then raises AbortedError.)";
+fail with AbortedError on the other ranks. Every other method then raises AbortedError. Ctrl-C
+interrupts the wait; the store goes on closing in the background. A store that nothing refers to any
+more is closed, too, which nothing interrupts.)";
 
 void bind_collectives(nb::class_<Store>& store) {
   store.def("pushpull", &pushpull, arg("key"), arg("ins"), arg("outs") = nb::none(),
@@ -146,7 +149,8 @@ void bind_rest(nb::class_<Store>& store) {
   store.def("set_gradient_compression", &Store::set_gradient_compression, arg("kind"),
             compression_doc);
   store.def("barrier", &Store::barrier,
-            "Blocks until every rank has called it. Does not wait for arrays in flight.");
+            "Blocks until every rank has called it. Does not wait for arrays in flight. Ctrl-C "
+            "interrupts it; this rank has come all the same.");
   store.def("join", &Store::join, join_doc);
   store.def("allocate", &Store::allocate, arg("shape"), arg("dtype") = "float32",
             nb::sig("def allocate(self, shape: int | Sequence[int], dtype: DTypeLike = 'float32')"

@@ -24,8 +24,8 @@ __version__ = _core.version()
 atexit.register(_core.close_all)
 
 
-def create(type: str, *,
-           ranks: Iterable[int] | None = None, interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
+def create(type: str, *, ranks: Iterable[int] | None = None,
+           interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
            stall_report_after: float | None = None, key_timeout: float | None = None,
            heartbeat_timeout: float | None = None, create_timeout: float | None = None, log_level: str | None = None,
            timeline: str | None = None, replay: bool | None = None, fusion_bytes: int | None = None,
@@ -50,6 +50,9 @@ def create(type: str, *,
     log_level: off, critical, error, warning, info, debug or trace; goes to stderr.
     timeline*: a file for the timeline of each tensor, for ui.perfetto.dev.
     replay*, fusion_bytes*, part_bytes*, slice_bytes*: see the C++ header tutti/options.h.
+
+    Ctrl-C interrupts it, but the attempt goes on in the background for as long as create_timeout; a store that comes of
+    it is closed. For that it runs on a thread of its own: MPI's main thread, where it is the first to initialise MPI.
 
     Raises InvalidArgumentError for an unknown type or an option out of its range, UnsupportedError for a type that this
     build does not have, MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come.
