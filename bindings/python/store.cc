@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,29 @@ namespace {
 std::vector<Store*>& open_stores() {
   static std::vector<Store*> stores;
   return stores;
+}
+
+/// Those that are left open until the process exits, oldest first. Never destroyed. Guarded by the
+/// GIL, and used by the exit handler.
+std::vector<std::shared_ptr<KVStore>>& left_open() {
+  static auto* const stores = new std::vector<std::shared_ptr<KVStore>>;
+  return *stores;
+}
+
+/// As the library treats the end of a process, but with status 0 without a word: Python programs
+/// keep stores in global variables.
+void at_exit(int status, void* /*unused*/) {
+  if (status != 0) return;
+  // The newest first, as a program would that closes what it opened.
+  while (!left_open().empty()) left_open().pop_back();
+}
+
+/// Whether the process ends with status 0 if nobody catches the exception.
+bool ends_in_order(nb::handle raised) {
+  if (raised.is_none()) return true;
+  if (!nb::isinstance(raised, PyExc_SystemExit)) return false;
+  const nb::object code = raised.attr("code");
+  return code.is_none() || code.equal(nb::int_(0));
 }
 
 Shape to_shape(nb::handle shape) {
@@ -213,10 +237,23 @@ void Store::close() {
   drop_released();
 }
 
-void Store::close_all() {
-  // The newest first, as a program would that closes what it opened.
-  while (!open_stores().empty()) open_stores().back()->close();
+void Store::leave_block(nb::handle raised) {
+  if (ends_in_order(raised)) {
+    close();
+  } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
+    // Python drops what this exception refers to before it exits, and with that the store.
+    left_open().push_back(store_);
+  }
+}
+
+void Store::outlive_interpreter() {
+  keep_gil_until_the_end();
   stop_dropping();
+  for (Store* const store : std::exchange(open_stores(), {})) {
+    left_open().push_back(std::move(store->store_));
+  }
+  // Only here, so that it comes before the library's own handler, which finds nothing open then.
+  ::on_exit(at_exit, nullptr);
 }
 
 }  // namespace tutti::python

@@ -52,8 +52,12 @@ class Store {
 
   /// Nothing if the store is closed already.
   void close();
-  /// At the end of the interpreter: the library must not outlive it.
-  static void close_all();
+  /// At the end of its `with` block: closes the store unless that ends by this exception.
+  void leave_block(nb::handle raised);
+  /// At the end of the interpreter, which the stores that are open outlive: they are closed when
+  /// the process exits with status 0. With another status they are left open, so that to the other
+  /// ranks this one is lost.
+  static void outlive_interpreter();
 
  private:
   explicit Store(std::shared_ptr<KVStore> store);

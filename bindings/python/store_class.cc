@@ -35,7 +35,17 @@ Calls that return a Pending do not wait for other ranks. Errors that one rank ca
 at once; what ranks disagree about is raised by Pending.wait. A second call for a key in flight
 raises DuplicateKeyError. priority: higher goes first. Thread-safe.
 
-A store is a context manager that closes it in the end.)";
+A store is a context manager that closes it in the end. When an exception leaves the block the store
+stays open: if the program ends by it, with a status other than 0, the other ranks get PeerLostError
+that names this one; who handles the exception closes the store, or drops it. (Where another package
+has initialised MPI, such as mpi4py, its MPI_Finalize closes the store: they get AbortedError.)
+
+Ctrl-C interrupts Pending.wait, barrier, join, close and tutti.create with KeyboardInterrupt; the
+other methods do not wait for other ranks. What was interrupted goes on in the background: to the
+other ranks this one has come.
+
+Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank`
+for `rank`.)";
 
 constexpr const char* pushpull_doc = R"(Reduces `ins` over this process's devices and all ranks.
 
@@ -167,8 +177,12 @@ void bind_rest(nb::class_<Store>& store) {
       "__enter__", [](nb::handle self) { return nb::borrow(self); },
       nb::sig("def __enter__(self) -> KVStore"));
   store.def(
-      "__exit__", [](Store& self, const nb::args& /*raised*/) { self.close(); },
-      nb::sig("def __exit__(self, *raised: object) -> None"));
+      "__exit__",
+      [](Store& self, nb::handle /*type*/, nb::handle raised, nb::handle /*traceback*/) {
+        self.leave_block(raised);
+      },
+      arg("type").none(), arg("raised").none(), arg("traceback").none(),
+      nb::sig("def __exit__(self, type: object, raised: object, traceback: object) -> None"));
 }
 
 }  // namespace
@@ -178,8 +192,10 @@ void bind_store(nb::module_& module) {
   bind_collectives(store);
   bind_stored_values(store);
   bind_rest(store);
-  module.def("create", &Store::create, arg("type"), arg("options"));
-  module.def("close_all", &Store::close_all, "Closes the stores that are open.");
+  module.def("create", &Store::create, arg("type"), arg("options"),
+             nb::sig("def create(type: str, options: dict[str, object]) -> KVStore"));
+  module.def("outlive_interpreter", &Store::outlive_interpreter,
+             "At the end of the interpreter: leaves what is open to the end of the process.");
 }
 
 }  // namespace tutti::python

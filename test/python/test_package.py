@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,41 @@ class Package(unittest.TestCase):
         for count in RANKS:
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
+                self.on_ranks(count, HERE / "package_waits.py", timeout=120)
+
+    def end(self, count, way):
+        """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
+        words = [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count, self.python,
+                 HERE / "package_ends.py", way]
+        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60, cwd=self.top,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_rank_that_fails_is_lost_to_the_others_and_its_exit_code_is_the_jobs(self):
+        codes = {"raises": 1, "exits": 3, "interrupted": 128 + signal.SIGINT}
+        for count in (2, 3):
+            for way in ("in_block:raises", "in_block:exits", "in_block:interrupted", "in_function:raises",
+                        "with_global:raises", "with_global:exits"):
+                with self.subTest(way, ranks=count):
+                    code, out, err = self.end(count, way)
+                    lost = [f"[worker {rank}] PeerLostError (1,) in time" for rank in range(count) if rank != 1]
+                    self.assertEqual(sorted(out.splitlines()), lost, err)
+                    self.assertEqual(code, codes[way.partition(":")[2]], err)
+                    if way.endswith("raises"):
+                        self.assertIn("  [worker 1] ValueError: what went wrong", err)
+
+    def test_a_rank_that_handles_what_left_its_block_has_left_the_store(self):
+        code, out, err = self.end(2, "handled")
+        self.assertEqual((code, out), (0, "[worker 0] AbortedError (1,) in time\n"), err)
+
+    def test_programs_end_in_order_whatever_they_leave_behind(self):
+        for way in ("waited_for_by_nobody", "left_by_threads", "forked"):
+            with self.subTest(way):
+                code, out, err = self.end(2, way)
+                self.assertEqual(code, 0, err)
+                self.assertEqual(err, "")
+                called = {f"[worker {rank}] called back with None" for rank in (0, 1)}
+                self.assertLessEqual(set(out.splitlines()), called)
 
     def train(self, count, *options):
         """The accuracy after the last epoch, and the hash that all ranks have of their weights."""

@@ -21,7 +21,7 @@ __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "
            "UnsupportedError", "create"]
 __version__ = _core.version()
 
-atexit.register(_core.close_all)
+atexit.register(_core.outlive_interpreter)
 
 
 def create(type: str, *, ranks: Iterable[int] | None = None,

@@ -1,0 +1,108 @@
+"""Programs that end in many ways; rank 1 is the one that fails, the others say what they see of it.
+
+    scripts/launch.py --launcher local -n N python package_ends.py HOW
+"""
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+import tutti
+
+
+def array():
+    return np.ones(4, np.float32)
+
+
+def outcome(kv):
+    """For a call that rank 1 never makes: what the others get, which ranks it names, and whether it came in time."""
+    began = time.monotonic()
+    try:
+        kv.pushpull("never", array()).wait()
+    except tutti.Error as error:
+        print(type(error).__name__, error.ranks, "in time" if time.monotonic() - began < 5 else "late", flush=True)
+
+
+def fail(how):
+    if how == "raises":
+        raise ValueError("what went wrong")
+    if how == "exits":
+        sys.exit(3)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+
+
+def in_block(how):
+    with tutti.create("dist_sync_mpi", log_level="critical") as kv:
+        kv.pushpull("all", array()).wait()
+        if kv.rank == 1:
+            fail(how)
+        outcome(kv)
+
+
+def in_function(how):
+    kv = tutti.create("dist_sync_mpi", log_level="critical")
+    kv.pushpull("all", array()).wait()
+    if kv.rank == 1:
+        fail(how)
+    outcome(kv)
+
+
+def with_global(how):
+    global kv  # as in scripts that are one long main program
+    kv = tutti.create("dist_sync_mpi", log_level="critical")
+    kv.pushpull("all", array()).wait()
+    if kv.rank == 1:
+        fail(how)
+    outcome(kv)
+
+
+def handled(_):
+    try:
+        in_block("raises")
+    except ValueError:
+        pass
+    time.sleep(6)  # the store is closed long before the program ends
+
+
+def waited_for_by_nobody(_):
+    global kv, pending
+    kv = tutti.create("dist_sync_mpi")
+    kv.pushpull("all", array()).then(lambda error: print("called back with", error, flush=True))
+    pending = kv.pushpull("all too", array())
+
+
+def left_by_threads(_):
+    """A thread that waits, one in a barrier, and a callback that waits, for what never comes."""
+    global kv
+    kv = tutti.create("dist_sync_mpi", log_level="critical")
+    kv.pushpull("all", array()).wait()
+    if kv.rank == 0:
+        never = kv.pushpull("never", array())
+        for call in (never.wait, kv.barrier):
+            threading.Thread(target=call, daemon=True).start()
+        kv.pushpull("all too", array()).then(lambda _: never.wait())
+    kv.pushpull("at last", array()).wait()
+    if kv.rank > 0:
+        kv.pushpull("all too", array()).wait()
+
+
+def forked(_):
+    """A child of a process with a store has stores of its own, callbacks included, and ends in order."""
+    with tutti.create("dist_sync_mpi") as kv:
+        kv.pushpull("all", array()).then(lambda error: None)
+        child = os.fork()
+        if child == 0:
+            called = threading.Event()
+            tutti.create("local", log_level="error").pushpull("k", array()).then(lambda _: called.set())
+            sys.exit(0 if called.wait(30) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        kv.barrier()
+
+
+if __name__ == "__main__":
+    place, _, way = sys.argv[1].partition(":")
+    globals()[place](way)
