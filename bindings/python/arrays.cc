@@ -44,10 +44,29 @@ constexpr std::array<ElementType, 8> element_types{{
   throw nb::python_error();
 }
 
+bool is_numpy(nb::handle array) {
+  static const PyObject* const type =
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
+  return array.type().ptr() == type;
+}
+
+/// What not every DLPack says, and nanobind goes around where it does: an array of jax never
+/// changes, and autograd must know what happens to a torch tensor that requires grad.
+bool is_out_of_bounds(nb::handle array, Access access) {
+  if (is_numpy(array)) return false;
+  const nb::object grad = nb::getattr(array, "requires_grad", nb::none());
+  if (grad.ptr() == Py_True) return true;
+  if (access == Access::read) return false;
+  const nb::object module = nb::getattr(array.type(), "__module__", nb::none());
+  return nb::isinstance<nb::str>(module) &&
+         std::string_view(nb::borrow<nb::str>(module).c_str()).starts_with("jax");
+}
+
 template <typename Array>
 Borrowed borrow(nb::handle array, Access access) {
   Array imported;
-  if (!nb::try_cast(array, imported, false)) refuse(array, access);
+  if (is_out_of_bounds(array, access) || !nb::try_cast(array, imported, false))
+    refuse(array, access);
   return Borrowed(imported);
 }
 

@@ -86,6 +86,50 @@ class Local(unittest.TestCase):
             thread.join()
 
 
+class Foreign:
+    """An array that speaks DLPack and is not numpy's."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class ForeignArrays(unittest.TestCase):
+    def setUp(self):
+        self.kv = tutti.create("local")
+        self.addCleanup(self.kv.close)
+
+    def reduce(self, *arrays):
+        self.kv.pushpull(1, list(arrays)).wait()
+
+    def test_they_are_used_in_place(self):
+        arrays = [np.full(4, i) for i in (1, 2)]
+        self.reduce(*map(Foreign, arrays))
+        for array in arrays:
+            np.testing.assert_array_equal(array, np.full(4, 3))
+
+    def test_a_tensor_that_requires_grad_is_refused_and_a_detached_one_is_not(self):
+        tensor = Foreign(np.ones(4))
+        tensor.requires_grad = True
+        for call in (lambda: self.reduce(tensor), lambda: self.kv.init(2, tensor)):
+            with self.assertRaisesRegex(tutti.InvalidArgumentError, "this Foreign requires grad.*tensor.detach()"):
+                call()
+        tensor.requires_grad = False
+        self.reduce(tensor)
+
+    def test_an_array_of_jax_is_read_but_never_written(self):
+        array, out = type("ArrayImpl", (Foreign,), {"__module__": "jaxlib._jax"})(np.ones(4)), np.zeros(4)
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "arrays of jax never change.*numpy.empty_like"):
+            self.reduce(array)
+        self.kv.pushpull(1, array, out).wait()
+        np.testing.assert_array_equal(out, np.ones(4))
+
+
 class Create(unittest.TestCase):
     def test_an_unknown_type_is_an_error_that_lists_those_there_are(self):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "nonsense.*dist_sync_mpi"):

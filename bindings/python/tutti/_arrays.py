@@ -6,6 +6,13 @@ DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")
 
 def why_refused(array, written):
     """The exception for an array that the extension could not read, or not write where `written`."""
+    kind = type(array).__module__.partition(".")[0]
+    if getattr(array, "requires_grad", False) is True:
+        return InvalidArgumentError(f"this {type(array).__name__} requires grad, and autograd would not see what is "
+                                    "done to it; pass tensor.detach(), which shares its memory, or tensor.grad")
+    if kind in ("jax", "jaxlib") and written:
+        return InvalidArgumentError("arrays of jax never change, and the result would be written to this one; pass "
+                                    "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
     if not hasattr(array, "__array_interface__"):
         if hasattr(array, "__dlpack__"):
             return InvalidArgumentError(
