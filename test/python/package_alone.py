@@ -45,6 +45,16 @@ class Package(unittest.TestCase):
         self.assertEqual(said(program, env=env), f"1 {tutti.__version__}\n0\n")
 
 
+    def test_importing_it_imports_little_more_than_numpy(self):
+        program = ("import sys, numpy; before = set(sys.modules)\nimport tutti\n"
+                   "print(*sorted(name for name in set(sys.modules) - before if name.split('.')[0] != 'tutti'\n"
+                   "              and name not in sys.builtin_module_names))\n"
+                   "print(len([name for name in sys.modules if name.split('.')[0] == 'tutti']))")
+        others, ours = said(program).splitlines()
+        self.assertEqual(others, "")
+        self.assertLessEqual(int(ours), 8)
+
+
 class Local(unittest.TestCase):
     def setUp(self):
         self.kv = tutti.create("Local")
