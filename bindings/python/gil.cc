@@ -1,5 +1,6 @@
 #include "python/gil.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,10 @@ std::atomic<bool> ending{false};
 std::atomic<int> taking_back{0};
 /// The thread that ends the interpreter; written before `ending`.
 std::thread::id last_thread;
+
+/// In a forked child the threads that were counted are not there.
+[[maybe_unused]] const int forgets_them_in_child =
+    ::pthread_atfork(nullptr, nullptr, [] { taking_back = 0; });
 
 bool must_stay_out() {
   return ending && std::this_thread::get_id() != last_thread;

@@ -1,6 +1,7 @@
 #include "python/lane.h"
 
-#include <memory>
+#include <pthread.h>
+
 #include <utility>
 
 #include "python/errors.h"
@@ -9,15 +10,17 @@
 namespace tutti::python {
 namespace {
 
-/// Replaced in a forked child, which has no threads and perhaps a locked mutex. Never destroyed:
-/// the library's threads use them until the process ends. Guarded by the GIL.
+// Never destroyed: the library's threads use them until the process ends. Guarded by the GIL.
 Lane* callbacks_lane = new Lane("tutti-callbacks");
 Lane* wakeups_lane = new Lane("tutti-wakeups");
 
+/// A forked child has neither their threads nor, perhaps, the thread that held a mutex.
 void renew_in_child() {
   callbacks_lane = new Lane(callbacks_lane->name());
   wakeups_lane = new Lane(wakeups_lane->name());
 }
+
+[[maybe_unused]] const int renews_in_child = ::pthread_atfork(nullptr, nullptr, renew_in_child);
 
 /// (callback, error), or None.
 nb::object next(Lane& lane) {
@@ -86,7 +89,6 @@ void bind_lanes(nb::module_& module) {
           "next", &next, "Waits for the next (callback, error); None when the lane is closed.",
           nb::sig("def next(self) -> tuple[Callable[[Error | None], object], Error | None] | None"))
       .def("close", &Lane::close, "Its thread does what is there, and ends.");
-  module.def("renew_lanes_in_child", &renew_in_child, "After fork().");
   module.def("report", &report, nb::arg("raised"), nb::arg("callback"),
              "Hands an exception of a callback to sys.unraisablehook.");
 }

@@ -190,6 +190,15 @@ class Exit(unittest.TestCase):
                    "for i in range(100): kv.pushpull(1, numpy.ones(5)).then(lambda error, i=i: print(i, error))")
         self.assertEqual(said(program), "".join(f"{i} None\n" for i in range(100)))
 
+    def test_a_child_ends_that_was_forked_while_threads_of_its_parent_waited_for_the_interpreter(self):
+        said("import os, sys, threading, tutti, numpy\nkv = tutti.create('local')\n"
+             "def work(key):\n  while busy: kv.pushpull(key, numpy.ones(5)).wait()\n"
+             "busy = [threading.Thread(target=work, args=(key,)) for key in range(3)]\n"
+             "for thread in list(busy): thread.start()\n"
+             "for _ in range(30):\n  child = os.fork()\n  if child == 0: sys.exit(0)\n"
+             "  assert os.waitpid(child, 0)[1] == 0\n"
+             "busy.clear()")
+
     def test_a_callback_that_never_ends_does_not_hold_up_the_end(self):
         said("import threading, tutti, numpy\nkv = tutti.create('local')\n"
              "kv.pushpull(1, numpy.ones(5)).then(lambda _: threading.Event().wait())\n")

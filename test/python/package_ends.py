@@ -60,6 +60,23 @@ def with_global(how):
     outcome(kv)
 
 
+def in_callback(how):
+    """Ctrl-C while a callback waits for what never comes."""
+    with tutti.create("dist_sync_mpi", log_level="critical") as kv:
+        begun = threading.Event()
+
+        def callback(_):
+            begun.set()
+            kv.pushpull("never either", array()).wait()
+        pending = kv.pushpull("all", array())
+        if kv.rank == 1:
+            pending.then(callback)
+            begun.wait(30)
+            fail(how)
+        pending.wait()
+        outcome(kv)
+
+
 def handled(_):
     try:
         in_block("raises")

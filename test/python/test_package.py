@@ -67,7 +67,7 @@ class Package(unittest.TestCase):
         codes = {"raises": 1, "exits": 3, "interrupted": 128 + signal.SIGINT}
         for count in (2, 3):
             for way in ("in_block:raises", "in_block:exits", "in_block:interrupted", "in_function:raises",
-                        "with_global:raises", "with_global:exits"):
+                        "in_callback:interrupted", "with_global:raises", "with_global:exits"):
                 with self.subTest(way, ranks=count):
                     code, out, err = self.end(count, way)
                     lost = [f"[worker {rank}] PeerLostError (1,) in time" for rank in range(count) if rank != 1]

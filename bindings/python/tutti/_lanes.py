@@ -31,6 +31,3 @@ def _stop(lane, thread, process):
         return
     lane.close()
     thread.join(PATIENCE)
-
-
-os.register_at_fork(after_in_child=_core.renew_lanes_in_child)
