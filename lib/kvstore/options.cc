@@ -221,7 +221,8 @@ void check(const Options& options) {
     const std::string value = variable.show(options);
     if (variable.set(parsed, value)) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("Options::{} is {}; it takes {}", variable.field,
+                fmt::format("Options::{}{} is {}; it takes {}", variable.field,
+                            variable.name.empty() ? "" : fmt::format(" ({})", variable.name),
                             base::printable(value), variable.accepts));
   }
 }

@@ -323,7 +323,7 @@ TEST_CASE("an unusable log level in the options is refused") {
                   options.log_level = "loud";
                   KVStore::create("local", options);
                 }) ==
-        "Options::log_level is loud; it takes off, critical, error, warning, "
+        "Options::log_level (TUTTI_LOG) is loud; it takes off, critical, error, warning, "
         "info, debug or "
         "trace");
 }

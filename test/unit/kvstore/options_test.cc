@@ -125,17 +125,17 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   };
   check(Options());
   CHECK(refused([](Options& o) { o.stall_report_after = 0ms; }) ==
-        "Options::stall_report_after is 0; it takes seconds as a decimal "
+        "Options::stall_report_after (TUTTI_STALL_SECONDS) is 0; it takes seconds as a decimal "
         "number from 0.001 to a century, such as 30 or 0.5");
   CHECK_THAT(refused([](Options& o) { o.key_timeout = std::chrono::milliseconds::max(); }),
-             Catch::Contains("TUTTI_TIMEOUT_SECONDS sets is 9223372036854776"));
+             Catch::Contains("(TUTTI_TIMEOUT_SECONDS) is 9223372036854776"));
   CHECK_THAT(refused([](Options& o) { o.create_timeout = -1ms; }),
-             Catch::Contains("TUTTI_CREATE_SECONDS sets is -0.001"));
+             Catch::Contains("(TUTTI_CREATE_SECONDS) is -0.001"));
   CHECK_THAT(refused([](Options& o) { o.slice_bytes = std::size_t{4194304} << 40; }),
-             Catch::Contains("TUTTI_SLICE_BYTES sets is 4194304T; it takes a number of bytes"));
+             Catch::Contains("(TUTTI_SLICE_BYTES) is 4194304T; it takes a number of bytes"));
   CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
   CHECK_THAT(refused([](Options& o) { o.interface = "\x1b[2J"; }),
-             Catch::Contains("DMLC_INTERFACE sets is \\x1b[2J; it takes"));
+             Catch::Contains("(DMLC_INTERFACE) is \\x1b[2J; it takes"));
 }
 
 TEST_CASE("from_env reads the process's own environment") {
