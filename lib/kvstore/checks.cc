@@ -155,6 +155,10 @@ std::string_view kind_of(const Key& key) {
   return key.is_integer() ? "an integer" : "a string";
 }
 
+bool is_reserved(const Key& key) {
+  return !key.is_integer() && key.string().starts_with("tutti:");
+}
+
 }  // namespace
 
 bool alike(const Tensor& a, const Tensor& b) {
@@ -198,15 +202,17 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
 
 void KeyKind::admit(std::span<const Key> keys) {
   const base::Lock lock(mutex_);
-  const Key& reference = first_ ? *first_ : keys.front();
+  const Key* reference = first_ ? &*first_ : nullptr;
   for (const Key& key : keys) {
-    if (key.is_integer() == reference.is_integer()) continue;
+    if (is_reserved(key)) continue;
+    if (reference == nullptr) reference = &key;
+    if (key.is_integer() == reference->is_integer()) continue;
     refuse(fmt::format("key {} is {}, but key {}, which came before, is {}; the keys of one store "
                        "are all integers or all strings",
-                       key.describe(), kind_of(key), reference.describe(), kind_of(reference)),
+                       key.describe(), kind_of(key), reference->describe(), kind_of(*reference)),
            key);
   }
-  if (!first_) first_ = reference;
+  if (!first_ && reference != nullptr) first_ = *reference;
 }
 
 }  // namespace tutti

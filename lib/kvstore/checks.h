@@ -31,7 +31,8 @@ std::string describe(const Tensor& tensor);
 /// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
 
-/// Remembers whether a store's keys are integers or strings: the first call decides. Thread-safe.
+/// Remembers whether a store's keys are integers or strings: the first call decides. Reserved keys
+/// are of neither kind. Thread-safe.
 class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.

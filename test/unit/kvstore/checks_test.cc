@@ -213,6 +213,15 @@ TEST_CASE_METHOD(
   store.push({1}, {{pair}});
 }
 
+TEST_CASE_METHOD(Fixture, "keys that begin with 'tutti:' go with either kind, and decide none") {
+  store.push({"tutti:object"}, {{pair}});
+  store.push({1, "tutti:object"}, {{pair}, {other_pair}});
+  CHECK_THROWS_AS(store.push({"tutti"}, {{pair}}), Error);
+  Fixture named;
+  named.store.push({"tutti:object", "a"}, {{pair}, {other_pair}});
+  CHECK_THROWS_AS(named.store.push({1}, {{pair}}), Error);
+}
+
 TEST_CASE("of two threads that use different kinds of key first, exactly one is refused") {
   for (int round = 0; round < 100; ++round) {
     KeyKind kind;
