@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE
+    test_package.py BUILD_TYPE [slow]
+
+With the second word only what takes long or much memory.
 """
 import os
 import pathlib
@@ -16,6 +18,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
+SLOW = sys.argv[-1] == "slow" and sys.argv.pop()
 BUILD_TYPE = sys.argv.pop()
 RANKS = (1, 2, 3, 4)
 
@@ -29,7 +32,7 @@ def said(*words, timeout=60, **options):
     return done.stdout
 
 
-class Package(unittest.TestCase):
+class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
@@ -46,6 +49,9 @@ class Package(unittest.TestCase):
         """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
         return said("mpirun", "-n", count, self.python, *words, timeout=timeout, cwd=self.top)
 
+
+@unittest.skipIf(SLOW, "only what takes long")
+class Package(Installed):
     def test_what_it_promises_to_a_process_alone(self):
         said(self.python, HERE / "package_alone.py", cwd=self.top)
 
@@ -54,6 +60,7 @@ class Package(unittest.TestCase):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
                 self.on_ranks(count, HERE / "package_waits.py", timeout=120)
+                self.on_ranks(count, HERE / "package_objects.py", timeout=120)
 
     def end(self, count, way):
         """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
@@ -108,6 +115,14 @@ class Package(unittest.TestCase):
     def test_one_process_learns_the_same_with_every_type_of_store(self):
         types = ("dist_sync_mpi", "local", "device")
         self.assertEqual(len({self.train(1, "--kv-store", kind) for kind in types}), 1)
+
+
+@unittest.skipUnless(SLOW, "takes long")
+class Slow(Installed):
+    def test_objects_above_2_gib(self):
+        # Two ranks of 4 GiB each, for the object and its pickle.
+        text = self.on_ranks(2, HERE / "package_large.py", timeout=300)
+        self.assertEqual(text.count(": well"), 2, text)
 
 
 if __name__ == "__main__":

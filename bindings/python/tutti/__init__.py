@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from tutti import _core
 from tutti._core import ErrorCode, KVStore, Pending
+from tutti._objects import allgather_object, broadcast_object
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
 from tutti.types import Choice, Counters
@@ -22,6 +23,10 @@ __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "
 __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)
+
+for method in (allgather_object, broadcast_object):
+    setattr(KVStore, method.__name__, method)
+del method, allgather_object, broadcast_object
 
 
 def create(type: str, *, ranks: Iterable[int] | None = None,

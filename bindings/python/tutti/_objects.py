@@ -1,0 +1,92 @@
+"""Python objects exchanged between the ranks of a store."""
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+
+from tutti._core import KVStore
+from tutti.errors import InvalidArgumentError
+
+#: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
+UNPICKLABLE = -1
+
+
+def key_of(root):
+    """A store never forgets a key, so each root has one for all its objects."""
+    return f"tutti:object of {root}"
+
+
+def pickled(obj):
+    """The object as bytes in memory that a call may borrow, which is not copied."""
+    stream = io.BytesIO()
+    pickle.dump(obj, stream, protocol=5)
+    return np.frombuffer(stream.getbuffer(), np.uint8)
+
+
+def refuse_unpicklable(method, ranks):
+    if ranks:
+        who = f"{'ranks' if len(ranks) > 1 else 'rank'} {', '.join(map(str, ranks))}"
+        raise InvalidArgumentError(f"{method}: the object of {who} cannot be pickled; the error there says why",
+                                   ranks=ranks)
+
+
+def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
+    """Gives the object of rank `root` to every rank, and returns it; other ranks need not pass one.
+
+    The object is pickled, above 2 GiB too: use it only where the ranks trust each other, for who sends a pickle chooses
+    what the receiver runs. The root gets `obj` itself back, other ranks a copy; it takes memory for one pickle more.
+
+    Collective and blocking. Every rank calls broadcast_object, allgather_object and fingerprint of one store in the
+    same order, in any thread, one at a time. Arrays may be in flight meanwhile, under any keys.
+
+    Raises InvalidArgumentError for a root that there is not. Where the root's object cannot be pickled the root gets
+    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`.
+    """
+    if self.rank != root:
+        size = np.zeros(1, np.int64)
+        self.broadcast("tutti:object size", size, root).wait()
+        refuse_unpicklable("broadcast_object", [root] if size[0] == UNPICKLABLE else [])
+        data = np.empty(size[0], np.uint8)
+        self.broadcast(key_of(root), data, root).wait()
+        return pickle.loads(data)
+    if self.num_workers == 1:
+        return obj
+    try:
+        data = pickled(obj)
+    except Exception:
+        self.broadcast("tutti:object size", np.array([UNPICKLABLE]), root).wait()
+        raise
+    self.broadcast("tutti:object size", np.array([data.size]), root).wait()
+    self.broadcast(key_of(root), data, root).wait()
+    return obj
+
+
+def exchanged_sizes(self, size):
+    """What each rank says, by rank."""
+    sizes = np.zeros(self.num_workers, np.int64)
+    self.allgather("tutti:object sizes", np.array([size]), sizes).wait()
+    return sizes
+
+
+def allgather_object(self: KVStore, obj: Any) -> list[Any]:
+    """The objects of all ranks, as a list by rank; this rank's own is `obj` itself, the others are copies.
+
+    For ranks that trust each other, collective, blocking and in one order, as broadcast_object. Takes memory for all
+    pickles. Where an object cannot be pickled its rank gets pickle's error, and every other rank InvalidArgumentError
+    with those ranks in `ranks`.
+    """
+    if self.num_workers == 1:
+        return [obj]
+    try:
+        data = pickled(obj)
+    except Exception:
+        exchanged_sizes(self, UNPICKLABLE)
+        raise
+    sizes = exchanged_sizes(self, data.size)
+    refuse_unpicklable("allgather_object", [rank for rank, size in enumerate(sizes) if size == UNPICKLABLE])
+    arrays = [data if rank == self.rank else np.empty(size, np.uint8) for rank, size in enumerate(sizes)]
+    pendings = [self.broadcast(key_of(rank), array, rank) for rank, array in enumerate(arrays)]
+    for pending in pendings:
+        pending.wait()
+    return [obj if rank == self.rank else pickle.loads(array) for rank, array in enumerate(arrays)]
