@@ -118,6 +118,12 @@ nb::object to_numpy(const Tensor& tensor) {
                                          type->theirs(), nb::device::cpu::value, 0));
 }
 
+std::string_view numpy_name(DType dtype) {
+  return std::find_if(element_types.begin(), element_types.end(),
+                      [&](const ElementType& type) { return type.ours == dtype; })
+      ->numpy_name;
+}
+
 DType dtype_named(std::string_view numpy_name) {
   std::string all;
   for (const ElementType& type : element_types) {

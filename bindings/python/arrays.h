@@ -20,6 +20,8 @@ Tensor to_tensor(nb::handle array, Access access, int device,
 /// A numpy array that owns the tensor's memory.
 nb::object to_numpy(const Tensor& tensor);
 
+/// "float32"; "bfloat16", which numpy itself lacks.
+std::string_view numpy_name(DType dtype);
 /// What numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does not have.
 DType dtype_named(std::string_view numpy_name);
 

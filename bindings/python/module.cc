@@ -4,6 +4,7 @@
 #include "python/lane.h"
 #include "python/pending.h"
 #include "python/store.h"
+#include "python/views.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
 
@@ -36,4 +37,5 @@ NB_MODULE(_core, module) {
   bind_lanes(module);
   bind_pending(module);
   bind_store(module);
+  bind_views(module);
 }

@@ -61,6 +61,7 @@ class Package(Installed):
                 self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
                 self.on_ranks(count, HERE / "package_waits.py", timeout=120)
                 self.on_ranks(count, HERE / "package_objects.py", timeout=120)
+                self.on_ranks(count, HERE / "package_values.py", timeout=120)
 
     def end(self, count, way):
         """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from tutti import _core
 from tutti._core import ErrorCode, KVStore, Pending
+from tutti._fingerprint import fingerprint
 from tutti._objects import allgather_object, broadcast_object
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
@@ -24,9 +25,9 @@ __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)
 
-for method in (allgather_object, broadcast_object):
+for method in (allgather_object, broadcast_object, fingerprint):
     setattr(KVStore, method.__name__, method)
-del method, allgather_object, broadcast_object
+del method, allgather_object, broadcast_object, fingerprint
 
 
 def create(type: str, *, ranks: Iterable[int] | None = None,

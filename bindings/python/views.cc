@@ -1,0 +1,32 @@
+#include "python/views.h"
+
+#include <nanobind/stl/string_view.h>
+
+#include <memory>
+
+#include "python/arrays.h"
+#include "tutti/tensor.h"
+
+namespace tutti::python {
+namespace {
+
+/// (the array's memory as uint8, name of its dtype, its shape).
+nb::tuple bytes_of(nb::handle array) {
+  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const Tensor tensor = to_tensor(array, Access::read, 0, arrays);
+  const Tensor bytes(std::shared_ptr<void>(arrays, tensor.data()),
+                     Shape({static_cast<std::int64_t>(tensor.bytes())}), DType::u8);
+  nb::list shape;
+  for (const std::int64_t dim : tensor.shape().dims()) shape.append(dim);
+  return nb::make_tuple(to_numpy(bytes), numpy_name(tensor.dtype()), nb::tuple(shape));
+}
+
+}  // namespace
+
+void bind_views(nb::module_& module) {
+  module.def("bytes_of", &bytes_of, nb::arg("array"),
+             nb::sig("def bytes_of(array: Array) -> tuple[Array, str, tuple[int, ...]]"),
+             "The array's memory as uint8, in place; the name of its dtype; its shape.");
+}
+
+}  // namespace tutti::python
