@@ -188,7 +188,9 @@ void bind_rest(nb::class_<Store>& store) {
 }  // namespace
 
 void bind_store(nb::module_& module) {
-  nb::class_<Store> store(module, "KVStore", store_doc);
+  // check_finite replaces methods of one object.
+  nb::class_<Store> store(module, "KVStore", nb::dynamic_attr(), nb::is_weak_referenceable(),
+                          store_doc);
   bind_collectives(store);
   bind_stored_values(store);
   bind_rest(store);

@@ -1,10 +1,13 @@
-"""What finds values that went wrong; every rank of an MPI job runs all of it, at any number of ranks.
+"""What finds values that went wrong, fingerprints and check_finite; every rank of an MPI job runs all of it, at any
+number of ranks.
 
     mpirun -n N python package_values.py
 
 Run by the Python that the package is installed for.
 """
 import unittest
+import warnings
+import weakref
 
 import numpy as np
 
@@ -16,7 +19,7 @@ PATIENCE = 60
 class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error")
+        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error", check_finite=True)
         cls.addClassCleanup(cls.kv.close)
         cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
         cls.last = cls.size - 1
@@ -68,6 +71,93 @@ class Fingerprints(Ranks):
     def test_a_tensor_that_is_no_array_is_refused(self):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "Python objects"):
             self.kv.fingerprint([np.array([None])])
+
+
+class Finite(Ranks):
+    def refused(self, text, about, call, *args, **named):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, text) as raised:
+            call(*args, **named)
+        self.assertEqual((raised.exception.key, raised.exception.ranks), (about, (self.rank,)))
+
+    def test_a_call_that_gets_a_nan_or_an_infinity_names_key_rank_and_place(self):
+        array = np.ones((3, 4), np.float32)
+        array[1, 2:] = np.nan, np.inf
+        mine = rf"rank {self.rank} brings.*\(3, 4\) whose element \[1, 2\] is NaN, the first of 2"
+        self.refused(f"pushpull of key 'w': {mine}", "w", self.kv.pushpull, "w", array)
+        self.refused(f"pushpull of key 'w': {mine}", "w", self.kv.pushpull, key="w", ins=array)
+        self.refused(f"broadcast of key 'w': {mine}", "w", self.kv.broadcast, "w", value=array, root_rank=self.rank)
+        self.refused(mine, "w", self.kv.pushpull, ["v", "w"], [np.ones(2), [np.ones((3, 4), np.float32), array]])
+        self.refused("reduce_scatter", "w", self.kv.reduce_scatter, "w", array, np.zeros(3, np.float32))
+        self.refused("allgather", "w", self.kv.allgather, "w", array, np.zeros(9, np.float32))
+        for value, text in ((-np.inf, "is -inf"), (np.inf, "is inf")):
+            for dtype in (np.float16, np.float32, np.float64):
+                self.refused(text, "v", self.kv.pushpull, "v", np.array([1, value], dtype))
+
+    def test_arrays_that_numpy_does_not_know_are_looked_at_too(self):
+        class Foreign:
+            """Speaks DLPack alone."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **how):
+                return self.array.__dlpack__(**how)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+        self.refused(r"\[1\] is inf", "f", self.kv.pushpull, "f", Foreign(np.array([1, np.inf])))
+
+    def test_nothing_was_submitted_and_the_mended_call_goes(self):
+        array = np.full(4, np.nan)
+        self.refused("NaN", "mended", self.kv.pushpull, "mended", array)
+        array[:] = 1
+        self.kv.pushpull("mended", array).wait()
+        self.assertEqual(array[0], self.size)
+
+    def test_only_the_root_of_a_broadcast_is_looked_at(self):
+        array = np.full(4, np.nan if self.rank != self.last else 1.0)
+        self.kv.broadcast("root", array, self.last).wait()
+        self.assertEqual(array[0], 1)
+        self.kv.broadcast("root", array, root_rank=self.last).wait()
+        if self.rank == 0:
+            self.refused("broadcast of key 'first'.*NaN", "first", self.kv.broadcast, "first", np.array([np.nan]))
+
+    def test_finite_values_whose_sum_overflows_integers_and_outputs_pass_without_a_warning(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            big = np.full(4, np.finfo(np.float32).max)
+            self.kv.broadcast("big", big).wait()
+            self.kv.pushpull("output", np.ones(2), np.full(2, np.nan)).wait()
+            self.kv.pushpull("integers", np.ones(2, np.int64)).wait()
+            self.kv.broadcast("both signs", np.array([1e300, -1e300] * 8)).wait()
+
+    def test_the_others_learn_of_it_by_the_keys_timeout_which_names_the_rank(self):
+        if self.size == 1:
+            return
+        with tutti.create("dist_sync_mpi", key_timeout=0.2, log_level="off", check_finite=True) as kv:
+            value = np.nan if self.rank == self.last else 1.0
+            if self.rank == self.last:
+                self.refused("NaN", "late", kv.pushpull, "late", np.array([value]))
+            else:
+                with self.assertRaises(tutti.TimedOutError) as raised:
+                    kv.pushpull("late", np.array([value])).wait()
+                self.assertIn("late", str(raised.exception))
+                self.assertIn(f"{self.last}", str(raised.exception))
+            self.kv.barrier()  # the other store's would time out too
+
+    def test_a_store_that_looks_is_dropped_like_any_other(self):
+        kv = tutti.create("local", check_finite=True)
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "push of key 1: rank 0"):
+            kv.push(1, np.array([np.nan]))
+        seen = weakref.ref(kv)
+        del kv
+        self.assertIsNone(seen())
+
+    def test_without_the_option_nothing_is_looked_at(self):
+        with tutti.create("dist_sync_mpi", log_level="error") as kv:
+            array = np.array([np.nan])
+            kv.pushpull("nan", array).wait()
+            self.assertTrue(np.isnan(array[0]))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def create(type: str, *, ranks: Iterable[int] | None = None,
            stall_report_after: float | None = None, key_timeout: float | None = None,
            heartbeat_timeout: float | None = None, create_timeout: float | None = None, log_level: str | None = None,
            timeline: str | None = None, replay: bool | None = None, fusion_bytes: int | None = None,
-           part_bytes: int | None = None, slice_bytes: int | None = None) -> KVStore:
+           part_bytes: int | None = None, slice_bytes: int | None = None, check_finite: bool = False) -> KVStore:
     """Makes a store of this type, in any case: dist_sync_mpi; in one process local, local_update_cpu,
     local_allreduce_cpu, device, local_allreduce_device.
 
@@ -56,6 +56,10 @@ def create(type: str, *, ranks: Iterable[int] | None = None,
     log_level: off, critical, error, warning, info, debug or trace; goes to stderr.
     timeline*: a file for the timeline of each tensor, for ui.perfetto.dev.
     replay*, fusion_bytes*, part_bytes*, slice_bytes*: see the C++ header tutti/options.h.
+    check_finite: a call that this rank gives a NaN or an infinity raises InvalidArgumentError here, with `key` and
+        `ranks`, and submits nothing. If that ends this program, the other ranks get PeerLostError; if it closes the
+        store, AbortedError; if it goes on without the call, they report the key after stall_report_after and get
+        TimedOutError after key_timeout. All of these name this rank. Reads each array once more.
 
     Ctrl-C interrupts it, but the attempt goes on in the background for as long as create_timeout; a store that comes of
     it is closed. For that it runs on a thread of its own: MPI's main thread, where it is the first to initialise MPI.
@@ -63,5 +67,10 @@ def create(type: str, *, ranks: Iterable[int] | None = None,
     Raises InvalidArgumentError for an unknown type or an option out of its range, UnsupportedError for a type that this
     build does not have, MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come.
     """
-    options = {name: value for name, value in locals().items() if name != "type" and value is not None}
-    return _core.create(type, options)
+    options = {name: value for name, value in locals().items()
+               if name not in ("type", "check_finite") and value is not None}
+    store = _core.create(type, options)
+    if check_finite:
+        from tutti import _finite  # pylint: disable=import-outside-toplevel
+        _finite.watch(store)
+    return store
