@@ -91,9 +91,10 @@ void check_world_size() {
   const auto refuse = [&](const char* variable, int said) {
     throw Error(
         ErrorCode::mismatch,
-        fmt::format("MPI sees {} process{} but the launcher started {} ({}={}): the program "
-                    "uses another MPI than the launcher; start it with the mpirun of {}",
-                    size, size == 1 ? "" : "es", said, variable, said, compiled_library()));
+        fmt::format("MPI sees {} process{} but the launcher started {} ({}={}), for it is not the "
+                    "launcher of the program's MPI; type instead: mpirun -n {} PROGRAM, with the "
+                    "mpirun of {}",
+                    size, size == 1 ? "" : "es", said, variable, said, said, compiled_library()));
   };
   if (const auto said = number_in("OMPI_COMM_WORLD_SIZE")) {
     if (*said != size) refuse("OMPI_COMM_WORLD_SIZE", *said);

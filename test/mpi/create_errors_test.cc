@@ -157,7 +157,8 @@ TEST_CASE("a world of one that another MPI's launcher started as many is an erro
     const Error error = error_of([] { make_store(); });
     CHECK(error.code() == ErrorCode::mismatch);
     CHECK_THAT(error.what(), Contains("MPI sees 1 process") && Contains("started 4") &&
-                                 Contains(fmt::format("{}=4", variable)));
+                                 Contains(fmt::format("{}=4", variable)) &&
+                                 Contains("type instead: mpirun -n 4 PROGRAM"));
   }
   check_alive(*make_store());
 }
