@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/errors.h"
+#include "python/info.h"
 #include "python/lane.h"
 #include "python/pending.h"
 #include "python/store.h"
@@ -38,4 +39,5 @@ NB_MODULE(_core, module) {
   bind_pending(module);
   bind_store(module);
   bind_views(module);
+  bind_info(module);
 }

@@ -63,6 +63,10 @@ class Package(Installed):
                 self.on_ranks(count, HERE / "package_objects.py", timeout=120)
                 self.on_ranks(count, HERE / "package_values.py", timeout=120)
 
+    def test_the_commands_that_it_brings(self):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
+        said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
+
     def end(self, count, way):
         """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
         words = [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count, self.python,

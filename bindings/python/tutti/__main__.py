@@ -1,0 +1,52 @@
+"""Runs a script with tutti's adapters registered, without a change to the script.
+
+    mpirun -n 4 python -m tutti SCRIPT [argument ...]
+
+Each library that tutti has an adapter for, and that is installed, then finds tutti's stores under its own names.
+"""
+import io
+import os
+import sys
+import types
+
+from tutti.adapters import register_installed
+from tutti_scripts.command_line import file_problem, printable
+
+
+def read(script):
+    """The script's code, and the path by which it is known."""
+    path = os.path.abspath(script)
+    with io.open_code(path) as file:
+        return compile(file.read(), path, "exec"), path
+
+
+def run(code, path, words):
+    """As `python SCRIPT` would: the script sees itself as the program."""
+    program = types.ModuleType("__main__")
+    program.__dict__.update(__file__=path, __builtins__=__builtins__)
+    sys.modules["__main__"] = program
+    sys.argv[:] = words
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(path)
+    exec(code, program.__dict__)  # pylint: disable=exec-used
+
+
+def main(words):
+    if words[:1] in ([], ["-h"], ["--help"]):
+        print(__doc__.strip(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    if words[0].startswith("-"):
+        print(f"python -m tutti: unknown option {printable(words[0])}; the script comes first", file=sys.stderr)
+        return 2
+    try:
+        code, path = read(words[0])
+    except OSError as error:
+        print(f"python -m tutti: {printable(file_problem(error))}", file=sys.stderr)
+        return 2
+    register_installed()
+    run(code, path, words)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

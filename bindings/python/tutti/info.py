@@ -1,0 +1,79 @@
+"""tutti-info: what this tutti is built of, and whether and how a dist_sync_mpi store comes up."""
+import os
+import sys
+
+import tutti
+from tutti import _core
+from tutti_scripts.command_line import Parser
+
+MIB = 1 << 20
+#: A rank for each of these, where none is asked for.
+RANKS = (1, 2, 4, 8, 64)
+
+
+def between_1_and_65536(text):
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1 << 16:
+        raise ValueError
+    return int(text)
+
+
+def make_parser():
+    parser = Parser(prog="tutti-info", description="Prints what this tutti is built of, its options, whether a "
+                    "dist_sync_mpi store comes up, what it works with and where that comes from, and the memory it "
+                    "takes. Alone, or under mpirun: mpirun -n N tutti-info")
+    parser.add_argument("--ranks", type=between_1_and_65536, metavar="N",
+                        help="tell the memory for so many ranks on each node")
+    parser.add_argument("--nodes", type=between_1_and_65536, default=1, metavar="N",
+                        help="... and so many nodes (default: 1)")
+    return parser
+
+
+def print_facts(title, facts, mark=""):
+    print(title)
+    for name, value in facts:
+        print(f"{'*' if mark and name in os.environ else ' '} {name:<30} {value or '(not set)'}")
+
+
+def print_memory(given, kv):
+    print("\nMemory of a rank (further: 1.25 KiB a key in flight, and what `allocate` gives)")
+    if kv:
+        print(f"  {'the buffers of this store':<30} {kv.counters().buffer_bytes / MIB:.2f} MiB")
+    for ranks in [given.ranks] if given.ranks else RANKS:
+        label = f"{given.nodes} node{'s' * (given.nodes > 1)} of {ranks} rank{'s' * (ranks > 1)}"
+        most = _core.most_buffer_bytes(ranks, given.nodes)
+        print(f"  {label:<30} at most {most / MIB:.2f} MiB, {most * ranks / MIB:.1f} MiB a node")
+
+
+def print_all(given, kv, trouble):
+    print_facts("Build and libraries", _core.build_info())
+    print_facts("\nOptions (* set in the environment)", _core.options_from_env(), mark="*")
+    print("\nStore dist_sync_mpi")
+    if kv is None:
+        print(f"  does not come up: {trouble}")
+    else:
+        print(f"  {'processes':<30} {kv.num_workers}\n  {'nodes':<30} {kv.nodes}")
+        print("\nTuning                             value, and where it comes from")
+        for choice in kv.choices():
+            print(f"  {choice.name:<30} {choice.value}  ({choice.origin})")
+    print_memory(given, kv)
+
+
+def main():
+    given = make_parser().parse_args()
+    # Made before anything is printed, for it knows the rank.
+    kv, trouble = None, None
+    try:
+        kv = tutti.create("dist_sync_mpi")
+    except tutti.Error as error:
+        trouble = error
+    try:
+        if kv is None or kv.rank == 0:
+            print_all(given, kv, trouble)
+    except tutti.Error as error:
+        print(f"tutti-info: {error}", file=sys.stderr)
+        return 2
+    return 1 if trouble and not isinstance(trouble, tutti.UnsupportedError) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""The programs of the repository's scripts/ folder, as commands; it needs neither numpy nor MPI.
+
+The scripts beside this file are the repository's, unchanged.
+"""
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+
+
+def run(name, file):
+    """As `python FILE` would, but for the program's name in its messages."""
+    sys.path.insert(0, str(HERE))
+    loader = importlib.machinery.SourceFileLoader(name, str(HERE / file))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    sys.modules[name] = script
+    loader.exec_module(script)
+    return script.main()
+
+
+def launch():
+    return run("launch", "launch.py")
+
+
+def timeline():
+    return run("timeline", "timeline")

@@ -1,0 +1,185 @@
+"""The commands that the package brings, `python -m tutti`, and what a program is told that was started wrongly. Run by
+the Python that the package is installed for, outside of any job."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.executable).parent
+HAS_PICTURES = subprocess.run(["/usr/bin/python3", "-c", "import matplotlib"], check=False,
+                              stderr=subprocess.DEVNULL).returncode == 0
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_words(self, *words, status=0, **env):
+        """(stdout, stderr) of a command, in a folder of its own."""
+        done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, check=False, timeout=60, cwd=self.folder, env=os.environ | env)
+        self.assertEqual(done.returncode, status, f"{done.stdout}\n{done.stderr}")
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stdout, done.stderr
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return self.folder / name
+
+
+class Launch(Commands):
+    def test_it_starts_workers_that_form_a_job(self):
+        script = self.write("train.py", "import tutti\nwith tutti.create('dist_sync_mpi') as kv:\n"
+                                        "    print('worker', kv.allgather_object(kv.rank))\n")
+        out, _ = self.run_words(BIN / "tutti-launch", "-n", 2, "--launcher", "local", sys.executable, script)
+        self.assertEqual(sorted(out.splitlines()), ["[worker 0] worker [0, 1]", "[worker 1] worker [0, 1]"])
+
+    def test_its_exit_code_is_the_first_failing_workers(self):
+        _, err = self.run_words(BIN / "tutti-launch", "-n", 1, "--launcher", "local", "sh", "-c", "exit 7", status=7)
+        self.assertIn("exit code 7", err)
+
+    def test_it_says_what_to_type_in_its_own_name(self):
+        _, err = self.run_words(BIN / "tutti-launch", "-n", 2, "true", status=2)
+        self.assertIn("tutti-launch -n 2 --launcher local true", err)
+
+    def test_it_needs_neither_numpy_nor_mpi(self):
+        self.run_words(sys.executable, "-c",
+                       "import sys, tutti_scripts; assert not {'numpy', 'tutti'} & set(sys.modules)")
+
+
+class Timeline(Commands):
+    def test_it_draws_what_a_store_wrote(self):
+        script = self.write("train.py", "import numpy, tutti\n"
+                            "with tutti.create('dist_sync_mpi', timeline='trace.json') as kv:\n"
+                            "    for _ in range(5):\n"
+                            "        kv.pushpull('w', numpy.ones(1000)).wait()\n")
+        self.run_words("mpirun", "-n", 2, sys.executable, script)
+        if not HAS_PICTURES:
+            self.skipTest("this machine has no matplotlib")
+        out, _ = self.run_words(BIN / "tutti-timeline", "trace.json", "step.png")
+        self.assertIn("wrote step.png", out)
+        self.assertEqual((self.folder / "step.png").read_bytes()[:4], b"\x89PNG")
+
+    def test_a_wrong_line_is_refused_by_name(self):
+        if HAS_PICTURES:
+            _, err = self.run_words(BIN / "tutti-timeline", "--form", "3", "a.json", "b.png", status=2)
+            self.assertIn("did you mean --from?", err)
+
+
+class Info(Commands):
+    def test_it_tells_how_the_library_is_built_and_how_a_store_of_the_job_comes_up(self):
+        for words, processes in (([], 1), (["mpirun", "-n", "2"], 2)):
+            out, _ = self.run_words(*words, BIN / "tutti-info", "--ranks", 4, TUTTI_PART_BYTES="4M")
+            for text in ("Build and libraries", r"\* TUTTI_PART_BYTES +4M", f"processes +{processes}", "nodes +1",
+                         r"1 node of 4 ranks +at most \d+\.\d\d MiB"):
+                self.assertEqual(len(re.findall(text, out)), 1, f"{text}\n{out}")
+
+    def test_a_store_that_does_not_come_up_is_told_with_its_reason(self):
+        out, _ = self.run_words(BIN / "tutti-info", WORLD_SIZE="2", RANK="0", status=1)
+        self.assertRegex(out, "does not come up: MPI sees 1 process")
+
+    def test_a_wrong_line_or_environment_is_refused(self):
+        for words, env, text in ((["--rank", "2"], {}, "did you mean --ranks?"), (["--ranks", "0"], {}, "'0'"),
+                                 ([], {"TUTTI_REPLAI": "1"}, "TUTTI_REPLAY")):
+            _, err = self.run_words(BIN / "tutti-info", *words, status=2, **env)
+            self.assertIn(text, err)
+
+
+class Bench(Commands):
+    def test_it_times_right_sums_of_each_size(self):
+        out, _ = self.run_words("mpirun", "-n", 2, BIN / "tutti-bench", "--impl", "tutti", "--max-bytes", "1K",
+                                "--seconds", 0.01, "--json", "rows.json")
+        rows = json.loads((self.folder / "rows.json").read_text())
+        self.assertEqual([row["bytes"] for row in rows], [4, 16, 64, 256, 1024])
+        for row in rows:
+            self.assertFalse(row["wrong"])
+            self.assertLessEqual(0 < row["time_us"]["min"] <= row["time_us"]["p50"], row["time_us"]["p90"])
+        self.assertEqual(len(out.splitlines()), 2 + len(rows))
+
+    def test_what_there_is_not_is_refused(self):
+        for words, text in ((["--dtpye", "int8"], "did you mean --dtype?"), (["--factor", "1"], "2 at least"),
+                            (["--max-bytes", "1X"], "'1X'"), (["--min-bytes", "1G"], "above --max-bytes"),
+                            (["--impl", "mpi"], "did you mean mpi4py?"), (["more"], "unexpected word more")):
+            _, err = self.run_words(BIN / "tutti-bench", *words, status=2)
+            self.assertIn(text, err)
+
+
+SHOWS_ITSELF = """
+import json, sys
+print(json.dumps([__name__, __file__, sys.argv, sys.path[0], sys.modules["__main__"].__dict__ is globals()]))
+sys.exit(3)
+"""
+ADAPTED = """
+import sys, runpy
+from tutti import adapters
+adapters.ADAPTERS.update({"json": "made_up", "no_such_library": "no_such_adapter"})
+sys.argv[:] = ["-m", "script.py"]
+runpy.run_module("tutti", run_name="__main__", alter_sys=True)
+"""
+
+
+class Module(Commands):
+    def test_a_script_meets_what_it_meets_without(self):
+        (self.folder / "sub").mkdir()
+        script = self.write("sub/script.py", SHOWS_ITSELF)
+        words = ["sub/script.py", "--lr", "0.1"]
+        plain, _ = self.run_words(sys.executable, *words, status=3)
+        out, _ = self.run_words(sys.executable, "-m", "tutti", *words, status=3)
+        self.assertEqual(json.loads(out), json.loads(plain))
+        self.assertEqual(json.loads(out)[2], ["sub/script.py", "--lr", "0.1"])
+        self.assertEqual(json.loads(out)[3], str(script.parent))
+
+    def test_the_adapters_of_libraries_that_are_installed_are_registered_before(self):
+        self.write("script.py", "print('script')")
+        self.write("made_up.py", "print('adapter of json')")
+        out, _ = self.run_words(sys.executable, "-c", ADAPTED)
+        self.assertEqual(out, "adapter of json\nscript\n")
+
+    def test_without_a_script_that_is_there_it_says_how_it_is_used(self):
+        for words, text in (([], "python -m tutti SCRIPT"), (["nothing.py"], "nothing.py: No such file"),
+                            (["--kv", "x.py"], "--kv")):
+            _, err = self.run_words(sys.executable, "-m", "tutti", *words, status=2)
+            self.assertIn(text, err)
+        out, _ = self.run_words(sys.executable, "-m", "tutti", "--help")
+        self.assertIn("python -m tutti SCRIPT", out)
+
+
+class Started(Commands):
+    """By another launcher than the one of this MPI, or by this one in a way that costs speed."""
+
+    CREATES = "import tutti\ntutti.create('dist_sync_mpi').close()\n"
+
+    def test_by_torchrun_a_store_is_an_error_that_says_what_to_type(self):
+        script = self.write("script.py", "import tutti\n"
+                            "try:\n    tutti.create('dist_sync_mpi')\n"
+                            "except tutti.MismatchError as error:\n    print(error)\n")
+        out, _ = self.run_words(sys.executable, script, WORLD_SIZE="2", RANK="1", LOCAL_RANK="1", MASTER_ADDR="h",
+                                MASTER_PORT="29500")
+        self.assertRegex(out, r"^MPI sees 1 process but the launcher started 2 \(WORLD_SIZE=2\).*type instead: "
+                              "mpirun -n 2 PROGRAM")
+
+    def bound(self, how, **env):
+        """The lines of two ranks that are bound in this way."""
+        _, err = self.run_words("mpirun", "-n", 2, "--bind-to", how, sys.executable, self.write("s.py", self.CREATES),
+                                **{"OMP_NUM_THREADS": "4", **env})
+        return [line for line in err.splitlines() if line.startswith("tutti: ")]
+
+    def test_ranks_bound_to_one_core_that_want_more_threads_are_told_once(self):
+        line, = self.bound("core")
+        self.assertIn("--bind-to none", line)
+        self.assertIn("4 threads", line)
+
+    def test_others_are_told_nothing(self):
+        self.assertEqual(self.bound("none"), [])
+        self.assertEqual(self.bound("core", OMP_NUM_THREADS="1"), [])
+        self.assertEqual(self.bound("core", TUTTI_LOG="error"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
