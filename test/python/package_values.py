@@ -28,7 +28,8 @@ class Ranks(unittest.TestCase):
 class Fingerprints(Ranks):
     def arrays(self):
         return {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.zeros(3), "steps": np.array(5),
-                "none": np.zeros((0, 2), np.float16), "turned": np.arange(6.0).reshape(2, 3).T, "mask": np.array([True])}
+                "none": np.zeros((0, 2), np.float16), "turned": np.arange(6.0).reshape(2, 3).T,
+                "mask": np.array([True])}
 
     def test_equal_arrays_have_one_hash_on_all_ranks_in_any_order_of_names(self):
         arrays = self.arrays()

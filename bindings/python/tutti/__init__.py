@@ -10,7 +10,7 @@ Importing it starts nothing and needs no MPI environment.
 import atexit
 from collections.abc import Iterable
 
-from tutti import _core
+from tutti import _binding, _core
 from tutti._core import ErrorCode, KVStore, Pending
 from tutti._fingerprint import fingerprint
 from tutti._objects import allgather_object, broadcast_object
@@ -73,4 +73,5 @@ def create(type: str, *, ranks: Iterable[int] | None = None,
     if check_finite:
         from tutti import _finite  # pylint: disable=import-outside-toplevel
         _finite.watch(store)
+    _binding.warn(log_level)
     return store
