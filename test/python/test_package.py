@@ -67,6 +67,14 @@ class Package(Installed):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
 
+    def test_it_works_beside_mpi4py_in_any_order(self):
+        said(self.python, "-m", "pip", "install", "--quiet", "mpi4py", timeout=300)
+        for first in ("mpi4py", "tutti", "create"):
+            for count in (1, 2):
+                with self.subTest(first=first, ranks=count):
+                    text = self.on_ranks(count, HERE / "package_mpi4py.py", first)
+                    self.assertEqual(text.count(": well"), count, text)
+
     def end(self, count, way):
         """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
         words = [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count, self.python,
