@@ -14,7 +14,7 @@ static_assert(std::is_trivially_copyable_v<tutti::Counters>);
 }  // namespace
 
 int tutti_store_counters(const tutti_store* store, tutti_counters* counters, size_t size) {
-  return tutti::c::guarded([&, function = __func__] {
+  return tutti::c::guarded([&, function = "tutti_store_counters"] {
     tutti_counters& into = tutti::c::at(counters, function, "counters");
     const tutti::Counters now = tutti::c::at(store, function, "store").store->counters();
     std::memset(&into, 0, size);
@@ -23,7 +23,7 @@ int tutti_store_counters(const tutti_store* store, tutti_counters* counters, siz
 }
 
 int tutti_shard(size_t count, int rank, int size, size_t* begin, size_t* end) {
-  return tutti::c::guarded([&, function = __func__] {
+  return tutti::c::guarded([&, function = "tutti_shard"] {
     const tutti::Shard share = tutti::shard(count, rank, size);
     tutti::c::at(begin, function, "begin") = share.begin;
     tutti::c::at(end, function, "end") = share.end;

@@ -50,7 +50,7 @@ Error as_error(const std::exception_ptr& thrown) {
   }
 }
 
-int fail(std::exception_ptr error) {
+int fail(const std::exception_ptr& error) {
   last_error = ErrorView(as_error(error));
   return last_error.get().code;
 }

@@ -23,7 +23,7 @@ class ErrorView {
 };
 
 /// Keeps it as this thread's last error; returns its code.
-int fail(std::exception_ptr error);
+int fail(const std::exception_ptr& error);
 /// Throws `invalid_argument`: "tutti_store_create: type is a null pointer".
 [[noreturn]] void refuse_null(const char* function, const char* argument);
 

@@ -5,12 +5,13 @@ using tutti::c::at;
 using tutti::c::guarded;
 
 int tutti_options_create(tutti_options** options) {
-  return guarded(
-      [&, function = __func__] { at(options, function, "options") = new tutti_options{}; });
+  return guarded([&, function = "tutti_options_create"] {
+    at(options, function, "options") = new tutti_options{};
+  });
 }
 
 int tutti_options_from_env(tutti_options** options) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_options_from_env"] {
     at(options, function, "options") = new tutti_options{tutti::Options::from_env()};
   });
 }

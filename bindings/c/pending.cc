@@ -37,11 +37,12 @@ int tutti_pending_then(const tutti_pending* pending, tutti_callback callback, vo
   return guarded([&] {
     constexpr const char* function = "tutti_pending_then";
     at(callback, function, "callback");
-    at(pending, function, "pending").pending.then([callback, context](std::exception_ptr outcome) {
-      if (!outcome) return callback(context, nullptr);
-      tutti::c::ErrorView error(tutti::c::as_error(outcome));
-      callback(context, &error.get());
-    });
+    at(pending, function, "pending")
+        .pending.then([callback, context](const std::exception_ptr& outcome) {
+          if (!outcome) return callback(context, nullptr);
+          tutti::c::ErrorView error(tutti::c::as_error(outcome));
+          callback(context, &error.get());
+        });
   });
 }
 

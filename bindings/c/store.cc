@@ -24,7 +24,7 @@ int submit(tutti_store* store, const char* function, tutti_pending** pending, Ca
   return guarded([&] {
     // Made first: once the call is submitted nothing may fail.
     auto outcome = std::make_unique<tutti_pending>();
-    outcome->pending = call(store_of(store, function));
+    outcome->pending = call(store_of(store, function), function);
     if (pending != nullptr) *pending = outcome.release();
   });
 }
@@ -74,44 +74,49 @@ int tutti_store_nodes(const tutti_store* store) {
 int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                          const tutti_values* ins, const tutti_values* outs,
                          const tutti_call_options* options, tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
-    return kv.pushpull(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
-                       values_of(outs, count, function, "outs"), call_options_of(options));
-  });
+  return submit(
+      store, "tutti_store_pushpull", pending, [&](tutti::KVStore& kv, const char* function) {
+        return kv.pushpull(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                           values_of(outs, count, function, "outs"), call_options_of(options));
+      });
 }
 
 int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
                           const tutti_values* values, int root_rank,
                           const tutti_call_options* options, tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
-    return kv.broadcast(keys_of(keys, count, function),
-                        values_of(values, count, function, "values"), root_rank,
-                        call_options_of(options));
-  });
+  return submit(store, "tutti_store_broadcast", pending,
+                [&](tutti::KVStore& kv, const char* function) {
+                  return kv.broadcast(keys_of(keys, count, function),
+                                      values_of(values, count, function, "values"), root_rank,
+                                      call_options_of(options));
+                });
 }
 
 int tutti_store_reduce_scatter(tutti_store* store, size_t count, const tutti_key* keys,
                                const tutti_values* ins, const tutti_values* outs,
                                const tutti_call_options* options, tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
-    return kv.reduce_scatter(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
-                             values_of(outs, count, function, "outs"), call_options_of(options));
-  });
+  return submit(store, "tutti_store_reduce_scatter", pending,
+                [&](tutti::KVStore& kv, const char* function) {
+                  return kv.reduce_scatter(
+                      keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                      values_of(outs, count, function, "outs"), call_options_of(options));
+                });
 }
 
 int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* keys,
                           const tutti_values* ins, const tutti_values* outs,
                           const tutti_call_options* options, tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
-    return kv.allgather(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
-                        values_of(outs, count, function, "outs"), call_options_of(options));
-  });
+  return submit(
+      store, "tutti_store_allgather", pending, [&](tutti::KVStore& kv, const char* function) {
+        return kv.allgather(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                            values_of(outs, count, function, "outs"), call_options_of(options));
+      });
 }
 
 int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
                      const tutti_values* values, const tutti_call_options* options,
                      tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+  return submit(store, "tutti_store_push", pending, [&](tutti::KVStore& kv, const char* function) {
     return kv.push(keys_of(keys, count, function), values_of(values, count, function, "values"),
                    call_options_of(options));
   });
@@ -120,7 +125,7 @@ int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
 int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
                      const tutti_values* outs, const tutti_call_options* options,
                      tutti_pending** pending) {
-  return submit(store, __func__, pending, [&, function = __func__](tutti::KVStore& kv) {
+  return submit(store, "tutti_store_pull", pending, [&](tutti::KVStore& kv, const char* function) {
     return kv.pull(keys_of(keys, count, function), values_of(outs, count, function, "outs"),
                    call_options_of(options));
   });
@@ -128,7 +133,7 @@ int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
 
 int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
                      const tutti_values* values) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_init"] {
     store_of(store, function)
         .init(keys_of(keys, count, function), values_of(values, count, function, "values"));
   });
@@ -136,7 +141,7 @@ int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
 
 int tutti_store_row_sparse_pull(tutti_store* store, size_t count, const tutti_key* keys,
                                 const tutti_values* outs, const tutti_tensor* const* row_ids) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_row_sparse_pull"] {
     store_of(store, function)
         .row_sparse_pull(keys_of(keys, count, function), values_of(outs, count, function, "outs"),
                          tensors_of(row_ids, count, function, "row_ids"));
@@ -144,36 +149,36 @@ int tutti_store_row_sparse_pull(tutti_store* store, size_t count, const tutti_ke
 }
 
 int tutti_store_set_optimizer(tutti_store* store, const char* name) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_set_optimizer"] {
     store_of(store, function).set_optimizer(&at(name, function, "name"));
   });
 }
 
 int tutti_store_save_optimizer_states(tutti_store* store, const char* path, int dump_optimizer) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_save_optimizer_states"] {
     store_of(store, function)
         .save_optimizer_states(&at(path, function, "path"), dump_optimizer != 0);
   });
 }
 
 int tutti_store_load_optimizer_states(tutti_store* store, const char* path) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_load_optimizer_states"] {
     store_of(store, function).load_optimizer_states(&at(path, function, "path"));
   });
 }
 
 int tutti_store_set_gradient_compression(tutti_store* store, const char* kind) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_set_gradient_compression"] {
     store_of(store, function).set_gradient_compression(&at(kind, function, "kind"));
   });
 }
 
 int tutti_store_barrier(tutti_store* store) {
-  return guarded([&, function = __func__] { store_of(store, function).barrier(); });
+  return guarded([&, function = "tutti_store_barrier"] { store_of(store, function).barrier(); });
 }
 
 int tutti_store_join(tutti_store* store, int* last) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_join"] {
     const int last_to_join = store_of(store, function).join();
     if (last != nullptr) *last = last_to_join;
   });
@@ -181,7 +186,7 @@ int tutti_store_join(tutti_store* store, int* last) {
 
 int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank, int dtype,
                          tutti_tensor** tensor) {
-  return guarded([&, function = __func__] {
+  return guarded([&, function = "tutti_store_allocate"] {
     tutti_tensor*& made = at(tensor, function, "tensor");
     made = new tutti_tensor{
         store_of(store, function)

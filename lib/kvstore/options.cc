@@ -237,6 +237,7 @@ void Options::set(std::string_view field, std::string_view value) {
                    [&](const OptionVariable& v) { return v.field == field; });
   if (variable == variables.end()) {
     std::vector<std::string_view> known;
+    known.reserve(variables.size());
     for (const OptionVariable& one : variables) known.push_back(one.field);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("option {} is not known{} (known: {})", base::quoted(field),

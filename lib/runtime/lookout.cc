@@ -14,13 +14,13 @@ Lookout::Lookout()
 
 std::optional<control::LostRank> Lookout::find() {
   for (const Ask& watch : watched_) {
-    const auto lost = watch();
+    auto lost = watch();
     if (!lost) continue;
     if (tell_) tell_(*lost);
     return lost;
   }
   for (const Ask& ask : asked_) {
-    if (const auto lost = ask()) return lost;
+    if (auto lost = ask()) return lost;
   }
   return listen_ ? listen_() : std::nullopt;
 }

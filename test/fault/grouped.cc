@@ -62,6 +62,7 @@ int main() {
         {std::to_string(first) + "-" + std::to_string(first + 1), over({first, first + 1}), ""});
   }
   std::vector<std::thread> threads;
+  threads.reserve(uses.size());
   for (Use& one : uses) {
     threads.emplace_back([&one] { one.outcome = use(*one.store, "gradient"); });
   }
