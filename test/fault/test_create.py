@@ -68,10 +68,13 @@ class Creates(unittest.TestCase):
         each(self, [(3, "gather", 1), (1, "gather", 3), (0, "gather", 6), (3, "gather", 8)], self.dies_on_hosts)
 
     def dies_on_hosts(self, victim, call, number):
-        # So that mpirun leaves the survivors their time, as under the launcher. And its daemons may crash where they
-        # collect help texts for it (4.1.4).
-        job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)],
-                  OMPI_MCA_orte_abort_on_non_zero_status="0", OMPI_MCA_orte_base_help_aggregate="0")
+        # So that mpirun leaves the survivors their time, as under the launcher. In some runs mpirun 4.1.4 crashes where
+        # it takes in Open MPI's own text about the peer that has gone, and ends the job: then it is tried again.
+        for _ in range(5):
+            job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)],
+                      OMPI_MCA_orte_abort_on_non_zero_status="0")
+            if not job.lines(r"\(pmix_server_log_fn\+"):
+                break
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         self.survivors(job, 4, victim, rf"caught peer_lost: rank {victim} is lost: .*no key")
 
