@@ -82,7 +82,6 @@ class LocalStore : public Backend {
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& key_call) TUTTI_REQUIRES(mutex_);
-  void pass_on(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
@@ -153,24 +152,10 @@ void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call) {
   counters_.bytes_broadcast += stored.bytes();
 }
 
-/// The halves of a pushpull: the one process's shard is the whole, and nothing is stored.
-void LocalStore::pass_on(const MethodCall& call) {
-  const bool reduces = call.method == Method::reduce_scatter;
-  for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    const Values& ins = call.ins[i];
-    const Tensor& first = call.outs[i][0];
-    if (reduces) merge({ins.begin(), ins.end()}, first, call.options.op);
-    for (const Tensor& out : call.outs[i]) copy(reduces ? first : ins[0], out);
-    ++(reduces ? counters_.tensors_reduced : counters_.tensors_gathered);
-    (reduces ? counters_.bytes_reduced : counters_.bytes_gathered) += first.bytes();
-  }
-  ++counters_.batches;
-}
-
 Pending LocalStore::submit(const MethodCall& call) {
   const base::Lock lock(mutex_);
   if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
-    pass_on(call);
+    exchange_alone(call, counters_);
     return {};
   }
   if (call.method == Method::init || call.method == Method::broadcast) initialise(call);

@@ -15,6 +15,19 @@ namespace {
 
 constexpr std::align_val_t alignment{64};
 
+void count(Method method, std::size_t bytes, Counters& counters) {
+  if (method == Method::broadcast) {
+    ++counters.tensors_broadcast;
+    counters.bytes_broadcast += bytes;
+  } else if (method == Method::allgather) {
+    ++counters.tensors_gathered;
+    counters.bytes_gathered += bytes;
+  } else {
+    ++counters.tensors_reduced;
+    counters.bytes_reduced += bytes;
+  }
+}
+
 }  // namespace
 
 Tensor make_tensor(const Shape& shape, DType dtype) {
@@ -42,6 +55,18 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
   // `average` divides by the processes that contribute, and there is one.
   reduce::reduce({.in = out.dtype(), .out = out.dtype(), .op = op}, sources, out.data(),
                  out.count());
+}
+
+void exchange_alone(const MethodCall& call, Counters& counters) {
+  const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const Values& ins = call.ins[i];
+    const Tensor& first = call.outs[i][0];
+    if (reduces) merge({ins.begin(), ins.end()}, first, call.options.op);
+    for (const Tensor& out : call.outs[i]) copy(reduces ? first : ins[0], out);
+    count(call.method, first.bytes(), counters);
+  }
+  ++counters.batches;
 }
 
 }  // namespace tutti

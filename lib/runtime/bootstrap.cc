@@ -19,7 +19,6 @@
 #include "control/segment.h"
 #include "runtime/agreement.h"
 #include "runtime/footprint.h"
-#include "runtime/place.h"
 #include "runtime/responder.h"
 #include "tutti/error.h"
 
@@ -96,7 +95,7 @@ std::string new_secret() {
 }  // namespace
 
 std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
-  base::set_log_rank(Place{world.rank, world.size, world.world_ranks}.world_rank());
+  base::set_log_rank(world.world_rank());
   std::unique_ptr<Parts> parts(new Parts(std::move(world)));
   try {
     parts->open_all(options, std::move(on_loss));

@@ -14,7 +14,6 @@
 #include "mpi/library.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
-#include "runtime/place.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "mpi/communicator.h"
 #include "runtime/lookout.h"
+#include "runtime/place.h"
 #include "shm/shared_cache.h"
 #include "tutti/options.h"
 
@@ -17,11 +18,7 @@ namespace tutti::runtime {
 
 /// Who takes part and how they first find each other. Production uses MPI; tests make worlds whose
 /// ranks are threads of one process.
-struct World {
-  int rank = 0;
-  int size = 1;
-  /// See Place.
-  std::vector<int> world_ranks{};
+struct World : Place {
   /// How many stores the ranks had made together before.
   int creation_number = 0;
   /// Collective: everyone's text, by rank. `waiting_for` completes "waiting for ..." in the error
