@@ -10,6 +10,7 @@ import unittest
 import numpy as np
 
 import tutti
+from package_fixture import Foreign
 
 
 def said(program, **options):
@@ -96,19 +97,6 @@ class Local(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-
-
-class Foreign:
-    """An array that speaks DLPack and is not numpy's."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **how):
-        return self.array.__dlpack__(**how)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 class ForeignArrays(unittest.TestCase):

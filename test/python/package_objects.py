@@ -10,17 +10,7 @@ import unittest
 import numpy as np
 
 import tutti
-
-PATIENCE = 60
-
-
-class Ranks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error")
-        cls.addClassCleanup(cls.kv.close)
-        cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
-        cls.last = cls.size - 1
+from package_fixture import PATIENCE, Ranks
 
 
 class Mine:

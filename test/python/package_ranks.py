@@ -8,35 +8,13 @@ import gc
 import os
 import signal
 import threading
-import time
 import unittest
 import weakref
 
 import numpy as np
 
 import tutti
-
-PATIENCE = 60
-
-
-def until(condition):
-    """Waits for it; whether it came true. Runs instructions meanwhile, between which the interpreter drops arrays."""
-    end = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.001)
-    return condition()
-
-
-class Ranks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error")
-        cls.addClassCleanup(cls.kv.close)
-        cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
-        cls.total = cls.size * (cls.size + 1) // 2  # of what the ranks bring: 1, 2, 3, ...
-
-    def mine(self, shape=4, dtype=np.float32):
-        return np.full(shape, self.rank + 1, dtype)
+from package_fixture import PATIENCE, Ranks, until
 
 
 class Exchange(Ranks):

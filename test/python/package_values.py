@@ -12,20 +12,14 @@ import weakref
 import numpy as np
 
 import tutti
-
-PATIENCE = 60
-
-
-class Ranks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error", check_finite=True)
-        cls.addClassCleanup(cls.kv.close)
-        cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
-        cls.last = cls.size - 1
+from package_fixture import Foreign, Ranks
 
 
-class Fingerprints(Ranks):
+class Checked(Ranks):
+    OPTIONS = {"check_finite": True}
+
+
+class Fingerprints(Checked):
     def arrays(self):
         return {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.zeros(3), "steps": np.array(5),
                 "none": np.zeros((0, 2), np.float16), "turned": np.arange(6.0).reshape(2, 3).T,
@@ -74,7 +68,7 @@ class Fingerprints(Ranks):
             self.kv.fingerprint([np.array([None])])
 
 
-class Finite(Ranks):
+class Finite(Checked):
     def refused(self, text, about, call, *args, **named):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, text) as raised:
             call(*args, **named)
@@ -95,17 +89,6 @@ class Finite(Ranks):
                 self.refused(text, "v", self.kv.pushpull, "v", np.array([1, value], dtype))
 
     def test_arrays_that_numpy_does_not_know_are_looked_at_too(self):
-        class Foreign:
-            """Speaks DLPack alone."""
-
-            def __init__(self, array):
-                self.array = array
-
-            def __dlpack__(self, **how):
-                return self.array.__dlpack__(**how)
-
-            def __dlpack_device__(self):
-                return self.array.__dlpack_device__()
         self.refused(r"\[1\] is inf", "f", self.kv.pushpull, "f", Foreign(np.array([1, np.inf])))
 
     def test_nothing_was_submitted_and_the_mended_call_goes(self):

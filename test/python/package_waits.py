@@ -10,10 +10,8 @@ import threading
 import unittest
 import weakref
 
-import numpy as np
-
 import tutti
-from package_ranks import PATIENCE, Ranks, until
+from package_fixture import PATIENCE, Ranks, until
 
 
 class Waits(Ranks):
