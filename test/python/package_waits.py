@@ -187,11 +187,14 @@ class Interrupts(Waits):
             self.skipTest("alone nothing is waited for")
 
     def interrupt(self, call):
-        """Ctrl-C, again and again until the call has begun and been interrupted."""
-        begun, over = False, threading.Event()
+        """Ctrl-C, again and again until the call has begun and been interrupted: by the second press it has begun, and
+        a third would interrupt what comes after it."""
+        begun, pressed, over = False, 0, threading.Event()
 
         def handler(*_):
-            if begun:
+            nonlocal pressed
+            pressed += begun
+            if pressed == 2:
                 raise KeyboardInterrupt
         before = signal.signal(signal.SIGINT, handler)
 
@@ -205,7 +208,6 @@ class Interrupts(Waits):
                 begun = True
                 call()
         finally:
-            begun = False
             over.set()
             presser.join()
             signal.signal(signal.SIGINT, before)
