@@ -16,9 +16,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop())
 HELLO = ROOT / "examples/hello.cc"
-COMPILE = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+#: The compiler for each kind of source.
+COMPILE = {".cc": ["g++", "-std=c++20", *WARNINGS], ".c": ["gcc", "-std=c99", "-pedantic", *WARNINGS]}
+LANGUAGES = {".cc": "CXX", ".c": "C"}
 CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.20)
-project(outside CXX)
+project(outside {language})
 find_package(tutti {version} REQUIRED)
 add_executable(hello {source})
 target_link_libraries(hello PRIVATE tutti::tutti)
@@ -34,9 +37,9 @@ def said(*words, **options):
     return done.stdout
 
 
-def complete_programs(text):
-    """The C++ blocks of a markdown text that have a main function."""
-    blocks = re.findall(r"^```cpp\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+def complete_programs(text, mark):
+    """The blocks of a markdown text with this mark that have a main function."""
+    blocks = re.findall(rf"^```{mark}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [block for block in blocks if re.search(r"\bmain\(", block)]
 
 
@@ -67,8 +70,18 @@ class Outside(unittest.TestCase):
         program = self.folder() / source.stem
         flags = self.say("pkg-config", "--cflags", "--libs", "tutti").split()
         where = self.say("pkg-config", "--variable=libdir", "tutti").strip()
-        self.say(*COMPILE, source, *flags, f"-Wl,-rpath,{where}", "-o", program)
+        self.say(*COMPILE[source.suffix], source, *flags, f"-Wl,-rpath,{where}", "-o", program)
         return program
+
+    def pasted(self, name):
+        """The complete programs that README shows in the language of this file name, each as a file."""
+        mark = {".cc": "cpp", ".c": "c"}[pathlib.Path(name).suffix]
+        programs = complete_programs((ROOT / "README.md").read_text(), mark)
+        self.assertTrue(programs, f"README.md shows no complete program: no ```{mark} block has a main function")
+        for text in programs:
+            source = self.folder() / name
+            source.write_text(text)
+            yield source
 
     def expect_two_ranks(self, program):
         lines = self.say("mpirun", "-n", "2", program)
@@ -82,9 +95,10 @@ class Library(Outside):
         names = sorted(str(path.relative_to(installed)) for path in installed.rglob("*.h"))
         self.assertEqual(names, sorted(str(path.relative_to(ROOT / "include"))
                                        for path in (ROOT / "include").rglob("*.h")))
-        source = self.folder() / "all.cc"
-        source.write_text("".join(f"#include <{name}>\n" for name in names))
-        self.say(*COMPILE, "-fsyntax-only", "-I", installed, source)
+        for file, headers in (("all.cc", names), ("all.c", ["tutti/c.h"])):
+            source = self.folder() / file
+            source.write_text("".join(f"#include <{name}>\n" for name in headers) + "int main(void) { return 0; }\n")
+            self.say(*COMPILE[source.suffix], "-fsyntax-only", "-I", installed, source)
 
     def test_users_of_pkg_config_need_no_package_beside_tutti(self):
         self.assertEqual(self.say("pkg-config", "--print-requires", "--print-requires-private", "tutti"), "")
@@ -104,15 +118,23 @@ class Library(Outside):
 
 
 class Programs(Outside):
+    def by_cmake(self, source, version="0.1"):
+        folder = self.folder()
+        (folder / "CMakeLists.txt").write_text(
+            CMAKE_PROJECT.format(language=LANGUAGES[source.suffix], version=version, source=source))
+        self.say("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        self.say("cmake", "--build", folder / "build")
+        return folder / "build/hello"
+
     def test_a_program_is_built_by_pkg_config_and_runs_on_two_ranks(self):
         self.expect_two_ranks(self.compile(HELLO))
 
     def test_a_program_is_built_by_cmake_and_runs_on_two_ranks(self):
-        folder = self.folder()
-        (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version="0.1", source=HELLO))
-        self.say("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
-        self.say("cmake", "--build", folder / "build")
-        self.expect_two_ranks(folder / "build/hello")
+        self.expect_two_ranks(self.by_cmake(HELLO))
+
+    def test_a_project_in_c_alone_is_built_by_cmake_and_runs_on_two_ranks(self):
+        for source in self.pasted("pasted.c"):
+            self.expect_two_ranks(self.by_cmake(source))
 
     def test_cmake_finds_it_whatever_the_folder_of_libraries_is_called(self):
         found = [path.relative_to(self.prefix) for path in self.prefix.rglob("tuttiConfig.cmake")]
@@ -120,18 +142,13 @@ class Programs(Outside):
 
     def test_cmake_refuses_a_version_with_another_api(self):
         for version in ("0.2", "1.0", "0.0.9"):
-            folder = self.folder()
-            (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(version=version, source=HELLO))
             with self.assertRaisesRegex(AssertionError, "version: 0.1.0"):
-                self.say("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+                self.by_cmake(HELLO, version)
 
-    def test_the_programs_that_readme_shows_compile_and_run_as_pasted(self):
-        programs = complete_programs((ROOT / "README.md").read_text())
-        self.assertTrue(programs, "README.md shows no complete C++ program: no ```cpp block has a main function")
-        for text in programs:
-            source = self.folder() / "pasted.cc"
-            source.write_text(text)
-            self.expect_two_ranks(self.compile(source))
+    def test_the_programs_that_readme_shows_in_c_and_cpp_compile_and_run_as_pasted(self):
+        for name in ("pasted.cc", "pasted.c"):
+            for source in self.pasted(name):
+                self.expect_two_ranks(self.compile(source))
 
 
 class Project(unittest.TestCase):

@@ -8,8 +8,13 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MESON_PROJECT = """project('outside', 'cpp', default_options: 'cpp_std=c++20')
-executable('hello', 'hello.cc', dependencies: dependency('tutti', fallback: 'tutti'))
+MESON_PROJECT = """project('outside', 'c', 'cpp', default_options: ['c_std=c99', 'cpp_std=c++20'])
+tutti_dep = dependency('tutti', fallback: 'tutti')
+executable('hello', 'hello.cc', dependencies: tutti_dep)
+executable('hello_in_c', 'hello_in_c.c', dependencies: tutti_dep)
+"""
+PROGRAM_IN_C = """#include <tutti/c.h>
+int main(void) { return tutti_version()[0] == 0; }
 """
 
 
@@ -23,18 +28,19 @@ def said(*words):
 
 
 class Project(unittest.TestCase):
-    def test_another_meson_project_builds_the_library_and_its_own_program_and_nothing_else(self):
+    def test_another_meson_project_builds_the_library_and_its_own_programs_and_nothing_else(self):
         with tempfile.TemporaryDirectory(prefix="tutti-subproject-") as top:
             folder = pathlib.Path(top)
             (folder / "subprojects").mkdir()
             (folder / "subprojects/tutti").symlink_to(ROOT)
             (folder / "meson.build").write_text(MESON_PROJECT)
             shutil.copy(ROOT / "examples/hello.cc", folder)
-            # Without optimisation, for it is not run.
+            (folder / "hello_in_c.c").write_text(PROGRAM_IN_C)
+            # Without optimisation, for it does next to nothing.
             said("meson", "setup", "--wrap-mode=forcefallback", "--buildtype=plain", folder / "build", folder)
             targets = {t["name"] for t in json.loads(said("meson", "introspect", "--targets", folder / "build"))}
-            said("ninja", "-C", folder / "build", "hello")
-            self.assertTrue((folder / "build/hello").exists())
+            said("ninja", "-C", folder / "build", "hello", "hello_in_c")
+            said(folder / "build/hello_in_c")
         # The library alone: none of tutti's own programs.
         self.assertTrue(targets.isdisjoint({"train", "allreduce_bench", "tutti-info", "test_public_api"}), targets)
 
