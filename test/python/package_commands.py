@@ -9,7 +9,11 @@ import sys
 import tempfile
 import unittest
 
+import tutti
+import tutti_scripts
+
 BIN = pathlib.Path(sys.executable).parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAS_PICTURES = subprocess.run(["/usr/bin/python3", "-c", "import matplotlib"], check=False,
                               stderr=subprocess.DEVNULL).returncode == 0
 
@@ -31,6 +35,22 @@ class Commands(unittest.TestCase):
     def write(self, name, text):
         (self.folder / name).write_text(text)
         return self.folder / name
+
+
+class Files(unittest.TestCase):
+    """meson.build lists each file by its name."""
+
+    def modules(self, folder):
+        return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py")}
+
+    def test_the_launcher_and_the_timeline_are_the_repositorys_with_every_module(self):
+        installed, scripts = pathlib.Path(tutti_scripts.__file__).parent, ROOT / "scripts"
+        self.assertEqual(self.modules(installed / "launcher"), self.modules(scripts / "launcher"))
+        for file in ("command_line.py", "launch.py", "timeline"):
+            self.assertEqual((installed / file).read_text(), (scripts / file).read_text())
+
+    def test_no_module_of_the_package_is_left_out(self):
+        self.assertEqual(self.modules(pathlib.Path(tutti.__file__).parent), self.modules(ROOT / "bindings/python/tutti"))
 
 
 class Launch(Commands):
@@ -151,18 +171,9 @@ class Module(Commands):
 
 
 class Started(Commands):
-    """By another launcher than the one of this MPI, or by this one in a way that costs speed."""
+    """By mpirun in a way that costs speed."""
 
     CREATES = "import tutti\ntutti.create('dist_sync_mpi').close()\n"
-
-    def test_by_torchrun_a_store_is_an_error_that_says_what_to_type(self):
-        script = self.write("script.py", "import tutti\n"
-                            "try:\n    tutti.create('dist_sync_mpi')\n"
-                            "except tutti.MismatchError as error:\n    print(error)\n")
-        out, _ = self.run_words(sys.executable, script, WORLD_SIZE="2", RANK="1", LOCAL_RANK="1", MASTER_ADDR="h",
-                                MASTER_PORT="29500")
-        self.assertRegex(out, r"^MPI sees 1 process but the launcher started 2 \(WORLD_SIZE=2\).*type instead: "
-                              "mpirun -n 2 PROGRAM")
 
     def bound(self, how, **env):
         """The lines of two ranks that are bound in this way."""

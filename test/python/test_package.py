@@ -55,6 +55,9 @@ class Package(Installed):
     def test_what_it_promises_to_a_process_alone(self):
         said(self.python, HERE / "package_alone.py", cwd=self.top)
 
+    def test_what_it_says_where_mpi_is_missing_or_another(self):
+        said(self.python, HERE / "package_mpi.py", cwd=self.top)
+
     def test_what_it_promises_to_the_ranks_of_a_job(self):
         for count in RANKS:
             with self.subTest(ranks=count):
@@ -132,6 +135,11 @@ class Package(Installed):
 
 @unittest.skipUnless(SLOW, "takes long")
 class Slow(Installed):
+    def test_what_it_says_under_a_real_launcher_of_another_mpi(self):
+        venv.create(self.top / "mpich", with_pip=True)
+        said(self.top / "mpich/bin/python", "-m", "pip", "install", "--quiet", "mpich", timeout=300)
+        said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top)
+
     def test_objects_above_2_gib(self):
         # Two ranks of 4 GiB each, for the object and its pickle.
         text = self.on_ranks(2, HERE / "package_large.py", timeout=300)

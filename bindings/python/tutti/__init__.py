@@ -10,7 +10,12 @@ Importing it starts nothing and needs no MPI environment.
 import atexit
 from collections.abc import Iterable
 
-from tutti import _binding, _core
+try:
+    from tutti import _core
+except ImportError as error:
+    from tutti._missing import explained
+    raise explained(error) from error
+from tutti import _binding
 from tutti._core import ErrorCode, KVStore, Pending
 from tutti._fingerprint import fingerprint
 from tutti._objects import allgather_object, broadcast_object
