@@ -21,6 +21,10 @@ HERE = ROOT / "test/python"
 SLOW = sys.argv[-1] == "slow" and sys.argv.pop()
 BUILD_TYPE = sys.argv.pop()
 RANKS = (1, 2, 3, 4)
+#: pip brings a newer meson than that of the tests' other builds, which adds this flag.
+COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
+#: As the other builds of the tests are, for whose objects the compiler's cache is good then.
+AS_BUILT = (f"-Csetup-args=-Dbuildtype={BUILD_TYPE}", "-Csetup-args=-Dwerror=true")
 
 
 def said(*words, timeout=60, **options):
@@ -32,6 +36,13 @@ def said(*words, timeout=60, **options):
     return done.stdout
 
 
+def readme_shell_lines():
+    """What README's section on Python has a user type, beginning with the environment."""
+    section = re.search(r"^## Python\n(.*?)^## ", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    return [re.search(r"`(python3 -m venv .*?)`", section)[1],
+            *re.search(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1].splitlines()]
+
+
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -39,15 +50,38 @@ class Installed(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.top)
         venv.create(cls.top / "venv", with_pip=True)
         cls.python = cls.top / "venv/bin/python"
-        # As the other builds of the tests are, for whose objects the compiler's cache is good then. pip brings a newer
-        # meson than theirs, which adds this flag.
-        env = {**os.environ, "CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
-        said(cls.python, "-m", "pip", "install", "--quiet", f"-Csetup-args=-Dbuildtype={BUILD_TYPE}",
-             "-Csetup-args=-Dwerror=true", ROOT, timeout=900, env=env)
+        cls.install()
+
+    @classmethod
+    def pip(cls, *words):
+        said(cls.python, "-m", "pip", *words, "--quiet", timeout=900, env=os.environ | COMPILER_CACHE)
+
+    @classmethod
+    def install(cls):
+        cls.pip("install", *AS_BUILT, ROOT)
 
     def on_ranks(self, count, *words, timeout=60):
         """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
         return said("mpirun", "-n", count, self.python, *words, timeout=timeout, cwd=self.top)
+
+    def train(self, count, *options):
+        """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
+        text = self.on_ranks(count, ROOT / "examples/python/train_digits.py", *options)
+        epochs = re.findall(r"Epoch \d+: Test_acc (0\.\d{6})", text)
+        hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
+        self.assertEqual(len(epochs), 20, text)
+        self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
+        self.assertEqual(len({weights for _, weights in hashes}), 1, text)
+        return float(epochs[-1]), hashes[0][1]
+
+    def learns_on(self, count):
+        accuracy, _ = self.train(count, "--kv-store", "dist_sync_mpi")
+        self.assertGreaterEqual(accuracy, 0.95)
+
+    def learns_what_one_learns(self, count):
+        """With the same batch in all."""
+        text = self.on_ranks(count, HERE / "package_training.py", timeout=120)
+        self.assertEqual(text.count(": well"), count, text)
 
 
 @unittest.skipIf(SLOW, "only what takes long")
@@ -66,12 +100,16 @@ class Package(Installed):
                 self.on_ranks(count, HERE / "package_objects.py", timeout=120)
                 self.on_ranks(count, HERE / "package_values.py", timeout=120)
 
+    def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
+        text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
+        self.assertEqual(text.count(": well"), 3, text)
+
     def test_the_commands_that_it_brings(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
 
     def test_it_works_beside_mpi4py_in_any_order(self):
-        said(self.python, "-m", "pip", "install", "--quiet", "mpi4py", timeout=300)
+        self.pip("install", "mpi4py")
         for first in ("mpi4py", "tutti", "create"):
             for count in (1, 2):
                 with self.subTest(first=first, ranks=count):
@@ -112,21 +150,15 @@ class Package(Installed):
                 called = {f"[worker {rank}] called back with None" for rank in (0, 1)}
                 self.assertLessEqual(set(out.splitlines()), called)
 
-    def train(self, count, *options):
-        """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
-        text = self.on_ranks(count, ROOT / "examples/python/train_digits.py", *options)
-        epochs = re.findall(r"Epoch \d+: Test_acc (0\.\d{6})", text)
-        hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
-        self.assertEqual(len(epochs), 20, text)
-        self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
-        self.assertEqual(len({weights for _, weights in hashes}), 1, text)
-        return float(epochs[-1]), hashes[0][1]
-
     def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
         for count in RANKS:
             with self.subTest(ranks=count):
-                accuracy, _ = self.train(count, "--kv-store", "dist_sync_mpi")
-                self.assertGreaterEqual(accuracy, 0.95)
+                self.learns_on(count)
+
+    def test_workers_learn_what_one_learns_whose_batch_is_all_of_theirs(self):
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                self.learns_what_one_learns(count)
 
     def test_one_process_learns_the_same_with_every_type_of_store(self):
         types = ("dist_sync_mpi", "local", "device")
@@ -135,10 +167,36 @@ class Package(Installed):
 
 @unittest.skipUnless(SLOW, "takes long")
 class Slow(Installed):
+    @classmethod
+    def install(cls):
+        """By a wheel, which needs no sources any more."""
+        cls.pip("wheel", *AS_BUILT, "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
+        wheel, = (cls.top / "wheels").iterdir()
+        cls.pip("install", wheel)
+
+    def test_readmes_lines_work_when_pasted_into_a_shell_of_a_fresh_clone(self):
+        clone = self.top / "clone"
+        clone.mkdir()
+        files = said("git", "ls-files", "-z", cwd=ROOT).split("\0")[:-1]
+        said("cp", "--parents", "-t", clone, *files, cwd=ROOT)
+        lines = readme_shell_lines()
+        self.assertIn("pip install .", lines)
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
+        text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)
+        self.assertRegex(text, r"Epoch 19: Test_acc 0\.9[5-9]")
+
     def test_what_it_says_under_a_real_launcher_of_another_mpi(self):
         venv.create(self.top / "mpich", with_pip=True)
         said(self.top / "mpich/bin/python", "-m", "pip", "install", "--quiet", "mpich", timeout=300)
         said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top)
+
+    def test_the_example_learns_the_digits_on_more_ranks(self):
+        for count in (5, 6, 7, 8):
+            with self.subTest(ranks=count):
+                self.learns_on(count)
+
+    def test_eight_workers_learn_what_one_learns(self):
+        self.learns_what_one_learns(8)
 
     def test_objects_above_2_gib(self):
         # Two ranks of 4 GiB each, for the object and its pickle.

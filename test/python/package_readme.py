@@ -1,0 +1,59 @@
+"""What README shows of Python; every rank of an MPI job runs it, of three at least.
+
+    mpirun -n N python package_readme.py README.md
+
+Run by the Python that the package is installed for. The last line of each rank says that all is well.
+"""
+import code
+import re
+import sys
+
+import numpy as np
+
+import tutti
+
+
+def section(title):
+    with open(sys.argv[1], encoding="utf-8") as readme:
+        return re.search(rf"^## {title}\n(.*?)^## ", readme.read(), re.MULTILINE | re.DOTALL)[1]
+
+
+def paste(text):
+    """Line by line, as into an interpreter. What it prints goes to stdout, an exception ends the program."""
+    console = code.InteractiveConsole()
+    failed = []
+    console.showtraceback = lambda: failed.append(sys.exc_info()[1])
+    console.showsyntaxerror = console.showtraceback
+    for line in [*text.splitlines(), ""]:
+        console.push(line)
+    if failed:
+        raise failed[0]
+
+
+def type_in(line, names):
+    """One entry of the table, as by each rank that it concerns."""
+    ranks = re.search(r"ranks=\[(.*?)\]", line)
+    if ranks and str(names["kv"].rank) not in ranks[1].split(", "):
+        return
+    done = eval(line, names)  # pylint: disable=eval-used
+    if isinstance(done, tutti.Pending):
+        done.wait()
+    elif isinstance(done, tutti.KVStore):
+        assert not ranks or done.num_workers == 2
+        done.close()
+
+
+blocks = re.findall(r"^```python\n(.*?)^```", section("Python"), re.MULTILINE | re.DOTALL)
+assert blocks
+for block in blocks:
+    paste(block)
+
+cells = [row.split(" | ")[1] for row in section("What you type").splitlines() if row.startswith("| ")]
+lines = [line for cell in cells for line in re.findall(r"`(.*?)`", cell) if "->" not in line]
+assert len(lines) > 5, lines
+with tutti.create("dist_sync_mpi") as kv:
+    typed = {"tutti": tutti, "kv": kv, "k": "key", "g": np.ones(4), "names": ["v", "w"], "weights": [np.ones(2), np.ones(3)]}
+    for line in lines:
+        type_in(line, typed)
+    assert typed["g"][0] == kv.num_workers ** 3, typed["g"]  # of three sums and an average
+    print(f"worker {kv.rank}: well", flush=True)
