@@ -1,7 +1,5 @@
 #include "python/arguments.h"
 
-#include <nanobind/stl/string.h>
-
 #include <cstdint>
 #include <string>
 
@@ -15,7 +13,13 @@ bool is_list(nb::handle value) {
 }
 
 Key to_key(nb::handle key) {
-  if (PyUnicode_Check(key.ptr()) != 0) return nb::cast<std::string>(key);
+  if (PyUnicode_Check(key.ptr()) != 0) {
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
+    // A lone surrogate has no UTF-8, and Python says so.
+    if (text == nullptr) throw nb::python_error();
+    return std::string(text, static_cast<std::size_t>(size));
+  }
   // Also numpy's integers.
   if (PyIndex_Check(key.ptr()) == 0) {
     refuse_type("a key is an int or a str; several are a list of these", key);

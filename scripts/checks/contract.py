@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Every promise of dist_sync_mpi that a C++ test makes through the public interface is tested from C and Python too.
+
+    contract.py [ROOT]
+
+The names of the C++ tests are sentences. The C tests in test/mpi/c carry the same sentences, and the methods of
+test/python/contract_*.py are named after them. Each language may have more of its own.
+"""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import root_given
+
+#: C++ tests with a store that are not about what a program is promised, and why.
+DEEPER = {
+    "allocation_test.cc": "counts what the library takes from the heap, beside which both bindings take more",
+    "bits_test.cc": "drives batches, parts and slices below the interface, which is the same from every language",
+    "deviations_test.cc": "drives replay",
+    "idle_test.cc": "measures the library's threads; the bindings have none but for callbacks",
+    "leaving_test.cc": "holds messages up below MPI",
+    "thresholds_test.cc": "drives every threshold of the engine",
+}
+
+#: {language: {sentence: why it cannot be said there}}.
+EXEMPT = {
+    "C": {
+        "a fresh store holds what the formula says, or less, whatever the slices":
+            "the formula is in tutti/info.h, of which C has no part",
+        "parts are smaller between nodes, unless the program says how large":
+            "what a store chose is told by tutti/info.h, of which C has no part",
+    },
+    "Python": {
+        "a deleter may take a lock that a thread holds while it waits for another call":
+            "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
+    },
+}
+
+
+def cpp_sentences(folder):
+    """{sentence: its file} of the C++ tests that use a store."""
+    found = {}
+    for path in sorted(folder.glob("*_test.cc")):
+        text = path.read_text()
+        if '#include "store_fixture.h"' in text and path.name not in DEEPER:
+            for literals in re.findall(r"^TEST_CASE\(\s*((?:\"[^\"]*\"\s*)+)\)", text, re.MULTILINE):
+                found["".join(re.findall(r'"([^"]*)"', literals))] = path.name
+    return found
+
+
+def c_sentences(folder):
+    """As the tables of tests give them: {"sentence", function}."""
+    texts = (path.read_text() for path in sorted(folder.glob("*.c")))
+    tables = (literals for text in texts for literals in re.findall(r"\{\s*((?:\"[^\"]*\"\s*)+),\s*\w+\s*\}", text))
+    return {"".join(re.findall(r'"([^"]*)"', literals)) for literals in tables}
+
+
+def python_names(folder):
+    texts = (path.read_text() for path in sorted(folder.glob("contract_*.py")))
+    return {name for text in texts for name in re.findall(r"^    def (test_\w+)\(", text, re.MULTILINE)}
+
+
+def method_named(sentence):
+    """The Python test that carries a sentence: rank's -> ranks, 1 % -> 1."""
+    return "test_" + re.sub(r"\W+", "_", sentence.lower().replace("'", "")).strip("_")
+
+
+def problems_of(root):
+    sentences = cpp_sentences(root / "test/mpi")
+    if not sentences:
+        yield "test/mpi: no test of the contract is there"
+    in_c, in_python = c_sentences(root / "test/mpi/c"), python_names(root / "test/python")
+    told = {"C": lambda sentence: sentence in in_c, "Python": lambda sentence: method_named(sentence) in in_python}
+    homes = {"C": "test/mpi/c", "Python": "test/python/contract_*.py"}
+    for language, is_told in told.items():
+        for sentence, file in sentences.items():
+            if is_told(sentence) == (sentence in EXEMPT[language]):
+                wrong = "is tested and exempt" if is_told(sentence) else f"no test of {homes[language]} says so"
+                yield f"test/mpi/{file}: \"{sentence}\": {language}: {wrong}"
+        for sentence in EXEMPT[language].keys() - sentences.keys():
+            yield f"scripts/checks/contract.py: exempt, and no C++ test says so: \"{sentence}\""
+    for name in sorted(DEEPER):
+        if not (root / "test/mpi" / name).exists():
+            yield f"scripts/checks/contract.py: test/mpi/{name} is not there"
+
+
+def main():
+    problems = list(problems_of(root_given(__doc__)))
+    print("\n".join(problems) or "C and Python test every promise that C++ does")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

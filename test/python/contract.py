@@ -1,0 +1,19 @@
+"""What dist_sync_mpi promises, from Python: the sentences of the C++ tests (scripts/checks/contract.py compares them).
+
+    mpirun -n N python contract.py [TEST ...]
+
+Run by the Python that the package is installed for, at any number of ranks. Every rank runs all of it.
+"""
+import pathlib
+import unittest
+
+PARTS = sorted({path.stem for path in pathlib.Path(__file__).parent.glob("contract_*.py")} - {"contract_fixture"})
+
+
+def load_tests(loader, _tests, _pattern):
+    return loader.loadTestsFromNames(PARTS)
+
+
+if __name__ == "__main__":
+    # One exception that nobody handles would make the other ranks wait; unittest handles them all.
+    unittest.main()
