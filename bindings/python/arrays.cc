@@ -77,6 +77,16 @@ DType dtype_of(const Borrowed& borrowed, nb::handle array, Access access) {
   refuse(array, access);
 }
 
+/// numpy has this type from others alone (ml_dtypes, which jax brings), and lends it to nobody.
+bool is_bfloat16_of_numpy(nb::handle array) {
+  if (!is_numpy(array)) return false;
+  const nb::object dtype = array.attr("dtype");
+  const auto says = [&](const char* what, std::string_view text) {
+    return nb::str(dtype.attr(what)).c_str() == text;
+  };
+  return says("kind", "V") && says("name", "bfloat16");
+}
+
 Shape shape_of(const Borrowed& array) {
   if (array.ndim() > Shape::max_rank) {
     throw Error(ErrorCode::invalid_argument,
@@ -94,6 +104,12 @@ Shape shape_of(const Borrowed& array) {
 
 Tensor to_tensor(nb::handle array, Access access, int device,
                  const std::shared_ptr<Arrays>& arrays) {
+  if (is_bfloat16_of_numpy(array)) {
+    // As another type of 16 bits, of which only the memory counts.
+    const Tensor bits = to_tensor(array.attr("view")("float16"), access, device, arrays);
+    return Tensor(std::shared_ptr<void>(arrays, bits.data()), bits.shape(), DType::bf16,
+                  bits.device());
+  }
   Borrowed borrowed =
       access == Access::write ? borrow<Writable>(array, access) : borrow<Readable>(array, access);
   const DType dtype = dtype_of(borrowed, array, access);

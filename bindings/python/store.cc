@@ -207,7 +207,7 @@ int Store::join() {
 
 nb::object Store::allocate(nb::handle shape, nb::handle dtype) {
   const Shape dims = to_shape(shape);
-  const nb::object name = nb::module_::import_("numpy").attr("dtype")(dtype).attr("name");
+  const nb::object name = nb::module_::import_("tutti._arrays").attr("dtype_name")(dtype);
   const DType type = dtype_named(nb::cast<nb::str>(name).c_str());
   return to_numpy(run("allocate", [&](KVStore& store) { return store.allocate(dims, type); }));
 }

@@ -36,6 +36,14 @@ def said(*words, timeout=60, **options):
     return done.stdout
 
 
+def python_with(module):
+    """This Python, or the system's, or neither."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
+
+
 def readme_shell_lines():
     """What README's section on Python has a user type, beginning with the environment."""
     section = re.search(r"^## Python\n(.*?)^## ", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
@@ -90,7 +98,7 @@ class Package(Installed):
         said(self.python, HERE / "package_alone.py", cwd=self.top)
 
     def test_what_it_says_where_mpi_is_missing_or_another(self):
-        said(self.python, HERE / "package_mpi.py", cwd=self.top)
+        said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
 
     def test_what_it_promises_to_the_ranks_of_a_job(self):
         for count in RANKS:
@@ -171,8 +179,8 @@ class Slow(Installed):
     def install(cls):
         """By a wheel, which needs no sources any more."""
         cls.pip("wheel", *AS_BUILT, "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
-        wheel, = (cls.top / "wheels").iterdir()
-        cls.pip("install", wheel)
+        cls.wheel, = (cls.top / "wheels").iterdir()
+        cls.pip("install", cls.wheel)
 
     def test_readmes_lines_work_when_pasted_into_a_shell_of_a_fresh_clone(self):
         clone = self.top / "clone"
@@ -185,10 +193,26 @@ class Slow(Installed):
         text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)
         self.assertRegex(text, r"Epoch 19: Test_acc 0\.9[5-9]")
 
+    def test_what_it_promises_of_jaxs_arrays(self):
+        self.pip("install", "jax")
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "package_jax.py", timeout=180)
+
+    def test_what_it_promises_of_torchs_tensors(self):
+        python = python_with("torch")
+        self.assertTrue(python, "no Python here has torch; scripts/setup --frameworks installs Debian's")
+        said(python, "-m", "venv", "--system-site-packages", self.top / "torch")
+        python = self.top / "torch/bin/python"
+        said(python, "-m", "pip", "install", "--quiet", self.wheel, timeout=300)
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                said("mpirun", "-n", count, python, HERE / "package_torch.py", timeout=180, cwd=self.top)
+
     def test_what_it_says_under_a_real_launcher_of_another_mpi(self):
         venv.create(self.top / "mpich", with_pip=True)
         said(self.top / "mpich/bin/python", "-m", "pip", "install", "--quiet", "mpich", timeout=300)
-        said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top)
+        said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top, timeout=180)
 
     def test_the_example_learns_the_digits_on_more_ranks(self):
         for count in (5, 6, 7, 8):

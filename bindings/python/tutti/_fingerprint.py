@@ -20,6 +20,8 @@ def hash_of(data):
 
 def described(array):
     """(dtype and shape as text, hash of the elements)."""
+    if hasattr(array, "detach"):  # torch's: it is only read
+        array = array.detach().contiguous()
     if not isinstance(array, np.ndarray):
         data, dtype, shape = _core.bytes_of(array)
         return f"{dtype} {shape}", hash_of(data)
