@@ -50,7 +50,8 @@ class Files(unittest.TestCase):
             self.assertEqual((installed / file).read_text(), (scripts / file).read_text())
 
     def test_no_module_of_the_package_is_left_out(self):
-        self.assertEqual(self.modules(pathlib.Path(tutti.__file__).parent), self.modules(ROOT / "bindings/python/tutti"))
+        installed = pathlib.Path(tutti.__file__).parent
+        self.assertEqual(self.modules(installed), self.modules(ROOT / "bindings/python/tutti"))
 
 
 class Launch(Commands):

@@ -52,7 +52,8 @@ cells = [row.split(" | ")[1] for row in section("What you type").splitlines() if
 lines = [line for cell in cells for line in re.findall(r"`(.*?)`", cell) if "->" not in line]
 assert len(lines) > 5, lines
 with tutti.create("dist_sync_mpi") as kv:
-    typed = {"tutti": tutti, "kv": kv, "k": "key", "g": np.ones(4), "names": ["v", "w"], "weights": [np.ones(2), np.ones(3)]}
+    typed = {"tutti": tutti, "kv": kv, "k": "key", "g": np.ones(4), "names": ["v", "w"],
+             "weights": [np.ones(2), np.ones(3)]}
     for line in lines:
         type_in(line, typed)
     assert typed["g"][0] == kv.num_workers ** 3, typed["g"]  # of three sums and an average

@@ -12,7 +12,8 @@ import torch
 import tutti
 from package_fixture import Ranks
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64)
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16,
+          torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
 class Tensors(Ranks):

@@ -47,8 +47,8 @@ def why_refused(array, written):
     if kind == "torch":
         return InvalidArgumentError(of_torch(array))
     if kind == "jax" and is_traced(array):
-        return InvalidArgumentError("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on "
-                                    "what they return")
+        return InvalidArgumentError("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, "
+                                    "on what they return")
     if kind in ("jax", "jaxlib") and written:
         return InvalidArgumentError("arrays of jax never change, and the result would be written to this one; pass "
                                     "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
