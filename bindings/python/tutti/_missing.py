@@ -5,8 +5,8 @@ import re
 MPIS = {"libmpi.so.40": "Open MPI 4", "libmpi.so.12": "MPICH or Intel MPI"}
 MISSING = re.compile(r"(lib[^:]*): cannot open shared object file")
 OTHER_MPI = re.compile(r"undefined symbol: (MPI_|ompi_)")
-WHAT_TO_DO = ("Install the MPI that tutti was built for (Open MPI on Debian: apt-get install openmpi-bin). If it lies "
-              "where the system does not look, add its folder of libraries to LD_LIBRARY_PATH. To use another Open MPI, "
+WHAT_TO_DO = ("Install the MPI that tutti was built for (Open MPI on Debian: apt-get install openmpi-bin). If it is "
+              "where the system does not look, add its folder of libraries to LD_LIBRARY_PATH. For another Open MPI "
               "build tutti anew for it, as README.md says under 'Install and link'")
 
 
