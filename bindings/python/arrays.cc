@@ -18,6 +18,7 @@ using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 struct ElementType {
   DType ours;
   nb::dlpack::dtype_code code;
+  char numpy_kind;
   std::string_view numpy_name;
 
   nb::dlpack::dtype theirs() const {
@@ -25,16 +26,35 @@ struct ElementType {
   }
 };
 
+/// numpy has bfloat16 from others alone (ml_dtypes, which jax brings), and calls its kind 'V'.
 constexpr std::array<ElementType, 8> element_types{{
-    {DType::f32, nb::dlpack::dtype_code::Float, "float32"},
-    {DType::f16, nb::dlpack::dtype_code::Float, "float16"},
-    {DType::bf16, nb::dlpack::dtype_code::Bfloat, "bfloat16"},
-    {DType::f64, nb::dlpack::dtype_code::Float, "float64"},
-    {DType::i8, nb::dlpack::dtype_code::Int, "int8"},
-    {DType::u8, nb::dlpack::dtype_code::UInt, "uint8"},
-    {DType::i32, nb::dlpack::dtype_code::Int, "int32"},
-    {DType::i64, nb::dlpack::dtype_code::Int, "int64"},
+    {DType::f32, nb::dlpack::dtype_code::Float, 'f', "float32"},
+    {DType::f16, nb::dlpack::dtype_code::Float, 'f', "float16"},
+    {DType::bf16, nb::dlpack::dtype_code::Bfloat, 'V', "bfloat16"},
+    {DType::f64, nb::dlpack::dtype_code::Float, 'f', "float64"},
+    {DType::i8, nb::dlpack::dtype_code::Int, 'i', "int8"},
+    {DType::u8, nb::dlpack::dtype_code::UInt, 'u', "uint8"},
+    {DType::i32, nb::dlpack::dtype_code::Int, 'i', "int32"},
+    {DType::i64, nb::dlpack::dtype_code::Int, 'i', "int64"},
 }};
+
+/// How numpy describes an array to C: PyArrayInterface of its array interface protocol. Its DLPack
+/// takes several times as long.
+struct Interface {
+  int two;
+  int dimensions;
+  char kind;
+  int item_bytes;
+  int flags;
+  const Py_ssize_t* shape;
+  const Py_ssize_t* strides;
+  void* data;
+  PyObject* fields;
+
+  static constexpr int c_contiguous = 0x1;
+  static constexpr int native = 0x200;
+  static constexpr int writable = 0x400;
+};
 
 /// Python looks for the reason: it knows all kinds of arrays.
 [[noreturn]] void refuse(nb::handle array, Access access) {
@@ -50,10 +70,17 @@ bool is_numpy(nb::handle array) {
   return array.type().ptr() == type;
 }
 
+/// The capsule around an `Interface`.
+nb::object interface_of(nb::handle array) {
+  static PyObject* const name = PyUnicode_InternFromString("__array_struct__");
+  const nb::object capsule = nb::steal(PyObject_GetAttr(array.ptr(), name));
+  if (!capsule.is_valid()) throw nb::python_error();
+  return capsule;
+}
+
 /// What not every DLPack says, and nanobind goes around where it does: an array of jax never
 /// changes, and autograd must know what happens to a torch tensor that requires grad.
 bool is_out_of_bounds(nb::handle array, Access access) {
-  if (is_numpy(array)) return false;
   const nb::object grad = nb::getattr(array, "requires_grad", nb::none());
   if (grad.ptr() == Py_True) return true;
   if (access == Access::read) return false;
@@ -77,48 +104,66 @@ DType dtype_of(const Borrowed& borrowed, nb::handle array, Access access) {
   refuse(array, access);
 }
 
-/// numpy has this type from others alone (ml_dtypes, which jax brings), and lends it to nobody.
-bool is_bfloat16_of_numpy(nb::handle array) {
-  if (!is_numpy(array)) return false;
-  const nb::object dtype = array.attr("dtype");
-  const auto says = [&](const char* what, std::string_view text) {
-    return nb::str(dtype.attr(what)).c_str() == text;
-  };
-  return says("kind", "V") && says("name", "bfloat16");
-}
-
-Shape shape_of(const Borrowed& array) {
-  if (array.ndim() > Shape::max_rank) {
+template <typename Dim>
+Shape to_shape(const Dim* dims, std::size_t count) {
+  if (count > Shape::max_rank) {
     throw Error(ErrorCode::invalid_argument,
-                "an array of " + std::to_string(array.ndim()) + " dimensions; at most " +
+                "an array of " + std::to_string(count) + " dimensions; at most " +
                     std::to_string(Shape::max_rank) + " are possible, see numpy.reshape");
   }
-  std::array<std::int64_t, Shape::max_rank> dims{};
-  for (std::size_t i = 0; i < array.ndim(); ++i) {
-    dims[i] = static_cast<std::int64_t>(array.shape(i));
-  }
-  return Shape(std::span<const std::int64_t>(dims.data(), array.ndim()));
+  std::array<std::int64_t, Shape::max_rank> copied{};
+  std::copy_n(dims, count, copied.begin());
+  return Shape(std::span<const std::int64_t>(copied.data(), count));
+}
+
+/// The end of `element_types` where there is none.
+const ElementType* type_of(nb::handle array, const Interface& found) {
+  const auto* const type =
+      std::find_if(element_types.begin(), element_types.end(), [&](const ElementType& each) {
+        return each.numpy_kind == found.kind &&
+               size_of(each.ours) == static_cast<std::size_t>(found.item_bytes);
+      });
+  // The kind of structures, too.
+  const bool is_right = type == element_types.end() || type->ours != DType::bf16 ||
+                        nb::str(array.attr("dtype").attr("name")).c_str() == type->numpy_name;
+  return is_right ? type : element_types.end();
+}
+
+Tensor from_numpy(nb::handle array, Access access, Device device,
+                  const std::shared_ptr<Arrays>& arrays) {
+  const nb::object capsule = interface_of(array);
+  const auto& found = *static_cast<Interface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  const auto* const type = type_of(array, found);
+  const int needed = Interface::c_contiguous | Interface::native |
+                     (access == Access::write ? Interface::writable : 0);
+  if (type == element_types.end() || (found.flags & needed) != needed) refuse(array, access);
+  Tensor tensor(std::shared_ptr<void>(arrays, found.data),
+                to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), type->ours,
+                device);
+  // numpy neither frees nor resizes the memory while somebody refers to the array.
+  arrays->objects.push_back(nb::borrow(array));
+  return tensor;
+}
+
+Tensor from_dlpack(nb::handle array, Access access, Device device,
+                   const std::shared_ptr<Arrays>& arrays) {
+  Borrowed borrowed =
+      access == Access::write ? borrow<Writable>(array, access) : borrow<Readable>(array, access);
+  const DType dtype = dtype_of(borrowed, array, access);
+  // The library has one type for what it reads and what it writes.
+  void* const data = const_cast<void*>(borrowed.data());
+  Tensor tensor(std::shared_ptr<void>(arrays, data),
+                to_shape(borrowed.shape_ptr(), borrowed.ndim()), dtype, device);
+  arrays->borrowed.push_back(std::move(borrowed));
+  return tensor;
 }
 
 }  // namespace
 
 Tensor to_tensor(nb::handle array, Access access, int device,
                  const std::shared_ptr<Arrays>& arrays) {
-  if (is_bfloat16_of_numpy(array)) {
-    // As another type of 16 bits, of which only the memory counts.
-    const Tensor bits = to_tensor(array.attr("view")("float16"), access, device, arrays);
-    return Tensor(std::shared_ptr<void>(arrays, bits.data()), bits.shape(), DType::bf16,
-                  bits.device());
-  }
-  Borrowed borrowed =
-      access == Access::write ? borrow<Writable>(array, access) : borrow<Readable>(array, access);
-  const DType dtype = dtype_of(borrowed, array, access);
-  // The library has one type for what it reads and what it writes.
-  void* const data = const_cast<void*>(borrowed.data());
-  Tensor tensor(std::shared_ptr<void>(arrays, data), shape_of(borrowed), dtype,
-                {Device::Kind::cpu, device});
-  arrays->arrays.push_back(std::move(borrowed));
-  return tensor;
+  const auto convert = is_numpy(array) ? from_numpy : from_dlpack;
+  return convert(array, access, {Device::Kind::cpu, device}, arrays);
 }
 
 nb::object to_numpy(const Tensor& tensor) {

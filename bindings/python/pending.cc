@@ -46,6 +46,12 @@ bool wait(const Pending& pending, std::optional<double> timeout) {
   return true;
 }
 
+bool is_done(const Pending& pending) {
+  const bool done = pending.done();
+  if (done) drop_released();
+  return done;
+}
+
 void then(const Pending& pending, nb::callable callback) {
   callbacks().after(pending, std::move(callback));
 }
@@ -87,7 +93,7 @@ Cancelling it ends the waiting, not the call, which keeps its arrays.)";
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
       .def("wait", &wait, nb::arg("timeout") = nb::none(), wait_doc)
-      .def("done", &Pending::done, "Whether the call is done, or has failed. Does not block.")
+      .def("done", &is_done, "Whether the call is done, or has failed. Does not block.")
       .def("then", &then, nb::arg("callback"),
            nb::sig("def then(self, callback: Callable[[Error | None], object]) -> None"), then_doc)
       .def("__await__", &await, nb::sig("def __await__(self) -> Generator[Any, None, None]"),

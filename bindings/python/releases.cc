@@ -2,34 +2,43 @@
 
 #include <atomic>
 
+#include "tutti/quick_deleter.h"
+
 namespace tutti::python {
 namespace {
 
 std::atomic<Arrays*> released{nullptr};
+/// The interpreter will call `drop_soon`.
+std::atomic<bool> asked{false};
 std::atomic<bool> interpreter_ends{false};
 
 int drop_soon(void* /*unused*/) {
+  // First: what is released from here on asks anew.
+  asked = false;
   drop_released();
   return 0;
 }
 
 /// Any thread, with or without the GIL. The main thread drops the arrays between two of its
 /// instructions, unless another thread calls tutti first.
-void release(Arrays* arrays) {
+void release(void* released_arrays) noexcept {
+  auto* const arrays = static_cast<Arrays*>(released_arrays);
   Arrays* before = released.load(std::memory_order_relaxed);
   do {
     arrays->next = before;
   } while (!released.compare_exchange_weak(before, arrays, std::memory_order_release,
                                            std::memory_order_relaxed));
-  // From here on `arrays` may be gone. The first of a list asks for all of it. Where the
-  // interpreter cannot note it down, the next call of tutti drops them.
-  if (before == nullptr && !interpreter_ends) Py_AddPendingCall(drop_soon, nullptr);
+  // From here on `arrays` may be gone. Where the interpreter cannot note it down, the next that are
+  // released ask again.
+  if (interpreter_ends || asked.exchange(true)) return;
+  if (Py_AddPendingCall(drop_soon, nullptr) != 0) asked = false;
 }
 
 }  // namespace
 
 std::shared_ptr<Arrays> make_arrays() {
-  return {new Arrays, release};
+  auto* const arrays = new Arrays;
+  return {arrays, QuickDeleter{release, arrays}};
 }
 
 void drop_released() {

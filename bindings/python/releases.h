@@ -12,11 +12,12 @@ namespace nb = nanobind;
 /// An array of which a call borrows the memory.
 using Borrowed = nb::ndarray<nb::ro>;
 
-/// The arrays of one call. The library drops the last reference on any of its threads, perhaps
-/// while it holds a lock, and so must not wait for the GIL there: the arrays then go on a list, and
-/// the next thread that has the GIL drops them.
+/// The arrays of one call. The library drops the last reference on any thread, perhaps while it
+/// holds a lock, and so must not wait for the GIL there: the arrays then go on a list (this is a
+/// `QuickDeleter`), and the next thread that has the GIL drops them.
 struct Arrays {
-  std::vector<Borrowed> arrays;
+  std::vector<nb::object> objects;  ///< that own their memory themselves
+  std::vector<Borrowed> borrowed;
   Arrays* next = nullptr;  ///< on that list
 };
 

@@ -105,10 +105,11 @@ Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, int pri
   Arguments arguments(key);
   const bool in_place = outs.is_none();
   const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
-  const auto to = in_place ? from : arguments.values(outs, Access::write);
+  const auto to = in_place ? std::vector<Values>() : arguments.values(outs, Access::write);
   const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
-  return run("pushpull",
-             [&](KVStore& store) { return store.pushpull(arguments.keys(), from, to, options); });
+  return run("pushpull", [&](KVStore& store) {
+    return store.pushpull(arguments.keys(), from, in_place ? from : to, options);
+  });
 }
 
 Pending Store::broadcast(nb::handle key, nb::handle value, int root_rank, int priority) {

@@ -77,11 +77,11 @@ class TUTTI_EXPORT Tensor {
   /// `invalid_argument` for null data otherwise, and for a size whose bytes do not fit 63 bits.
   Tensor(void* data, Shape shape, DType dtype, Device device = {});
   /// The deleter of `owned` runs on the thread that drops the last copy. If that is a
-  /// `dist_sync_mpi` store, because its call ended or it died or was closed, it runs like a
-  /// callback of `Pending::then`: on the store's communication thread, before the `Pending` is
-  /// done. There it may submit and ask the store anything, but not wait, nor own the last reference
-  /// to the store. It may take a lock that the program holds while it submits, but none held in a
-  /// wait for the same call. It must not throw: what a dead store throws at a call it has to catch.
+  /// `dist_sync_mpi` store, because a call ended or the store died or was closed, all but a
+  /// `QuickDeleter` run like a callback of `Pending::then`: on the communication thread, before the
+  /// `Pending` is done. They may submit and ask the store anything, but not wait, nor own its last
+  /// reference. They may take a lock that the program holds while it submits, but none held in a
+  /// wait for the same call. They must not throw: what a dead store throws at a call they catch.
   Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device = {});
 
   void* data() const { return data_; }

@@ -8,6 +8,7 @@
 #include "tutti/kvstore.h"          // IWYU pragma: export
 #include "tutti/options.h"          // IWYU pragma: export
 #include "tutti/pending.h"          // IWYU pragma: export
+#include "tutti/quick_deleter.h"    // IWYU pragma: export
 #include "tutti/reduce_op.h"        // IWYU pragma: export
 #include "tutti/shard.h"            // IWYU pragma: export
 #include "tutti/tensor.h"           // IWYU pragma: export

@@ -24,7 +24,7 @@ struct TensorCall : coordinator::Call {
   Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
 
-  /// A tensor came with a deleter of the program's.
+  /// A tensor came with a deleter of the program's that may block, or call the store.
   bool has_foreign_deleter() const;
   void drop_tensors();
 };

@@ -2,6 +2,7 @@
 // ranks. What hangs is killed by its alarm.
 #include <unistd.h>
 
+#include <future>
 #include <mutex>
 #include <optional>
 
@@ -124,4 +125,30 @@ TEST_CASE("a deleter may call the store while it is closed, and its call ends") 
   // Refused at once, or accepted and ended with the store.
   if (!caller.refused) caller.refused = error_of([&] { caller.again.wait(); }).code();
   CHECK(caller.refused == ErrorCode::aborted);
+}
+
+TEST_CASE(
+    "memory whose owner only notes it is given back though the communication thread is busy") {
+  const auto store = make_store();
+  std::promise<void> begun;
+  std::promise<void> end;
+  const auto block = [&](float* memory) {
+    delete memory;
+    begun.set_value();
+    end.get_future().wait();
+  };
+  const Pending blocked =
+      pushpull(*store, "blocked", {std::shared_ptr<float>(new float(1), block), {}, DType::f32});
+  begun.get_future().wait();
+  float value = 1;
+  std::atomic<int> noted{0};
+  const auto note = [](void* times) noexcept { ++*static_cast<std::atomic<int>*>(times); };
+  const Pending quick =
+      pushpull(*store, "quick",
+               {std::shared_ptr<float>(&value, QuickDeleter{note, &noted}), {}, DType::f32});
+  CHECK(quick.wait_for(std::chrono::seconds(10)));
+  CHECK(noted == 1);
+  CHECK(value == static_cast<float>(store->num_workers()));
+  end.set_value();
+  blocked.wait();
 }

@@ -160,6 +160,26 @@ class Memory(Ranks):
         del array
         self.assertTrue(until(lambda: seen() is None))
 
+    def test_arrays_are_freed_soon_after_their_calls_though_tutti_is_not_called_again(self):
+        # More calls than the interpreter notes down of what it has to do.
+        arrays = [[self.mine(1000) for _ in range(10)] for _ in range(100)]
+        seen = [weakref.ref(array) for of_call in arrays for array in of_call]
+        pending = []
+        while arrays:
+            first = 10 * len(pending)
+            pending.append(self.kv.pushpull([f"left {first + i}" for i in range(10)], arrays.pop()))
+        self.assertTrue(until(lambda: not any(array() is not None for array in seen)))
+        self.assertTrue(all(one.done() for one in pending))
+
+    def test_arrays_of_a_thread_that_has_ended_are_freed_too(self):
+        array = self.mine(1000)
+        seen = weakref.ref(array)
+        thread = threading.Thread(target=self.kv.pushpull, args=("of a thread", array))
+        thread.start()
+        del array
+        thread.join()
+        self.assertTrue(until(lambda: seen() is None))
+
     def test_an_array_cannot_be_resized_under_a_call(self):
         array = self.mine()
         pending = self.kv.pushpull("resized", array) if self.rank == 0 else None
