@@ -4,7 +4,7 @@ import dataclasses
 TUTTI = "tutti"
 FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9",
             "Gloo": "#27ae60",
-            "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085"}
+            "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085", "mpi4py": "#d4a017"}
 STRANGER = "#555555"
 # The settings that stand behind a family's name in a label. Each gives a tone, or a part of the texture.
 TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0,

@@ -124,7 +124,9 @@ def draw(figure, outcome):
 
 
 def write(stem, outcome):
-    """Draws the plots and returns their files; none without matplotlib, which nothing else needs."""
+    """Draws the plots and returns their files; none without curves, or matplotlib, which nothing else needs."""
+    if not outcome.curves:
+        return []
     try:
         import matplotlib
     except ImportError:

@@ -50,6 +50,7 @@ std::vector<Values> Arguments::values(nb::handle values, Access access) {
   }
   if (!is_list(values)) refuse_type("a list of keys takes a list of values, one a key", values);
   result.reserve(nb::len(values));
+  arrays_->objects.reserve(arrays_->objects.size() + nb::len(values));
   for (const nb::handle each : values) result.push_back(value(each, access));
   return result;
 }

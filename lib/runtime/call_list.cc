@@ -17,8 +17,8 @@ static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_k
 bool TensorCall::has_foreign_deleter() const {
   const auto is_foreign = [](const Tensor& tensor) {
     const std::shared_ptr<void>& owner = tensor.owner();
-    return owner != nullptr && std::get_deleter<shm::Arena::GiveBack>(owner) == nullptr &&
-           std::get_deleter<QuickDeleter>(owner) == nullptr;
+    return owner != nullptr && std::get_deleter<QuickDeleter>(owner) == nullptr &&
+           std::get_deleter<shm::Arena::GiveBack>(owner) == nullptr;
   };
   return std::any_of(ins.begin(), ins.end(), is_foreign) ||
          std::any_of(outs.begin(), outs.end(), is_foreign);

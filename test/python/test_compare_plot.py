@@ -31,7 +31,7 @@ def series():
     return {"node": [*both, "tutti, shared", "Intel MPI", *here], "negotiation": [*negotiation.OWN, *steps],
             "links": [*both, "Intel MPI", "Gloo"], "ranks": [*both, ranks_a_host.HIERARCHICAL],
             "parameter-server": [*both, *mxnet], "wire": [wire.label(one) for one in wire.WIRES],
-            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS]}
+            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS], "python": ["tutti", "mpi4py"]}
 
 
 class Looks(unittest.TestCase):

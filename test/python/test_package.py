@@ -5,6 +5,7 @@
 
 With the second word only what takes long or much memory.
 """
+import json
 import os
 import pathlib
 import re
@@ -115,6 +116,24 @@ class Package(Installed):
     def test_the_commands_that_it_brings(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
+
+    def test_its_benchmarks_leave_rows_with_what_compare_py_needs(self):
+        self.pip("install", "mpi4py")
+        for program, words, impls in (
+                ("numpy_allreduce.py", ["--bytes", "4,16384", "--seconds", "0.01"], {"python", "mpi4py"}),
+                ("numpy_steps.py", ["--tensors", "160", "--steps", "100", "--idle", "0.1"], {"python"}),
+                ("numpy_steps.py", ["--tensors", "1", "--steps", "100", "--idle", "0.1"], {"python"}),
+                ("numpy_idle.py", ["--stores", "2", "--products", "2"],
+                 {"first create", "later creates", "alone", "idle store"})):
+            with self.subTest(program, words=words):
+                file = self.top / "rows.json"
+                self.on_ranks(2, ROOT / "benchmarks/peers" / program, *words, "--json", file)
+                rows = json.loads(file.read_text())
+                self.assertEqual({row["impl"] for row in rows}, impls)
+                for row in rows:
+                    self.assertEqual((row["ranks"], row["wrong"]), (2, 0))
+                    self.assertTrue(0 < row["time_us"]["min"] <= row["time_us"]["p50"])
+                    self.assertGreater(row["bytes"], 0)
 
     def test_it_works_beside_mpi4py_in_any_order(self):
         self.pip("install", "mpi4py")
