@@ -28,13 +28,18 @@ class Bits(unittest.TestCase):
     def setUpClass(cls):
         print(f"STORE_TEST_SEED={SEED}", flush=True)
 
-    def rows(self, layout):
+    def said(self, layout, size, **env):
+        """What `size` ranks of a job's stores say of their sums."""
         job = run_in(layout, BITS_TEST, limit=120, STORE_TEST_SEED=SEED,
-                     STORE_TEST_EVERY="5" if TIER == "quick" else "1")
+                     STORE_TEST_EVERY="5" if TIER == "quick" else "1", **env)
         rows = [json.loads(line.removeprefix("bits ")) for line in job.lines("^bits ")]
+        self.assertEqual(sorted(row["rank"] for row in rows), list(range(size)), job)
+        return rows
+
+    def rows(self, layout):
         ranks = [int(layout)] if on_one_host(layout) else ranks_of(layout)
-        self.assertEqual(sorted(row["rank"] for row in rows), list(range(sum(ranks))), job)
-        self.assertEqual({row["nodes"] for row in rows}, {len(ranks)}, job)
+        rows = self.said(layout, sum(ranks))
+        self.assertEqual({row["nodes"] for row in rows}, {len(ranks)}, rows)
         self.check_traffic(layout, rows)
         return rows
 
@@ -80,6 +85,20 @@ class Bits(unittest.TestCase):
             first, second = self.rows(layout), self.rows(layout)
             for what in ("wide", "narrow"):
                 self.assertEqual(self.one(first, what), self.one(second, what))
+
+    def test_a_store_over_some_ranks_sums_as_one_over_all_ranks_of_a_smaller_job(self):
+        """In the first on two hosts, each of which holds a whole branch."""
+        alone = {}
+        groups = {"2x2": (0, 1, 3), "5": (1, 3, 4), "6": (0, 1, 3, 4, 5)}
+        for layout in possible(list(groups)):
+            ranks = groups[layout]
+            with self.subTest(layout=layout, ranks=ranks):
+                size = len(ranks)
+                alone[size] = alone.get(size) or self.said(str(size), size)
+                rows = self.said(layout, size, STORE_TEST_RANKS=",".join(map(str, ranks)))
+                for what in ("wide", "tree") + ("narrow",) * on_one_host(layout):
+                    self.assertEqual(self.one(rows, what), self.one(alone[size], what))
+                self.assertEqual(self.one(rows, "wide"), self.one(rows, "tree"))
 
 
 if __name__ == "__main__":
