@@ -31,14 +31,6 @@ std::size_t machine_bytes() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * base::page_bytes();
 }
 
-/// An arena's size is only a range of addresses until it is used: twice what the machine has, for
-/// what begins on huge pages leaves gaps, but no more than all of a node's find room for.
-std::size_t arena_bytes(int local_size) {
-  constexpr std::size_t room = std::size_t{32} << 40;
-  const std::size_t most = room / static_cast<std::size_t>(local_size);
-  return std::min(2 * machine_bytes(), most) / base::page_bytes() * base::page_bytes();
-}
-
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
 /// next one moves while it ends, so that small parts cost less there: a training step with
 /// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of what the links allow
@@ -173,7 +165,8 @@ void Parts::open_memory(const Options& options) {
   tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, machine_);
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
   const std::size_t segment_size = layout.bytes();
-  const std::size_t arena_size = arena_bytes(topology().local_size());
+  const std::size_t arena_size =
+      arena_bytes(machine_bytes(), topology().local_size(), !world_.world_ranks.empty());
   base::Fd segment;
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/pages.h"
 #include "collective/engine.h"
 #include "collective/tuning.h"
 #include "control/segment.h"
@@ -13,6 +14,14 @@ namespace tutti::runtime {
 std::size_t segment_share(std::size_t bytes, const topology::Topology& topology) {
   const auto ranks = static_cast<std::size_t>(topology.local_size());
   return (bytes + ranks - 1) / ranks;
+}
+
+/// Twice what the machine has, for what begins on huge pages leaves gaps, but no more than all of a
+/// node's find room for: of the 128 TiB of a process sixteen groups may take half.
+std::size_t arena_bytes(std::size_t machine_bytes, int local_size, bool over_some_ranks) {
+  const std::size_t room = std::size_t{over_some_ranks ? 4U : 32U} << 40;
+  const std::size_t most = room / static_cast<std::size_t>(local_size);
+  return std::min(2 * machine_bytes, most) / base::page_bytes() * base::page_bytes();
 }
 
 std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes) {
