@@ -52,6 +52,10 @@ void PidFiles::write(int rank) const {
   std::rename(unfinished.c_str(), path_of(rank).c_str());
 }
 
+bool PidFiles::has_come(int rank) const {
+  return !folder_.empty() && ::access(path_of(rank).c_str(), F_OK) == 0;
+}
+
 bool PidFiles::has_ended(int rank) const {
   if (folder_.empty()) return false;
   pid_t process = 0;

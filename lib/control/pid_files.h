@@ -14,7 +14,9 @@ class PidFiles {
   /// no error: then nothing is known of ranks that have ended.
   PidFiles(std::string folder, std::string job, int rank);
 
-  /// The process of that rank has called `create` and has ended. Does not block.
+  /// The process of that rank has called `create`. Neither blocks.
+  bool has_come(int rank) const;
+  /// It has, and has ended.
   bool has_ended(int rank) const;
 
  private:

@@ -47,8 +47,14 @@ bool is_asked_for(int rank, const std::vector<int>& among) {
 
 }  // namespace
 
-Presence::Presence(const std::string& job, int rank, int size, const std::string& folder)
-    : job_(job), rank_(rank), size_(size), pid_files_(folder, job, rank) {
+Presence::Presence(const std::string& job, int rank, int size, const std::string& folder,
+                   int on_machine)
+    : job_(job),
+      rank_(rank),
+      size_(size),
+      on_machine_(on_machine),
+      creations_(folder, job, rank),
+      pid_files_(folder, job, rank) {
   const base::Lock lock(mutex_);
   try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = listen_abstract(name_of(rank_)); });
   // One that calls and does not listen would be taken for one that leaves.
@@ -150,6 +156,13 @@ std::optional<LostRank> Presence::leaving(const std::vector<int>& among) {
       return LostRank{rank, "it ends, and has left MPI"};
   }
   return std::nullopt;
+}
+
+bool Presence::has_yet_to_come(int rank) {
+  const base::Lock lock(mutex_);
+  take_in_callers();
+  return on_machine_ == size_ && rank != rank_ && !mates_.contains(rank) &&
+         !pid_files_.has_come(rank);
 }
 
 Presence::Roll Presence::call() {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "control/creations.h"
 #include "control/loss.h"
 #include "control/pid_files.h"
 
@@ -24,12 +25,19 @@ namespace tutti::control {
 /// says. Processes of other users are not taken in.
 class Presence {
  public:
-  /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files;
-  /// empty: none. Never throws for want of a socket: then some are not seen.
-  Presence(const std::string& job, int rank, int size, const std::string& folder);
+  /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files
+  /// and what each process creates; empty: none. `on_machine`: how many of the ranks run on this
+  /// machine; 0: not known. Never throws for want of a socket: then some are not seen.
+  Presence(const std::string& job, int rank, int size, const std::string& folder, int on_machine);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  int on_machine() const { return on_machine_; }
+
+  /// What the ranks of this machine create.
+  Creations& creations() { return creations_; }
+  /// Whether that rank runs on this machine, or will, and has not come yet. Does not block.
+  bool has_yet_to_come(int rank) TUTTI_EXCLUDES(mutex_);
 
   struct Lost : LostRank {
     bool stopped = false;  ///< else its process ended
@@ -72,7 +80,9 @@ class Presence {
   const std::string job_;
   const int rank_;
   const int size_;
-  const PidFiles pid_files_;
+  const int on_machine_;
+  Creations creations_;
+  const PidFiles pid_files_;  ///< after `creations_`: who has come has a file there
   base::Mutex mutex_;
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);

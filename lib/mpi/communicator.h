@@ -39,9 +39,9 @@ class Communicator {
   /// continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
   /// A communicator over these ranks of MPI_COMM_WORLD, in this order, the caller's among them.
-  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, so ranks that
-  /// wait for a late one keep a processor busy each. Below MPI_THREAD_MULTIPLE nothing interrupts
-  /// that call, and `limit` does not hold.
+  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, and a rank that
+  /// waits in it keeps a processor busy: call it when all have come, if that can be known. Below
+  /// MPI_THREAD_MULTIPLE nothing interrupts that call, and `limit` does not hold.
   static Communicator group(const std::vector<int>& world_ranks, std::chrono::milliseconds limit,
                             const Look& look = {});
   /// A copy of this communicator. As `world`, but after a throw nothing continues the copy, and MPI

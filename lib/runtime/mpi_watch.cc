@@ -58,7 +58,8 @@ class Loss {
   control::Presence::Lost first_;
 };
 
-std::string who_has_not_come(control::Presence& presence, int on_machine) {
+std::string who_has_not_come(control::Presence& presence) {
+  const int on_machine = presence.on_machine();
   const control::Presence::Roll roll = presence.call();
   const auto seen = static_cast<std::size_t>(presence.size()) - roll.unseen.size();
   std::string text;
@@ -79,10 +80,9 @@ std::string who_has_not_come(control::Presence& presence, int on_machine) {
 
 }  // namespace
 
-base::Watchdog::Look watch_start(control::Presence& presence, int on_machine,
-                                 const Options& options) {
+base::Watchdog::Look watch_start(control::Presence& presence, const Options& options) {
   const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_start);
-  return [&presence, on_machine, loss, limit = options.create_timeout](
+  return [&presence, loss, limit = options.create_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
     constexpr auto end = "MPI_Init, which nothing interrupts, so this process ends with status 1";
     if (const auto lost = loss->after(waited)) {
@@ -91,11 +91,10 @@ base::Watchdog::Look watch_start(control::Presence& presence, int on_machine,
                true}};
     }
     if (waited < limit) return std::nullopt;
-    return {
-        {fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for the "
-                     "other ranks in {}: {}",
-                     presence.rank(), limit.count(), end, who_has_not_come(presence, on_machine)),
-         true}};
+    return {{fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for the "
+                         "other ranks in {}: {}",
+                         presence.rank(), limit.count(), end, who_has_not_come(presence)),
+             true}};
   };
 }
 

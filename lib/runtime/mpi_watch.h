@@ -6,13 +6,11 @@
 namespace tutti::runtime {
 
 // Checks for a Watchdog around MPI_Init and MPI_Finalize, which nothing interrupts. Findings name
-// the ranks that are waited for. `presence` outlives the result. `on_machine`: how many of the
-// job's ranks run on this machine; 0: not known.
+// the ranks that are waited for. `presence` outlives the result.
 
 /// MPI_Init is hopeless if a rank has ended or is stopped for `heartbeat_timeout`, or after
 /// `create_timeout`.
-base::Watchdog::Look watch_start(control::Presence& presence, int on_machine,
-                                 const Options& options);
+base::Watchdog::Look watch_start(control::Presence& presence, const Options& options);
 
 /// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Also
 /// reports after `stall_report_after`, then at doubling intervals.

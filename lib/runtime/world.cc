@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "control/presence.h"
 #include "mpi/library.h"
+#include "runtime/creating.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
 #include "tutti/error.h"
@@ -62,10 +63,11 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
     base::set_log_rank(launched->rank);
     if (!here.presence) {
       here.presence = std::make_unique<control::Presence>(short_name(launched->job), launched->rank,
-                                                          launched->size, launched->folder);
+                                                          launched->size, launched->folder,
+                                                          launched->on_machine);
     }
     control::Presence& presence = *here.presence;
-    settings.while_starting = watch_start(presence, launched->on_machine, options);
+    settings.while_starting = watch_start(presence, options);
     settings.while_finalising = watch_end(presence, options);
     settings.leaving = [&presence] { presence.leave(); };
   }
@@ -158,12 +160,18 @@ mpi::Communicator meeting_place(const std::vector<int>& group, std::chrono::mill
 }
 
 World meet(Circle& circle, control::Presence* presence, const std::vector<int>& group,
-           const Options& options) TUTTI_REQUIRES(circle.mutex) {
+           const Options& options, const std::shared_ptr<Creating>& creating)
+    TUTTI_REQUIRES(circle.mutex) {
   const auto limit = options.create_timeout;
   World world;
   world.lookout = look_out(presence, group, options);
-  const auto look = [lookout = world.lookout] { lookout->look(); };
+  const auto look = [lookout = world.lookout, creating] {
+    lookout->look();
+    creating->look();
+  };
   if (!circle.communicator) {
+    // MPI's call for a group polls until all have come.
+    if (!group.empty()) creating->wait_for_machine(limit, look);
     circle.communicator = std::make_unique<mpi::Communicator>(meeting_place(group, limit, look));
   }
   const mpi::Communicator& communicator = *circle.communicator;
@@ -185,15 +193,20 @@ World meet(Circle& circle, control::Presence* presence, const std::vector<int>& 
 void create_in_step(Circle& circle, control::Presence* presence, const std::vector<int>& group,
                     const Options& options, const std::function<void(World)>& create)
     TUTTI_REQUIRES(circle.mutex) {
+  const auto creating =
+      std::make_shared<Creating>(presence, group, circle.stores, options.stall_report_after);
   for (;;) {
     try {
-      World world = meet(circle, presence, group, options);
+      World world = meet(circle, presence, group, options, creating);
       const int number = world.creation_number;
       create(std::move(world));
       circle.stores = number + 1;
+      creating->end(false);
       return;
     } catch (const Meeting::OutOfStep&) {
       base::log().debug("another rank gave up creating this store and has begun anew");
+    } catch (const Error& error) {
+      throw creating->explain(error);
     }
   }
 }

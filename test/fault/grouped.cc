@@ -1,8 +1,19 @@
-// Four ranks in stores over {0, 1}, {1, 2}, {2, 3} and all. Rank 3 kills itself while all are busy.
-// Each rank says of every store it has how that ended.
+// Stores over some of the job's ranks, in which something goes wrong; see test_groups.py.
+//
+//   grouped kill|exit   four ranks in stores over {0, 1}, {1, 2}, {2, 3} and all; rank 3 kills
+//                       itself, or exits with status 3, while all are busy. Each rank says of every
+//                       store it has how that ended
+//   grouped differ      of three ranks, rank 1 creates a store over {0, 1} while the others create
+//                       one over all but rank 3 of four; then all create that one
+//   grouped open        three ranks return from main while stores over pairs of them are open
+//   grouped keep        rank 1 of three keeps its stores over {0, 1} and {1, 2} open for 2 seconds
+//                       longer than the others, who say how long their own closing took
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -45,9 +56,7 @@ std::unique_ptr<KVStore> over(std::vector<int> ranks) {
   return KVStore::create("dist_sync_mpi", options);
 }
 
-}  // namespace
-
-int main() {
+int lose_one(const std::function<void()>& end) {
   const auto all = KVStore::create("dist_sync_mpi");
   const int rank = all->rank();
   struct Use {
@@ -68,11 +77,88 @@ int main() {
   }
   if (rank == victim) {
     std::this_thread::sleep_for(500ms);
-    std::raise(SIGKILL);
+    end();
   }
   const std::string whole = use(*all, "weight");
   for (std::thread& thread : threads) thread.join();
   std::printf("rank %d: all: %s\n", rank, whole.c_str());
   for (const Use& one : uses)
     std::printf("rank %d: %s: %s\n", rank, one.name.c_str(), one.outcome.c_str());
+  return 0;
+}
+
+/// Adds a 1 of each rank.
+bool sums(KVStore& store) {
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  store.pushpull("one", tensor, tensor).wait();
+  return value == static_cast<float>(store.num_workers());
+}
+
+int differ() {
+  const auto all = KVStore::create("dist_sync_mpi");
+  const int rank = all->rank();
+  try {
+    if (rank < 3) over(rank == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2});
+  } catch (const Error& error) {
+    std::string late;
+    for (const int one : error.ranks()) late += " " + std::to_string(one);
+    std::printf("rank %d: %s, ranks%s: %s\n", rank, std::string(name(error.code())).c_str(),
+                late.c_str(), error.what());
+  }
+  // Else one that has given up might join the first attempt of another.
+  all->barrier();
+  if (rank == 3) return 0;
+  const auto store = over({0, 1, 2});
+  std::printf("rank %d: then it %s\n", rank, sums(*store) ? "sums" : "errs");
+  return 0;
+}
+
+/// Closed by nobody before main returns.
+std::vector<std::unique_ptr<KVStore>> global_stores;
+
+void open_pairs(int rank) {
+  for (const auto& [one, other] : {std::pair{0, 1}, {1, 2}, {0, 2}}) {
+    if (rank != one && rank != other) continue;
+    global_stores.push_back(over({one, other}));
+    sums(*global_stores.back());
+  }
+}
+
+int leave_open() {
+  const int rank = KVStore::create("dist_sync_mpi")->rank();
+  open_pairs(rank);
+  std::printf("rank %d: returns\n", rank);
+  return 0;
+}
+
+int keep_open() {
+  const int rank = KVStore::create("dist_sync_mpi")->rank();
+  std::vector<std::pair<std::string, std::unique_ptr<KVStore>>> stores;
+  for (const int first : {0, 1}) {
+    if (rank != first && rank != first + 1) continue;
+    stores.emplace_back(std::to_string(first) + "-" + std::to_string(first + 1),
+                        over({first, first + 1}));
+    sums(*stores.back().second);
+  }
+  if (rank == 1) std::this_thread::sleep_for(2s);
+  for (auto& [name, store] : stores) {
+    const auto start = std::chrono::steady_clock::now();
+    store.reset();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    std::printf("rank %d: %s: closed in %.2f s\n", rank, name.c_str(), took.count());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static const std::map<std::string, std::function<int()>> ways = {
+      {"kill", [] { return lose_one([] { std::raise(SIGKILL); }); }},
+      {"exit", [] { return lose_one([] { std::exit(3); }); }},
+      {"differ", differ},
+      {"open", leave_open},
+      {"keep", keep_open}};
+  return argc == 2 ? ways.at(argv[1])() : 2;
 }

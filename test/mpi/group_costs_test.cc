@@ -98,6 +98,20 @@ TEST_CASE("sixteen idle groups use no processor time, and no thread of theirs po
   CHECK(after.wakeups - before.wakeups <= most_wakeups);
 }
 
+TEST_CASE("ranks that wait for a late one to create their group with them sleep") {
+  if (place().size < 2) return;
+  constexpr auto late_by = 2s;
+  constexpr double most_seconds = 0.1;
+  Options options = Options::from_env();
+  options.ranks = {0, place().size - 1};
+  if (!(place().rank == 0 || place().rank == place().size - 1)) return;
+  if (place().rank != 0) std::this_thread::sleep_for(late_by);
+  const Use before = use();
+  const auto store = make_store(options);
+  CHECK(use().seconds - before.seconds <= most_seconds);
+  check_alive(*store);
+}
+
 TEST_CASE("an idle group has two threads, its first rank three, and a group of one none") {
   for (int size = 1; size <= std::min(place().size, 4); ++size) {
     const std::size_t before = threads();

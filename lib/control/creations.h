@@ -1,0 +1,45 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace tutti::control {
+
+/// A store that a rank creates, or has given up.
+struct Creation {
+  std::vector<int> ranks;  ///< of the job, ascending; empty: all
+  int number = 0;          ///< how many stores over these ranks it has made before
+  bool given_up = false;
+  bool operator==(const Creation&) const = default;
+};
+
+/// What the job's processes on this machine create at the moment: each says so in a file of its
+/// own, in a folder of the job, before it waits for others. Thread-safe.
+class Creations {
+ public:
+  /// As `PidFiles`. A process that cannot write its file has none.
+  Creations(std::string folder, std::string job, int rank);
+
+  /// This process begins; what it gave up before is forgotten.
+  void begin(const Creation& creation) TUTTI_EXCLUDES(mutex_);
+  /// This process has created the store, or has given it up.
+  void end(const Creation& creation, bool given_up) TUTTI_EXCLUDES(mutex_);
+
+  /// What that rank creates and has given up. Nothing: it has no file, so it is not known. Does not
+  /// block.
+  std::optional<std::vector<Creation>> of(int rank) const;
+
+ private:
+  std::string path_of(int rank) const;
+  void write() TUTTI_REQUIRES(mutex_);
+
+  const std::string folder_;
+  const std::string job_;
+  const int rank_;
+  base::Mutex mutex_;  ///< level 5
+  std::vector<Creation> mine_ TUTTI_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::control

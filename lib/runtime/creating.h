@@ -1,0 +1,63 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/creations.h"
+#include "control/presence.h"
+#include "tutti/error.h"
+
+namespace tutti::runtime {
+
+/// One thread's way through a `create`: it tells the other ranks on this machine what it creates,
+/// and sees what they create. For that thread alone.
+class Creating {
+ public:
+  /// `presence`: outlives this; null: nothing is known of others. `group`: the store's ranks of the
+  /// job; empty: all. `stores`: how many this process has created over them.
+  Creating(control::Presence* presence, std::vector<int> group, int stores,
+           std::chrono::milliseconds report_after);
+  /// The store is given up, unless it has ended otherwise.
+  ~Creating();
+  Creating(const Creating&) = delete;
+  Creating& operator=(const Creating&) = delete;
+  /// The store is there, or given up.
+  void end(bool given_up);
+
+  /// To be called again and again by every wait for other ranks: logs whom this one waits for after
+  /// `report_after`, then at doubling intervals; after 2 s already if one of them creates another
+  /// store that this rank has a part in.
+  void look();
+  /// Blocks, asleep, until the ranks of this machine have begun to create this store. Those of
+  /// other machines are not seen. Throws `timeout` after `limit`, and what `look` throws.
+  void wait_for_machine(std::chrono::milliseconds limit, const std::function<void()>& look);
+  /// The error, if it is a timeout, with what each rank of the store creates.
+  Error explain(const Error& error) const;
+
+ private:
+  /// What another rank creates: this store, which it may have given up, or another one that this
+  /// rank has a part in.
+  enum class Doing { the_same, gave_up, another, nothing, unknown };
+  struct Other {
+    Doing doing = Doing::unknown;
+    std::string text;
+  };
+
+  std::vector<int> others() const;
+  Other look_at(int rank) const;
+  bool is_late(int rank) const;
+  [[noreturn]] void refuse_to_wait(std::chrono::milliseconds limit) const;
+  bool has_part(const control::Creation& creation) const;
+  std::string what_all_do() const;
+
+  control::Presence* const presence_;
+  const control::Creation mine_;
+  const std::chrono::milliseconds report_after_;
+  const base::Clock::time_point start_ = base::Clock::now();
+  base::Clock::time_point next_look_;
+  bool ended_ = false;
+};
+
+}  // namespace tutti::runtime
