@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [slow]
+    test_package.py BUILD_TYPE [slow|sanitized]
 
-With the second word only what takes long or much memory.
+slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
+sanitizer, and whatever runs in the test's own processes is tried again.
 """
 import json
 import os
@@ -19,13 +20,11 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
-SLOW = sys.argv[-1] == "slow" and sys.argv.pop()
+KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
 BUILD_TYPE = sys.argv.pop()
 RANKS = (1, 2, 3, 4)
 #: pip brings a newer meson than that of the tests' other builds, which adds this flag.
 COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
-#: As the other builds of the tests are, for whose objects the compiler's cache is good then.
-AS_BUILT = (f"-Csetup-args=-Dbuildtype={BUILD_TYPE}", "-Csetup-args=-Dwerror=true")
 
 
 def said(*words, timeout=60, **options):
@@ -53,6 +52,9 @@ def readme_shell_lines():
 
 
 class Installed(unittest.TestCase):
+    SETUP = ["-Dwerror=true"]
+    BEFORE = []  # words before those that run a Python
+
     @classmethod
     def setUpClass(cls):
         cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
@@ -66,12 +68,17 @@ class Installed(unittest.TestCase):
         said(cls.python, "-m", "pip", *words, "--quiet", timeout=900, env=os.environ | COMPILER_CACHE)
 
     @classmethod
+    def setup(cls):
+        """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
+        return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={BUILD_TYPE}", *cls.SETUP)]
+
+    @classmethod
     def install(cls):
-        cls.pip("install", *AS_BUILT, ROOT)
+        cls.pip("install", *cls.setup(), ROOT)
 
     def on_ranks(self, count, *words, timeout=60):
         """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
-        return said("mpirun", "-n", count, self.python, *words, timeout=timeout, cwd=self.top)
+        return said("mpirun", "-n", count, *self.BEFORE, self.python, *words, timeout=timeout, cwd=self.top)
 
     def train(self, count, *options):
         """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
@@ -93,7 +100,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(text.count(": well"), count, text)
 
 
-@unittest.skipIf(SLOW, "only what takes long")
+@unittest.skipIf(KIND, "another kind is asked for")
 class Package(Installed):
     def test_what_it_promises_to_a_process_alone(self):
         said(self.python, HERE / "package_alone.py", cwd=self.top)
@@ -192,12 +199,12 @@ class Package(Installed):
         self.assertEqual(len({self.train(1, "--kv-store", kind) for kind in types}), 1)
 
 
-@unittest.skipUnless(SLOW, "takes long")
+@unittest.skipUnless(KIND == "slow", "takes long")
 class Slow(Installed):
     @classmethod
     def install(cls):
         """By a wheel, which needs no sources any more."""
-        cls.pip("wheel", *AS_BUILT, "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
+        cls.pip("wheel", *cls.setup(), "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
         cls.wheel, = (cls.top / "wheels").iterdir()
         cls.pip("install", cls.wheel)
 
@@ -245,6 +252,45 @@ class Slow(Installed):
         # Two ranks of 4 GiB each, for the object and its pickle.
         text = self.on_ranks(2, HERE / "package_large.py", timeout=300)
         self.assertEqual(text.count(": well"), 2, text)
+
+
+def preload():
+    """A sanitizer's runtime cannot be loaded late, into a Python without it; it needs the C++ library to be there."""
+    libraries = (said("c++", f"-print-file-name={name}").strip() for name in ("libasan.so", "libstdc++.so.6"))
+    return f"LD_PRELOAD={' '.join(libraries)}"
+
+
+@unittest.skipUnless(KIND == "sanitized", "a build of its own")
+class Sanitized(Installed):
+    # Compilers see more in such a build, not all of which is there. Python frees little of what it takes.
+    SETUP = ["-Db_sanitize=address", "-Db_lundef=false"]
+    OPTIONS = "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.BEFORE = ["env", preload(), cls.OPTIONS]
+
+    def test_the_sanitizer_is_there(self):
+        program = "import tutti\nwith tutti.create('local'): print(open('/proc/self/maps').read())"
+        text = said(*self.BEFORE, self.python, "-c", program, cwd=self.top)
+        self.assertIn("libasan", text)
+        core = next(line.split()[-1] for line in text.splitlines() if "/_core." in line)
+        self.assertIn("__asan_", said("nm", "-D", core))
+
+    def test_what_it_promises_to_a_process_alone(self):
+        said(*self.BEFORE, self.python, HERE / "package_alone.py", cwd=self.top, timeout=300)
+
+    def test_what_it_promises_to_the_ranks_of_a_job(self):
+        for count in (1, 2, 3):
+            for program in ("ranks", "waits", "objects", "values"):
+                with self.subTest(program, ranks=count):
+                    self.on_ranks(count, HERE / f"package_{program}.py", timeout=300)
+
+    def test_the_example_learns_the_digits(self):
+        example = ROOT / "examples/python/train_digits.py"
+        text = self.on_ranks(2, example, "--kv-store", "dist_sync_mpi", timeout=300)
+        self.assertIn("sha256 of the weights", text)
 
 
 if __name__ == "__main__":
