@@ -97,13 +97,6 @@ Borrowed borrow(nb::handle array, Access access) {
   return Borrowed(imported);
 }
 
-DType dtype_of(const Borrowed& borrowed, nb::handle array, Access access) {
-  for (const ElementType& type : element_types) {
-    if (type.theirs() == borrowed.dtype()) return type.ours;
-  }
-  refuse(array, access);
-}
-
 template <typename Dim>
 Shape to_shape(const Dim* dims, std::size_t count) {
   if (count > Shape::max_rank) {
@@ -149,11 +142,12 @@ Tensor from_dlpack(nb::handle array, Access access, Device device,
                    const std::shared_ptr<Arrays>& arrays) {
   Borrowed borrowed =
       access == Access::write ? borrow<Writable>(array, access) : borrow<Readable>(array, access);
-  const DType dtype = dtype_of(borrowed, array, access);
+  const std::optional<DType> dtype = dtype_of(borrowed.dtype());
+  if (!dtype) refuse(array, access);
   // The library has one type for what it reads and what it writes.
   void* const data = const_cast<void*>(borrowed.data());
   Tensor tensor(std::shared_ptr<void>(arrays, data),
-                to_shape(borrowed.shape_ptr(), borrowed.ndim()), dtype, device);
+                to_shape(borrowed.shape_ptr(), borrowed.ndim()), *dtype, device);
   arrays->borrowed.push_back(std::move(borrowed));
   return tensor;
 }
@@ -177,6 +171,13 @@ nb::object to_numpy(const Tensor& tensor) {
                           [](void* memory) noexcept { delete static_cast<Tensor*>(memory); });
   return nb::cast(nb::ndarray<nb::numpy>(tensor.data(), shape.size(), shape.data(), owner, nullptr,
                                          type->theirs(), nb::device::cpu::value, 0));
+}
+
+std::optional<DType> dtype_of(nb::dlpack::dtype type) {
+  for (const ElementType& each : element_types) {
+    if (each.theirs() == type) return each.ours;
+  }
+  return std::nullopt;
 }
 
 std::string_view numpy_name(DType dtype) {

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <optional>
 
 #include "python/releases.h"
 #include "tutti/tensor.h"
@@ -20,6 +21,8 @@ Tensor to_tensor(nb::handle array, Access access, int device,
 /// A numpy array that owns the tensor's memory.
 nb::object to_numpy(const Tensor& tensor);
 
+/// Of DLPack's type. Nothing for one that tutti does not have.
+std::optional<DType> dtype_of(nb::dlpack::dtype type);
 /// "float32"; "bfloat16", which numpy itself lacks.
 std::string_view numpy_name(DType dtype);
 /// What numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does not have.

@@ -3,6 +3,7 @@
 #include "python/errors.h"
 #include "python/info.h"
 #include "python/lane.h"
+#include "python/mxnet/exchange.h"
 #include "python/pending.h"
 #include "python/store.h"
 #include "python/views.h"
@@ -40,4 +41,5 @@ NB_MODULE(_core, module) {
   bind_store(module);
   bind_views(module);
   bind_info(module);
+  mxnet::bind_mxnet(module);
 }

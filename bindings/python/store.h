@@ -50,6 +50,8 @@ class Store {
   nb::object counters();
   nb::object choices();
 
+  /// The store, which lives as long as the caller has it. Throws `aborted` when it is closed.
+  std::shared_ptr<KVStore> opened(std::string_view method) const;
   /// Nothing if the store is closed already.
   void close();
   /// At the end of its `with` block: closes the store unless that ends by this exception.
@@ -62,8 +64,6 @@ class Store {
  private:
   explicit Store(std::shared_ptr<KVStore> store);
 
-  /// The store, which lives as long as the caller has it. Throws `aborted` when it is closed.
-  std::shared_ptr<KVStore> opened(std::string_view method) const;
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);

@@ -1,0 +1,106 @@
+#include "python/mxnet/library.h"
+
+#include <dlfcn.h>
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <utility>
+
+#include "python/arrays.h"
+#include "tutti/error.h"
+
+namespace tutti::python::mxnet {
+namespace {
+
+/// What DLPack calls a managed tensor, in the version without a version number.
+struct Managed {
+  nb::dlpack::dltensor tensor;
+  void* owner;
+  void (*destroy)(Managed*);
+};
+
+// As mxnet/base.h has it.
+struct Context {
+  int type;
+  std::int32_t device;
+};
+constexpr int cpu = 1;
+/// FnProperty::kCPUPrioritized: has threads of its own, so that an exchange that could start does
+/// not wait for the computation that is running.
+constexpr int before_computation = 3;
+
+template <typename Function>
+void find(void* library, const char* name, Function*& function) {
+  void* const found = ::dlsym(library, name);
+  if (found == nullptr)
+    throw Error(ErrorCode::unsupported,
+                std::string("this MXNet lacks ") + name + "; tutti works with version 1.9.1");
+  function = reinterpret_cast<Function*>(found);
+}
+
+}  // namespace
+
+Memory::~Memory() {
+  if (dlpack_ == nullptr) return;
+  auto* const managed = static_cast<Managed*>(dlpack_);
+  managed->destroy(managed);
+}
+
+Memory::Memory(Memory&& other) noexcept : dlpack_(std::exchange(other.dlpack_, nullptr)) {}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(dlpack_, other.dlpack_);
+  return *this;
+}
+
+Tensor Memory::tensor() const {
+  const nb::dlpack::dltensor& tensor = static_cast<const Managed*>(dlpack_)->tensor;
+  const Shape shape({tensor.shape, static_cast<std::size_t>(tensor.ndim)});
+  char* const data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  const std::optional<DType> dtype = dtype_of(tensor.dtype);
+  if (!dtype)
+    throw Error(ErrorCode::unsupported, "an MXNet array of a dtype that tutti does not have");
+  return {data, shape, *dtype, {Device::Kind::cpu, tensor.device.device_id}};
+}
+
+Library::Library(const std::string& path) {
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr)
+    throw Error(ErrorCode::unsupported, "MXNet's library " + path + " is not loaded");
+  find(library, "MXShallowCopyNDArray", share_);
+  find(library, "MXNDArrayFree", free_);
+  find(library, "MXNDArrayToDLPack", to_dlpack_);
+  find(library, "MXGetLastError", last_error_);
+  find(library, "MXEnginePushAsyncND", push_);
+}
+
+void Library::check(int result, const char* what) const {
+  if (result != 0)
+    throw Error(ErrorCode::internal, std::string("MXNet cannot ") + what + ": " + last_error_());
+}
+
+Handle Library::share(Handle array) const {
+  Handle copy = nullptr;
+  check(share_(array, &copy), "share an array");
+  return copy;
+}
+
+void Library::free(Handle array) const noexcept {
+  free_(array);
+}
+
+Memory Library::memory(Handle array) const {
+  void* dlpack = nullptr;
+  check(to_dlpack_(array, &dlpack), "give an array's memory");
+  return Memory(dlpack);
+}
+
+void Library::push(const Operation& operation, std::vector<Handle>& written) const {
+  const Context context{cpu, 0};
+  check(push_(operation.run, operation.argument, operation.destroy, &context, nullptr, 0,
+              written.data(), static_cast<int>(written.size()), &before_computation,
+              operation.priority, operation.name, false),
+        "schedule an exchange");
+}
+
+}  // namespace tutti::python::mxnet

@@ -1,0 +1,76 @@
+#pragma once
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "tutti/tensor.h"
+
+namespace tutti::python::mxnet {
+
+/// An NDArray of MXNet: what `NDArray.handle` holds.
+using Handle = void*;
+
+/// What the engine gives an operation to say that it is done, as the header mxnet/engine.h of
+/// version 1.9 lays it out. A copy serves as well as the original, once.
+struct OnComplete {
+  void (*callback)(void* engine, void* operation, const std::exception* error);
+  void* engine;
+  void* operation;
+
+  /// `error`: null, or what the arrays that the operation writes fail with. It must have the layout
+  /// of dmlc::Error, which is that of std::runtime_error.
+  void operator()(const std::exception* error) const { callback(engine, operation, error); }
+};
+
+/// The memory of an NDArray, which it keeps until destroyed.
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(void* dlpack) : dlpack_(dlpack) {}
+  ~Memory();
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+
+  /// Valid as long as this. Throws `invalid_argument` where the library has no such dtype.
+  Tensor tensor() const;
+
+ private:
+  void* dlpack_ = nullptr;
+};
+
+/// The functions of MXNet's C interface that are used, in the library that the process has loaded:
+/// the extension is not linked to it. All but `push` may be called on any thread, without the GIL.
+class Library {
+ public:
+  /// path: of libmxnet.so. Throws `unsupported` if it is not loaded or lacks a function.
+  explicit Library(const std::string& path);
+
+  /// Another handle of the same array, to be freed.
+  Handle share(Handle array) const;
+  void free(Handle array) const noexcept;
+  /// The memory of an array that the engine lets the caller use now.
+  Memory memory(Handle array) const;
+
+  struct Operation {
+    void (*run)(void* run_context, void* on_complete, void* argument);
+    void* argument;
+    void (*destroy)(void* argument);
+    int priority;
+    const char* name;
+  };
+  /// Lets MXNet's engine run the operation once nothing else uses `written`, and lets nothing else
+  /// use these until it is done. Does not block, but in MXNet's NaiveEngine.
+  void push(const Operation& operation, std::vector<Handle>& written) const;
+
+ private:
+  void check(int result, const char* what) const;
+
+  int (*share_)(Handle, Handle*);
+  int (*free_)(Handle);
+  int (*to_dlpack_)(Handle, void**);
+  const char* (*last_error_)();
+  int (*push_)(void (*)(void*, void*, void*), void*, void (*)(void*), const void*, Handle*, int,
+               Handle*, int, const void*, int, const char*, bool);
+};
+
+}  // namespace tutti::python::mxnet

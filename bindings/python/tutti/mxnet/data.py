@@ -1,0 +1,48 @@
+"""How the ranks and the devices of a rank share the data."""
+import random
+
+from mxnet import gluon
+
+
+class SplitSampler(gluon.data.sampler.Sampler):
+    """Indices of one rank's part of a data set, in a new random order each epoch.
+
+    The parts are equal in length and do not overlap; what is left over by the division belongs to none, so that all
+    ranks have equally many batches.
+
+    length: elements of the data set.
+    num_parts: into so many parts, `kv.num_workers`.
+    part_index: this rank's, `kv.rank`.
+    """
+
+    def __init__(self, length, num_parts=1, part_index=0):
+        if not 0 <= part_index < num_parts:
+            raise ValueError(f"part {part_index} of {num_parts} parts: they count from 0 to {num_parts - 1}")
+        self._length = length // num_parts
+        self._start = self._length * part_index
+
+    def __iter__(self):
+        indices = list(range(self._start, self._start + self._length))
+        random.shuffle(indices)
+        return iter(indices)
+
+    def __len__(self):
+        return self._length
+
+
+def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split=True):
+    """Cuts an array along `batch_axis` into a slice for each device, on that device.
+
+    work_load_list: how much each device takes, such as [1, 2]; without it they take equal shares, as MXNet's own
+        function gives them.
+    """
+    if work_load_list is None:
+        return gluon.utils.split_and_load(data, ctx_list, batch_axis, even_split)
+    if len(work_load_list) != len(ctx_list):
+        raise ValueError(f"{len(work_load_list)} work loads for {len(ctx_list)} devices")
+    size = data.shape[batch_axis]
+    total = sum(work_load_list)
+    ends = [round(size * sum(work_load_list[:i + 1]) / total) for i in range(len(ctx_list))]
+    starts = [0, *ends[:-1]]
+    return [data.slice_axis(batch_axis, start, end).as_in_context(ctx)
+            for start, end, ctx in zip(starts, ends, ctx_list)]

@@ -1,0 +1,170 @@
+"""The store that `mx.kv.create("dist_sync_mpi")` makes."""
+import copy
+import itertools
+
+import mxnet
+from mxnet.kvstore import KVStoreBase
+from mxnet.ndarray import NDArray
+
+import tutti
+from tutti import _core
+from tutti.errors import InvalidArgumentError, UnsupportedError
+
+
+def listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def pairs(keys, values):
+    """(key, arrays of the devices) for one key with its value, or for lists of both."""
+    if isinstance(keys, (list, tuple)):
+        if not isinstance(values, (list, tuple)) or len(values) != len(keys):
+            raise InvalidArgumentError("a list of keys takes a list of values, one a key")
+        return [(key, listed(value)) for key, value in zip(keys, values)]
+    return [(keys, listed(values))]
+
+
+def copy_to(source, targets):
+    for target in targets:
+        if target is not source:
+            source.copyto(target)
+
+
+def dense(key, arrays):
+    """The arrays, each of which must be one that the ranks can sum."""
+    for array in arrays:
+        if not isinstance(array, NDArray):
+            raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
+        if array.stype != "default":
+            raise UnsupportedError(
+                f"key {key!r}: dist_sync_mpi does not exchange {array.stype} arrays; make it dense: "
+                "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
+    return arrays
+
+
+class Store(KVStoreBase):
+    """Sums gradients over all ranks of an MPI job; each rank updates its own weights, which stay equal.
+
+    No method waits: MXNet's engine starts each exchange when its arrays are ready, and whoever waits for the arrays
+    waits for the exchange. An error is raised there too. Options come from the environment (see `tutti.create`).
+    """
+
+    asked = "dist_sync_mpi"
+
+    def __init__(self):
+        self._store = tutti.create(self.asked)
+        self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self._store)
+        self._turns = {}
+        self._users = itertools.count()
+        self._prefix = ""
+
+    @property
+    def type(self):
+        return self._store.type
+
+    @property
+    def rank(self):
+        return self._store.rank
+
+    @property
+    def num_workers(self):
+        return self._store.num_workers
+
+    @staticmethod
+    def is_capable(capability):
+        """Whether the store updates weights: it does not."""
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return False
+        raise ValueError(f"Unknown capability: {capability}")
+
+    def broadcast(self, key, value, out, priority=0):
+        """Gives rank 0's `value` to every array of `out` on all ranks. Collective, does not wait."""
+        for (each, sources), (_, outs) in zip(pairs(key, value), pairs(key, out)):
+            dense(each, outs)
+            copy_to(dense(each, sources)[0], outs[:1])
+            self._exchange(self._engine.broadcast, each, outs, priority)
+
+    def init(self, key, value):
+        """Gives rank 0's `value` to `value` on all ranks: as a store on servers would have it. Collective."""
+        self.broadcast(key, value, value)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        """Sums `value` over the devices and all ranks, into every array of `out`, or into `value`.
+
+        Collective, does not wait. Higher priority goes first.
+        """
+        if out is None:
+            for each, arrays in pairs(key, value):
+                self._exchange(self._engine.pushpull, each, dense(each, arrays), priority)
+            return
+        for (each, arrays), (_, outs) in zip(pairs(key, value), pairs(key, out)):
+            dense(each, outs)
+            summed = [array.copy() for array in dense(each, arrays)]
+            self._exchange(self._engine.pushpull, each, summed, priority)
+            copy_to(summed[0], outs)
+
+    def set_gradient_compression(self, compression_params):
+        """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
+        kind = compression_params.get("type", "none")
+        if kind in ("1bit", "2bit"):
+            raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
+                                   "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
+        self._store.set_gradient_compression(kind)
+
+    def barrier(self):
+        """Waits for all ranks. Collective."""
+        self._store.barrier()
+
+    _barrier = barrier
+
+    def join(self):
+        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums."""
+        mxnet.nd.waitall()
+        return self._store.join()
+
+    def set_optimizer(self, optimizer):
+        self._refuse("set_optimizer", "create the Trainer or Module with its optimizer and update_on_kvstore=False")
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        self._refuse("save_optimizer_states", "call the Trainer's save_states")
+
+    def load_optimizer_states(self, fname):
+        self._refuse("load_optimizer_states", "call the Trainer's load_states")
+
+    def push(self, key, value, priority=0):
+        self._refuse("push", "call pushpull")
+
+    def pull(self, key, out=None, priority=0, ignore_sparse=True):
+        self._refuse("pull", "call pushpull, or broadcast for a first value")
+
+    def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
+        self._refuse("row_sparse_pull", "make the parameter dense")
+
+    def _set_updater(self, updater):
+        self._refuse("_set_updater", "update the weights on each rank, from the sums of pushpull")
+
+    def _send_command_to_servers(self, head, body):
+        self._refuse("_send_command_to_servers", "there are no servers")
+
+    def for_one_user(self):
+        """The store as one Trainer or Module has it: two that share a store may use equal keys."""
+        user = next(self._users)
+        if user == 0:
+            return self
+        part = copy.copy(self)
+        part._prefix = f"{user + 1}:"
+        return part
+
+    def _exchange(self, call, key, arrays, priority):
+        name = f"{self._prefix}{key}" if self._prefix else key
+        if name not in self._turns:
+            self._turns[name] = mxnet.nd.empty(1)
+        turn = self._turns[name]
+        # Arrays of one device may share memory, and the engine would wait for ever for the same memory twice.
+        own = arrays if len({array.context for array in arrays}) == len(arrays) else [a.copy() for a in arrays]
+        call(name, [array.handle.value for array in own], turn.handle.value, priority)
+        if own is not arrays:
+            copy_to(own[0], arrays)
+
+    def _refuse(self, method, instead):
+        raise UnsupportedError(f"{method} is not supported by {self.type}: {instead}")
