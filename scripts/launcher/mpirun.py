@@ -32,6 +32,7 @@ def job_environment(request, contact):
     """(environment of mpirun, names that it forwards to every worker)."""
     env = dict(os.environ)
     env.update(TUTTI_MODE="mpi", TUTTI_LAUNCH_CONTACT=contact)
+    env.setdefault("TUTTI_AUTOLOAD", "mxnet")  # the package, where it is installed, gives MXNet tutti's stores
     named = set()
     for assignment in request.env:
         name, given, value = assignment.partition("=")

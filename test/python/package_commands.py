@@ -138,8 +138,8 @@ sys.exit(3)
 """
 ADAPTED = """
 import sys, runpy
-from tutti import adapters
-adapters.ADAPTERS.update({"json": "made_up", "no_such_library": "no_such_adapter"})
+from tutti_scripts import autoload
+autoload.ADAPTERS.update({"colorsys": "made_up", "no_such_library": "no_such_adapter"})
 sys.argv[:] = ["-m", "script.py"]
 runpy.run_module("tutti", run_name="__main__", alter_sys=True)
 """
@@ -156,11 +156,23 @@ class Module(Commands):
         self.assertEqual(json.loads(out)[2], ["sub/script.py", "--lr", "0.1"])
         self.assertEqual(json.loads(out)[3], str(script.parent))
 
-    def test_the_adapters_of_libraries_that_are_installed_are_registered_before(self):
-        self.write("script.py", "print('script')")
-        self.write("made_up.py", "print('adapter of json')")
+    def test_a_library_has_its_adapter_when_the_script_has_imported_it(self):
+        self.write("script.py", "print('script')\nimport colorsys\nprint(colorsys.rgb_to_hsv(0, 0, 0))\n"
+                   "try:\n    import no_such_library\nexcept ImportError as error:\n    print(error)")
+        self.write("made_up.py", "import colorsys\nprint('adapter of', colorsys.__name__)")
         out, _ = self.run_words(sys.executable, "-c", ADAPTED)
-        self.assertEqual(out, "adapter of json\nscript\n")
+        self.assertEqual(out, "script\nadapter of colorsys\n(0.0, 0.0, 0)\nNo module named 'no_such_library'\n")
+
+    def test_every_python_does_the_same_where_the_environment_names_the_library(self):
+        self.write("mxnet.py", "print('library')")
+        script = self.write("script.py", "print('script')\nimport sys\nsys.modules['tutti.mxnet'] = sys\n"
+                            "import mxnet\nprint(type(mxnet.__spec__.loader).__module__)")
+        out, _ = self.run_words(sys.executable, script)
+        self.assertEqual(out, "script\nlibrary\n_frozen_importlib_external\n")
+        out, _ = self.run_words(sys.executable, script, TUTTI_AUTOLOAD="mxnet")
+        self.assertEqual(out, "script\nlibrary\ntutti_scripts.autoload\n")
+        _, err = self.run_words(sys.executable, script, status=1, TUTTI_AUTOLOAD="mxnett")
+        self.assertIn("no adapter for 'mxnett'; did you mean mxnet? (known: mxnet)", err)
 
     def test_without_a_script_that_is_there_it_says_how_it_is_used(self):
         for words, text in (([], "python -m tutti SCRIPT"), (["nothing.py"], "nothing.py: No such file"),

@@ -158,7 +158,7 @@ class Mpirun(unittest.TestCase):
         with mock.patch.dict("os.environ", here, clear=True):
             env, names = mpirun.job_environment(self.request("-H", "f", "--env", "NAMED", "--env", "GIVEN=a=b"), "c@")
             self.assertEqual(names, ["DMLC_INTERFACE", "GIVEN", "MXNET_X", "NAMED", "OMP_NUM_THREADS", "PATH",
-                                     "PS_VERBOSE", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE", "TUTTI_Y"])
+                                     "PS_VERBOSE", "TUTTI_AUTOLOAD", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE", "TUTTI_Y"])
             self.assertEqual((env["TUTTI_MODE"], env["GIVEN"]), ("mpi", "a=b"))
             with self.assertRaisesRegex(options.UsageError, "--env ABSENT: this variable is not set"):
                 mpirun.job_environment(self.request("-H", "f", "--env", "ABSENT"), "c@")

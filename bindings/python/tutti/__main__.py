@@ -2,14 +2,14 @@
 
     mpirun -n 4 python -m tutti SCRIPT [argument ...]
 
-Each library that tutti has an adapter for, and that is installed, then finds tutti's stores under its own names.
+A library that tutti has an adapter for (MXNet) then finds tutti's stores under its own names.
 """
 import io
 import os
 import sys
 import types
 
-from tutti.adapters import register_installed
+from tutti_scripts import autoload
 from tutti_scripts.command_line import file_problem, printable
 
 
@@ -43,7 +43,7 @@ def main(words):
     except OSError as error:
         print(f"python -m tutti: {printable(file_problem(error))}", file=sys.stderr)
         return 2
-    register_installed()
+    autoload.start(autoload.ADAPTERS)
     run(code, path, words)
     return 0
 
