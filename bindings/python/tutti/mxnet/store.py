@@ -1,4 +1,5 @@
 """The store that `mx.kv.create("dist_sync_mpi")` makes."""
+import atexit
 import copy
 import itertools
 
@@ -9,6 +10,10 @@ from mxnet.ndarray import NDArray
 import tutti
 from tutti import _core
 from tutti.errors import InvalidArgumentError, UnsupportedError
+
+
+#: More than a Trainer has parameters.
+KEYS_OF_A_USER = 10**9
 
 
 def listed(value):
@@ -42,6 +47,42 @@ def dense(key, arrays):
     return arrays
 
 
+class _Exchange:
+    """What the users of one store share. The last of them that goes waits for what the engine still has to exchange: the
+    other ranks count on it."""
+
+    interpreter_ends = False
+
+    def __init__(self, store_type):
+        self.store = tutti.create(store_type)
+        self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
+        self._turns = {}
+
+    def turn(self, key):
+        """What the engine knows calls of the key by: they go one after another."""
+        if key not in self._turns:
+            self._turns[key] = mxnet.nd.empty(1)
+        return self._turns[key]
+
+    def start(self, method, key, arrays, priority):
+        call = getattr(self._engine, method)
+        call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
+
+    def __del__(self):
+        if self.interpreter_ends:  # perhaps by an exception, and the others have to learn that this rank is lost
+            return
+        for turn in self.__dict__.get("_turns", {}).values():
+            try:
+                turn.wait_to_read()
+            except mxnet.MXNetError:
+                pass  # raised to whoever waited for the arrays
+
+
+@atexit.register
+def _end():
+    _Exchange.interpreter_ends = True
+
+
 class Store(KVStoreBase):
     """Sums gradients over all ranks of an MPI job; each rank updates its own weights, which stay equal.
 
@@ -52,11 +93,10 @@ class Store(KVStoreBase):
     asked = "dist_sync_mpi"
 
     def __init__(self):
-        self._store = tutti.create(self.asked)
-        self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self._store)
-        self._turns = {}
+        self._exchange = _Exchange(self.asked)
+        self._store = self._exchange.store
         self._users = itertools.count()
-        self._prefix = ""
+        self._user = 0
 
     @property
     def type(self):
@@ -82,7 +122,7 @@ class Store(KVStoreBase):
         for (each, sources), (_, outs) in zip(pairs(key, value), pairs(key, out)):
             dense(each, outs)
             copy_to(dense(each, sources)[0], outs[:1])
-            self._exchange(self._engine.broadcast, each, outs, priority)
+            self._start("broadcast", each, outs, priority)
 
     def init(self, key, value):
         """Gives rank 0's `value` to `value` on all ranks: as a store on servers would have it. Collective."""
@@ -95,12 +135,12 @@ class Store(KVStoreBase):
         """
         if out is None:
             for each, arrays in pairs(key, value):
-                self._exchange(self._engine.pushpull, each, dense(each, arrays), priority)
+                self._start("pushpull", each, dense(each, arrays), priority)
             return
         for (each, arrays), (_, outs) in zip(pairs(key, value), pairs(key, out)):
             dense(each, outs)
             summed = [array.copy() for array in dense(each, arrays)]
-            self._exchange(self._engine.pushpull, each, summed, priority)
+            self._start("pushpull", each, summed, priority)
             copy_to(summed[0], outs)
 
     def set_gradient_compression(self, compression_params):
@@ -148,23 +188,22 @@ class Store(KVStoreBase):
 
     def for_one_user(self):
         """The store as one Trainer or Module has it: two that share a store may use equal keys."""
-        user = next(self._users)
-        if user == 0:
-            return self
         part = copy.copy(self)
-        part._prefix = f"{user + 1}:"
+        part._user = next(self._users)
         return part
 
-    def _exchange(self, call, key, arrays, priority):
-        name = f"{self._prefix}{key}" if self._prefix else key
-        if name not in self._turns:
-            self._turns[name] = mxnet.nd.empty(1)
-        turn = self._turns[name]
+    def _start(self, method, key, arrays, priority):
         # Arrays of one device may share memory, and the engine would wait for ever for the same memory twice.
         own = arrays if len({array.context for array in arrays}) == len(arrays) else [a.copy() for a in arrays]
-        call(name, [array.handle.value for array in own], turn.handle.value, priority)
+        self._exchange.start(method, self._name(key), own, priority)
         if own is not arrays:
             copy_to(own[0], arrays)
+
+    def _name(self, key):
+        """The key in a store whose users may all call their own ones 0, 1, ..."""
+        if self._user == 0:
+            return key
+        return f"{self._user}:{key}" if isinstance(key, str) else self._user * KEYS_OF_A_USER + key
 
     def _refuse(self, method, instead):
         raise UnsupportedError(f"{method} is not supported by {self.type}: {instead}")
