@@ -2,6 +2,7 @@
 import atexit
 import copy
 import itertools
+import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -80,7 +81,11 @@ class _Exchange:
 
 @atexit.register
 def _end():
+    """Before MXNet's own: that waits for what the engine has, in vain where the other ranks wait for this one, which an
+    exception ends."""
     _Exchange.interpreter_ends = True
+    if hasattr(sys, "last_value"):
+        atexit.unregister(mxnet.base._notify_shutdown)
 
 
 class Store(KVStoreBase):

@@ -1,0 +1,70 @@
+"""MXNet programs in which rank 1 fails in the middle of the training; the others say what they see of it.
+
+    scripts/launch.py --launcher local -n N python mxnet_ends.py HOW
+"""
+import os
+import signal
+import sys
+import time
+
+import mxnet as mx
+from mxnet import autograd, gluon
+
+import tutti
+import tutti.mxnet
+
+
+def fail(how):
+    if how == "raises":
+        raise ValueError("what went wrong")
+    os.kill(os.getpid(), {"killed": signal.SIGKILL, "interrupted": signal.SIGINT}[how])
+    time.sleep(60)
+
+
+def train(how):
+    net = gluon.nn.Dense(4, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync_mpi")
+    for step in range(10):
+        with autograd.record():
+            loss = net(mx.nd.ones((2, 3))).sum()
+        loss.backward()
+        if trainer._kvstore and trainer._kvstore.rank == 1 and step == 5:
+            fail(how)
+        trainer.step(2)
+        net.weight.data().wait_to_read()
+
+
+def raises_with_a_call_in_flight(_):
+    """Which the others never make: they wait for another one."""
+    kv = mx.kv.create("dist_sync_mpi")
+    if kv.rank == 1:
+        kv.pushpull("mine", mx.nd.ones(3))
+        fail("raises")
+    array = mx.nd.ones(3)
+    kv.pushpull("weight", array)
+    array.wait_to_read()
+
+
+def interrupted_in_a_wait(_):
+    """Rank 0 presses Ctrl-C while it waits for an array that rank 1 never sums."""
+    kv = mx.kv.create("dist_sync_mpi")
+    array = mx.nd.ones(3)
+    if kv.rank == 1:
+        time.sleep(60)
+    kv.pushpull("never", array)
+    if kv.rank == 0:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    array.asnumpy()
+
+
+def main(how):
+    try:
+        globals().get(how, train)(how)
+    except tutti.PeerLostError as error:
+        print(type(error).__name__, error.ranks, "weight" if "key" in str(error) else error, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
