@@ -10,30 +10,16 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HERE = ROOT / "test/python"
+from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
+
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
-BUILD_TYPE = sys.argv.pop()
-RANKS = (1, 2, 3, 4)
-#: pip brings a newer meson than that of the tests' other builds, which adds this flag.
-COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
-
-
-def said(*words, timeout=60, **options):
-    """What a command prints; that it fails fails the test, with all it said."""
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False, timeout=timeout, **options)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+Installed.build_type = sys.argv.pop()
 
 
 def python_with(module):
@@ -51,34 +37,8 @@ def readme_shell_lines():
             *re.search(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1].splitlines()]
 
 
-class Installed(unittest.TestCase):
-    SETUP = ["-Dwerror=true"]
-    BEFORE = []  # words before those that run a Python
-
-    @classmethod
-    def setUpClass(cls):
-        cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
-        cls.addClassCleanup(shutil.rmtree, cls.top)
-        venv.create(cls.top / "venv", with_pip=True)
-        cls.python = cls.top / "venv/bin/python"
-        cls.install()
-
-    @classmethod
-    def pip(cls, *words):
-        said(cls.python, "-m", "pip", *words, "--quiet", timeout=900, env=os.environ | COMPILER_CACHE)
-
-    @classmethod
-    def setup(cls):
-        """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
-        return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={BUILD_TYPE}", *cls.SETUP)]
-
-    @classmethod
-    def install(cls):
-        cls.pip("install", *cls.setup(), ROOT)
-
-    def on_ranks(self, count, *words, timeout=60):
-        """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
-        return said("mpirun", "-n", count, *self.BEFORE, self.python, *words, timeout=timeout, cwd=self.top)
+class Learning(Installed):
+    """What both kinds of tests ask the example."""
 
     def train(self, count, *options):
         """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
@@ -101,7 +61,7 @@ class Installed(unittest.TestCase):
 
 
 @unittest.skipIf(KIND, "another kind is asked for")
-class Package(Installed):
+class Package(Learning):
     def test_what_it_promises_to_a_process_alone(self):
         said(self.python, HERE / "package_alone.py", cwd=self.top)
 
@@ -200,7 +160,7 @@ class Package(Installed):
 
 
 @unittest.skipUnless(KIND == "slow", "takes long")
-class Slow(Installed):
+class Slow(Learning):
     @classmethod
     def install(cls):
         """By a wheel, which needs no sources any more."""

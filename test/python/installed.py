@@ -1,0 +1,54 @@
+"""The Python package in an environment of its own, as `pip install .` leaves it."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "test/python"
+RANKS = (1, 2, 3, 4)
+#: pip brings a newer meson than that of the tests' other builds, which adds this flag.
+COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
+
+
+def said(*words, timeout=60, **options):
+    """What a command prints; that it fails fails the test, with all it said."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, timeout=timeout, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    build_type = "debugoptimized"
+    SETUP = ["-Dwerror=true"]
+    BEFORE = []  # words before those that run a Python
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
+        cls.addClassCleanup(shutil.rmtree, cls.top)
+        venv.create(cls.top / "venv", with_pip=True)
+        cls.python = cls.top / "venv/bin/python"
+        cls.install()
+
+    @classmethod
+    def pip(cls, *words):
+        said(cls.python, "-m", "pip", *words, "--quiet", timeout=900, env=os.environ | COMPILER_CACHE)
+
+    @classmethod
+    def setup(cls):
+        """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
+        return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *cls.SETUP)]
+
+    @classmethod
+    def install(cls):
+        cls.pip("install", *cls.setup(), ROOT)
+
+    def on_ranks(self, count, *words, timeout=60):
+        """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
+        return said("mpirun", "-n", count, *self.BEFORE, self.python, *words, timeout=timeout, cwd=self.top)
