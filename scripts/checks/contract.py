@@ -18,10 +18,13 @@ DEEPER = {
     "allocation_test.cc": "counts what the library takes from the heap, beside which both bindings take more",
     "bits_test.cc": "drives batches, parts and slices below the interface, which is the same from every language",
     "deviations_test.cc": "drives replay",
+    "group_costs_test.cc": "measures the library's threads and memory",
     "idle_test.cc": "measures the library's threads; the bindings have none but for callbacks",
     "leaving_test.cc": "holds messages up below MPI",
     "thresholds_test.cc": "drives every threshold of the engine",
 }
+
+SIXTEEN = "that threads use groups at once is tested with the meshes; more groups are the library's affair"
 
 #: {language: {sentence: why it cannot be said there}}.
 EXEMPT = {
@@ -30,10 +33,16 @@ EXEMPT = {
             "the formula is in tutti/info.h, of which C has no part",
         "parts are smaller between nodes, unless the program says how large":
             "what a store chose is told by tutti/info.h, of which C has no part",
+        "memory whose owner only notes it is given back though the communication thread is busy":
+            "C's functions that free memory may all call the store: there is no QuickDeleter",
+        "sixteen groups move data at once, from a thread each": SIXTEEN,
     },
     "Python": {
         "a deleter may take a lock that a thread holds while it waits for another call":
             "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
+        "memory whose owner only notes it is given back though the communication thread is busy":
+            "the binding's own deleter is one of these, which package_ranks.py tests",
+        "sixteen groups move data at once, from a thread each": SIXTEEN,
     },
 }
 

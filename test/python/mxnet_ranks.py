@@ -319,7 +319,8 @@ class Trained(Same):
     def test_halves_train_with_a_copy_in_full_precision(self):
         weight = gluon.Parameter("weight", shape=(3,), dtype="float16", init=mx.init.Constant(RANK + 1))
         weight.initialize()
-        trainer = gluon.Trainer({"weight": weight}, "sgd", {"learning_rate": 0.001, "multi_precision": True}, kvstore=TRAINED)
+        trainer = gluon.Trainer({"weight": weight}, "sgd", {"learning_rate": 0.001, "multi_precision": True},
+                                kvstore=TRAINED)
         for _ in range(100):
             with autograd.record():
                 loss = (weight.data() * (RANK + 1)).sum()

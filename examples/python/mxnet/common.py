@@ -66,7 +66,8 @@ def _digits(_):
 
 
 def _mnist(folder):
-    read = [_idx(folder / f"{part}-{what}-ubyte") for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
+    read = [_idx(folder / f"{part}-{what}-ubyte")
+            for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
     return tuple(each.astype(np.float32)[:, None] / 255 if each.ndim == 3 else each.astype(np.float32) for each in read)
 
 

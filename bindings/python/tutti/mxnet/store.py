@@ -49,8 +49,8 @@ def dense(key, arrays):
 
 
 class _Exchange:
-    """What the users of one store share. The last of them that goes waits for what the engine still has to exchange: the
-    other ranks count on it."""
+    """What the users of one store share. The last of them that goes waits for what the engine still has to exchange:
+    the other ranks count on it."""
 
     interpreter_ends = False
 
