@@ -60,7 +60,7 @@ std::string miscounted(const CLI::App& app, const CLI::ArgumentMismatch& error) 
 
 std::string unconverted(const CLI::App& app, const CLI::ConversionError& error) {
   constexpr std::string_view before = "Could not convert: ";
-  const std::string text = error.what();
+  std::string text = error.what();
   const std::size_t equals = text.find(" = ");
   if (!text.starts_with(before) || equals == std::string::npos) return text;
   const std::string name = text.substr(before.size(), equals - before.size());

@@ -53,7 +53,7 @@ bool leads_to_terminal(int fd) {
 /// "epoch 1/20 step 12/782 loss 1.2345 acc 0.4321"
 std::string describe(const Position& at, const nn::Score& score) {
   const auto samples = static_cast<double>(std::max<std::int64_t>(score.samples, 1));
-  const std::string words = fmt::format("epoch {}/{} {} {}/{}", at.epoch + 1, at.epochs,
+  std::string words = fmt::format("epoch {}/{} {} {}/{}", at.epoch + 1, at.epochs,
                                         at.testing ? "test batch" : "step", at.step, at.steps);
   if (at.testing) return words;
   return words + fmt::format(" loss {:.4f} acc {:.4f}", score.loss / samples,

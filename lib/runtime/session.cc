@@ -11,7 +11,7 @@ namespace tutti::runtime {
 
 Session::Session(World world, const Options& options)
     : options_(options),
-      place_(world),
+      place_(static_cast<const Place&>(world)),
       inbox_(place_.rank),
       loss_log_(place_, inbox_),
       parts_(Parts::open(std::move(world), options,

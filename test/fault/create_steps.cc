@@ -5,10 +5,10 @@
 #include <mpi.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
-#include <string_view>
 #include <thread>
 #include <utility>
+
+#include "variable.h"
 
 namespace {
 
@@ -43,7 +43,7 @@ Function* next(const char* name, Function* /*type*/) {
 
 /// The node's leader first reserves the segment of the control plane, alone.
 bool is_leader() {
-  return std::string_view(std::getenv("OMPI_COMM_WORLD_LOCAL_RANK")) == "0";
+  return number_in("OMPI_COMM_WORLD_LOCAL_RANK") == 0;
 }
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include <thread>
 
 #include "tutti/tutti.h"
+#include "variable.h"
 
 namespace {
 
@@ -41,7 +42,7 @@ constexpr int survivor_status = 42;
 constexpr int victim_status = 3;
 
 int own_rank() {
-  return std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
+  return number_in("OMPI_COMM_WORLD_RANK");
 }
 
 /// What is to go wrong in this process, and when.

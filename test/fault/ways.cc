@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "variable.h"
+
 namespace fault {
 namespace {
 
@@ -47,7 +49,7 @@ void on_sigterm(int signal) {
 }  // namespace
 
 int rank() {
-  return std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
+  return number_in("OMPI_COMM_WORLD_RANK");
 }
 
 void say_when_terminated() {

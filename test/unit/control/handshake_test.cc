@@ -119,6 +119,7 @@ TEST_CASE("strangers are closed and keep nobody from getting in") {
 TEST_CASE("a crowd that says nothing keeps nobody waiting: the oldest of it go first") {
   ListeningRank rank0;
   std::vector<Fd> crowd;
+  crowd.reserve(300);
   for (int i = 0; i < 300; ++i) crowd.push_back(rank0.stranger_saying({}));
   // Well before the limit for those who say nothing.
   CHECK(is_closed(crowd.front(), 2s));
