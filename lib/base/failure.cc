@@ -1,9 +1,9 @@
 #include "base/failure.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 namespace tutti::base {
@@ -35,8 +35,10 @@ Error system_failure(const std::string& what) {
 }
 
 Error system_failure(const std::string& what, int number) {
-  return {ErrorCode::internal,
-          "cannot " + what + ": " + std::generic_category().message(number) + advice(number)};
+  // By fmt, which is not built for a sanitizer: that one's check of the call needs a descriptor.
+  fmt::memory_buffer said;
+  fmt::format_system_error(said, number, ("cannot " + what).c_str());
+  return {ErrorCode::internal, fmt::to_string(said) + advice(number)};
 }
 
 Error reworded(const Error& error, const std::string& message) {
