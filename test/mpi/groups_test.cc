@@ -162,6 +162,7 @@ TEST_CASE("sixteen groups move data at once, from a thread each") {
   }
   std::atomic<std::size_t> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(stores.size());
   for (const auto& one : stores) {
     threads.emplace_back([&] { wrong += exchange(*one.second, one.first, 2, 12); });
   }

@@ -47,6 +47,17 @@ def raises_with_a_call_in_flight(_):
     array.wait_to_read()
 
 
+def ends_without_a_wait(_):
+    """While the engine still has to exchange what the other ranks count on."""
+    kv = mx.kv.create("dist_sync_mpi")
+    big = mx.nd.ones((1000, 1000))
+    for _ in range(20):
+        big = mx.nd.dot(big, big) / 1000
+    for i in range(10):
+        kv.pushpull(i, big[i] * (kv.rank + 1))
+    print("done", flush=True)
+
+
 def main(how):
     begin = time.monotonic()
     try:

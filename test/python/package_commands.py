@@ -171,7 +171,7 @@ class Module(Commands):
         self.assertEqual(out, "script\nlibrary\n_frozen_importlib_external\n")
         out, _ = self.run_words(sys.executable, script, TUTTI_AUTOLOAD="mxnet")
         self.assertEqual(out, "script\nlibrary\ntutti_scripts.autoload\n")
-        _, err = self.run_words(sys.executable, script, status=1, TUTTI_AUTOLOAD="mxnett")
+        _, err = self.run_words(sys.executable, script, status=2, TUTTI_AUTOLOAD="mxnett")
         self.assertIn("no adapter for 'mxnett'; did you mean mxnet? (known: mxnet)", err)
 
     def test_without_a_script_that_is_there_it_says_how_it_is_used(self):

@@ -45,6 +45,7 @@ ASKED_FOR = [
     ("scripts/setup", "--test", "unknown option --test"),
     ("scripts/run_tests.py", "", "TIER"),
     ("scripts/run_tests.py", "ful", "did you mean full?"),
+    ("scripts/checks/contract.py", "--al", "unknown option --al"),
     ("scripts/checks/layout.py", "--al", "unknown option --al"),
     ("scripts/checks/layout.py", "/nonexistent", "/nonexistent is no folder"),
     ("scripts/checks/modules.py", "--al", "unknown option --al"),
@@ -68,7 +69,8 @@ ASKED_FOR = [
     ("test/lab/on_hosts.py", "--env A 2x1 true", "NAME=VALUE"),
 ]
 # Not for people: other programs start these.
-INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/gloo_allreduce.py",
+INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/numpy_allreduce.py",
+         "benchmarks/peers/numpy_idle.py", "benchmarks/peers/numpy_steps.py", "benchmarks/peers/gloo_allreduce.py",
          "benchmarks/peers/horovod_allreduce.py",
          "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py", "test/lab/agent.sh",
          "test/lab/test_bits.py",

@@ -87,6 +87,11 @@ class MXNet(Installed):
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
 
+    def test_programs_end_in_order_though_they_wait_for_no_array(self):
+        for _ in range(3):
+            code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_without_a_wait")
+            self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

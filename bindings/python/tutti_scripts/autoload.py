@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import sys
 
 #: The library's package, and the module of tutti that registers it when it is imported.
@@ -58,6 +59,7 @@ def start_from(words):
         if library not in ADAPTERS:
             near = difflib.get_close_matches(library, ADAPTERS, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
-            raise SystemExit(f"TUTTI_AUTOLOAD={words!a}: tutti has no adapter for {library!a}{meant} "
-                             f"(known: {', '.join(ADAPTERS)})")
+            print(f"TUTTI_AUTOLOAD={words!a}: tutti has no adapter for {library!a}{meant} "
+                  f"(known: {', '.join(ADAPTERS)})", file=sys.stderr, flush=True)
+            os._exit(2)  # what is raised here, Python tells as a failure of its own
     start(libraries)

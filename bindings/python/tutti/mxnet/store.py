@@ -3,6 +3,7 @@ import atexit
 import copy
 import itertools
 import sys
+import weakref
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -52,12 +53,14 @@ class _Exchange:
     """What the users of one store share. The last of them that goes waits for what the engine still has to exchange:
     the other ranks count on it."""
 
+    open = weakref.WeakSet()
     interpreter_ends = False
 
     def __init__(self, store_type):
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
+        self.open.add(self)
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
@@ -69,23 +72,28 @@ class _Exchange:
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
 
-    def __del__(self):
-        if self.interpreter_ends:  # perhaps by an exception, and the others have to learn that this rank is lost
-            return
-        for turn in self.__dict__.get("_turns", {}).values():
+    def finish(self):
+        for turn in self._turns.values():
             try:
                 turn.wait_to_read()
             except mxnet.MXNetError:
                 pass  # raised to whoever waited for the arrays
 
+    def __del__(self):
+        if not self.interpreter_ends and hasattr(self, "_turns"):
+            self.finish()
+
 
 @atexit.register
 def _end():
-    """Before MXNet's own: that waits for what the engine has, in vain where the other ranks wait for this one, which an
-    exception ends."""
+    """Before MXNet's own, from which on the engine skips what it has not begun, and the other ranks would wait for it.
+    After an exception they may wait for something else of this rank, and have to learn that it is lost."""
     _Exchange.interpreter_ends = True
     if hasattr(sys, "last_value"):
         atexit.unregister(mxnet.base._notify_shutdown)
+        return
+    for exchange in list(_Exchange.open):
+        exchange.finish()
 
 
 class Store(KVStoreBase):
