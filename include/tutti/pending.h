@@ -38,7 +38,8 @@ class TUTTI_EXPORT Pending {
   bool wait_for(std::chrono::nanoseconds limit) const;
   /// Does not block, does not throw.
   bool done() const noexcept;
-  /// Does not block. Several callbacks are called in the order given.
+  /// Does not block. Several callbacks are called in the order given. Throws `unsupported` in a
+  /// forked child where the call is not done: there it never ends.
   void then(Callback callback) const;
 
  private:

@@ -104,6 +104,9 @@ bool Completion::wait_until(Clock::time_point deadline) {
 }
 
 void Completion::then(Callback callback) {
+  if (!is_done()) {
+    if (const auto driver = driver_.lock()) driver->check();
+  }
   std::exception_ptr outcome;
   {
     const Lock lock(mutex_);

@@ -34,6 +34,8 @@ class Driver {
   /// Blocks until `call` is done, another thread makes progress on it, or the deadline passes.
   /// Thread-safe.
   virtual void drive(const Completion& call, Clock::time_point deadline) = 0;
+  /// Throws where no thread makes progress, and a call never ends: in a forked child. Thread-safe.
+  virtual void check() const = 0;
 };
 
 /// The state behind a `Pending`. It is done after `parts` calls of `finish`, and fails with the

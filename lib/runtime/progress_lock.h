@@ -31,6 +31,7 @@ class ProgressLock final : public base::Driver {
   void serve_inbox();
   /// Moves the executor until `call` is done. Throws `unsupported` in a forked child.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
+  void check() const override;
   /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
   /// none of the references is used.
   void close();

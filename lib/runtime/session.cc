@@ -34,7 +34,8 @@ void Session::end() {
   if (std::exchange(ended_, true)) return;
   if (fork_guard_.is_in_child()) {
     // The threads exist in the parent only. The memory that they use stays as it is until the child
-    // exits.
+    // exits. So does the progress lock, of which Pendings hear that they never end.
+    static_cast<void>(new std::shared_ptr<ProgressLock>(progress_lock_));
     thread_.abandon();
     parts_->abandon_in_child();
     parts_->abandon_mpi(true);

@@ -1,4 +1,5 @@
 """What users can do wrong: every rank is told key, ranks and values, and the store lives on; see contract.py."""
+import asyncio
 import os
 import time
 
@@ -6,6 +7,10 @@ import numpy as np
 
 import tutti
 from contract_fixture import Contract, on_gpu
+
+
+async def awaiting(pending):
+    await pending
 
 
 class Disagreement(Contract):
@@ -83,9 +88,16 @@ class Refused(Contract):
         self.assertEqual(array, kv.num_workers)
 
     def test_a_forked_child_cannot_use_its_parents_store_and_the_parent_goes_on(self):
-        kv, array = self.store(), np.ones(3, np.float32)
+        kv, array, other = self.store(), np.ones(3, np.float32), np.ones(3, np.float32)
         calls = [lambda: kv.pushpull("w", array), lambda: kv.broadcast("w", array), kv.barrier, kv.join,
                  lambda: kv.allocate(3)]
+        # The last rank submits when all children are gone: until then the others' calls are not done.
+        late = kv.rank == kv.num_workers - 1
+        if not late:
+            pending = kv.pushpull("in flight", other)
+            waits = [pending.wait, lambda: pending.wait(0), lambda: pending.then(print),
+                     lambda: asyncio.run(awaiting(pending))]
+            calls += [*waits, lambda: kv.close() or pending.wait(), *waits]
         child = os.fork()
         if child == 0:
             wrong = 100
@@ -94,6 +106,9 @@ class Refused(Contract):
             finally:
                 os._exit(wrong)
         self.assertEqual(os.waitpid(child, 0), (child, 0))
+        kv.barrier()
+        (kv.pushpull("in flight", other) if late else pending).wait()
+        self.assert_equal(other, np.full(3, kv.num_workers))
         self.assert_alive(kv)
 
     @staticmethod

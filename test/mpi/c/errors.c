@@ -176,17 +176,31 @@ static void forked_children(void) {
   tutti_store* store = make_store();
   float value = 1;
   tutti_tensor* tensor = over(&value, NULL, 0, TUTTI_F32);
+  array other = make_array(1, TUTTI_F32);
+  fill(&other, 1);
+  /* The last rank submits when all children are gone: until then the others' calls are not done. */
+  const int late = job_rank() == job_size() - 1;
+  tutti_pending* pending = NULL;
+  if (!late)
+    CHECK_OK(submit(store, PUSH, named("in flight"), other.tensor, other.tensor, &pending));
   const pid_t child = fork();
   if (child == 0) {
     const int all = fork_is_named(pushpull(store, named("w"), tensor)) &&
                     fork_is_named(broadcast(store, named("w"), tensor, 0)) &&
                     fork_is_named(tutti_store_barrier(store)) &&
-                    fork_is_named(tutti_store_join(store, NULL));
-    _exit(all ? 0 : 1);
+                    fork_is_named(tutti_store_join(store, NULL)) &&
+                    (late || fork_is_named(tutti_pending_wait(pending))) &&
+                    (late || fork_is_named(tutti_pending_then(pending, note_error, NULL)));
+    tutti_store_destroy(store);
+    _exit(all && (late || fork_is_named(tutti_pending_wait(pending))) ? 0 : 1);
   }
   int status = -1;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
+  CHECK_OK(tutti_store_barrier(store));
+  CHECK_OK(late ? pushpull(store, named("in flight"), other.tensor) : finish(pending));
+  CHECK(get(&other, 0) == job_size());
+  drop(&other);
   check_alive(store);
   tutti_tensor_destroy(tensor);
   tutti_store_destroy(store);
