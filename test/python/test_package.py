@@ -75,6 +75,13 @@ class Package(Learning):
                 self.on_ranks(count, HERE / "package_waits.py", timeout=120)
                 self.on_ranks(count, HERE / "package_objects.py", timeout=120)
                 self.on_ranks(count, HERE / "package_values.py", timeout=120)
+                self.on_ranks(count, HERE / "package_misuse.py", timeout=120)
+                self.on_ranks(count, HERE / "package_flat.py", 20, 10_000, timeout=120)
+
+    def test_the_contract_of_dist_sync_mpi(self):
+        for count in RANKS:
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "contract.py", timeout=180)
 
     def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
         text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
@@ -212,6 +219,9 @@ class Slow(Learning):
         # Two ranks of 4 GiB each, for the object and its pickle.
         text = self.on_ranks(2, HERE / "package_large.py", timeout=300)
         self.assertEqual(text.count(": well"), 2, text)
+
+    def test_a_thousand_creates_and_a_million_calls_leave_no_memory_behind(self):
+        print(self.on_ranks(2, HERE / "package_flat.py", 1000, 1_000_000, timeout=600))
 
 
 def preload():
