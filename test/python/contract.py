@@ -1,6 +1,6 @@
 """What dist_sync_mpi promises, from Python: the sentences of the C++ tests (scripts/checks/contract.py compares them).
 
-    mpirun -n N python contract.py [TEST ...]
+    mpirun -n N python contract.py [-k PART_OF_A_NAME]
 
 Run by the Python that the package is installed for, at any number of ranks. Every rank runs all of it.
 """
