@@ -54,7 +54,7 @@ bool leads_to_terminal(int fd) {
 std::string describe(const Position& at, const nn::Score& score) {
   const auto samples = static_cast<double>(std::max<std::int64_t>(score.samples, 1));
   std::string words = fmt::format("epoch {}/{} {} {}/{}", at.epoch + 1, at.epochs,
-                                        at.testing ? "test batch" : "step", at.step, at.steps);
+                                  at.testing ? "test batch" : "step", at.step, at.steps);
   if (at.testing) return words;
   return words + fmt::format(" loss {:.4f} acc {:.4f}", score.loss / samples,
                              static_cast<double>(score.correct) / samples);
