@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -177,7 +178,9 @@ void watch_finalise() {
 }
 
 void initialise(const StartSettings& settings) {
-  if (!settings.interface.empty()) {
+  // Without such an interface every rank would print a page of Open MPI's, several at once can crash
+  // mpirun, and `create` fails with a clearer text anyway.
+  if (::if_nametoindex(settings.interface.c_str()) != 0) {
     ::setenv("OMPI_MCA_btl_tcp_if_include", settings.interface.c_str(), 0);
   }
   int provided = 0;

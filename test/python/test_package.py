@@ -81,7 +81,10 @@ class Package(Learning):
     def test_the_contract_of_dist_sync_mpi(self):
         for count in RANKS:
             with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "contract.py", timeout=180)
+                text = self.on_ranks(count, HERE / "contract.py", timeout=180)
+                # A store with an interface that does not exist is refused by tutti alone. Open MPI's pages about it,
+                # one from each rank, crashed mpirun once.
+                self.assertNotIn("btl_tcp_if_include", text)
 
     def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
         text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
