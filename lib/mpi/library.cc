@@ -178,8 +178,8 @@ void watch_finalise() {
 }
 
 void initialise(const StartSettings& settings) {
-  // Without such an interface every rank would print a page of Open MPI's, several at once can crash
-  // mpirun, and `create` fails with a clearer text anyway.
+  // Without such an interface every rank would print a page of Open MPI's. Several at once can
+  // crash mpirun, and `create` fails with a clearer text anyway.
   if (::if_nametoindex(settings.interface.c_str()) != 0) {
     ::setenv("OMPI_MCA_btl_tcp_if_include", settings.interface.c_str(), 0);
   }
