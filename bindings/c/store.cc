@@ -150,7 +150,7 @@ int tutti_store_row_sparse_pull(tutti_store* store, size_t count, const tutti_ke
 
 int tutti_store_set_optimizer(tutti_store* store, const char* name) {
   return guarded([&, function = "tutti_store_set_optimizer"] {
-    store_of(store, function).set_optimizer(&at(name, function, "name"));
+    store_of(store, function).set_optimizer({.name = &at(name, function, "name")});
   });
 }
 

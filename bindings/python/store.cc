@@ -176,7 +176,7 @@ void Store::set_optimizer(nb::handle optimizer) {
   const bool is_name = nb::isinstance<nb::str>(optimizer);
   const auto name = nb::cast<std::string>(is_name ? nb::object(nb::borrow(optimizer))
                                                   : optimizer.type().attr("__name__"));
-  run("set_optimizer", [&](KVStore& store) { store.set_optimizer(name); });
+  run("set_optimizer", [&](KVStore& store) { store.set_optimizer({.name = name}); });
 }
 
 void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {

@@ -9,6 +9,7 @@
 #include "tutti/error.h"
 #include "tutti/export.h"
 #include "tutti/key.h"
+#include "tutti/optimizer.h"
 #include "tutti/options.h"
 #include "tutti/pending.h"
 #include "tutti/reduce_op.h"
@@ -127,7 +128,7 @@ class TUTTI_EXPORT KVStore {
                     const std::vector<Values>& outs, CallOptions options = {});
 
   // From here to load_optimizer_states: parameter-server and local types only, `unsupported` with
-  // `dist_sync_mpi`. No type has an optimizer or row-sparse values yet.
+  // `dist_sync_mpi`. No type has row-sparse values yet.
 
   /// Stores a copy of each key's first value. Throws `invalid_argument` if one of the keys has a
   /// value already; then nothing is stored.
@@ -136,14 +137,27 @@ class TUTTI_EXPORT KVStore {
   /// value to every `outs`. Both throw `invalid_argument` for a key without a stored value, and for
   /// tensors of another dtype or shape than that. pushpull does both. It also changes the dtype and
   /// shape of the stored value to those of its tensors; without a stored value it only reduces.
+  /// Once there is an optimizer, push and pushpull update the stored value by that sum instead, and
+  /// pushpull, too, wants a stored value of the same dtype and shape.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                CallOptions options = {});
   void row_sparse_pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                        const std::vector<Tensor>& row_ids);
-  void set_optimizer(std::string_view name);
+
+  /// From now on the store updates its values by this rule. Called again with the same rule, it
+  /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
+  /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
+  /// nothing has changed.
+  void set_optimizer(const Optimizer& optimizer);
+  /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
+  /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.
+  /// Throws `invalid_argument` when there is no optimizer, `internal` when it cannot be written.
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
+  /// Takes them from such a file; the optimizer too, if it is there. Throws `invalid_argument` for
+  /// a file that is missing or damaged, and for the states of another rule; then nothing has
+  /// changed. States of another model are found when their key is pushed.
   void load_optimizer_states(const std::string& path);
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call

@@ -6,6 +6,7 @@
 #include "tutti/info.h"             // IWYU pragma: export
 #include "tutti/key.h"              // IWYU pragma: export
 #include "tutti/kvstore.h"          // IWYU pragma: export
+#include "tutti/optimizer.h"        // IWYU pragma: export
 #include "tutti/options.h"          // IWYU pragma: export
 #include "tutti/pending.h"          // IWYU pragma: export
 #include "tutti/quick_deleter.h"    // IWYU pragma: export

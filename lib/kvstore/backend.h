@@ -83,9 +83,10 @@ struct MethodCall {
 /// One method call that changes how the store works.
 struct Setting {
   Method method = Method::set_gradient_compression;
-  std::string value{};          ///< the optimizer's name, the path, the kind of compression
-  bool dump_optimizer = false;  ///< save_optimizer_states only
-  bool after_tensors = false;   ///< the store has had a call with tensors
+  std::string value{};  ///< the optimizer's name, the path, the kind of compression
+  const Optimizer* optimizer = nullptr;  ///< set_optimizer only
+  bool dump_optimizer = false;           ///< save_optimizer_states only
+  bool after_tensors = false;            ///< the store has had a call with tensors
 };
 
 /// The implementation behind KVStore: one class for each family of store types. KVStore calls only

@@ -198,8 +198,8 @@ void KVStore::configure(const Setting& setting) {
   backend_->configure(now);
 }
 
-void KVStore::set_optimizer(std::string_view name) {
-  configure({.method = Method::set_optimizer, .value = std::string(name)});
+void KVStore::set_optimizer(const Optimizer& optimizer) {
+  configure({.method = Method::set_optimizer, .value = optimizer.name, .optimizer = &optimizer});
 }
 
 void KVStore::save_optimizer_states(const std::string& path, bool dump_optimizer) {

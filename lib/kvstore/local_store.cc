@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "base/printable.h"
 #include "kvstore/checks.h"
+#include "kvstore/local_optimizer.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
 
@@ -62,7 +63,8 @@ class LocalStore : public Backend {
       : Backend({.type = type,
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
-                             Method::set_gradient_compression},
+                             Method::set_optimizer, Method::save_optimizer_states,
+                             Method::load_optimizer_states, Method::set_gradient_compression},
                  .sums_repeated_keys = true}) {}
 
   Pending submit(const MethodCall& call) override;
@@ -79,13 +81,16 @@ class LocalStore : public Backend {
   using Calls = std::map<Key, KeyCall>;
 
   void initialise(const MethodCall& call) TUTTI_REQUIRES(mutex_);
+  void compress(const Setting& setting) const;
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
+  void replace(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& key_call) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
+  LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
 };
 
@@ -120,19 +125,31 @@ void LocalStore::initialise(const MethodCall& call) {
 }
 
 void LocalStore::check_values(Method method, const Calls& calls) {
+  const bool reduces = method == Method::push || method == Method::pushpull;
   for (const auto& [key, key_call] : calls) {
     const Tensor* const stored = find(key);
-    if (stored == nullptr && method != Method::pushpull) {
+    // As in a collective store an exchange may bring another shape each time.
+    const bool only_reduces = method == Method::pushpull && !optimizer_.is_set();
+    if (stored == nullptr && !only_reduces) {
       refuse(method, key, "it was never initialised; call init or broadcast for it first");
     }
-    // As in a collective store an exchange may bring another shape each time.
-    check_alike(method, key, key_call, method == Method::pushpull ? nullptr : stored);
+    check_alike(method, key, key_call, only_reduces ? nullptr : stored);
+    if (reduces) optimizer_.check(key, key_call.any());
   }
+}
+
+void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
+  if (!optimizer_.is_set()) return replace(key, key_call, op);
+  const Tensor& stored = *find(key);
+  optimizer_.update(key, key_call.ins, op, stored);
+  for (const Tensor& out : key_call.outs) copy(stored, out);
+  ++counters_.tensors_reduced;
+  counters_.bytes_reduced += stored.bytes();
 }
 
 /// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
 /// value takes the shape of what is put in its place.
-void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
+void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op) {
   const Tensor* stored = find(key);
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
     stored = &(values_[key] = make_tensor(key_call.any().shape(), key_call.any().dtype()));
@@ -173,6 +190,18 @@ Pending LocalStore::submit(const MethodCall& call) {
 }
 
 void LocalStore::configure(const Setting& setting) {
+  if (setting.method == Method::set_gradient_compression) return compress(setting);
+  const base::Lock lock(mutex_);
+  if (setting.method == Method::set_optimizer) {
+    optimizer_.set(*setting.optimizer);
+  } else if (setting.method == Method::save_optimizer_states) {
+    optimizer_.save(setting.value, setting.dump_optimizer);
+  } else {
+    optimizer_.load(setting.value);
+  }
+}
+
+void LocalStore::compress(const Setting& setting) const {
   if (setting.value == "none") {
     if (setting.after_tensors) refuse_late(setting, "");
     return;

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "folder.h"
+#include "../folder.h"
 
-using control_test::Folder;
+using tutti::Folder;
 using tutti::control::Creation;
 using tutti::control::Creations;
 

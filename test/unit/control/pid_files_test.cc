@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "folder.h"
+#include "../folder.h"
 
-using control_test::Folder;
+using tutti::Folder;
 using tutti::control::PidFiles;
 using tutti::control::state_of;
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "errors.h"
+#include "../errors.h"
 #include "tutti/kvstore.h"
 
 using namespace tutti;

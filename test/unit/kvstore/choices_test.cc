@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "errors.h"
+#include "../errors.h"
 #include "kvstore/environment.h"
 #include "tutti/info.h"
 

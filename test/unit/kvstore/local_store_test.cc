@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "errors.h"
+#include "../errors.h"
 #include "tutti/kvstore.h"
 
 using namespace tutti;
@@ -234,13 +234,6 @@ TEST_CASE_METHOD(Fixture, "a tensor unlike the stored value is refused with both
 }
 
 TEST_CASE_METHOD(Fixture, "what a store of one process lacks is unsupported and says what to do") {
-  CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->set_optimizer("sgd"); }),
-             Catch::StartsWith("set_optimizer is not supported by store type 'local'; instead, "
-                               "update the weights in the program"));
-  CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->save_optimizer_states("f"); }),
-             Catch::StartsWith("save_optimizer_states is not supported by store type 'local'"));
-  CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->load_optimizer_states("f"); }),
-             Catch::StartsWith("load_optimizer_states is not supported by store type 'local'"));
   CHECK_THAT(text_of(ErrorCode::unsupported,
                      [&] { store->row_sparse_pull({1}, {{tensor(a)}}, {tensor(b)}); }),
              Catch::StartsWith("row_sparse_pull is not supported by store type 'local'"));

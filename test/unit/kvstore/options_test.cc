@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "errors.h"
+#include "../errors.h"
 #include "kvstore/environment.h"
 
 using namespace tutti;

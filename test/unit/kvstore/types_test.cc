@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "errors.h"
+#include "../errors.h"
 
 using namespace tutti;
 

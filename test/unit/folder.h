@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <string>
 
-namespace control_test {
+namespace tutti {
 
 /// A folder that goes with its owner.
 class Folder {
  public:
   Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tutti-control-XXXXXX";
+    std::string name = std::filesystem::temp_directory_path() / "tutti-test-XXXXXX";
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }
@@ -23,4 +23,4 @@ class Folder {
   std::filesystem::path path_;
 };
 
-}  // namespace control_test
+}  // namespace tutti

@@ -1,0 +1,46 @@
+#include "kvstore/local_optimizer.h"
+
+#include "base/sealed_file.h"
+#include "kvstore/local_values.h"
+#include "tutti/error.h"
+
+namespace tutti {
+
+void LocalOptimizer::set(const Optimizer& optimizer) {
+  if (updater_) {
+    updater_->set(optimizer);
+  } else {
+    updater_.emplace(optimizer);
+  }
+}
+
+void LocalOptimizer::save(const std::string& path, bool with_optimizer) const {
+  if (!updater_) {
+    throw Error(ErrorCode::invalid_argument,
+                "save_optimizer_states: the store has no optimizer; call set_optimizer first");
+  }
+  base::write_sealed(path, updater_->save(with_optimizer));
+}
+
+void LocalOptimizer::load(const std::string& path) {
+  const std::vector<std::uint8_t> bytes = base::read_sealed(path);
+  if (updater_) {
+    updater_->load(bytes);
+  } else {
+    updater_.emplace(optimizer::Updater::loaded(bytes));
+  }
+}
+
+void LocalOptimizer::check(const Key& key, const Tensor& like) const {
+  if (updater_) updater_->check(key, like);
+}
+
+void LocalOptimizer::update(const Key& key, std::span<const Tensor> gradients, ReduceOp op,
+                            const Tensor& value) {
+  // A copy, for a caller's array may be aligned to single bytes.
+  const Tensor merged = make_tensor(value.shape(), value.dtype());
+  merge(gradients, merged, op);
+  updater_->update(key, merged, value);
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+
+#include "optimizer/updater.h"
+#include "tutti/reduce_op.h"
+
+namespace tutti {
+
+/// The optimizer of a store that keeps its values in this process, if it has one. For one thread at
+/// a time. Throws as the methods of KVStore.
+class LocalOptimizer {
+ public:
+  bool is_set() const { return updater_.has_value(); }
+  void set(const Optimizer& optimizer);
+  void save(const std::string& path, bool with_optimizer) const;
+  void load(const std::string& path);
+
+  /// Throws `invalid_argument` if `update` cannot be called for tensors like this one.
+  void check(const Key& key, const Tensor& like) const;
+  /// Updates the value by the devices' gradients, which are reduced first.
+  void update(const Key& key, std::span<const Tensor> gradients, ReduceOp op, const Tensor& value);
+
+ private:
+  std::optional<optimizer::Updater> updater_;
+};
+
+}  // namespace tutti

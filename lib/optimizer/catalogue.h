@@ -1,0 +1,22 @@
+#pragma once
+#include <memory>
+
+#include "optimizer/parameters.h"
+#include "optimizer/rule.h"
+#include "tutti/optimizer.h"
+
+namespace tutti::optimizer {
+
+/// A rule, and what is the same for all rules.
+struct Chosen {
+  std::unique_ptr<const Rule> rule;
+  double learning_rate = 0;
+  double wd = 0;
+  bool multi_precision = false;
+};
+
+/// Throws `invalid_argument` for an unknown rule, naming the known ones, for an unknown parameter
+/// and for one out of its range.
+Chosen choose(const Optimizer& optimizer);
+
+}  // namespace tutti::optimizer

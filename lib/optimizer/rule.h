@@ -1,0 +1,40 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::optimizer {
+
+/// What distinguishes one update of a key from its others.
+struct Step {
+  double learning_rate = 0;
+  double wd = 0;
+  std::int64_t updates = 0;  ///< of this key, this one included
+};
+
+/// The arrays of an update, all of `count` elements.
+template <typename T>
+struct Arrays {
+  static constexpr std::size_t most_slots = 3;
+
+  std::size_t count = 0;
+  T* weight = nullptr;
+  const T* gradient = nullptr;
+  std::array<T*, most_slots> slots{};
+};
+
+/// An update rule with its parameters. Immutable; for any thread.
+class Rule {
+ public:
+  Rule() = default;
+  virtual ~Rule() = default;
+  Rule(const Rule&) = delete;
+  Rule& operator=(const Rule&) = delete;
+
+  /// How many arrays of the value's size the rule keeps for each key; they begin as zeros.
+  virtual std::size_t slots() const = 0;
+  virtual void update(const Step& step, const Arrays<float>& arrays) const = 0;
+  virtual void update(const Step& step, const Arrays<double>& arrays) const = 0;
+};
+
+}  // namespace tutti::optimizer

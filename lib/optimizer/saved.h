@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optimizer/state.h"
+#include "tutti/key.h"
+#include "tutti/optimizer.h"
+
+namespace tutti::optimizer {
+
+/// What an updater saves: CBOR, so that another version or machine can read it.
+struct Saved {
+  std::string rule;
+  std::optional<Optimizer> optimizer{};
+  std::map<Key, State> states{};
+};
+
+std::vector<std::uint8_t> write_saved(const Saved& saved);
+/// Throws `invalid_argument` for bytes that `write_saved` did not write.
+Saved read_saved(std::span<const std::uint8_t> bytes);
+
+}  // namespace tutti::optimizer

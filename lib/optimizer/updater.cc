@@ -1,0 +1,150 @@
+#include "optimizer/updater.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "optimizer/saved.h"
+#include "reduce/reduce.h"
+#include "tutti/error.h"
+
+namespace tutti::optimizer {
+namespace {
+
+bool is_float(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
+/// That in which a value's updates are computed.
+DType wide(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
+void convert(const void* from, DType in, void* to, DType out, std::size_t count) {
+  reduce::reduce({.in = in, .out = out}, {&from, 1}, to, count);
+}
+
+std::vector<float> widened(const Tensor& tensor) {
+  std::vector<float> wide(tensor.count());
+  convert(tensor.data(), tensor.dtype(), wide.data(), DType::f32, tensor.count());
+  return wide;
+}
+
+[[noreturn]] void refuse(const Key& key, const std::string& text) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("key {}: {}", key.describe(), text),
+              {.key = key});
+}
+
+}  // namespace
+
+Updater::Updater(Optimizer optimizer)
+    : optimizer_(std::move(optimizer)), chosen_(choose(optimizer_)) {}
+
+void Updater::set(Optimizer optimizer) {
+  Chosen chosen = choose(optimizer);
+  if (optimizer.name != optimizer_.name) states_.clear();
+  optimizer_ = std::move(optimizer);
+  chosen_ = std::move(chosen);
+}
+
+void Updater::check(const Key& key, const Tensor& weight) const {
+  if (!is_float(weight.dtype())) {
+    refuse(key, fmt::format("optimizer '{}' updates floats, and the value is {}; set no optimizer, "
+                            "or keep such values in another store",
+                            optimizer_.name, name(weight.dtype())));
+  }
+  const auto it = states_.find(key);
+  if (it == states_.end() || it->second.slots.empty()) return;
+  const DType dtype = it->second.dtype;
+  const std::size_t count = it->second.slots.front().size() / size_of(dtype);
+  if (count == weight.count() && dtype == wide(weight.dtype())) return;
+  refuse(key, fmt::format("the optimizer's state is for {} elements of {}, and the value is {} {}; "
+                          "was it loaded from the file of another model?",
+                          count, name(dtype), name(weight.dtype()), weight.shape().describe()));
+}
+
+/// Arrays that are missing, of a new key or since the rule has got new parameters, begin as zeros,
+/// the master copy as the value.
+State& Updater::state_of(const Key& key, const Tensor& weight) {
+  State& state = states_[key];
+  state.dtype = wide(weight.dtype());
+  state.slots.resize(chosen_.rule->slots());
+  for (auto& slot : state.slots) slot.resize(weight.count() * size_of(state.dtype));
+  const bool wants_master = chosen_.multi_precision && weight.dtype() != state.dtype;
+  if (!wants_master) {
+    state.master.clear();
+  } else if (state.master.size() != weight.count() * sizeof(float)) {
+    state.master.resize(weight.count() * sizeof(float));
+    convert(weight.data(), weight.dtype(), state.master.data(), DType::f32, weight.count());
+  }
+  return state;
+}
+
+template <typename T>
+void Updater::apply(const Key& key, State& state, std::size_t count, const T* gradient, T* weight) {
+  const auto it = optimizer_.factors.find(key);
+  const auto factors = it == optimizer_.factors.end() ? Optimizer::Factors{} : it->second;
+  Arrays<T> arrays{.count = count, .weight = weight, .gradient = gradient};
+  for (std::size_t i = 0; i < state.slots.size(); ++i) {
+    arrays.slots.at(i) = reinterpret_cast<T*>(state.slots[i].data());
+  }
+  chosen_.rule->update({.learning_rate = chosen_.learning_rate * factors.learning_rate,
+                        .wd = chosen_.wd * factors.wd,
+                        .updates = ++state.updates},
+                       arrays);
+}
+
+void Updater::update(const Key& key, const Tensor& gradient, const Tensor& weight) {
+  State& state = state_of(key, weight);
+  if (weight.dtype() == DType::f32) {
+    apply(key, state, weight.count(), gradient.as<float>(), weight.as<float>());
+  } else if (weight.dtype() == DType::f64) {
+    apply(key, state, weight.count(), gradient.as<double>(), weight.as<double>());
+  } else {
+    const std::vector<float> wide_gradient = widened(gradient);
+    std::vector<float> wide_weight;
+    float* values = reinterpret_cast<float*>(state.master.data());
+    if (state.master.empty()) {
+      wide_weight = widened(weight);
+      values = wide_weight.data();
+    }
+    apply(key, state, weight.count(), wide_gradient.data(), values);
+    convert(values, DType::f32, weight.data(), weight.dtype(), weight.count());
+  }
+}
+
+std::vector<std::uint8_t> Updater::save(bool with_optimizer) const {
+  return write_saved(
+      {.rule = optimizer_.name,
+       .optimizer = with_optimizer ? std::optional<Optimizer>(optimizer_) : std::nullopt,
+       .states = states_});
+}
+
+void Updater::load(std::span<const std::uint8_t> bytes) {
+  Saved saved = read_saved(bytes);
+  if (saved.optimizer) {
+    set(*std::move(saved.optimizer));
+  } else if (saved.rule != optimizer_.name) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("these are states of optimizer '{}', and the store's is '{}'; call "
+                            "set_optimizer('{}') first",
+                            saved.rule, optimizer_.name, saved.rule));
+  }
+  states_ = std::move(saved.states);
+}
+
+Updater Updater::loaded(std::span<const std::uint8_t> bytes) {
+  Saved saved = read_saved(bytes);
+  if (!saved.optimizer) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("these are states of optimizer '{}' without the optimizer itself; call "
+                            "set_optimizer first, or save with dump_optimizer",
+                            saved.rule));
+  }
+  Updater updater(*std::move(saved.optimizer));
+  updater.states_ = std::move(saved.states);
+  return updater;
+}
+
+}  // namespace tutti::optimizer

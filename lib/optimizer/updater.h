@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "optimizer/catalogue.h"
+#include "optimizer/state.h"
+#include "tutti/key.h"
+#include "tutti/optimizer.h"
+#include "tutti/tensor.h"
+
+namespace tutti::optimizer {
+
+/// Changes values by an update rule, and keeps the rule's state of each key. For one thread at a
+/// time.
+class Updater {
+ public:
+  /// Throws as `choose` does.
+  explicit Updater(Optimizer optimizer);
+
+  /// New parameters. The keys' states stay if the rule is the same. Throws as `choose` does; then
+  /// nothing has changed.
+  void set(Optimizer optimizer);
+  const Optimizer& optimizer() const { return optimizer_; }
+
+  /// Throws `invalid_argument`, naming the key, for values that are not floats, and where the key's
+  /// state, which may have been loaded, is of another size or dtype.
+  void check(const Key& key, const Tensor& weight) const;
+  /// Changes `weight` by `gradient`, which is like it; both are aligned for their elements and
+  /// `check` has passed.
+  void update(const Key& key, const Tensor& gradient, const Tensor& weight);
+
+  /// All states, and the optimizer itself if asked for, as bytes for another updater or version.
+  std::vector<std::uint8_t> save(bool with_optimizer) const;
+  /// Takes the states, and the optimizer if it is there, from what `save` returned. Throws
+  /// `invalid_argument` if the bytes are something else or the states another rule's; then nothing
+  /// has changed.
+  void load(std::span<const std::uint8_t> bytes);
+  /// A new updater with the optimizer that is in the bytes. Throws as `load` does, and where there
+  /// is none.
+  static Updater loaded(std::span<const std::uint8_t> bytes);
+
+ private:
+  State& state_of(const Key& key, const Tensor& weight);
+  template <typename T>
+  void apply(const Key& key, State& state, std::size_t count, const T* gradient, T* weight);
+
+  Optimizer optimizer_;
+  Chosen chosen_;
+  std::map<Key, State> states_;
+};
+
+}  // namespace tutti::optimizer

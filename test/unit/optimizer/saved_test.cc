@@ -1,0 +1,82 @@
+#include "optimizer/saved.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "../errors.h"
+#include "optimizer/updater.h"
+
+using namespace tutti;
+using namespace tutti::optimizer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+State state(std::size_t bytes) {
+  return {.dtype = DType::f64,
+          .updates = 7,
+          .master = {},
+          .slots = {std::vector<std::byte>(bytes, std::byte{5})}};
+}
+
+Saved example() {
+  return {.rule = "adam",
+          .optimizer = Optimizer{.name = "adam",
+                                 .parameters = {{"beta1", 0.8}},
+                                 .factors = {{"bias", {.learning_rate = 2, .wd = 0}}}},
+          .states = {{"w", state(16)}, {"bias", state(8)}}};
+}
+
+}  // namespace
+
+TEST_CASE("what is saved is read again as it was") {
+  const Saved read = read_saved(write_saved(example()));
+  CHECK(read.rule == "adam");
+  CHECK(read.optimizer == example().optimizer);
+  REQUIRE(read.states.size() == 2);
+  CHECK(read.states.at("w").dtype == DType::f64);
+  CHECK(read.states.at("w").updates == 7);
+  CHECK(read.states.at("w").slots == state(16).slots);
+}
+
+TEST_CASE("an updater takes the optimizer from what was saved, where it is there") {
+  CHECK(Updater::loaded(write_saved(example())).optimizer() == example().optimizer);
+  Saved without = example();
+  without.optimizer.reset();
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Updater::loaded(write_saved(without)); }),
+             Contains("without the optimizer itself; call set_optimizer first"));
+}
+
+TEST_CASE("states of another rule are refused, and nothing changes") {
+  Saved without = example();
+  without.optimizer.reset();
+  Updater updater({.name = "sgd"});
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { updater.load(write_saved(without)); }),
+             Contains("states of optimizer 'adam', and the store's is 'sgd'"));
+  CHECK(updater.optimizer().name == "sgd");
+}
+
+TEST_CASE("bytes that are something else are refused, whatever is wrong with them") {
+  const std::vector<std::uint8_t> good = write_saved(example());
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    CHECK_THROWS_AS(read_saved({good.data(), size}), Error);
+  }
+  using nlohmann::json;
+  const json all = json::from_cbor(good);
+  const auto refused = [](const json& bad) {
+    return text_of(ErrorCode::invalid_argument, [&] { read_saved(json::to_cbor(bad)); });
+  };
+  CHECK_THAT(refused(5), Contains("not the states of an optimizer"));
+  json bad = all;
+  bad["version"] = 2;
+  CHECK_THAT(refused(bad), Contains("version 2, and this library reads version 1"));
+  bad = all;
+  bad["states"][0]["slots"].push_back(json::binary({1, 2, 3}));
+  CHECK_THAT(refused(bad), Contains("arrays differ in size"));
+  bad = all;
+  bad["states"][0]["updates"] = "many";
+  CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+  bad = all;
+  bad["states"][0]["key"] = 1.5;
+  CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+}
