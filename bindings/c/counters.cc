@@ -24,8 +24,10 @@ int tutti_store_counters(const tutti_store* store, tutti_counters* counters, siz
 
 int tutti_shard(size_t count, int rank, int size, size_t* begin, size_t* end) {
   return tutti::c::guarded([&, function = "tutti_shard"] {
+    size_t& first = tutti::c::at(begin, function, "begin");
+    size_t& last = tutti::c::at(end, function, "end");
     const tutti::Shard share = tutti::shard(count, rank, size);
-    tutti::c::at(begin, function, "begin") = share.begin;
-    tutti::c::at(end, function, "end") = share.end;
+    first = share.begin;
+    last = share.end;
   });
 }

@@ -55,7 +55,7 @@ int fail(const std::exception_ptr& error) {
   return last_error.get().code;
 }
 
-void refuse_null(const char* function, const char* argument) {
+void refuse_null(const char* function, const std::string& argument) {
   throw Error(ErrorCode::invalid_argument,
               std::string(function) + ": " + argument + " is a null pointer");
 }

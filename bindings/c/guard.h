@@ -2,6 +2,7 @@
 // How an exception becomes a code and the thread's last error.
 #include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tutti/c.h"
@@ -25,7 +26,7 @@ class ErrorView {
 /// Keeps it as this thread's last error; returns its code.
 int fail(const std::exception_ptr& error);
 /// Throws `invalid_argument`: "tutti_store_create: type is a null pointer".
-[[noreturn]] void refuse_null(const char* function, const char* argument);
+[[noreturn]] void refuse_null(const char* function, const std::string& argument);
 
 template <typename T>
 T& at(T* pointer, const char* function, const char* argument) {
@@ -33,7 +34,7 @@ T& at(T* pointer, const char* function, const char* argument) {
   return *pointer;
 }
 
-/// Runs the body of a function of the C API.
+/// Runs the body of a function that returns a code.
 template <typename Body>
 int guarded(Body&& body) noexcept {
   try {
@@ -41,6 +42,17 @@ int guarded(Body&& body) noexcept {
     return TUTTI_OK;
   } catch (...) {
     return fail(std::current_exception());
+  }
+}
+
+/// Runs the body of a function that returns what it is asked for, or `none` where that fails.
+template <typename Answer, typename Body>
+Answer answered(Answer none, Body&& body) noexcept {
+  try {
+    return std::forward<Body>(body)();
+  } catch (...) {
+    fail(std::current_exception());
+    return none;
   }
 }
 

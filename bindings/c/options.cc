@@ -6,13 +6,15 @@ using tutti::c::guarded;
 
 int tutti_options_create(tutti_options** options) {
   return guarded([&, function = "tutti_options_create"] {
-    at(options, function, "options") = new tutti_options{};
+    tutti_options*& made = at(options, function, "options");
+    made = new tutti_options{};
   });
 }
 
 int tutti_options_from_env(tutti_options** options) {
   return guarded([&, function = "tutti_options_from_env"] {
-    at(options, function, "options") = new tutti_options{tutti::Options::from_env()};
+    tutti_options*& made = at(options, function, "options");
+    made = new tutti_options{tutti::Options::from_env()};
   });
 }
 

@@ -4,6 +4,7 @@
 #include "guard.h"
 #include "handles.h"
 
+using tutti::c::answered;
 using tutti::c::at;
 using tutti::c::guarded;
 
@@ -23,14 +24,19 @@ int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* do
                          "tutti_pending_wait_for: seconds is below 0 or no number");
     }
     const std::chrono::duration<double> limit(std::min(seconds, most));
-    // Also true when waiting throws what the call failed with.
-    is_done = 1;
-    is_done = call.wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(limit)) ? 1 : 0;
+    try {
+      is_done = call.wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(limit)) ? 1 : 0;
+    } catch (...) {
+      // It threw what the call failed with, or because nobody may wait here.
+      if (call.done()) is_done = 1;
+      throw;
+    }
   });
 }
 
 int tutti_pending_done(const tutti_pending* pending) {
-  return pending->pending.done() ? 1 : 0;
+  return answered(
+      -1, [&] { return at(pending, "tutti_pending_done", "pending").pending.done() ? 1 : 0; });
 }
 
 int tutti_pending_then(const tutti_pending* pending, tutti_callback callback, void* context) {

@@ -5,6 +5,7 @@
 #include "handles.h"
 #include "words.h"
 
+using tutti::c::answered;
 using tutti::c::at;
 using tutti::c::call_options_of;
 using tutti::c::guarded;
@@ -16,6 +17,11 @@ namespace {
 
 tutti::KVStore& store_of(tutti_store* store, const char* function) {
   return *at(store, function, "store").store;
+}
+
+int number_of(const tutti_store* store, const char* function,
+              int (tutti::KVStore::*number)() const) {
+  return answered(-1, [&] { return (*at(store, function, "store").store.*number)(); });
 }
 
 /// Runs a call that goes on in the background, and hands out its outcome.
@@ -48,27 +54,27 @@ void tutti_store_destroy(tutti_store* store) {
 }
 
 const char* tutti_store_type(const tutti_store* store) {
-  return store->store->type().c_str();
+  return answered("", [&] { return at(store, "tutti_store_type", "store").store->type().c_str(); });
 }
 
 int tutti_store_rank(const tutti_store* store) {
-  return store->store->rank();
+  return number_of(store, "tutti_store_rank", &tutti::KVStore::rank);
 }
 
 int tutti_store_num_workers(const tutti_store* store) {
-  return store->store->num_workers();
+  return number_of(store, "tutti_store_num_workers", &tutti::KVStore::num_workers);
 }
 
 int tutti_store_local_rank(const tutti_store* store) {
-  return store->store->local_rank();
+  return number_of(store, "tutti_store_local_rank", &tutti::KVStore::local_rank);
 }
 
 int tutti_store_local_size(const tutti_store* store) {
-  return store->store->local_size();
+  return number_of(store, "tutti_store_local_size", &tutti::KVStore::local_size);
 }
 
 int tutti_store_nodes(const tutti_store* store) {
-  return store->store->nodes();
+  return number_of(store, "tutti_store_nodes", &tutti::KVStore::nodes);
 }
 
 int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,

@@ -4,6 +4,7 @@
 #include "handles.h"
 #include "words.h"
 
+using tutti::c::answered;
 using tutti::c::at;
 using tutti::c::guarded;
 
@@ -30,28 +31,38 @@ void tutti_tensor_destroy(tutti_tensor* tensor) {
 }
 
 void* tutti_tensor_data(const tutti_tensor* tensor) {
-  return tensor->tensor.data();
+  return answered<void*>(nullptr,
+                         [&] { return at(tensor, "tutti_tensor_data", "tensor").tensor.data(); });
 }
 
 const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank) {
-  const auto dims = tensor->tensor.shape().dims();
-  if (rank != nullptr) *rank = dims.size();
-  return dims.data();
+  return answered<const int64_t*>(nullptr, [&] {
+    const auto dims = at(tensor, "tutti_tensor_dims", "tensor").tensor.shape().dims();
+    if (rank != nullptr) *rank = dims.size();
+    return dims.data();
+  });
 }
 
 int tutti_tensor_dtype(const tutti_tensor* tensor) {
-  return static_cast<int>(tensor->tensor.dtype());
+  return answered(-1, [&] {
+    return static_cast<int>(at(tensor, "tutti_tensor_dtype", "tensor").tensor.dtype());
+  });
 }
 
 tutti_device tutti_tensor_device(const tutti_tensor* tensor) {
-  const tutti::Device device = tensor->tensor.device();
-  return {device.kind == tutti::Device::Kind::cpu ? TUTTI_CPU : TUTTI_GPU, device.index};
+  return answered(tutti_device{-1, -1}, [&] {
+    const tutti::Device device = at(tensor, "tutti_tensor_device", "tensor").tensor.device();
+    return tutti_device{device.kind == tutti::Device::Kind::cpu ? TUTTI_CPU : TUTTI_GPU,
+                        device.index};
+  });
 }
 
 size_t tutti_tensor_count(const tutti_tensor* tensor) {
-  return tensor->tensor.count();
+  return answered<size_t>(
+      0, [&] { return at(tensor, "tutti_tensor_count", "tensor").tensor.count(); });
 }
 
 size_t tutti_tensor_bytes(const tutti_tensor* tensor) {
-  return tensor->tensor.bytes();
+  return answered<size_t>(
+      0, [&] { return at(tensor, "tutti_tensor_bytes", "tensor").tensor.bytes(); });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
 
 #include "guard.h"
 
@@ -19,6 +20,21 @@ std::span<const T> list(const T* first, std::size_t count, const char* function,
                         const char* argument) {
   if (first == nullptr && count > 0) refuse_null(function, argument);
   return {first, count};
+}
+
+/// What the handles of a list hold. `name` says what to call the list, if it has to be refused.
+template <typename Name>
+std::vector<Tensor> held_by(const tutti_tensor* const* handles, std::size_t count,
+                            const char* function, Name&& name) {
+  std::vector<Tensor> result;
+  if (count == 0) return result;
+  if (handles == nullptr) refuse_null(function, name());
+  result.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (handles[i] == nullptr) refuse_null(function, fmt::format("{}[{}]", name(), i));
+    result.push_back(handles[i]->tensor);
+  }
+  return result;
 }
 
 }  // namespace
@@ -56,12 +72,7 @@ std::vector<Key> keys_of(const tutti_key* keys, std::size_t count, const char* f
 
 std::vector<Tensor> tensors_of(const tutti_tensor* const* tensors, std::size_t count,
                                const char* function, const char* argument) {
-  std::vector<Tensor> result;
-  result.reserve(count);
-  for (const tutti_tensor* const tensor : list(tensors, count, function, argument)) {
-    result.push_back(at(tensor, function, argument).tensor);
-  }
-  return result;
+  return held_by(tensors, count, function, [&] { return std::string(argument); });
 }
 
 std::vector<Values> values_of(const tutti_values* values, std::size_t count, const char* function,
@@ -69,7 +80,9 @@ std::vector<Values> values_of(const tutti_values* values, std::size_t count, con
   std::vector<Values> result;
   result.reserve(count);
   for (const tutti_values& one : list(values, count, function, argument)) {
-    std::vector<Tensor> tensors = tensors_of(one.tensors, one.count, function, argument);
+    std::vector<Tensor> tensors = held_by(one.tensors, one.count, function, [&] {
+      return fmt::format("{}[{}].tensors", argument, result.size());
+    });
     result.push_back(tensors.size() == 1 ? Values(std::move(tensors.front()))
                                          : Values(std::move(tensors)));
   }

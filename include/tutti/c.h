@@ -4,10 +4,12 @@
  * the function of its type; destroying a null pointer does nothing. A handle is used by one thread
  * at a time, except for `tutti_store` and `tutti_pending`, whose functions are thread-safe.
  *
- * Functions that can fail return a `tutti_code` as an int: TUTTI_OK, or what went wrong. Then
- * nothing was submitted, outputs are untouched, and `tutti_last_error` of the same thread says
- * more. A null pointer where one is not allowed is TUTTI_INVALID_ARGUMENT. No function throws, and
- * none ends the process, except `tutti_store_destroy` where `tutti::KVStore`'s destructor does.
+ * Functions that can fail return a `tutti_code` as an int: TUTTI_OK, or what went wrong. Then they
+ * have submitted nothing, changed no handle and written no result, and `tutti_last_error` of the
+ * same thread says more. A null pointer is TUTTI_INVALID_ARGUMENT unless a comment allows it.
+ * Functions that return what they are asked for answer a null handle with what is no answer (-1; 0
+ * for a size; "" for a text; else null), and `tutti_last_error` says more, too. No function throws,
+ * and none ends the process, except `tutti_store_destroy` where `tutti::KVStore`'s destructor does.
  *
  * Each function does what the method of the same name does in the C++ headers, where shapes,
  * collective calls and threads are told in full. */
@@ -81,6 +83,34 @@ TUTTI_EXPORT void tutti_options_destroy(tutti_options* options);
  * environment variable would say, such as "30". */
 TUTTI_EXPORT int tutti_options_set(tutti_options* options, const char* field, const char* value);
 
+/* ---- What the library chose ------------------------------------------------------------------ */
+
+typedef struct tutti_fact {
+  const char* name;   /* "part size" */
+  const char* value;  /* "4M" */
+  const char* origin; /* of a store's choice: "job: 1 node", "program", ...; else null */
+} tutti_fact;
+
+/* A list of facts, which `tutti_facts_destroy` frees. */
+typedef struct tutti_facts {
+  const tutti_fact* facts;
+  size_t count;
+} tutti_facts;
+
+TUTTI_EXPORT void tutti_facts_destroy(tutti_facts* facts);
+
+/* These are for people, bug reports and records; tutti/info.h tells more of each. */
+
+/* How this library was built and what it found on this machine. Does not initialise MPI. */
+TUTTI_EXPORT int tutti_build_info(tutti_facts** facts);
+/* Each environment variable that sets an option, and the option's value as the variable takes it.
+ * `options` may be null: then the environment's. */
+TUTTI_EXPORT int tutti_options_describe(const tutti_options* options, tutti_facts** facts);
+/* The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, with so many ranks on
+ * each of so many nodes. `options` may be null: then the environment's. */
+TUTTI_EXPORT int tutti_most_buffer_bytes(const tutti_options* options, int ranks_per_node,
+                                         int nodes, uint64_t* bytes);
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 typedef enum tutti_dtype {
@@ -114,9 +144,10 @@ TUTTI_EXPORT int tutti_tensor_create(void* data, const int64_t* dims, size_t ran
 /* Calls in flight keep what they need. */
 TUTTI_EXPORT void tutti_tensor_destroy(tutti_tensor* tensor);
 TUTTI_EXPORT void* tutti_tensor_data(const tutti_tensor* tensor);
-/* The dimensions live as long as the handle. */
+/* The dimensions live as long as the handle. `rank` may be null. */
 TUTTI_EXPORT const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank);
 TUTTI_EXPORT int tutti_tensor_dtype(const tutti_tensor* tensor);
+/* {-1, -1} for a null pointer. */
 TUTTI_EXPORT tutti_device tutti_tensor_device(const tutti_tensor* tensor);
 /* Elements and bytes. */
 TUTTI_EXPORT size_t tutti_tensor_count(const tutti_tensor* tensor);
@@ -216,6 +247,9 @@ typedef struct tutti_counters {
  * with leaves those out, and one that knows fewer sets the rest to 0. Does not block. */
 TUTTI_EXPORT int tutti_store_counters(const tutti_store* store, tutti_counters* counters,
                                       size_t size);
+/* Sizes, limits and policies that this store uses, with where each comes from; for people. None in
+ * stores of one process. Does not block. */
+TUTTI_EXPORT int tutti_store_choices(const tutti_store* store, tutti_facts** facts);
 
 /* The elements [*begin, *end) of `count` that `rank` of `size` ranks has of a reduce_scatter. */
 TUTTI_EXPORT int tutti_shard(size_t count, int rank, int size, size_t* begin, size_t* end);
@@ -225,9 +259,9 @@ TUTTI_EXPORT int tutti_shard(size_t count, int rank, int size, size_t* begin, si
 /* Blocks until the call is done; returns the call's own error, every time. Not in a callback. */
 TUTTI_EXPORT int tutti_pending_wait(const tutti_pending* pending);
 /* As `tutti_pending_wait`, for at most so many seconds (0 looks only). `*done` gets whether the
- * call is done; while it is not the code is TUTTI_OK. */
+ * call is done, also beside the call's own error; while it is not the code is TUTTI_OK. */
 TUTTI_EXPORT int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done);
-/* Does not block. */
+/* 1 or 0; not 0 for a null pointer either. Does not block. */
 TUTTI_EXPORT int tutti_pending_done(const tutti_pending* pending);
 
 /* `error` is null when all went well; else valid until the callback returns. */

@@ -25,7 +25,8 @@ struct TUTTI_EXPORT Options {
 
   /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as
   /// "30": for options that come as text. Throws `invalid_argument` for an unknown field, and
-  /// suggests the right one, and for a value that the variable would not take.
+  /// suggests the right one, and for a value that the variable would not take; then nothing
+  /// changes.
   void set(std::string_view field, std::string_view value);
 
   /// [agreed] For `dist_sync_mpi` over some ranks: their ranks in MPI_COMM_WORLD, this process's

@@ -142,6 +142,10 @@ Tensor::Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device dev
 }
 
 Shard shard(std::size_t count, int rank, int size) {
+  if (size < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("shards for {} ranks, but there must be at least one", size));
+  }
   if (rank < 0 || rank >= size) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the shard of rank {}, but the ranks are 0 to {}", rank, size - 1));

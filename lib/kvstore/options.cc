@@ -243,7 +243,12 @@ void Options::set(std::string_view field, std::string_view value) {
                 fmt::format("option {} is not known{} (known: {})", base::quoted(field),
                             base::suggestion(field, known), fmt::join(known, ", ")));
   }
-  if (variable->set(*this, value)) return;
+  // A field may be written before its value is refused.
+  Options changed = *this;
+  if (variable->set(changed, value)) {
+    *this = std::move(changed);
+    return;
+  }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("option {} is {}, which is not usable; it takes {}", field,
                           base::quoted(value), variable->accepts));

@@ -29,10 +29,6 @@ SIXTEEN = "that threads use groups at once is tested with the meshes; more group
 #: {language: {sentence: why it cannot be said there}}.
 EXEMPT = {
     "C": {
-        "a fresh store holds what the formula says, or less, whatever the slices":
-            "the formula is in tutti/info.h, of which C has no part",
-        "parts are smaller between nodes, unless the program says how large":
-            "what a store chose is told by tutti/info.h, of which C has no part",
         "memory whose owner only notes it is given back though the communication thread is busy":
             "C's functions that free memory may all call the store: there is no QuickDeleter",
         "sixteen groups move data at once, from a thread each": SIXTEEN,

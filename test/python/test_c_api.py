@@ -14,10 +14,18 @@ HEADERS = pathlib.Path(__file__).resolve().parents[2] / "include/tutti"
 LIBRARY = sys.argv.pop(1)
 
 
-def declared():
-    """The functions of tutti/c.h."""
+def prototypes():
+    """{function of tutti/c.h: (type of its result, [(type, name) of each parameter])}."""
     text = re.sub(r"/\*.*?\*/", "", (HEADERS / "c.h").read_text(), flags=re.DOTALL)
-    return set(re.findall(r"TUTTI_EXPORT[^;(]*?\b(tutti_\w+)\(", text))
+    found = {}
+    for result, name, parameters in re.findall(r"TUTTI_EXPORT ([^;(]*?)\b(tutti_\w+)\(([^;]*)\);", text):
+        split = [re.fullmatch(r"(.*?)(\w+)", one.strip(), re.DOTALL).groups() for one in parameters.split(",")]
+        found[name] = ("".join(result.split()), [("".join(kind.split()), word) for kind, word in split if kind])
+    return found
+
+
+def declared():
+    return set(prototypes())
 
 
 def visible():
@@ -43,7 +51,16 @@ class Values(ctypes.Structure):
     _fields_ = [("tensors", ctypes.POINTER(ctypes.c_void_p)), ("count", ctypes.c_size_t)]
 
 
+class Fact(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_char_p), ("origin", ctypes.c_char_p)]
+
+
+class Facts(ctypes.Structure):
+    _fields_ = [("facts", ctypes.POINTER(Fact)), ("count", ctypes.c_size_t)]
+
+
 F32 = 2
+INVALID_ARGUMENT = 1
 
 
 class CApi(unittest.TestCase):
@@ -84,9 +101,35 @@ class CApi(unittest.TestCase):
         error = lib.tutti_last_error().contents
         self.assertEqual((error.has_key, error.key.text), (1, b"none"))
         self.assertIn(b"'none'", error.message)
+        facts = ctypes.POINTER(Facts)()
+        self.assertEqual(lib.tutti_store_choices(store, ctypes.byref(facts)), 0)
+        self.assertEqual(facts.contents.count, 0)
+        lib.tutti_facts_destroy(facts)
         for destroy, handle in ((lib.tutti_pending_destroy, pending), (lib.tutti_tensor_destroy, tensor),
                                 (lib.tutti_store_destroy, store)):
             destroy(handle)
+
+    def test_the_library_says_how_it_was_built_and_what_options_there_are(self):
+        lib = ctypes.CDLL(LIBRARY)
+        lib.tutti_version.restype = ctypes.c_char_p
+        options, facts, bytes_held = ctypes.c_void_p(), ctypes.POINTER(Facts)(), ctypes.c_uint64()
+        self.assertEqual(lib.tutti_build_info(ctypes.byref(facts)), 0)
+        self.assertEqual(self.texts(facts)[b"tutti"], (lib.tutti_version(), None))
+        lib.tutti_facts_destroy(facts)
+        self.assertEqual(lib.tutti_options_create(ctypes.byref(options)), 0)
+        self.assertEqual(lib.tutti_options_set(options, b"part_bytes", b"4194304"), 0)
+        self.assertEqual(lib.tutti_options_set(options, b"part_bytes", b"a lot"), INVALID_ARGUMENT)
+        self.assertEqual(lib.tutti_options_describe(options, ctypes.byref(facts)), 0)
+        self.assertEqual(self.texts(facts)[b"TUTTI_PART_BYTES"], (b"4M", None))
+        lib.tutti_facts_destroy(facts)
+        self.assertEqual(lib.tutti_most_buffer_bytes(options, 2, 1, ctypes.byref(bytes_held)), 0)
+        self.assertGreater(bytes_held.value, 1 << 20)
+        lib.tutti_options_destroy(options)
+
+    def texts(self, facts):
+        """{name: (value, origin)}."""
+        self.assertGreater(facts.contents.count, 3)
+        return {fact.name: (fact.value, fact.origin) for fact in facts.contents.facts[:facts.contents.count]}
 
 
 if __name__ == "__main__":

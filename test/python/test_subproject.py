@@ -1,20 +1,36 @@
 #!/usr/bin/env python3
-"""Another meson project builds tutti within itself."""
+"""Another meson project builds tutti within itself.
+
+    test_subproject.py [mpi]
+
+mpi: the library has MPI here, and its C++ program is run on two ranks.
+"""
 import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MESON_PROJECT = """project('outside', 'c', 'cpp', default_options: ['c_std=c99', 'cpp_std=c++20'])
+WITH_MPI = "mpi" in sys.argv[1:]
+#: A project in C takes the library, and has C++ of its own only later.
+MESON_PROJECT = """project('outside', 'c', default_options: ['c_std=c99', 'cpp_std=c++20', 'warning_level=3'])
 tutti_dep = dependency('tutti', fallback: 'tutti')
-executable('hello', 'hello.cc', dependencies: tutti_dep)
 executable('hello_in_c', 'hello_in_c.c', dependencies: tutti_dep)
+add_languages('cpp', native: false)
+executable('hello', 'hello.cc', dependencies: tutti_dep)
 """
-PROGRAM_IN_C = """#include <tutti/c.h>
-int main(void) { return tutti_version()[0] == 0; }
+PROGRAM_IN_C = """#include <stdio.h>
+#include <tutti/c.h>
+int main(void) {
+  tutti_store* kv = NULL;
+  if (tutti_store_create("device", NULL, &kv) != TUTTI_OK) return 1;
+  printf("rank %d of %d\\n", tutti_store_rank(kv), tutti_store_num_workers(kv));
+  tutti_store_destroy(kv);
+  return 0;
+}
 """
 
 
@@ -40,10 +56,12 @@ class Project(unittest.TestCase):
             said("meson", "setup", "--wrap-mode=forcefallback", "--buildtype=plain", folder / "build", folder)
             targets = {t["name"] for t in json.loads(said("meson", "introspect", "--targets", folder / "build"))}
             said("ninja", "-C", folder / "build", "hello", "hello_in_c")
-            said(folder / "build/hello_in_c")
+            self.assertEqual(said(folder / "build/hello_in_c"), "rank 0 of 1\n")
+            if WITH_MPI:
+                self.assertIn("rank 1 of 2", said("mpirun", "-n", "2", folder / "build/hello"))
         # The library alone: none of tutti's own programs.
         self.assertTrue(targets.isdisjoint({"train", "allreduce_bench", "tutti-info", "test_public_api"}), targets)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

@@ -69,6 +69,68 @@ static void bad_arguments_are_errors_that_say_which(void) {
   tutti_store_destroy(NULL);
 }
 
+static void a_failure_writes_no_result(void) {
+  tutti_options* options = NULL;
+  tutti_facts* facts = NULL;
+  size_t begin = 7, end = 8;
+  CHECK(tutti_shard(10, 2, 2, &begin, &end) == TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("the shard of rank 2, but the ranks are 0 to 1");
+  CHECK(tutti_shard(10, 0, 0, &begin, &end) == TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("at least one");
+  CHECK(tutti_shard(10, 0, 2, &begin, NULL) == TUTTI_INVALID_ARGUMENT);
+  CHECK(begin == 7 && end == 8);
+  CHECK_OK(tutti_options_create(&options));
+  CHECK_OK(tutti_options_set(options, "log_level", "error"));
+  CHECK_OK(tutti_options_set(options, "part_bytes", "1M"));
+  CHECK(tutti_options_set(options, "log_level", "loud") == TUTTI_INVALID_ARGUMENT);
+  CHECK(tutti_options_set(options, "part_bytes", "lots") == TUTTI_INVALID_ARGUMENT);
+  CHECK_OK(tutti_options_describe(options, &facts));
+  size_t kept = 0;
+  for (size_t i = 0; i < facts->count; ++i) {
+    const tutti_fact fact = facts->facts[i];
+    kept += strcmp(fact.name, "TUTTI_LOG") == 0 && strcmp(fact.value, "error") == 0;
+    kept += strcmp(fact.name, "TUTTI_PART_BYTES") == 0 && strcmp(fact.value, "1M") == 0;
+    CHECK(fact.origin == NULL);
+  }
+  CHECK(kept == 2);
+  tutti_facts_destroy(facts);
+  tutti_options_destroy(options);
+}
+
+typedef struct {
+  tutti_pending* other;
+  int code, done;
+} waited;
+
+static void wait_for_the_other(void* context, const tutti_error* error) {
+  waited* seen = context;
+  CHECK(error == NULL);
+  seen->code = tutti_pending_wait_for(seen->other, 10, &seen->done);
+}
+
+static void a_wait_that_is_refused(void) {
+  tutti_store* store = make_store();
+  array here = make_array(1, TUTTI_F32), there = make_array(1, TUTTI_F32);
+  const how call = {.method = PUSHPULL};
+  /* The last rank comes when all others have been refused. */
+  const int late = job_rank() == job_size() - 1;
+  tutti_pending* first = NULL;
+  waited seen = {NULL, TUTTI_OK, 7};
+  CHECK_OK(submit(store, call, named("here"), here.tensor, here.tensor, &first));
+  CHECK_OK(tutti_pending_wait(first));
+  if (!late) {
+    CHECK_OK(submit(store, call, named("there"), there.tensor, there.tensor, &seen.other));
+    CHECK_OK(tutti_pending_then(first, wait_for_the_other, &seen));
+    CHECK(seen.code == TUTTI_INVALID_ARGUMENT && seen.done == 7);
+  }
+  CHECK_OK(finish(first));
+  CHECK_OK(tutti_store_barrier(store));
+  CHECK_OK(late ? pushpull(store, named("there"), there.tensor) : finish(seen.other));
+  drop(&here);
+  drop(&there);
+  tutti_store_destroy(store);
+}
+
 static void a_wait_with_a_limit_and_counters(void) {
   tutti_store* store = make_store();
   float value = 1;
@@ -104,5 +166,8 @@ TESTS(interface_tests,
       {"tensors from allocate outlive their store", allocated_tensors_outlive_their_store},
       {"memory that was lent is given back once, whatever happens", lent_memory_is_given_back_once},
       {"bad arguments are errors that say which", bad_arguments_are_errors_that_say_which},
+      {"a failure writes no result and leaves the options as they were",
+       a_failure_writes_no_result},
+      {"a wait that is refused does not say that the call is done", a_wait_that_is_refused},
       {"a wait may have a limit, and counters are for programs of any age",
        a_wait_with_a_limit_and_counters});

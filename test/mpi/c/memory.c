@@ -1,5 +1,7 @@
-/* What a store holds, and that it does not grow: the sentences of test/mpi/memory_test.cc. */
+/* What a store holds, beside the formula, and that it does not grow: the sentences of
+ * test/mpi/memory_test.cc. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -20,6 +22,32 @@ static uint64_t resident(void) {
   CHECK(fscanf(file, "%lu %lu", &all, &pages) == 2);
   fclose(file);
   return (uint64_t)pages * 4096;
+}
+
+/* What the formula is for: between nodes, and where ranks have a processor each, it may be less. */
+static int holds_most(const tutti_store* store) {
+  const long ranks = tutti_store_num_workers(store);
+  return tutti_store_nodes(store) == 1 && (ranks == 1 || ranks > sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void holds_what_the_formula_says(void) {
+  static const char* const slices[] = {"0", "4096", "1M"};
+  for (size_t i = 0; i < sizeof slices / sizeof slices[0]; ++i) {
+    tutti_options* options = NULL;
+    tutti_store* store = NULL;
+    CHECK_OK(tutti_options_from_env(&options));
+    CHECK_OK(tutti_options_set(options, "slice_bytes", slices[i]));
+    CHECK_OK(tutti_store_create("dist_sync_mpi", options, &store));
+    const int nodes = tutti_store_nodes(store);
+    uint64_t most = 0;
+    CHECK_OK(
+        tutti_most_buffer_bytes(options, tutti_store_num_workers(store) / nodes, nodes, &most));
+    const tutti_counters counters = counters_of(store);
+    CHECK(holds_most(store) ? counters.buffer_bytes == most : counters.buffer_bytes <= most);
+    CHECK(counters.allocated_bytes == 0);
+    tutti_store_destroy(store);
+    tutti_options_destroy(options);
+  }
 }
 
 enum { KEYS = 40, LARGEST = 1 << 20 };
@@ -80,6 +108,8 @@ static void allocated_bytes(void) {
 }
 
 TESTS(memory_tests,
+      {"a fresh store holds what the formula says, or less, whatever the slices",
+       holds_what_the_formula_says},
       {"200 steps of varying sizes make neither the buffers nor the process grow", does_not_grow},
       {"allocated tensors are counted while they live, and the most of them for ever",
        allocated_bytes});

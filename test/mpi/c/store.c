@@ -1,4 +1,6 @@
 /* Calls and what they give: the sentences of test/mpi/store_test.cc, the first part. */
+#include <stdio.h>
+
 #include "fixture.h"
 
 static void sums_of_every_size(void) {
@@ -182,6 +184,31 @@ static void lists_of_keys_and_devices(void) {
   tutti_store_destroy(store);
 }
 
+static int part_size(const tutti_store* store, const char* value, const char* origin) {
+  tutti_facts* choices = NULL;
+  int found = 0;
+  CHECK_OK(tutti_store_choices(store, &choices));
+  for (size_t i = 0; i < choices->count; ++i) {
+    const tutti_fact* choice = &choices->facts[i];
+    if (strcmp(choice->name, "part size") != 0) continue;
+    found += strcmp(choice->value, value) == 0 && strcmp(choice->origin, origin) == 0;
+  }
+  tutti_facts_destroy(choices);
+  return found == 1;
+}
+
+static void sizes_of_parts(void) {
+  tutti_store* store = make_store();
+  char nodes[64];
+  snprintf(nodes, sizeof nodes, "job: %d nodes", tutti_store_nodes(store));
+  CHECK(tutti_store_nodes(store) == 1 ? part_size(store, "4M", "job: 1 node")
+                                      : part_size(store, "512K", nodes));
+  tutti_store_destroy(store);
+  store = make_store_with(SETTINGS("part_bytes", "3M"));
+  CHECK(part_size(store, "3M", "program"));
+  tutti_store_destroy(store);
+}
+
 TESTS(store_tests, {"pushpull gives every rank the sum over all ranks", sums_of_every_size},
       {"a store says where its rank is on its machine", where_it_is},
       {"pushpull in place, unaligned, over several devices", unaligned_devices},
@@ -191,4 +218,5 @@ TESTS(store_tests, {"pushpull gives every rank the sum over all ranks", sums_of_
       {"a key may have another shape and dtype at each exchange", other_shapes},
       {"a broadcast gives a key that is known a new value, of another shape, too",
        broadcasts_of_known_keys},
-      {"several devices and several keys go in one call", lists_of_keys_and_devices});
+      {"several devices and several keys go in one call", lists_of_keys_and_devices},
+      {"parts are smaller between nodes, unless the program says how large", sizes_of_parts});

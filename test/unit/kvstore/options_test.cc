@@ -1,5 +1,6 @@
 #include "tutti/options.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -114,6 +115,22 @@ TEST_CASE("an unusable value is refused with the variable, the value and what it
     CHECK_THAT(refusal("TUTTI_STALL_SECONDS", value),
                Catch::Contains("TUTTI_STALL_SECONDS='" + std::string(value) +
                                "' is not usable; it takes seconds"));
+  }
+}
+
+TEST_CASE("an option that is refused a value keeps the one that it has") {
+  Options options;
+  options.set("ranks", "0,2");
+  for (const auto& [field, good, bad] :
+       {std::array{"ranks", "1,3", "1,1"}, std::array{"log_level", "error", "loud"},
+        std::array{"interface", "eth0", "eth0 eth1"}, std::array{"part_bytes", "1M", "lots"},
+        std::array{"replay", "1", "yes"}, std::array{"key_timeout", "3", "0"}}) {
+    options.set(field, good);
+    const auto refuse = [&, field = field, bad = bad] { options.set(field, bad); };
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, refuse), Catch::Contains("not usable"));
+    for (const OptionVariable& variable : option_variables()) {
+      if (variable.field == field) CHECK(variable.show(options) == good);
+    }
   }
 }
 
