@@ -10,6 +10,7 @@ using tutti::c::at;
 using tutti::c::call_options_of;
 using tutti::c::guarded;
 using tutti::c::keys_of;
+using tutti::c::optimizer_of;
 using tutti::c::tensors_of;
 using tutti::c::values_of;
 
@@ -154,9 +155,10 @@ int tutti_store_row_sparse_pull(tutti_store* store, size_t count, const tutti_ke
   });
 }
 
-int tutti_store_set_optimizer(tutti_store* store, const char* name) {
+int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer) {
   return guarded([&, function = "tutti_store_set_optimizer"] {
-    store_of(store, function).set_optimizer({.name = &at(name, function, "name")});
+    store_of(store, function)
+        .set_optimizer(optimizer_of(at(optimizer, function, "optimizer"), function));
   });
 }
 

@@ -37,6 +37,10 @@ std::vector<Tensor> held_by(const tutti_tensor* const* handles, std::size_t coun
   return result;
 }
 
+Key key_of(const tutti_key& key) {
+  return key.text != nullptr ? Key(key.text) : Key(key.integer);
+}
+
 }  // namespace
 
 Shape shape_of(const std::int64_t* dims, std::size_t rank, const char* function) {
@@ -60,13 +64,7 @@ Device device_of(tutti_device device) {
 std::vector<Key> keys_of(const tutti_key* keys, std::size_t count, const char* function) {
   std::vector<Key> result;
   result.reserve(count);
-  for (const tutti_key& key : list(keys, count, function, "keys")) {
-    if (key.text != nullptr) {
-      result.emplace_back(key.text);
-    } else {
-      result.emplace_back(key.integer);
-    }
-  }
+  for (const tutti_key& key : list(keys, count, function, "keys")) result.push_back(key_of(key));
   return result;
 }
 
@@ -85,6 +83,25 @@ std::vector<Values> values_of(const tutti_values* values, std::size_t count, con
     });
     result.push_back(tensors.size() == 1 ? Values(std::move(tensors.front()))
                                          : Values(std::move(tensors)));
+  }
+  return result;
+}
+
+Optimizer optimizer_of(const tutti_optimizer& optimizer, const char* function) {
+  Optimizer result{.name = &at(optimizer.name, function, "optimizer.name")};
+  std::size_t place = 0;
+  for (const tutti_parameter& parameter :
+       list(optimizer.parameters, optimizer.parameter_count, function, "optimizer.parameters")) {
+    if (parameter.name == nullptr) {
+      refuse_null(function, fmt::format("optimizer.parameters[{}].name", place));
+    }
+    result.parameters[parameter.name] = parameter.value;
+    ++place;
+  }
+  for (const tutti_factors& factors :
+       list(optimizer.factors, optimizer.factor_count, function, "optimizer.factors")) {
+    result.factors[key_of(factors.key)] = {.learning_rate = factors.learning_rate,
+                                           .wd = factors.wd};
   }
   return result;
 }

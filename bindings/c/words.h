@@ -18,5 +18,6 @@ std::vector<Tensor> tensors_of(const tutti_tensor* const* tensors, std::size_t c
 std::vector<Values> values_of(const tutti_values* values, std::size_t count, const char* function,
                               const char* argument);
 CallOptions call_options_of(const tutti_call_options* options);
+Optimizer optimizer_of(const tutti_optimizer& optimizer, const char* function);
 
 }  // namespace tutti::c

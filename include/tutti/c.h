@@ -214,7 +214,30 @@ TUTTI_EXPORT int tutti_store_init(tutti_store* store, size_t count, const tutti_
 TUTTI_EXPORT int tutti_store_row_sparse_pull(tutti_store* store, size_t count,
                                              const tutti_key* keys, const tutti_values* outs,
                                              const tutti_tensor* const* row_ids);
-TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const char* name);
+
+typedef struct tutti_parameter {
+  const char* name; /* "learning_rate", "momentum", ... */
+  double value;
+} tutti_parameter;
+
+/* What multiplies the learning rate and the weight decay of one key. */
+typedef struct tutti_factors {
+  tutti_key key;
+  double learning_rate;
+  double wd;
+} tutti_factors;
+
+/* An update rule; tutti/optimizer.h has the names and parameters. Lists of no entries may be null.
+ */
+typedef struct tutti_optimizer {
+  const char* name;
+  const tutti_parameter* parameters;
+  size_t parameter_count;
+  const tutti_factors* factors;
+  size_t factor_count;
+} tutti_optimizer;
+
+TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer);
 TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const char* path,
                                                    int dump_optimizer);
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);

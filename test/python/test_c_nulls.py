@@ -28,6 +28,13 @@ RESULTS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "constchar*": ctypes.
 RESULT_POINTERS = ("tutti_store**", "tutti_options**", "tutti_tensor**", "tutti_pending**", "tutti_facts**", "size_t*",
                    "int*", "uint64_t*", "tutti_counters*")
 UNTOUCHED = b"\xab" * 256
+
+
+class Optimizer(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("parameters", ctypes.c_void_p), ("parameter_count", ctypes.c_size_t),
+                ("factors", ctypes.c_void_p), ("factor_count", ctypes.c_size_t)]
+
+
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda context, error: None)
 
 
@@ -72,7 +79,8 @@ class Nulls(unittest.TestCase):
         named = {"consttutti_key*": self.keys, "consttutti_values*": self.values, "constint64_t*": self.dims,
                  "consttutti_tensor*const*": self.tensors, "constchar*": b"device", "tutti_device": Device(0, 0),
                  "tutti_callback": CALLBACK, "tutti_release": None, "void*": self.memory,
-                 "consttutti_call_options*": (ctypes.c_int * 2)(0, 0)}
+                 "consttutti_call_options*": (ctypes.c_int * 2)(0, 0),
+                 "consttutti_optimizer*": ctypes.byref(Optimizer(b"sgd", None, 0, None, 0))}
         if kind in named:
             return named[kind]
         return self.handles[kind.removeprefix("const").removeprefix("tutti_").removesuffix("*")]

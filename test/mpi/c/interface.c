@@ -162,6 +162,41 @@ static void a_wait_with_a_limit_and_counters(void) {
   tutti_store_destroy(store);
 }
 
+static void an_optimizer_with_parameters(void) {
+  tutti_store* store = NULL;
+  CHECK_OK(tutti_store_create("local", NULL, &store));
+  array weight = make_array(2, TUTTI_F32), gradient = make_array(2, TUTTI_F32);
+  fill(&gradient, 1);
+  const tutti_tensor *weights[1] = {weight.tensor}, *gradients[1] = {gradient.tensor};
+  const tutti_values values[2] = {{weights, 1}, {weights, 1}};
+  const tutti_values steps[2] = {{gradients, 1}, {gradients, 1}};
+  const tutti_key keys[2] = {named("weight"), named("bias")};
+  CHECK_OK(tutti_store_init(store, 2, keys, values));
+  const tutti_parameter parameters[1] = {{"learning_rate", 0.5}};
+  const tutti_factors factors[1] = {{keys[1], 4, 1}};
+  tutti_optimizer optimizer = {"sgd", parameters, 1, factors, 1};
+  CHECK_OK(tutti_store_set_optimizer(store, &optimizer));
+  tutti_pending* pushed = NULL;
+  CHECK_OK(tutti_store_push(store, 2, keys, steps, NULL, &pushed));
+  CHECK_OK(finish(pushed));
+  const double wanted[2] = {-0.5, -2};
+  for (int i = 0; i < 2; ++i) {
+    tutti_pending* pulled = NULL;
+    CHECK_OK(tutti_store_pull(store, 1, &keys[i], values, NULL, &pulled));
+    CHECK_OK(finish(pulled));
+    CHECK(unlike(&weight, wanted[i]) == 0);
+  }
+  optimizer.name = "sdg";
+  CHECK(tutti_store_set_optimizer(store, &optimizer) == TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("did you mean 'sgd'?");
+  optimizer.parameters = NULL;
+  CHECK(tutti_store_set_optimizer(store, &optimizer) == TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("optimizer.parameters is a null pointer");
+  drop(&weight);
+  drop(&gradient);
+  tutti_store_destroy(store);
+}
+
 TESTS(interface_tests,
       {"tensors from allocate outlive their store", allocated_tensors_outlive_their_store},
       {"memory that was lent is given back once, whatever happens", lent_memory_is_given_back_once},
@@ -169,5 +204,6 @@ TESTS(interface_tests,
       {"a failure writes no result and leaves the options as they were",
        a_failure_writes_no_result},
       {"a wait that is refused does not say that the call is done", a_wait_that_is_refused},
+      {"an optimizer updates the values of a store of one process", an_optimizer_with_parameters},
       {"a wait may have a limit, and counters are for programs of any age",
        a_wait_with_a_limit_and_counters});

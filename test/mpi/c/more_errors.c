@@ -13,6 +13,7 @@ static void missing_methods(void) {
   const tutti_tensor* one = tensor;
   const tutti_values values = {&one, 1};
   const tutti_key key = named("k");
+  const tutti_optimizer sgd = {.name = "sgd"};
   tutti_pending* pending = NULL;
 #define LACKS(call, method, instead)    \
   do {                                  \
@@ -25,7 +26,7 @@ static void missing_methods(void) {
   LACKS(tutti_store_pull(store, 1, &key, &values, NULL, &pending), "pull", "pushpull");
   LACKS(tutti_store_init(store, 1, &key, &values), "init", "broadcast");
   LACKS(tutti_store_row_sparse_pull(store, 1, &key, &values, &one), "row_sparse_pull", "");
-  LACKS(tutti_store_set_optimizer(store, "sgd"), "set_optimizer", "after pushpull");
+  LACKS(tutti_store_set_optimizer(store, &sgd), "set_optimizer", "after pushpull");
   LACKS(tutti_store_save_optimizer_states(store, "states", 0), "save_optimizer_states", "");
   LACKS(tutti_store_load_optimizer_states(store, "states"), "load_optimizer_states", "");
   LACKS(tutti_store_set_gradient_compression(store, "2bit"), "2bit", "fp16");
