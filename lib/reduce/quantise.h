@@ -1,0 +1,34 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+/// Gradients in one or two bits an element, with error feedback: what a call leaves out stays in
+/// the residual, and the next call adds it. Pure functions over memory, like the kernels of
+/// reduce.h.
+namespace tutti::reduce {
+
+enum class Code : std::uint8_t {
+  /// Sends 1 where the residual is above the threshold, else -1. 32 elements a word.
+  one_bit,
+  /// Sends +threshold, 0 or -threshold. 16 elements a word. What is not a number is sent as such.
+  two_bits,
+};
+
+/// How many words `count` elements take.
+constexpr std::size_t words_for(Code code, std::size_t count) {
+  const std::size_t in_word = code == Code::one_bit ? 32 : 16;
+  return (count + in_word - 1) / in_word;
+}
+
+/// Adds the gradient to the residual, takes off it what is sent, and writes that into
+/// `words_for(code, count)` words. Element i stands at bit i of the words, or at bits 2i and 2i+1;
+/// the last word is filled up with zeros. Returns false if an element is not a number that one bit
+/// cannot send; then nothing has changed.
+bool quantise(Code code, float threshold, std::span<const float> gradient, float* residual,
+              std::uint32_t* words);
+
+/// What the words stand for.
+void dequantise(Code code, float threshold, const std::uint32_t* words, std::span<float> values);
+
+}  // namespace tutti::reduce
