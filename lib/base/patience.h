@@ -2,17 +2,25 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
 
 namespace tutti::base {
 
+/// What a wait is part of, in the words of its errors.
+struct Occasion {
+  std::string_view when{};    ///< "while the store was created"; may be empty
+  std::string_view advice{};  ///< for a wait that was too short; may be empty
+};
+
 /// The deadline of a wait, and a check that may end it before.
 struct Patience {
   // NOLINTNEXTLINE(google-explicit-constructor): a deadline is all that most waits have.
-  Patience(Clock::time_point until, std::function<void()> look_out = {})
-      : deadline(until), look(std::move(look_out)) {}
+  Patience(Clock::time_point until, std::function<void()> look_out = {}, Occasion part_of = {})
+      : deadline(until), look(std::move(look_out)), occasion(part_of) {}
 
   bool over() const { return Clock::now() >= deadline; }
   void look_now() const {
@@ -27,6 +35,14 @@ struct Patience {
   Clock::time_point deadline;
   /// Throws if the wait is in vain, such as when a rank is lost. May be empty.
   std::function<void()> look;
+  Occasion occasion;
+
+  /// What follows what was waited for, in an error: " while the store was created".
+  std::string when() const { return occasion.when.empty() ? "" : " " + std::string(occasion.when); }
+  /// And at its end: " (raise TUTTI_CREATE_SECONDS)".
+  std::string advice() const {
+    return occasion.advice.empty() ? "" : " (" + std::string(occasion.advice) + ")";
+  }
 };
 
 }  // namespace tutti::base

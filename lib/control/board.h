@@ -4,9 +4,9 @@
 #include <string_view>
 #include <utility>
 
-#include "control/epoll_bell.h"
 #include "control/loss.h"
 #include "control/segment.h"
+#include "net/epoll_bell.h"
 
 namespace tutti::control {
 
@@ -18,7 +18,7 @@ class LossBoard {
   /// Both references outlive the board. `collector` wakes the thread that collects the node's
   /// messages, which tells the other nodes of the loss. `on_loss` is called with a loss that is
   /// first reported here.
-  LossBoard(const Segment& segment, EpollBell& collector,
+  LossBoard(const Segment& segment, net::EpollBell& collector,
             std::function<void(const LostRank&)> on_loss)
       : segment_(segment), collector_(collector), on_loss_(std::move(on_loss)) {}
 
@@ -31,7 +31,7 @@ class LossBoard {
   void tell() const noexcept;
 
   const Segment& segment_;
-  EpollBell& collector_;
+  net::EpollBell& collector_;
   const std::function<void(const LostRank&)> on_loss_;
   mutable LossSlot own_;
 };

@@ -52,7 +52,7 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
       node_(std::move(company.node)),
       segment_(map(settings, company.segment, topology_.local_size()), topology_.local_size()),
       collector_bell_(std::move(company.collector), segment_.collector_sleeps()),
-      link_bell_(EpollBell::make_descriptor(), link_sleeps_),
+      link_bell_(net::EpollBell::make_descriptor(), link_sleeps_),
       board_(segment_, collector_bell_, settings.on_loss),
       departures_(topology_.size),
       up_(segment_.up(topology_.local_index())),
@@ -65,7 +65,7 @@ ControlPlane::~ControlPlane() = default;
 
 void ControlPlane::start_threads(Company company, const MakeResponder& make_responder) {
   const bool has_uplink = topology_.is_leader() && topology_.rank != 0;
-  std::optional<ProvenPeer> rank0;
+  std::optional<net::ProvenPeer> rank0;
   if (has_uplink) {
     rank0 = std::move(company.links.front());
   } else if (topology_.rank == 0) {
@@ -78,7 +78,7 @@ void ControlPlane::start_threads(Company company, const MakeResponder& make_resp
                   departures_, std::move(company.processes), company.heartbeat, std::move(rank0)});
 }
 
-bool ControlPlane::receive(Bytes& message) {
+bool ControlPlane::receive(net::Bytes& message) {
   if (up_.backlog_bytes() > 0) {
     if (up_.flush()) collector_bell_.ring();
     note_backlog();
@@ -109,7 +109,7 @@ std::string ControlPlane::describe() const {
 std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
   base::check(node_ != nullptr, "no rank shares anything once that has failed");
   try {
-    return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_});
+    return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_, creation});
   } catch (...) {
     // Closed sockets tell the others at once that they need not wait.
     node_.reset();
@@ -117,7 +117,7 @@ std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
   }
 }
 
-void ControlPlane::send(ConstBytes message) {
+void ControlPlane::send(net::ConstBytes message) {
   sent_.fetch_add(1, std::memory_order_relaxed);
   if (up_.send(message)) collector_bell_.ring();
   note_backlog();

@@ -10,9 +10,9 @@
 
 #include "control/board.h"
 #include "control/departures.h"
-#include "control/message_stream.h"
 #include "control/responder.h"
 #include "control/settings.h"
+#include "net/message_stream.h"
 #include "topology/topology.h"
 
 namespace tutti::control {
@@ -59,9 +59,9 @@ class ControlPlane {
   /// Sends a message to the responder. Never blocks: what finds no room is kept, and later calls of
   /// `send` and `receive` write it. Messages of one rank arrive in order. Throws `internal` above
   /// 256 MiB.
-  void send(ConstBytes message);
+  void send(net::ConstBytes message);
   /// The next message from the responder. False: none at the moment.
-  bool receive(Bytes& message);
+  bool receive(net::Bytes& message);
 
   /// The first loss that this rank has learnt of; it never changes. It is terminal: from now on
   /// messages may be lost. Thread-safe and cheap.
@@ -100,12 +100,12 @@ class ControlPlane {
   std::unique_ptr<NodeChannel> node_;  ///< null once `share` has failed
   Segment segment_;
   std::atomic<std::uint32_t> link_sleeps_{0};
-  EpollBell collector_bell_;  // wakes the collector of the node's messages, in any process
-  EpollBell link_bell_;       // wakes this process's tutti-link, unless that is the collector
+  net::EpollBell collector_bell_;  // wakes the collector of the node's messages, in any process
+  net::EpollBell link_bell_;       // wakes this process's tutti-link, unless that is the collector
   LossBoard board_;
   Departures departures_;
-  MailSender up_;
-  MailReceiver down_;
+  net::MailSender up_;
+  net::MailReceiver down_;
   std::vector<base::Doorbell*> doorbells_;
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};

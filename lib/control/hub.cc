@@ -24,7 +24,7 @@ Hub::Hub(Parts parts)
       links_(parts_.topology.nodes.size()),
       ticker_(parts_.heartbeat.beat) {
   poller_.add(parts_.bell.descriptor(), bell_token);
-  for (ProvenPeer& leader : parts_.leaders) {
+  for (net::ProvenPeer& leader : parts_.leaders) {
     const auto node =
         static_cast<std::size_t>(parts_.topology.node_of[static_cast<std::size_t>(leader.rank)]);
     links_[node] = std::make_unique<LinkEnd>(std::move(leader), poller_, node);
@@ -75,7 +75,7 @@ std::optional<base::Clock::time_point> Hub::wake_up_by() const {
 void Hub::work() {
   const std::vector<int>& ranks = parts_.topology.local_ranks();
   parts_.responder->tick(base::Clock::now() - start_);
-  post_.collect([&](int local_index, ConstBytes message) {
+  post_.collect([&](int local_index, net::ConstBytes message) {
     parts_.responder->receive(ranks[static_cast<std::size_t>(local_index)], message);
   });
   for (const int local_index : post_.take_departed()) {
@@ -98,7 +98,7 @@ void Hub::relay_loss() {
   parts_.responder->note_lost(lost->rank, lost->reason);
 }
 
-void Hub::send_to_nodes(ConstBytes message) {
+void Hub::send_to_nodes(net::ConstBytes message) {
   for (const auto& link : links_) {
     if (link) link->queue(message);
   }
@@ -127,7 +127,7 @@ void Hub::on_event(std::uint64_t token) {
     return;
   }
   LinkEnd& link = *links_[token];
-  const auto why = link.receive([&](ConstBytes bytes) {
+  const auto why = link.receive([&](net::ConstBytes bytes) {
     handle(static_cast<int>(token), decode_link_message(bytes, parts_.topology.size));
   });
   if (why) note_end(link, *why);
@@ -135,7 +135,7 @@ void Hub::on_event(std::uint64_t token) {
 
 void Hub::handle(int from_node, const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
-    parts_.board.report(message.ranks.front(), as_text(message.body));
+    parts_.board.report(message.ranks.front(), net::as_text(message.body));
   }
   if (message.kind != LinkMessage::Kind::message && message.kind != LinkMessage::Kind::departed)
     return;

@@ -23,10 +23,10 @@ class Hub {
     const topology::Topology& topology;
     const Segment& segment;
     LossBoard& board;
-    EpollBell& bell;  ///< the collector bell of rank 0's node
+    net::EpollBell& bell;  ///< the collector bell of rank 0's node
     Departures& departures;
-    Heartbeat heartbeat;
-    std::vector<ProvenPeer> leaders;  ///< of all other nodes
+    net::Heartbeat heartbeat;
+    std::vector<net::ProvenPeer> leaders;  ///< of all other nodes
     std::unique_ptr<Responder> responder;
   };
 
@@ -45,7 +45,7 @@ class Hub {
   void handle(int from_node, const LinkMessage& message);
   void note_end(const LinkEnd& link, const std::string& why);
   void answer();
-  void send_to_nodes(ConstBytes message);
+  void send_to_nodes(net::ConstBytes message);
   void relay_loss();
   void beat();
   std::optional<base::Clock::time_point> wake_up_by() const;
@@ -53,9 +53,9 @@ class Hub {
   Parts parts_;
   const base::Clock::time_point start_ = base::Clock::now();
   NodePost post_;
-  Poller poller_;
+  net::Poller poller_;
   std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; null for rank 0's own
-  Ticker ticker_;
+  net::Ticker ticker_;
   bool loss_relayed_ = false;
   std::atomic<bool> stop_{false};
   std::optional<base::NamedThread> thread_;  // last: the thread uses all members above

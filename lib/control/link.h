@@ -19,11 +19,12 @@ class Link {
     const topology::Topology& topology;
     const Segment& segment;
     LossBoard& board;
-    EpollBell& bell;  ///< wakes this thread; on the owner of an uplink the node's collector bell
+    net::EpollBell&
+        bell;  ///< wakes this thread; on the owner of an uplink the node's collector bell
     Departures& departures;
     std::vector<base::Fd> processes;  ///< pidfds by local index
-    Heartbeat heartbeat;
-    std::optional<ProvenPeer> rank0;
+    net::Heartbeat heartbeat;
+    std::optional<net::ProvenPeer> rank0;
   };
 
   explicit Link(Parts parts);
@@ -40,9 +41,9 @@ class Link {
   void beat();
 
   Parts parts_;
-  Poller poller_;
-  std::vector<HeartbeatCheck> checks_;
-  Ticker ticker_;
+  net::Poller poller_;
+  std::vector<net::HeartbeatCheck> checks_;
+  net::Ticker ticker_;
   std::unique_ptr<Uplink> uplink_;
   std::atomic<bool> stop_{false};
   std::optional<base::NamedThread> thread_;  // last: the thread uses all members above

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "control/sockets.h"
+#include "net/sockets.h"
 
 namespace tutti::control {
 
-LinkEnd::LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token)
+LinkEnd::LinkEnd(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token)
     : connection_(std::move(peer)),
       poller_(poller),
       token_(token),
@@ -36,7 +36,7 @@ void LinkEnd::flush() {
   }
 }
 
-std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {
+std::optional<std::string> LinkEnd::receive(const std::function<void(net::ConstBytes)>& take) {
   if (!open_) return std::nullopt;
   auto ended = connection_.receive();
   while (connection_.next(parcel_)) take(parcel_);
@@ -44,7 +44,7 @@ std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)
   return ended;
 }
 
-std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
+std::optional<std::string> LinkEnd::beat(const net::Heartbeat& heartbeat) {
   if (!open_) return std::nullopt;
   connection_.queue(sign_of_life_);
   flush();
@@ -56,7 +56,8 @@ std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
 
 void LinkEnd::drain(base::Clock::time_point deadline) {
   flush();
-  while (open_ && connection_.has_unwritten() && wait_writable(connection_.socket(), deadline)) {
+  while (open_ && connection_.has_unwritten() &&
+         net::wait_writable(connection_.socket(), deadline)) {
     connection_.flush();
   }
 }
@@ -65,7 +66,8 @@ void LinkEnd::close_gracefully(base::Clock::time_point deadline) {
   if (open_) connection_.finish_writing();
   // Closing a socket with unread data resets the connection, and then the peer might not receive
   // the last that was sent. So read until the peer closes.
-  while (open_ && wait_readable(connection_.socket(), deadline)) receive([](ConstBytes) {});
+  while (open_ && net::wait_readable(connection_.socket(), deadline))
+    receive([](net::ConstBytes) {});
 }
 
 }  // namespace tutti::control

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "control/connection.h"
-#include "control/heartbeat.h"
 #include "control/link_message.h"
-#include "control/poller.h"
+#include "net/connection.h"
+#include "net/heartbeat.h"
+#include "net/poller.h"
 
 namespace tutti::control {
 
@@ -16,23 +16,23 @@ namespace tutti::control {
 class LinkEnd {
  public:
   /// `token`: of its events in `poller`, which outlives it.
-  LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token);
+  LinkEnd(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
   ~LinkEnd() { close(); }
   LinkEnd(const LinkEnd&) = delete;
   LinkEnd& operator=(const LinkEnd&) = delete;
 
   bool is_open() const { return open_; }
   int peer() const { return connection_.peer(); }
-  void queue(ConstBytes message) {
+  void queue(net::ConstBytes message) {
     if (open_) connection_.queue(message);
   }
   void flush();
   /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
   /// ended, and why.
-  std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
+  std::optional<std::string> receive(const std::function<void(net::ConstBytes)>& take);
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
-  std::optional<std::string> beat(const Heartbeat& heartbeat);
+  std::optional<std::string> beat(const net::Heartbeat& heartbeat);
 
   /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
@@ -45,12 +45,12 @@ class LinkEnd {
  private:
   void close();
 
-  Connection connection_;
-  Poller& poller_;
+  net::Connection connection_;
+  net::Poller& poller_;
   std::uint64_t token_;
-  HeartbeatCheck check_;
-  const Bytes sign_of_life_;
-  Bytes parcel_;
+  net::HeartbeatCheck check_;
+  const net::Bytes sign_of_life_;
+  net::Bytes parcel_;
   bool open_ = true;
   bool watching_writing_ = false;
 };

@@ -28,25 +28,25 @@ bool fits(LinkMessage::Kind kind, std::size_t ranks) {
 
 }  // namespace
 
-Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, ConstBytes body) {
-  Bytes bytes;
+net::Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, net::ConstBytes body) {
+  net::Bytes bytes;
   bytes.reserve(head_bytes + 4 * ranks.size() + body.size());
   bytes.push_back(static_cast<std::byte>(kind));
-  append_u32(bytes, static_cast<std::uint32_t>(ranks.size()));
-  for (const int rank : ranks) append_u32(bytes, static_cast<std::uint32_t>(rank));
-  append(bytes, body);
+  net::append_u32(bytes, static_cast<std::uint32_t>(ranks.size()));
+  for (const int rank : ranks) net::append_u32(bytes, static_cast<std::uint32_t>(rank));
+  net::append(bytes, body);
   return bytes;
 }
 
-LinkMessage decode_link_message(ConstBytes bytes, int size) {
+LinkMessage decode_link_message(net::ConstBytes bytes, int size) {
   if (bytes.size() < head_bytes) refuse();
   LinkMessage message;
   message.kind = static_cast<LinkMessage::Kind>(bytes[0]);
-  const std::size_t count = load_u32(bytes.data() + 1);
+  const std::size_t count = net::load_u32(bytes.data() + 1);
   bytes = bytes.subspan(head_bytes);
   if (!fits(message.kind, count) || count > bytes.size() / 4) refuse();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t rank = load_u32(bytes.data() + 4 * i);
+    const std::uint32_t rank = net::load_u32(bytes.data() + 4 * i);
     if (rank >= static_cast<std::uint32_t>(size)) refuse();
     message.ranks.push_back(static_cast<int>(rank));
   }

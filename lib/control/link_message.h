@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "control/bytes.h"
 #include "control/loss.h"
+#include "net/bytes.h"
 
 namespace tutti::control {
 
@@ -19,15 +19,15 @@ struct LinkMessage {
 
   Kind kind = Kind::heartbeat;
   std::vector<int> ranks;
-  Bytes body;
+  net::Bytes body;
 };
 
-Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, ConstBytes body);
+net::Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, net::ConstBytes body);
 /// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
-LinkMessage decode_link_message(ConstBytes bytes, int size);
+LinkMessage decode_link_message(net::ConstBytes bytes, int size);
 
-inline Bytes encode(const LostRank& lost) {
-  return encode(LinkMessage::Kind::lost, {lost.rank}, as_bytes(lost.reason));
+inline net::Bytes encode(const LostRank& lost) {
+  return encode(LinkMessage::Kind::lost, {lost.rank}, net::as_bytes(lost.reason));
 }
 
 }  // namespace tutti::control

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "control/sockets.h"
+#include "net/sockets.h"
 
 namespace tutti::control {
 
@@ -18,11 +18,11 @@ std::string NodeChannel::name(std::size_t local_index) const {
 }
 
 void NodeChannel::send(std::size_t to, const base::Fd& file, const base::Patience& patience) {
-  send_descriptor(sockets_[to], file, name(to), patience);
+  net::send_descriptor(sockets_[to], file, name(to), patience);
 }
 
 base::Fd NodeChannel::receive(std::size_t from, const base::Patience& patience) {
-  return receive_descriptor(sockets_[from], name(from), patience);
+  return net::receive_descriptor(sockets_[from], name(from), patience);
 }
 
 std::vector<base::Fd> NodeChannel::exchange(const base::Fd& mine, const base::Patience& patience) {

@@ -4,7 +4,7 @@ namespace tutti::control {
 
 NodePost::NodePost(const Segment& segment) : segment_(segment) {
   for (int i = 0; i < segment.local_size(); ++i) {
-    boxes_.push_back({MailReceiver(segment.up(i)), MailSender(segment.down(i)), false});
+    boxes_.push_back({net::MailReceiver(segment.up(i)), net::MailSender(segment.down(i)), false});
   }
 }
 
@@ -12,14 +12,14 @@ base::Doorbell& NodePost::bell(std::size_t local_index) const {
   return segment_.slot(static_cast<int>(local_index)).bell;
 }
 
-void NodePost::collect(const std::function<void(int, ConstBytes)>& take) {
+void NodePost::collect(const std::function<void(int, net::ConstBytes)>& take) {
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
     if (boxes_[i].up.take_in()) bell(i).ring();
     while (boxes_[i].up.next(message_)) take(static_cast<int>(i), message_);
   }
 }
 
-void NodePost::deliver(int local_index, ConstBytes message) {
+void NodePost::deliver(int local_index, net::ConstBytes message) {
   const auto i = static_cast<std::size_t>(local_index);
   if (boxes_[i].down.send(message)) bell(i).ring();
 }

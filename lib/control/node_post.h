@@ -2,8 +2,8 @@
 #include <functional>
 #include <vector>
 
-#include "control/message_stream.h"
 #include "control/segment.h"
+#include "net/message_stream.h"
 
 namespace tutti::control {
 
@@ -14,8 +14,8 @@ class NodePost {
   explicit NodePost(const Segment& segment);
 
   /// Takes every message that ranks have sent. `take(local index, message)`.
-  void collect(const std::function<void(int, ConstBytes)>& take);
-  void deliver(int local_index, ConstBytes message);
+  void collect(const std::function<void(int, net::ConstBytes)>& take);
+  void deliver(int local_index, net::ConstBytes message);
   /// Writes what found no room in a mailbox before.
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
@@ -23,15 +23,15 @@ class NodePost {
 
  private:
   struct Box {
-    MailReceiver up;
-    MailSender down;
+    net::MailReceiver up;
+    net::MailSender down;
     bool departed = false;
   };
   base::Doorbell& bell(std::size_t local_index) const;
 
   const Segment& segment_;
   std::vector<Box> boxes_;
-  Bytes message_;
+  net::Bytes message_;
 };
 
 }  // namespace tutti::control

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "control/sockets.h"
+#include "net/sockets.h"
 #include "tutti/error.h"
 
 namespace tutti::control {
@@ -56,7 +56,7 @@ Presence::Presence(const std::string& job, int rank, int size, const std::string
       creations_(folder, job, rank),
       pid_files_(folder, job, rank) {
   const base::Lock lock(mutex_);
-  try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = listen_abstract(name_of(rank_)); });
+  try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = net::listen_abstract(name_of(rank_)); });
   // One that calls and does not listen would be taken for one that leaves.
   if (listener_) call_others();
 }
@@ -69,8 +69,8 @@ void Presence::call_others() {
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     try_to([&]() TUTTI_REQUIRES(mutex_) {
-      const AbstractPeer peer = connect_abstract(name_of(other));
-      if (peer.reached != Reached::connected) return;
+      const net::AbstractPeer peer = net::connect_abstract(name_of(other));
+      if (peer.reached != net::Reached::connected) return;
       const auto mine = static_cast<std::int32_t>(rank_);
       ::send(peer.socket.get(), &mine, sizeof mine, MSG_NOSIGNAL);
       take_in(peer.socket, other);
@@ -81,7 +81,7 @@ void Presence::call_others() {
 void Presence::take_in_callers() {
   if (!listener_) return;
   try_to([&]() TUTTI_REQUIRES(mutex_) {
-    while (const base::Fd caller = accept_one(listener_)) {
+    while (const base::Fd caller = net::accept_one(listener_)) {
       std::int32_t rank = -1;
       if (::recv(caller.get(), &rank, sizeof rank, 0) != sizeof rank) continue;
       if (rank >= 0 && rank < size_ && rank != rank_) take_in(caller, rank);
@@ -142,7 +142,7 @@ std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_f
 
 bool Presence::listens(int rank) const {
   bool somebody = true;
-  try_to([&] { somebody = connect_abstract(name_of(rank)).reached != Reached::nobody; });
+  try_to([&] { somebody = net::connect_abstract(name_of(rank)).reached != net::Reached::nobody; });
   return somebody;
 }
 

@@ -10,10 +10,10 @@
 
 #include "base/failure.h"
 #include "control/agree.h"
-#include "control/epoll_bell.h"
-#include "control/interfaces.h"
 #include "control/segment.h"
-#include "control/sockets.h"
+#include "net/epoll_bell.h"
+#include "net/interfaces.h"
+#include "net/sockets.h"
 
 namespace tutti::control {
 namespace {
@@ -26,8 +26,8 @@ class Rendezvous {
   Rendezvous(int rank, const Settings& settings)
       : rank_(rank),
         settings_(settings),
-        secret_(make_secret(settings.secret)),
-        patience_(Clock::now() + settings.create_timeout, settings.look) {}
+        secret_(net::make_secret(settings.secret)),
+        patience_(Clock::now() + settings.create_timeout, settings.look, creation) {}
 
   /// Gives this rank's heartbeat timeout in ms.
   std::string listen();
@@ -39,16 +39,16 @@ class Rendezvous {
 
  private:
   std::string name_of(int rank) const;
-  Identity identity(const char* purpose) const { return {rank_, secret_, purpose}; }
+  net::Identity identity(const char* purpose) const { return {rank_, secret_, purpose}; }
   void connect_leaders(const std::string& rank0, Company& company);
-  ProvenPeer connect_to_rank0(const std::string& published);
+  net::ProvenPeer connect_to_rank0(const std::string& published);
   NodeChannel connect_node(const topology::Topology& topology);
   base::Fd connect_leader(int leader);
   void share_descriptors(Company& company) const;
 
   int rank_;
   const Settings& settings_;
-  Secret secret_;
+  net::Secret secret_;
   const base::Patience patience_;
   std::string source_;  // the local address for links, when an interface was named
   base::Fd node_listener_;
@@ -57,19 +57,19 @@ class Rendezvous {
 };
 
 std::string Rendezvous::name_of(int rank) const {
-  return secret_name(secret_, fmt::format("node {} {}", settings_.node_label, rank));
+  return net::secret_name(secret_, fmt::format("node {} {}", settings_.node_label, rank));
 }
 
 std::string Rendezvous::listen() {
-  if (!settings_.interface.empty()) source_ = reachable_addresses(settings_.interface).front();
-  node_listener_ = listen_abstract(name_of(rank_));
+  if (!settings_.interface.empty()) source_ = net::reachable_addresses(settings_.interface).front();
+  node_listener_ = net::listen_abstract(name_of(rank_));
   return std::to_string(settings_.heartbeat_timeout.count());
 }
 
 std::string Rendezvous::find_leader() {
   for (int other = 0; other < rank_; ++other) {
-    AbstractPeer peer = connect_abstract(name_of(other));
-    if (peer.reached == Reached::nobody) continue;
+    net::AbstractPeer peer = net::connect_abstract(name_of(other));
+    if (peer.reached == net::Reached::nobody) continue;
     leader_socket_ = std::move(peer.socket);
     return std::to_string(other);
   }
@@ -78,10 +78,10 @@ std::string Rendezvous::find_leader() {
 
 std::string Rendezvous::publish(const topology::Topology& topology) {
   if (rank_ != 0 || topology.node_count() == 1) return "";
-  const std::vector<std::string> addresses = reachable_addresses(settings_.interface);
-  link_listener_ = settings_.interface.empty() ? listen_tcp_everywhere(addresses.front())
-                                               : listen_tcp(addresses.front());
-  std::string text = std::to_string(port_of(link_listener_));
+  const std::vector<std::string> addresses = net::reachable_addresses(settings_.interface);
+  link_listener_ = settings_.interface.empty() ? net::listen_tcp_everywhere(addresses.front())
+                                               : net::listen_tcp(addresses.front());
+  std::string text = std::to_string(net::port_of(link_listener_));
   for (const std::string& address : addresses) text += " " + address;
   return text;
 }
@@ -100,24 +100,24 @@ void Rendezvous::connect_leaders(const std::string& rank0, Company& company) {
     for (int node = 1; node < topology.node_count(); ++node) {
       leaders.push_back(topology.leader(node));
     }
-    company.links = accept_peers(link_listener_, identity("link"), leaders, patience_);
+    company.links = net::accept_peers(link_listener_, identity("link"), leaders, patience_);
     link_listener_.reset();
   } else {
     company.links.push_back(connect_to_rank0(rank0));
   }
-  for (const ProvenPeer& peer : company.links) tune_link(peer.socket);
+  for (const net::ProvenPeer& peer : company.links) net::tune_link(peer.socket);
 }
 
-ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
+net::ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
   std::istringstream words(published);
   std::uint16_t port = 0;
   words >> port;
   // Some of rank 0's networks may not reach here, or be another host's here: the handshake tells.
-  std::vector<Way> ways;
+  std::vector<net::Way> ways;
   for (std::string address; words >> address;) {
-    ways.push_back({start_connecting(address, port, source_), address});
+    ways.push_back({net::start_connecting(address, port, source_), address});
   }
-  return prove_to(std::move(ways), identity("link"), 0, patience_);
+  return net::prove_to(std::move(ways), identity("link"), 0, patience_);
 }
 
 NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
@@ -127,7 +127,8 @@ NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
     sockets[0] = connect_leader(ranks.front());
   } else {
     const std::vector<int> members(ranks.begin() + 1, ranks.end());
-    for (ProvenPeer& peer : accept_peers(node_listener_, identity("node"), members, patience_)) {
+    for (net::ProvenPeer& peer :
+         net::accept_peers(node_listener_, identity("node"), members, patience_)) {
       const auto at = static_cast<std::size_t>(peer.rank);
       sockets[static_cast<std::size_t>(topology.local_index_of[at])] = std::move(peer.socket);
     }
@@ -140,11 +141,11 @@ base::Fd Rendezvous::connect_leader(int leader) {
   // So many ranks on the node that the leader's queue was full; by now it takes them in.
   if (!leader_socket_) {
     const std::string who = fmt::format("rank {}, on the same node as rank {}", leader, rank_);
-    leader_socket_ = connect_abstract(name_of(leader), who, patience_);
+    leader_socket_ = net::connect_abstract(name_of(leader), who, patience_);
   }
-  std::vector<Way> ways;
+  std::vector<net::Way> ways;
   ways.push_back({std::move(leader_socket_), "its Unix socket"});
-  return prove_to(std::move(ways), identity("node"), leader, patience_).socket;
+  return net::prove_to(std::move(ways), identity("node"), leader, patience_).socket;
 }
 
 void Rendezvous::share_descriptors(Company& company) const {
@@ -154,7 +155,7 @@ void Rendezvous::share_descriptors(Company& company) const {
     const std::size_t bytes = Segment::bytes(company.topology.local_size());
     segment = base::create_memory_file("control", bytes);
     base::reserve(segment, 0, bytes);
-    collector = EpollBell::make_descriptor();
+    collector = net::EpollBell::make_descriptor();
   }
   company.segment = company.node->from_leader(segment, patience_);
   company.collector = company.node->from_leader(collector, patience_);
@@ -176,7 +177,7 @@ Company find_company(int rank, int size, const AllGather& gather, const Settings
   Rendezvous meeting(rank, settings);
   Company company;
   const auto timeouts = agree(gather, [&] { return meeting.listen(); });
-  company.heartbeat = Heartbeat::from(settings.heartbeat_timeout, shortest(timeouts));
+  company.heartbeat = net::Heartbeat::from(settings.heartbeat_timeout, shortest(timeouts));
   std::vector<int> leaders;
   for (const std::string& leader : agree(gather, [&] { return meeting.find_leader(); })) {
     leaders.push_back(std::stoi(leader));

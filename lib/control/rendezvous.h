@@ -2,10 +2,10 @@
 #include <memory>
 #include <vector>
 
-#include "control/handshake.h"
-#include "control/heartbeat.h"
 #include "control/node_channel.h"
 #include "control/settings.h"
+#include "net/handshake.h"
+#include "net/heartbeat.h"
 #include "topology/topology.h"
 
 namespace tutti::control {
@@ -13,10 +13,10 @@ namespace tutti::control {
 /// What the ranks know and hold once they have found each other.
 struct Company {
   topology::Topology topology;
-  Heartbeat heartbeat;
+  net::Heartbeat heartbeat;
   std::unique_ptr<NodeChannel> node;
   /// Rank 0: the leaders of all other nodes. Another leader: rank 0. Else none.
-  std::vector<ProvenPeer> links;
+  std::vector<net::ProvenPeer> links;
   /// The memory file of the node's control segment, its collector's eventfd, and the processes of
   /// its ranks by local index.
   base::Fd segment;

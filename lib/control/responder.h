@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "control/bytes.h"
+#include "net/bytes.h"
 
 namespace tutti::control {
 
@@ -15,7 +15,7 @@ class Responder {
   static constexpr int everyone = -1;
   struct Outgoing {
     int to = everyone;
-    Bytes message;
+    net::Bytes message;
   };
 
   virtual ~Responder() = default;
@@ -23,7 +23,7 @@ class Responder {
   /// from the start of the session.
   virtual void tick(std::chrono::nanoseconds now) = 0;
   virtual std::optional<std::chrono::nanoseconds> next_tick() const = 0;
-  virtual void receive(int from, ConstBytes message) = 0;
+  virtual void receive(int from, net::ConstBytes message) = 0;
   virtual void note_lost(int rank, const std::string& reason) = 0;
   virtual std::vector<Outgoing> take_messages() = 0;
 };

@@ -42,16 +42,16 @@ RankSlot& Segment::slot(int local_index) const {
   return reinterpret_cast<RankSlot*>(slots)[local_index];
 }
 
-ByteRing Segment::ring(RingCursors& cursors, int index) const {
+net::ByteRing Segment::ring(net::RingCursors& cursors, int index) const {
   std::byte* const rings = memory_->data() + rings_at(local_size_);
   return {cursors, {rings + static_cast<std::size_t>(index) * ring_bytes, ring_bytes}};
 }
 
-ByteRing Segment::up(int local_index) const {
+net::ByteRing Segment::up(int local_index) const {
   return ring(slot(local_index).up, 2 * local_index);
 }
 
-ByteRing Segment::down(int local_index) const {
+net::ByteRing Segment::down(int local_index) const {
   return ring(slot(local_index).down, 2 * local_index + 1);
 }
 

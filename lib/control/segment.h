@@ -6,8 +6,8 @@
 #include "base/cache_line.h"
 #include "base/doorbell.h"
 #include "base/mapping.h"
-#include "control/byte_ring.h"
 #include "control/loss.h"
+#include "net/byte_ring.h"
 
 namespace tutti::control {
 
@@ -18,8 +18,8 @@ struct RankSlot {
   alignas(base::cache_line) std::atomic<std::uint64_t> heartbeat{0};
   /// Set when the rank has left the store by agreement: from then on its end is no loss.
   std::atomic<std::uint32_t> departed{0};
-  RingCursors up;    ///< from the rank to the collector of the node's messages
-  RingCursors down;  ///< and back
+  net::RingCursors up;    ///< from the rank to the collector of the node's messages
+  net::RingCursors down;  ///< and back
 };
 
 /// The node's control segment: doorbells, heartbeats, mailboxes and the node's loss. All zeros is a
@@ -34,14 +34,14 @@ class Segment {
 
   int local_size() const { return local_size_; }
   RankSlot& slot(int local_index) const;
-  ByteRing up(int local_index) const;
-  ByteRing down(int local_index) const;
+  net::ByteRing up(int local_index) const;
+  net::ByteRing down(int local_index) const;
   LossSlot& loss() const;
   /// Not 0 while the thread that collects the node's messages sleeps or is about to.
   std::atomic<std::uint32_t>& collector_sleeps() const;
 
  private:
-  ByteRing ring(RingCursors& cursors, int index) const;
+  net::ByteRing ring(net::RingCursors& cursors, int index) const;
 
   std::shared_ptr<base::Mapping> memory_;
   int local_size_;

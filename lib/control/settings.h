@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "base/patience.h"
 #include "control/loss.h"
 
 namespace tutti::control {
@@ -13,6 +14,9 @@ namespace tutti::control {
 /// Gathers the bytes of all ranks, by rank. Collective over all ranks. The runtime gives one over
 /// MPI; tests give their own.
 using AllGather = std::function<std::vector<std::string>(std::string mine)>;
+
+inline constexpr base::Occasion creation{"while the store was created",
+                                         "raise TUTTI_CREATE_SECONDS if the ranks start far apart"};
 
 struct Settings {
   /// Network interface between nodes, such as "eth0"; empty: the system chooses.

@@ -11,7 +11,8 @@
 namespace tutti::control {
 
 Uplink::Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
-               Departures& departures, ProvenPeer rank0, Poller& poller, std::uint64_t token)
+               Departures& departures, net::ProvenPeer rank0, net::Poller& poller,
+               std::uint64_t token)
     : topology_(topology),
       board_(board),
       departures_(departures),
@@ -20,7 +21,7 @@ Uplink::Uplink(const topology::Topology& topology, const Segment& segment, LossB
 
 void Uplink::work() {
   const std::vector<int>& ranks = topology_.local_ranks();
-  post_.collect([&](int local_index, ConstBytes message) {
+  post_.collect([&](int local_index, net::ConstBytes message) {
     const int from = ranks[static_cast<std::size_t>(local_index)];
     link_.queue(encode(LinkMessage::Kind::message, {from}, message));
   });
@@ -40,13 +41,13 @@ void Uplink::work() {
 
 void Uplink::on_event() {
   const auto why = link_.receive(
-      [this](ConstBytes bytes) { handle(decode_link_message(bytes, topology_.size)); });
+      [this](net::ConstBytes bytes) { handle(decode_link_message(bytes, topology_.size)); });
   if (why) note_end(*why);
 }
 
 void Uplink::handle(const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
-    board_.report(message.ranks.front(), as_text(message.body));
+    board_.report(message.ranks.front(), net::as_text(message.body));
   }
   if (message.kind != LinkMessage::Kind::message) return;
   for (const int rank : message.ranks.empty() ? topology_.local_ranks() : message.ranks) {
@@ -67,7 +68,7 @@ void Uplink::note_end(const std::string& why) {
   board_.report(0, fmt::format("the connection of rank {} to it ended: {}", topology_.rank, why));
 }
 
-void Uplink::beat(const Heartbeat& heartbeat) {
+void Uplink::beat(const net::Heartbeat& heartbeat) {
   if (const auto why = link_.beat(heartbeat)) note_end(*why);
 }
 

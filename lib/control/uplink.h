@@ -13,14 +13,14 @@ class Uplink {
  public:
   /// All references outlive it. `token`: of its socket's events.
   Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
-         Departures& departures, ProvenPeer rank0, Poller& poller, std::uint64_t token);
+         Departures& departures, net::ProvenPeer rank0, net::Poller& poller, std::uint64_t token);
 
   /// Forwards and delivers all that is there. Does not wait.
   void work();
   /// Call it when the socket is ready.
   void on_event();
   /// Sends a heartbeat and checks those of rank 0.
-  void beat(const Heartbeat& heartbeat);
+  void beat(const net::Heartbeat& heartbeat);
   /// Sends what is left and waits, at most 3 s, until rank 0 has read it all.
   void say_goodbye();
   /// In a forked child: closes the child's copy of the connection.

@@ -1,13 +1,13 @@
 #include "runtime/responder.h"
 
 #include "base/log.h"
-#include "control/message_stream.h"
 #include "coordinator/wire.h"
+#include "net/message_stream.h"
 
 namespace tutti::runtime {
 
 static_assert(control::Responder::everyone == coordinator::everyone);
-static_assert(control::max_message_bytes == coordinator::max_message_bytes);
+static_assert(net::max_message_bytes == coordinator::max_message_bytes);
 
 CoordinatorResponder::CoordinatorResponder(int size, const coordinator::Settings& settings)
     : coordinator_(size, settings) {}
@@ -20,7 +20,7 @@ std::optional<std::chrono::nanoseconds> CoordinatorResponder::next_tick() const 
   return coordinator_.next_tick();
 }
 
-void CoordinatorResponder::receive(int from, control::ConstBytes message) {
+void CoordinatorResponder::receive(int from, net::ConstBytes message) {
   coordinator_.receive(from, coordinator::decode_to_coordinator(message));
 }
 

@@ -16,7 +16,7 @@ class CoordinatorResponder : public control::Responder {
 
   void tick(std::chrono::nanoseconds now) override;
   std::optional<std::chrono::nanoseconds> next_tick() const override;
-  void receive(int from, control::ConstBytes message) override;
+  void receive(int from, net::ConstBytes message) override;
   void note_lost(int rank, const std::string& reason) override;
   std::vector<Outgoing> take_messages() override;
 

@@ -13,11 +13,12 @@
 #include "../base/stderr_of.h"
 #include "base/mapping.h"
 #include "control/agree.h"
-#include "control/sockets.h"
+#include "net/sockets.h"
 #include "tutti/error.h"
 #include "worlds.h"
 
 using namespace tutti::control;
+namespace net = tutti::net;
 using namespace tutti::control::test;
 using Catch::Contains;
 using tutti::base::Clock;
@@ -205,8 +206,8 @@ TEST_CASE("strangers that call while the job meets do it no harm") {
     if (rank != 0 || ++round != 3) return;
     const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
     for (std::size_t i = 0; i < 20; ++i) {
-      strangers.push_back(start_connecting("127.0.0.1", port, ""));
-      wait_writable(strangers.back(), Clock::now() + patience);
+      strangers.push_back(net::start_connecting("127.0.0.1", port, ""));
+      net::wait_writable(strangers.back(), Clock::now() + patience);
       const std::string noise(i * 50, 'x');
       ::send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL);
     }
@@ -228,11 +229,11 @@ TEST_CASE("a thousand strangers are told of in a dozen lines of the log, and all
     if (rank != 1 || ++round != 3) return;
     const auto port = static_cast<std::uint16_t>(std::stoi(all[0].substr(1)));
     for (std::size_t i = 0; i < calls; ++i) {
-      const Fd stranger = start_connecting("127.0.0.1", port, "");
-      wait_writable(stranger, Clock::now() + patience);
+      const Fd stranger = net::start_connecting("127.0.0.1", port, "");
+      net::wait_writable(stranger, Clock::now() + patience);
       ::send(stranger.get(), "x", 1, MSG_NOSIGNAL);
       // Until it is closed at the other end.
-      wait_readable(stranger, Clock::now() + patience);
+      net::wait_readable(stranger, Clock::now() + patience);
     }
   };
   Planes planes;
@@ -260,8 +261,8 @@ namespace {
 /// Breaks when it is asked to.
 class Breaking : public Echo {
  public:
-  void receive(int from, ConstBytes message) override {
-    if (as_text(message) == "break") throw std::runtime_error("the plan makes no sense");
+  void receive(int from, net::ConstBytes message) override {
+    if (net::as_text(message) == "break") throw std::runtime_error("the plan makes no sense");
     Echo::receive(from, message);
   }
 };
@@ -340,7 +341,7 @@ class Clockwork : public Echo {
   void tick(std::chrono::nanoseconds now) override {
     if (now < next_) return;
     next_ += 20ms;
-    if (++ticks_ == 5) answers_.push_back({everyone, Bytes(1, std::byte{'t'})});
+    if (++ticks_ == 5) answers_.push_back({everyone, net::Bytes(1, std::byte{'t'})});
   }
   std::optional<std::chrono::nanoseconds> next_tick() const override { return next_; }
   std::vector<Outgoing> take_messages() override { return std::exchange(answers_, {}); }

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "control/poller.h"
-#include "control/sockets.h"
+#include "net/poller.h"
+#include "net/sockets.h"
 #include "worlds.h"
 
 namespace tutti::control::test {
@@ -95,7 +95,7 @@ const std::vector<std::vector<std::string>>& Processes::listen(const std::vector
   while (!satisfied()) {
     std::vector<pollfd> entries;
     for (const base::Fd& socket : sockets_) entries.push_back({socket.get(), POLLIN, 0});
-    REQUIRE(::poll(entries.data(), entries.size(), milliseconds_until(deadline)) > 0);
+    REQUIRE(::poll(entries.data(), entries.size(), net::milliseconds_until(deadline)) > 0);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].revents == 0) continue;
       const std::string said = receive_text(sockets_[i]);

@@ -6,21 +6,21 @@
 #include <thread>
 #include <utility>
 
-#include "control/secret.h"
+#include "net/secret.h"
 #include "worlds.h"
 
 namespace tutti::control::test {
 
 std::string some_secret() {
-  std::string secret(secret_bytes, 's');
-  const Nonce random = random_nonce();
+  std::string secret(net::secret_bytes, 's');
+  const net::Nonce random = net::random_nonce();
   for (std::size_t i = 0; i < random.size(); ++i) secret[i] = std::to_integer<char>(random[i]);
   return secret;
 }
 
-void Echo::receive(int from, ConstBytes message) {
-  const bool to_all = as_text(message).starts_with('a');
-  answers_.push_back({to_all ? everyone : from, Bytes(message.begin(), message.end())});
+void Echo::receive(int from, net::ConstBytes message) {
+  const bool to_all = net::as_text(message).starts_with('a');
+  answers_.push_back({to_all ? everyone : from, net::Bytes(message.begin(), message.end())});
 }
 
 AllGather ThreadGather::of(int rank) {
@@ -127,10 +127,10 @@ base::Doorbell& bell_of(const ControlPlane& plane) {
 
 std::string hear(ControlPlane& plane) {
   const auto deadline = base::Clock::now() + patience;
-  Bytes message;
+  net::Bytes message;
   for (;;) {
     const auto ticket = bell_of(plane).ticket();
-    if (plane.receive(message)) return std::string(as_text(message));
+    if (plane.receive(message)) return std::string(net::as_text(message));
     if (!bell_of(plane).wait(ticket, deadline)) return "";
   }
 }

@@ -35,7 +35,7 @@ class Echo : public Responder {
   }
   void tick(std::chrono::nanoseconds) override {}
   std::optional<std::chrono::nanoseconds> next_tick() const override { return std::nullopt; }
-  void receive(int from, ConstBytes message) override;
+  void receive(int from, net::ConstBytes message) override;
   void note_lost(int, const std::string&) override {}
   std::vector<Outgoing> take_messages() override { return std::exchange(answers_, {}); }
 
@@ -78,7 +78,7 @@ Planes open_world(const WorldOptions& options);
 bool close_world(Planes& planes);
 
 inline void say(ControlPlane& plane, std::string_view text) {
-  plane.send(as_bytes(text));
+  plane.send(net::as_bytes(text));
 }
 /// The next message; empty when none comes.
 std::string hear(ControlPlane& plane);

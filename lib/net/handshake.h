@@ -1,0 +1,50 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/patience.h"
+#include "net/secret.h"
+
+namespace tutti::net {
+
+/// A connection whose two ends have proved to each other who they are: the other end is `rank` of
+/// this job. The keys belong to this connection alone, so nothing recorded from another one is
+/// accepted.
+struct ProvenPeer {
+  int rank = -1;
+  base::Fd socket;
+  Secret send_key{};
+  Secret receive_key{};
+};
+
+/// Who this end is. `purpose` tells kinds of listeners apart: a proof for one kind is not valid for
+/// another.
+struct Identity {
+  int rank = 0;
+  Secret secret{};
+  std::string purpose;
+};
+
+// The handshake: the caller sends its rank and a nonce; the listener answers with a nonce of its
+// own and a proof over both; the caller sends its proof over both. Each end then knows that the
+// other one has the secret now, not that it once recorded somebody who had.
+
+/// The listening side. Accepts connections until each rank of `expected` has proved itself. Closes
+/// and logs a connection that says anything else, or nothing for 5 s, or that is the oldest when
+/// too many wait. Throws `timeout` at the deadline, naming the ranks that are missing, and what
+/// `patience` throws.
+std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
+                                     std::vector<int> expected, const base::Patience& patience);
+
+/// The calling side. `ways` are sockets that are connected, or being connected, to addresses at
+/// which the listener may be. The first that leads to the listener is taken, the others are closed.
+/// Throws `peer_lost` if none does, saying why, and `timeout`.
+struct Way {
+  base::Fd socket;
+  std::string address;
+};
+ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
+                    const base::Patience& patience);
+
+}  // namespace tutti::net

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "base/failure.h"
+#include "net/handshake.h"
+#include "net/handshake_wire.h"
+#include "net/poller.h"
+#include "net/sockets.h"
+
+namespace tutti::net {
+namespace {
+
+using base::Clock;
+using namespace handshake;
+
+/// The state of the handshake on one way to the listener.
+class Attempt {
+ public:
+  explicit Attempt(Way way) : way_(std::move(way)) {}
+
+  const Way& way() const { return way_; }
+  short waits_for() const { return greeted_ ? POLLIN : POLLOUT; }
+  /// Call it when the socket is ready. Returns the peer once that is proved. Throws Error if this
+  /// way does not lead to the listener.
+  std::optional<ProvenPeer> advance(const Identity& me, int listener_rank);
+  void close() { way_.socket.reset(); }
+
+ private:
+  void greet(const Identity& me);
+
+  Way way_;
+  bool greeted_ = false;
+  Nonce mine_ = random_nonce();
+  Bytes answer_;
+};
+
+void Attempt::greet(const Identity& me) {
+  check_connected(way_.socket);
+  Bytes hello;
+  append(hello, as_bytes(magic));
+  append_u32(hello, static_cast<std::uint32_t>(me.rank));
+  append(hello, mine_);
+  send_all(way_.socket, hello);
+  greeted_ = true;
+}
+
+std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank) {
+  if (!greeted_) {
+    greet(me);
+    return std::nullopt;
+  }
+  if (!receive_towards(way_.socket, answer_, answer_bytes)) return std::nullopt;
+  const ConstBytes answer(answer_);
+  Nonce listeners;
+  std::ranges::copy(answer.first(nonce_bytes), listeners.begin());
+  const Transcript transcript(me, me.rank, listener_rank, mine_, listeners);
+  if (!equal(transcript.listeners_proof(), answer.last(mac_bytes))) {
+    throw Error(ErrorCode::peer_lost, "what answers there does not know the job's secret");
+  }
+  send_all(way_.socket, transcript.callers_proof());
+  return transcript.callers_peer(std::move(way_.socket));
+}
+
+class Search {
+ public:
+  Search(std::vector<Way> ways, const Identity& me, int listener_rank)
+      : me_(me), listener_rank_(listener_rank) {
+    for (Way& way : ways) attempts_.emplace_back(std::move(way));
+  }
+
+  ProvenPeer run(const base::Patience& patience) {
+    while (!attempts_.empty()) {
+      const std::vector<pollfd> ready = wait(patience);
+      for (std::size_t i = 0; i < ready.size(); ++i) {
+        if (ready[i].revents == 0) continue;
+        if (auto peer = advance(attempts_[i])) return std::move(*peer);
+      }
+      std::erase_if(attempts_, [](const Attempt& one) { return !one.way().socket; });
+    }
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} found no way to rank {}{}:{}", me_.rank,
+                                                  listener_rank_, patience.when(), failures_));
+  }
+
+ private:
+  std::vector<pollfd> wait(const base::Patience& patience) const {
+    patience.look_now();
+    std::vector<pollfd> entries;
+    for (const Attempt& one : attempts_) {
+      entries.push_back({one.way().socket.get(), one.waits_for(), 0});
+    }
+    if (::poll(entries.data(), entries.size(), milliseconds_until(patience.next_look())) < 0) {
+      if (errno != EINTR) throw base::system_failure("wait for a connection");
+      return {};
+    }
+    if (patience.over()) throw_late(patience);
+    return entries;
+  }
+
+  std::optional<ProvenPeer> advance(Attempt& attempt) {
+    try {
+      return attempt.advance(me_, listener_rank_);
+    } catch (const Error& failure) {
+      failures_ += fmt::format(" {}: {};", attempt.way().address, failure.what());
+      attempt.close();
+      return std::nullopt;
+    }
+  }
+
+  [[noreturn]] void throw_late(const base::Patience& patience) const {
+    std::string tried;
+    for (const Attempt& one : attempts_) tried += " " + one.way().address;
+    throw Error(
+        ErrorCode::timeout,
+        fmt::format("rank {} gave up waiting for rank {} to answer at{}{};{} is it running, "
+                    "and does the network let it through?",
+                    me_.rank, listener_rank_, tried, patience.when(), failures_));
+  }
+
+  const Identity& me_;
+  int listener_rank_;
+  std::vector<Attempt> attempts_;
+  std::string failures_;
+};
+
+}  // namespace
+
+ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
+                    const base::Patience& patience) {
+  return Search(std::move(ways), me, listener_rank).run(patience);
+}
+
+}  // namespace tutti::net

@@ -1,0 +1,46 @@
+#pragma once
+// What both sides of the handshake share. Only handshake_*.cc include it.
+#include <string_view>
+
+#include "net/bytes.h"
+#include "net/handshake.h"
+
+namespace tutti::net::handshake {
+
+/// To be changed with every change of the handshake or of the frames.
+inline constexpr std::string_view magic = "tutti/c1";
+inline constexpr std::size_t hello_bytes = magic.size() + 4 + nonce_bytes;
+inline constexpr std::size_t answer_bytes = nonce_bytes + mac_bytes;
+
+/// What both ends know after hello and answer. Proofs and keys are made of it.
+class Transcript {
+ public:
+  Transcript(const Identity& me, int caller, int listener, const Nonce& callers,
+             const Nonce& listeners);
+
+  Mac callers_proof() const { return mac(secret_, {as_bytes("caller"), bytes_}); }
+  Mac listeners_proof() const { return mac(secret_, {as_bytes("answer"), bytes_}); }
+  ProvenPeer callers_peer(base::Fd socket) const;
+  ProvenPeer listeners_peer(base::Fd socket) const;
+
+ private:
+  // All labels of proofs and keys have the same length, so that no two different inputs give the
+  // hash the same bytes.
+  Secret key_up() const { return derive_key(secret_, {as_bytes("upward"), bytes_}); }
+  Secret key_down() const { return derive_key(secret_, {as_bytes("onward"), bytes_}); }
+
+  int caller_;
+  int listener_;
+  Secret secret_;
+  Bytes bytes_;
+};
+
+/// Throws `peer_lost` if the socket does not take all bytes: a handshake is so short that it fits
+/// an empty buffer.
+void send_all(const base::Fd& socket, ConstBytes bytes);
+
+/// Reads until `have` holds `wanted` bytes, never more. False: some are still missing. Throws
+/// `peer_lost` at the end of the stream.
+bool receive_towards(const base::Fd& socket, Bytes& have, std::size_t wanted);
+
+}  // namespace tutti::net::handshake

@@ -1,0 +1,53 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::net {
+
+/// How often heartbeats are sent and how many may be missing. An observer counts missing ones in
+/// its own beats: while the whole job is suspended it counts none.
+struct Heartbeat {
+  base::Clock::duration beat{};
+  int most_missed = 0;
+
+  /// `shortest_timeout`: of all ranks, so that all send often enough for each.
+  static Heartbeat from(std::chrono::milliseconds timeout,
+                        std::chrono::milliseconds shortest_timeout);
+};
+
+/// Watches a counter that rises while its owner lives.
+class HeartbeatCheck {
+ public:
+  /// Call it once a beat. Returns the number of beats in a row in which the counter did not change.
+  int count_missed(std::uint64_t value) {
+    missed_ = value == last_ ? missed_ + 1 : 0;
+    last_ = value;
+    return missed_;
+  }
+
+ private:
+  std::uint64_t last_ = 0;
+  int missed_ = 0;
+};
+
+/// A periodic timer. Periods that were slept through are not made up for.
+class Ticker {
+ public:
+  explicit Ticker(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}
+
+  base::Clock::time_point next() const { return next_; }
+  bool tick() {
+    const auto now = base::Clock::now();
+    if (now < next_) return false;
+    next_ = now + beat_;
+    return true;
+  }
+
+ private:
+  base::Clock::duration beat_;
+  base::Clock::time_point next_;
+};
+
+}  // namespace tutti::net

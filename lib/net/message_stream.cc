@@ -1,0 +1,68 @@
+#include "net/message_stream.h"
+
+#include <fmt/format.h>
+
+#include "tutti/error.h"
+
+namespace tutti::net {
+namespace {
+
+constexpr std::size_t length_bytes = 4;
+
+void check_length(std::size_t bytes) {
+  if (bytes > max_message_bytes) {
+    throw Error(ErrorCode::internal,
+                fmt::format("a message of {} bytes; at most {}", bytes, max_message_bytes));
+  }
+}
+
+}  // namespace
+
+void append_message(Bytes& stream, ConstBytes message) {
+  check_length(message.size());
+  append_u32(stream, static_cast<std::uint32_t>(message.size()));
+  append(stream, message);
+}
+
+bool MessageReader::next(Bytes& message) {
+  const ConstBytes rest = stream_.rest();
+  if (rest.size() < length_bytes) return false;
+  const std::size_t length = load_u32(rest.data());
+  check_length(length);
+  if (rest.size() - length_bytes < length) return false;
+  const ConstBytes body = rest.subspan(length_bytes, length);
+  message.assign(body.begin(), body.end());
+  stream_.use(length_bytes + length);
+  return true;
+}
+
+bool MailSender::send(ConstBytes message) {
+  check_length(message.size());
+  std::byte length[length_bytes];
+  store_u32(length, static_cast<std::uint32_t>(message.size()));
+  backlog_.feed(length);
+  backlog_.feed(message);
+  return flush();
+}
+
+bool MailSender::flush() {
+  bool wrote = false;
+  while (!backlog_.empty()) {
+    const std::size_t count = ring_.write(backlog_.rest());
+    backlog_.use(count);
+    wrote = wrote || count > 0;
+    if (!backlog_.empty() && ring_.ask_for_room()) break;
+  }
+  return wrote;
+}
+
+bool MailReceiver::take_in() {
+  const auto pieces = ring_.readable();
+  const std::size_t count = pieces[0].size() + pieces[1].size();
+  if (count == 0) return false;
+  for (const ConstBytes piece : pieces) reader_.feed(piece);
+  ring_.consume(count);
+  return ring_.take_request_for_room();
+}
+
+}  // namespace tutti::net

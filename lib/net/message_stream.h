@@ -1,0 +1,56 @@
+#pragma once
+#include "net/byte_ring.h"
+#include "net/bytes.h"
+#include "net/stream_buffer.h"
+
+namespace tutti::net {
+
+/// Messages are sent as a stream: a length of four bytes, then the message. This bound is far above
+/// any real message. It keeps a corrupt length from taking all memory.
+inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
+
+/// Appends `message` to a stream. Throws `internal` above `max_message_bytes`.
+void append_message(Bytes& stream, ConstBytes message);
+
+/// Cuts a stream into its messages again, whatever the pieces in which it arrives.
+class MessageReader {
+ public:
+  void feed(ConstBytes bytes) { stream_.feed(bytes); }
+  /// False: the next message is not complete yet. Throws `internal` on an impossible length.
+  bool next(Bytes& message);
+
+ private:
+  StreamBuffer stream_;
+};
+
+/// The writing end of a mailbox. Never blocks: what finds no room in the ring waits in `backlog_`.
+class MailSender {
+ public:
+  explicit MailSender(ByteRing ring) : ring_(ring) {}
+
+  /// Both return true if something was written: then ring the reader's bell.
+  bool send(ConstBytes message);
+  bool flush();
+  std::size_t backlog_bytes() const { return backlog_.rest().size(); }
+
+ private:
+  ByteRing ring_;
+  StreamBuffer backlog_;
+};
+
+/// The reading end of a mailbox.
+class MailReceiver {
+ public:
+  explicit MailReceiver(ByteRing ring) : ring_(ring) {}
+
+  /// Reads what the ring holds. True: the writer waits for room; then ring its bell.
+  bool take_in();
+  bool has_more() const { return !ring_.empty(); }
+  bool next(Bytes& message) { return reader_.next(message); }
+
+ private:
+  ByteRing ring_;
+  MessageReader reader_;
+};
+
+}  // namespace tutti::net

@@ -1,0 +1,39 @@
+#pragma once
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+namespace tutti::net {
+
+/// epoll with checked calls. Descriptors are watched for reading, level-triggered. `token` comes
+/// back with each event.
+class Poller {
+ public:
+  Poller();
+
+  void add(const base::Fd& fd, std::uint64_t token);
+  void watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing);
+  /// Call it before closing a descriptor: a copy in a forked child would keep its events coming.
+  void remove(const base::Fd& fd) noexcept;
+  /// Sleeps until something is ready or the deadline has passed (no deadline: as long as it takes).
+  /// The events are valid until the next call.
+  std::span<const epoll_event> wait(std::optional<base::Clock::time_point> deadline);
+
+ private:
+  void control(int operation, const base::Fd& fd, std::uint64_t token, std::uint32_t events);
+
+  base::Fd epoll_;
+  std::array<epoll_event, 64> events_{};
+};
+
+/// Milliseconds until `deadline` for poll and epoll: rounded up, so that the deadline has passed
+/// when the sleep is over; -1 for none.
+int milliseconds_until(std::optional<base::Clock::time_point> deadline);
+
+}  // namespace tutti::net

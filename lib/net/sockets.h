@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/fd.h"
+#include "base/patience.h"
+
+namespace tutti::net {
+
+// All sockets are non-blocking. Where nothing else is said, failures throw `internal`. Functions
+// that wait also throw what their `patience` throws.
+
+/// A Unix socket in the abstract name space. It needs no file, ends with its last descriptor, and
+/// is visible in one network namespace only. It keeps message boundaries and can pass descriptors.
+base::Fd listen_abstract(const std::string& name);
+
+enum class Reached { connected, busy, nobody };
+/// `busy`: somebody listens, but the queue of connections to accept is full; try again later.
+struct AbstractPeer {
+  Reached reached = Reached::nobody;
+  base::Fd socket;
+};
+AbstractPeer connect_abstract(const std::string& name);
+/// As `connect_abstract(name)`, but waits while the listener is busy. Throws `timeout` or
+/// `internal`.
+base::Fd connect_abstract(const std::string& name, const std::string& who,
+                          const base::Patience& patience);
+
+/// Passes a descriptor: the receiver gets its own copy. Throws `timeout` or `internal`; `who` names
+/// the other end in the message.
+void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
+                     const base::Patience& patience);
+base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
+                            const base::Patience& patience);
+
+/// Listen on a free TCP port: of the numeric `address`, or of all addresses of the family (IPv4 or
+/// IPv6) of `like`.
+base::Fd listen_tcp(const std::string& address);
+base::Fd listen_tcp_everywhere(const std::string& like);
+std::uint16_t port_of(const base::Fd& listener);
+
+/// Starts to connect; the socket becomes writable when that has succeeded or failed. `source`: the
+/// local address to connect from; empty: the system's choice.
+base::Fd start_connecting(const std::string& address, std::uint16_t port,
+                          const std::string& source);
+/// Throws `peer_lost` when connecting has failed.
+void check_connected(const base::Fd& socket);
+
+/// Empty: there is no connection to accept at the moment.
+base::Fd accept_one(const base::Fd& listener);
+
+/// Sends small frames without delay, and takes a peer for dead that acknowledges nothing for 3 s.
+void tune_link(const base::Fd& socket);
+
+/// False: the deadline passed first.
+bool wait_readable(const base::Fd& fd, const base::Patience& patience);
+bool wait_writable(const base::Fd& fd, const base::Patience& patience);
+
+}  // namespace tutti::net

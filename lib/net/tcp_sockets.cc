@@ -1,0 +1,146 @@
+// TCP sockets, and waiting for any socket.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/failure.h"
+#include "net/poller.h"
+#include "net/sockets.h"
+
+namespace tutti::net {
+namespace {
+
+constexpr unsigned unacknowledged_ms = 3000;
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  int family() const { return storage.ss_family; }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Address numeric_address(const std::string& text, std::uint16_t port) {
+  Address address;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    address.size = sizeof v4;
+  } else if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    address.size = sizeof v6;
+  } else {
+    throw Error(ErrorCode::internal, "'" + text + "' is no numeric network address");
+  }
+  return address;
+}
+
+base::Fd tcp_socket(int family) {
+  base::Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw base::system_failure("create a TCP socket");
+  return socket;
+}
+
+base::Fd listen_at(const Address& address, const std::string& text) {
+  base::Fd socket = tcp_socket(address.family());
+  if (::bind(socket.get(), address.get(), address.size) != 0) {
+    throw base::system_failure("bind a TCP port of " + text);
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) {
+    throw base::system_failure("listen on a TCP port of " + text);
+  }
+  return socket;
+}
+
+void set_option(const base::Fd& socket, int name, int value) {
+  if (::setsockopt(socket.get(), IPPROTO_TCP, name, &value, sizeof value) != 0) {
+    throw base::system_failure("set an option of a TCP socket");
+  }
+}
+
+bool wait_for(const base::Fd& fd, short events, const base::Patience& patience) {
+  pollfd entry{fd.get(), events, 0};
+  for (;;) {
+    const int count = ::poll(&entry, 1, milliseconds_until(patience.next_look()));
+    if (count > 0) return true;
+    if (count < 0 && errno != EINTR) throw base::system_failure("wait for a socket");
+    patience.look_now();
+    if (patience.over()) return false;
+  }
+}
+
+}  // namespace
+
+base::Fd listen_tcp(const std::string& address) {
+  return listen_at(numeric_address(address, 0), address);
+}
+
+base::Fd listen_tcp_everywhere(const std::string& like) {
+  const std::string any = numeric_address(like, 0).family() == AF_INET ? "0.0.0.0" : "::";
+  return listen_tcp(any);
+}
+
+std::uint16_t port_of(const base::Fd& listener) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+    throw base::system_failure("ask for a socket's port");
+  }
+  return ntohs(name.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(name).sin_port
+                                         : reinterpret_cast<sockaddr_in6&>(name).sin6_port);
+}
+
+base::Fd start_connecting(const std::string& address, std::uint16_t port,
+                          const std::string& source) {
+  const Address to = numeric_address(address, port);
+  base::Fd socket = tcp_socket(to.family());
+  if (!source.empty()) {
+    const Address from = numeric_address(source, 0);
+    if (::bind(socket.get(), from.get(), from.size) != 0) {
+      throw base::system_failure("connect from " + source);
+    }
+  }
+  if (::connect(socket.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
+    throw base::system_failure("connect to " + address);
+  }
+  return socket;
+}
+
+void check_connected(const base::Fd& socket) {
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  if (failure != 0) throw Error(ErrorCode::peer_lost, std::generic_category().message(failure));
+}
+
+base::Fd accept_one(const base::Fd& listener) {
+  base::Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  // All other errors concern one caller only (it gave up, or cannot be reached any more).
+  const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
+                    errno == EBADF || errno == EINVAL;
+  if (!socket && ours) throw base::system_failure("accept a connection");
+  return socket;
+}
+
+void tune_link(const base::Fd& socket) {
+  set_option(socket, TCP_NODELAY, 1);
+  set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged_ms));
+}
+
+bool wait_readable(const base::Fd& fd, const base::Patience& patience) {
+  return wait_for(fd, POLLIN, patience);
+}
+
+bool wait_writable(const base::Fd& fd, const base::Patience& patience) {
+  return wait_for(fd, POLLOUT, patience);
+}
+
+}  // namespace tutti::net

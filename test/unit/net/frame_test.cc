@@ -1,0 +1,96 @@
+#include "net/frame.h"
+
+#include <catch2/catch.hpp>
+
+#include "tutti/error.h"
+
+using namespace tutti::net;
+
+namespace {
+
+Secret key(int seed) {
+  Secret made{};
+  made[0] = static_cast<std::byte>(seed);
+  return made;
+}
+
+Bytes sealed(FrameSealer& sealer, std::string_view text) {
+  Bytes wire;
+  sealer.seal(as_bytes(text), wire);
+  return wire;
+}
+
+std::string opened(FrameOpener& opener, ConstBytes wire) {
+  opener.feed(wire);
+  const auto payload = opener.next();
+  return payload ? std::string(as_text(*payload)) : "nothing";
+}
+
+}  // namespace
+
+TEST_CASE("frames are opened in the order in which they were sealed, however they are chopped") {
+  FrameSealer sealer(key(1));
+  FrameOpener opener(key(1));
+  Bytes wire = sealed(sealer, "one");
+  append(wire, sealed(sealer, "two"));
+  std::string got;
+  for (const std::byte byte : wire) {
+    opener.feed({&byte, 1});
+    if (const auto payload = opener.next()) got += std::string(as_text(*payload)) + ",";
+  }
+  CHECK(got == "one,two,");
+}
+
+TEST_CASE("a long payload travels in several frames of bounded size") {
+  FrameSealer sealer(key(1));
+  FrameOpener opener(key(1));
+  const std::string text(3 * max_frame_payload + 7, 'x');
+  opener.feed(sealed(sealer, text));
+  std::vector<std::size_t> sizes;
+  while (const auto payload = opener.next()) sizes.push_back(payload->size());
+  CHECK(sizes ==
+        std::vector<std::size_t>{max_frame_payload, max_frame_payload, max_frame_payload, 7});
+}
+
+TEST_CASE("a frame with any one byte changed is refused") {
+  FrameSealer sealer(key(1));
+  const Bytes wire = sealed(sealer, "payload");
+  for (std::size_t i = 0; i < wire.size(); ++i) {
+    Bytes bad = wire;
+    bad[i] ^= std::byte{1};
+    FrameOpener opener(key(1));
+    // A changed length may also leave the opener waiting for bytes that never come.
+    std::string outcome = "refused";
+    try {
+      outcome = opened(opener, bad);
+    } catch (const tutti::Error&) {
+    }
+    const bool harmless = outcome == "refused" || (i < 4 && outcome == "nothing");
+    CHECK(harmless);
+  }
+}
+
+TEST_CASE("a frame that is repeated, left out or sealed with another key is refused") {
+  FrameSealer sealer(key(1));
+  const Bytes first = sealed(sealer, "first");
+  const Bytes second = sealed(sealer, "second");
+
+  FrameOpener repeated(key(1));
+  CHECK(opened(repeated, first) == "first");
+  CHECK_THROWS_WITH(opened(repeated, first), Catch::Contains("frame 1 was refused"));
+
+  FrameOpener left_out(key(1));
+  CHECK_THROWS_AS(opened(left_out, second), tutti::Error);
+
+  FrameOpener other_key(key(2));
+  CHECK_THROWS_AS(opened(other_key, first), tutti::Error);
+}
+
+TEST_CASE("a frame longer than the bound is refused at its header") {
+  Bytes header;
+  append_u32(header, static_cast<std::uint32_t>(max_frame_payload) + 1);
+  append(header, Bytes(mac_bytes));
+  FrameOpener opener(key(1));
+  opener.feed(header);
+  CHECK_THROWS_WITH(opener.next(), Catch::Contains("65537 bytes"));
+}
