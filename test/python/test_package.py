@@ -71,11 +71,8 @@ class Package(Learning):
     def test_what_it_promises_to_the_ranks_of_a_job(self):
         for count in RANKS:
             with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
-                self.on_ranks(count, HERE / "package_waits.py", timeout=120)
-                self.on_ranks(count, HERE / "package_objects.py", timeout=120)
-                self.on_ranks(count, HERE / "package_values.py", timeout=120)
-                self.on_ranks(count, HERE / "package_misuse.py", timeout=120)
+                for program in ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse"):
+                    self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
                 self.on_ranks(count, HERE / "package_flat.py", 20, 10_000, timeout=120)
 
     def test_the_contract_of_dist_sync_mpi(self):
@@ -93,6 +90,13 @@ class Package(Learning):
     def test_the_commands_that_it_brings(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
+
+    def test_what_its_types_and_signatures_tell(self):
+        try:
+            self.pip("install", "mypy")
+        except AssertionError as error:
+            print(f"without a type checker: {error}", file=sys.stderr)
+        said(self.python, HERE / "package_types.py", cwd=self.top, timeout=300)
 
     def test_its_benchmarks_leave_rows_with_what_compare_py_needs(self):
         self.pip("install", "mpi4py")
@@ -256,7 +260,7 @@ class Sanitized(Installed):
 
     def test_what_it_promises_to_the_ranks_of_a_job(self):
         for count in (1, 2, 3):
-            for program in ("ranks", "waits", "objects", "values"):
+            for program in ("ranks", "arrays", "errors", "waits", "objects", "values"):
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=300)
 
