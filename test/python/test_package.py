@@ -105,7 +105,7 @@ class Package(Learning):
                 ("numpy_steps.py", ["--tensors", "160", "--steps", "100", "--idle", "0.1"], {"python"}),
                 ("numpy_steps.py", ["--tensors", "1", "--steps", "100", "--idle", "0.1"], {"python"}),
                 ("numpy_idle.py", ["--stores", "2", "--products", "2"],
-                 {"first create", "later creates", "alone", "idle store"})):
+                 {"import", "first create", "later creates", "alone", "idle store"})):
             with self.subTest(program, words=words):
                 file = self.top / "rows.json"
                 self.on_ranks(2, ROOT / "benchmarks/peers" / program, *words, "--json", file)
