@@ -29,9 +29,11 @@ Found find(const Tensor& tensor, Bits exponent) {
     return bits;
   };
   const auto is_infinite = [&](std::size_t i) { return (bits_of(i) & exponent) == exponent; };
+  Bits any = 0;  // as wide as the elements, which the compiler then takes many of at once
+  for (std::size_t i = 0; i < tensor.count(); ++i) any |= static_cast<Bits>(is_infinite(i));
   Found found;
+  if (any == 0) return found;
   for (std::size_t i = 0; i < tensor.count(); ++i) found.count += is_infinite(i) ? 1 : 0;
-  if (found.count == 0) return found;
   while (!is_infinite(found.first)) ++found.first;
   constexpr auto sign = static_cast<Bits>(Bits{1} << (std::numeric_limits<Bits>::digits - 1));
   const Bits bits = bits_of(found.first);
