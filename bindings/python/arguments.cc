@@ -18,12 +18,22 @@ std::string text_of(nb::handle value) {
   return nb::str(value).c_str();
 }
 
+/// An int of Python, or one of numpy's, as the former; not valid for what is none.
+nb::object integer_of(nb::handle value) {
+  if (PyIndex_Check(value.ptr()) == 0) return {};
+  const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+  if (!integer.is_valid()) {
+    // So say arrays of several numbers.
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+  }
+  return integer;
+}
+
 /// Nothing where it has more bits.
 std::optional<std::int64_t> int64_of(nb::handle integer) {
-  const nb::object number = nb::steal(PyNumber_Index(integer.ptr()));
-  if (!number.is_valid()) throw nb::python_error();
   int is_larger = 0;
-  const std::int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &is_larger);
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(integer.ptr(), &is_larger);
   if (is_larger != 0) return std::nullopt;
   return value;
 }
@@ -36,10 +46,11 @@ Key to_key(nb::handle key) {
     if (text == nullptr) throw nb::python_error();
     return std::string(text, static_cast<std::size_t>(size));
   }
-  if (PyIndex_Check(key.ptr()) == 0) {
+  const nb::object integer = integer_of(key);
+  if (!integer.is_valid()) {
     refuse_type("a key is an int or a str; several are a list of these", key);
   }
-  const std::optional<std::int64_t> value = int64_of(key);
+  const std::optional<std::int64_t> value = int64_of(integer);
   if (value) return *value;
   throw Error(ErrorCode::invalid_argument, "key " + text_of(key) +
                                                " is out of range: an int as a key has 64 bits; "
@@ -81,9 +92,10 @@ Values Arguments::value(nb::handle value, Access access) {
 }
 
 int to_int(std::string_view name, nb::handle value) {
-  if (PyIndex_Check(value.ptr()) == 0) refuse_type(std::string(name) + " is an int", value);
+  const nb::object integer = integer_of(value);
+  if (!integer.is_valid()) refuse_type(std::string(name) + " is an int", value);
   using Limits = std::numeric_limits<int>;
-  const std::optional<std::int64_t> number = int64_of(value);
+  const std::optional<std::int64_t> number = int64_of(integer);
   if (number && *number >= Limits::min() && *number <= Limits::max()) {
     return static_cast<int>(*number);
   }

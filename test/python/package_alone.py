@@ -12,6 +12,7 @@ import numpy as np
 
 import tutti
 from package_fixture import Foreign
+from tutti import errors
 
 
 def said(program, **options):
@@ -184,6 +185,10 @@ class Errors(unittest.TestCase):
         self.assertEqual(repr(tutti.MismatchError("differs", key="w", ranks=[1, 2])),
                          "MismatchError('differs', key='w', ranks=(1, 2))")
         self.assertEqual(repr(tutti.Error("text")), "Error('text')")
+
+    def test_the_librarys_words_become_those_of_python_but_not_in_quotes(self):
+        self.assertEqual(errors.in_words_of_python("the job's key 'f32' has f32 (3) and bf16, Options::ranks 'i8'"),
+                         "the job's key 'f32' has float32 (3) and bfloat16, ranks 'i8'")
 
 
 class Exit(unittest.TestCase):

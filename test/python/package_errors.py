@@ -38,6 +38,7 @@ class Errors(Ranks):
             with self.subTest(text):
                 self.refused(tutti.InvalidArgumentError, text, call, *args)
         no_number = {"priority is an int, not float": (self.kv.pushpull, "k", array, None, 0.5),
+                     "a key is an int or a str; several.*not ndarray": (self.kv.pushpull, np.arange(2), array),
                      "op is a str, not NoneType": (lambda: self.kv.pushpull("k", array, op=None),),
                      "compression is a str, not 3": (self.kv.set_gradient_compression, 3),
                      "type of stores is a str, not 3": (tutti.create, 3),

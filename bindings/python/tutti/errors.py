@@ -82,7 +82,7 @@ class InternalError(Error):
 CLASSES = {kind.code: kind for kind in Error.__subclasses__()}
 
 #: The library's word for a dtype or an option; or a key or value in quotes, which stays as it is.
-WORDS = re.compile(r"'[^']*'|\b(?:bf16|f16|f32|f64|i8|u8|i32|i64)\b|Options::\w+")
+WORDS = re.compile(r"(?<!\w)'[^']*'|\b(?:bf16|f16|f32|f64|i8|u8|i32|i64)\b|Options::\w+")
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "u8": "uint8",
           "i32": "int32", "i64": "int64"}
 
