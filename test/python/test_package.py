@@ -69,6 +69,7 @@ class Package(Learning):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
 
     def test_what_it_promises_to_the_ranks_of_a_job(self):
+        self.pip("install", "ml_dtypes")
         for count in RANKS:
             with self.subTest(ranks=count):
                 for program in ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse"):
