@@ -89,19 +89,25 @@ bool is_masked(nb::handle array) {
 
 /// torch's tensors may hold the negatives of what is in their memory.
 bool is_negated(nb::handle array) {
-  const nb::object is_neg = nb::getattr(array, "is_neg", nb::none());
-  return !is_neg.is_none() && is_neg().ptr() == Py_True;
+  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
+  const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), is_neg));
+  if (answer.is_valid()) return answer.ptr() == Py_True;
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+  PyErr_Clear();  // it is of another library
+  return false;
 }
 
 /// What not every DLPack says, and nanobind goes around where it does: an array of jax never
 /// changes, and autograd must know what happens to a torch tensor that requires grad.
 bool is_out_of_bounds(nb::handle array, Access access) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
   if (is_masked(array)) return true;
-  const nb::object grad = nb::getattr(array, "requires_grad", nb::none());
+  const nb::object grad = nb::getattr(array, nb::handle(requires_grad), nb::none());
   if (grad.ptr() == Py_True) return true;
   if (grad.ptr() == Py_False && is_negated(array)) return true;
   if (access == Access::read) return false;
-  const nb::object module = nb::getattr(array.type(), "__module__", nb::none());
+  const nb::object module = nb::getattr(array.type(), nb::handle(module_name), nb::none());
   return nb::isinstance<nb::str>(module) &&
          std::string_view(nb::borrow<nb::str>(module).c_str()).starts_with("jax");
 }

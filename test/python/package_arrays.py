@@ -43,6 +43,7 @@ class Refused(Ranks):
                               ("bool", r"astype\('uint8'\)"), ("complex64", r"array\.view\(array\.real\.dtype\)"),
                               ("longdouble", r"astype\('float64'\)"), ("U1", "broadcast_object"),
                               ("S3", "broadcast_object"), ("M8[s]", r"array\.view\('int64'\)"),
+                              ("V4", r"array\.view\('uint8'\)"),
                               ([("a", "f4"), ("b", "i4")], r"array\['name'\]\.copy")):
             with self.subTest(dtype):
                 self.refused(tutti.InvalidArgumentError, f"has no counterpart in tutti.*{advice}", np.zeros(4, dtype))

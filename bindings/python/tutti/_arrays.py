@@ -111,6 +111,8 @@ def of_torch(tensor):
 def numpys_advice(dtype):
     if dtype.names:
         return "exchange its fields, each as an array of its own: array['name'].copy()"
+    if dtype.type is np.void:
+        return "pass array.view('uint8'), which shares its memory"
     return ADVICE.get(dtype.kind) or f"convert it: array.astype({INSTEAD.get(dtype.name, 'float32')!r})"
 
 
