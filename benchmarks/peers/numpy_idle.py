@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""Times tutti.create, which starts MPI too, and numpy's matrix products without a store and beside an idle one, in
-turns. Prints and writes a row for each.
+"""Times `import tutti` after numpy, tutti.create, which starts MPI too, and numpy's matrix products without a store and
+beside an idle one, in turns. Prints and writes a row for each.
 
     mpirun -n 2 numpy_idle.py --json rows.json
 """
-import argparse
-import itertools
-import sys
 import time
 
 import numpy as np
 
+# Before what tutti may have to import itself. Of processors' time, for other ranks start meanwhile.
+START = time.process_time()
+import tutti  # pylint: disable=wrong-import-position
+IMPORT_US = (time.process_time() - START) * 1e6
+
+# pylint: disable=wrong-import-position
+import argparse
+import itertools
+import sys
+
 import racing
-import tutti
 
 EDGE = 256  # of a matrix of f64
 ALONE, BESIDE = "alone", "idle store"
@@ -57,17 +63,18 @@ class Trial:
                 kv.pushpull("used", np.ones(1)).wait()
                 self.multiply(BESIDE)
                 if number == stores - 1:
-                    return rows_of(kv.num_workers, kv.allgather_object((creates, self.times, self.wrong)))
+                    return rows_of(kv.num_workers, kv.allgather_object((creates, self.times, self.wrong,
+                                                                           IMPORT_US)))
         return []
 
 
 def rows_of(ranks, of_ranks):
     """The rows out of what each rank brings. A create takes as long as on its slowest rank."""
-    creates = [max(times) for times in zip(*(creates for creates, _, _ in of_ranks))]
-    wrong = sum(wrong for _, _, wrong in of_ranks)
-    found = {"first create": creates[:1], "later creates": creates[1:]}
+    of_creates, of_products, of_wrong, imports = zip(*of_ranks)
+    creates, wrong = [max(times) for times in zip(*of_creates)], sum(of_wrong)
+    found = {"import": imports, "first create": creates[:1], "later creates": creates[1:]}
     for where in (ALONE, BESIDE):
-        found[where] = list(itertools.chain(*(times[where] for _, times, _ in of_ranks)))
+        found[where] = list(itertools.chain(*(times[where] for times in of_products)))
     return [row(impl, ranks, sorted(times), wrong) for impl, times in found.items() if times]
 
 

@@ -1,6 +1,8 @@
 #include "python/arguments.h"
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "tutti/error.h"
@@ -12,6 +14,30 @@ bool is_list(nb::handle value) {
   return PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0;
 }
 
+std::string text_of(nb::handle value) {
+  return nb::str(value).c_str();
+}
+
+/// An int of Python, or one of numpy's, as the former; not valid for what is none.
+nb::object integer_of(nb::handle value) {
+  if (PyIndex_Check(value.ptr()) == 0) return {};
+  const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+  if (!integer.is_valid()) {
+    // So say arrays of several numbers.
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+  }
+  return integer;
+}
+
+/// Nothing where it has more bits.
+std::optional<std::int64_t> int64_of(nb::handle integer) {
+  int is_larger = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(integer.ptr(), &is_larger);
+  if (is_larger != 0) return std::nullopt;
+  return value;
+}
+
 Key to_key(nb::handle key) {
   if (PyUnicode_Check(key.ptr()) != 0) {
     Py_ssize_t size = 0;
@@ -20,15 +46,15 @@ Key to_key(nb::handle key) {
     if (text == nullptr) throw nb::python_error();
     return std::string(text, static_cast<std::size_t>(size));
   }
-  // Also numpy's integers.
-  if (PyIndex_Check(key.ptr()) == 0) {
+  const nb::object integer = integer_of(key);
+  if (!integer.is_valid()) {
     refuse_type("a key is an int or a str; several are a list of these", key);
   }
-  const nb::object number = nb::steal(PyNumber_Index(key.ptr()));
-  if (!number.is_valid()) throw nb::python_error();
-  const std::int64_t value = PyLong_AsLongLong(number.ptr());
-  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-  return value;
+  const std::optional<std::int64_t> value = int64_of(integer);
+  if (value) return *value;
+  throw Error(ErrorCode::invalid_argument, "key " + text_of(key) +
+                                               " is out of range: an int as a key has 64 bits; "
+                                               "pass it as a str");
 }
 
 }  // namespace
@@ -50,7 +76,7 @@ std::vector<Values> Arguments::values(nb::handle values, Access access) {
   }
   if (!is_list(values)) refuse_type("a list of keys takes a list of values, one a key", values);
   result.reserve(nb::len(values));
-  arrays_->objects.reserve(arrays_->objects.size() + nb::len(values));
+  arrays_->objects.reserve(arrays_->objects.size() + 2 * nb::len(values));
   for (const nb::handle each : values) result.push_back(value(each, access));
   return result;
 }
@@ -65,12 +91,27 @@ Values Arguments::value(nb::handle value, Access access) {
   return devices;
 }
 
-ReduceOp reduce_op_named(std::string_view wanted) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max}) {
-    if (name(op) == wanted) return op;
+int to_int(std::string_view name, nb::handle value) {
+  const nb::object integer = integer_of(value);
+  if (!integer.is_valid()) refuse_type(std::string(name) + " is an int", value);
+  using Limits = std::numeric_limits<int>;
+  const std::optional<std::int64_t> number = int64_of(integer);
+  if (number && *number >= Limits::min() && *number <= Limits::max()) {
+    return static_cast<int>(*number);
   }
   throw Error(ErrorCode::invalid_argument,
-              "op is 'sum', 'average', 'min' or 'max', not '" + std::string(wanted) + "'");
+              std::string(name) + " is " + text_of(value) + ", which is out of range: from " +
+                  std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()));
+}
+
+ReduceOp to_reduce_op(nb::handle wanted) {
+  if (PyUnicode_Check(wanted.ptr()) == 0) refuse_type("op is a str", wanted);
+  const std::string text = text_of(wanted);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max}) {
+    if (name(op) == text) return op;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "op is 'sum', 'average', 'min' or 'max', not '" + text + "'");
 }
 
 }  // namespace tutti::python

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "python/arrays.h"
@@ -16,7 +17,7 @@ namespace tutti::python {
 /// destroyed with or without. The arrays' memory is kept until the library has done with it.
 class Arguments {
  public:
-  /// Throws TypeError for what is no key.
+  /// Throws TypeError for what is no key, InvalidArgumentError for an integer that no key holds.
   explicit Arguments(nb::handle keys);
 
   const std::vector<Key>& keys() const { return keys_; }
@@ -31,7 +32,12 @@ class Arguments {
   std::shared_ptr<Arrays> arrays_;
 };
 
-/// Throws `invalid_argument` and lists the names.
-ReduceOp reduce_op_named(std::string_view name);
+/// An int of Python, or one of numpy's. Throws TypeError for what is none, `invalid_argument` for
+/// one that the result does not hold.
+int to_int(std::string_view name, nb::handle value);
+
+/// Of its name, a str. Throws TypeError for what is none, `invalid_argument` for another name, and
+/// lists the names.
+ReduceOp to_reduce_op(nb::handle name);
 
 }  // namespace tutti::python

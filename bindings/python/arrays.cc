@@ -64,10 +64,14 @@ struct Interface {
   throw nb::python_error();
 }
 
-bool is_numpy(nb::handle array) {
-  static const PyObject* const type =
+PyTypeObject* numpy_array() {
+  static PyObject* const type =
       nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
-  return array.type().ptr() == type;
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+bool is_numpy(nb::handle array) {
+  return Py_TYPE(array.ptr()) == numpy_array();
 }
 
 /// The capsule around an `Interface`.
@@ -78,13 +82,32 @@ nb::object interface_of(nb::handle array) {
   return capsule;
 }
 
+/// numpy's masked arrays have values where there are none, beside a mask.
+bool is_masked(nb::handle array) {
+  return PyObject_TypeCheck(array.ptr(), numpy_array()) != 0 && nb::hasattr(array, "mask");
+}
+
+/// torch's tensors may hold the negatives of what is in their memory.
+bool is_negated(nb::handle array) {
+  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
+  const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), is_neg));
+  if (answer.is_valid()) return answer.ptr() == Py_True;
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+  PyErr_Clear();  // it is of another library
+  return false;
+}
+
 /// What not every DLPack says, and nanobind goes around where it does: an array of jax never
 /// changes, and autograd must know what happens to a torch tensor that requires grad.
 bool is_out_of_bounds(nb::handle array, Access access) {
-  const nb::object grad = nb::getattr(array, "requires_grad", nb::none());
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
+  if (is_masked(array)) return true;
+  const nb::object grad = nb::getattr(array, nb::handle(requires_grad), nb::none());
   if (grad.ptr() == Py_True) return true;
+  if (grad.ptr() == Py_False && is_negated(array)) return true;
   if (access == Access::read) return false;
-  const nb::object module = nb::getattr(array.type(), "__module__", nb::none());
+  const nb::object module = nb::getattr(array.type(), nb::handle(module_name), nb::none());
   return nb::isinstance<nb::str>(module) &&
          std::string_view(nb::borrow<nb::str>(module).c_str()).starts_with("jax");
 }
@@ -133,8 +156,10 @@ Tensor from_numpy(nb::handle array, Access access, Device device,
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
                 to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), type->ours,
                 device);
-  // numpy neither frees nor resizes the memory while somebody refers to the array.
+  // numpy does not free the memory while somebody refers to the array, and does not resize it while
+  // a weak reference does, not even with refcheck=False.
   arrays->objects.push_back(nb::borrow(array));
+  arrays->objects.push_back(nb::steal(PyWeakref_NewRef(array.ptr(), nullptr)));
   return tensor;
 }
 
@@ -161,16 +186,10 @@ Tensor to_tensor(nb::handle array, Access access, int device,
 }
 
 nb::object to_numpy(const Tensor& tensor) {
-  const auto type = std::find_if(element_types.begin(), element_types.end(),
-                                 [&](const ElementType& t) { return t.ours == tensor.dtype(); });
-  std::vector<std::size_t> shape;
-  for (const std::int64_t dim : tensor.shape().dims()) {
-    shape.push_back(static_cast<std::size_t>(dim));
-  }
+  const auto size = static_cast<std::size_t>(tensor.bytes());
   const nb::capsule owner(new Tensor(tensor),
                           [](void* memory) noexcept { delete static_cast<Tensor*>(memory); });
-  return nb::cast(nb::ndarray<nb::numpy>(tensor.data(), shape.size(), shape.data(), owner, nullptr,
-                                         type->theirs(), nb::device::cpu::value, 0));
+  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(tensor.data(), {size}, owner));
 }
 
 std::optional<DType> dtype_of(nb::dlpack::dtype type) {
@@ -193,7 +212,7 @@ DType dtype_named(std::string_view numpy_name) {
     all += (all.empty() ? "" : ", ") + std::string(type.numpy_name);
   }
   throw Error(ErrorCode::invalid_argument,
-              "no tensors of " + std::string(numpy_name) + "; the types are " + all);
+              "there are no arrays of " + std::string(numpy_name) + "; the dtypes are " + all);
 }
 
 void refuse_type(std::string_view text, nb::handle value) {

@@ -18,7 +18,7 @@ enum class Access { read, write };
 Tensor to_tensor(nb::handle array, Access access, int device,
                  const std::shared_ptr<Arrays>& arrays);
 
-/// A numpy array that owns the tensor's memory.
+/// A numpy array of the tensor's bytes, which owns its memory.
 nb::object to_numpy(const Tensor& tensor);
 
 /// Of DLPack's type. Nothing for one that tutti does not have.

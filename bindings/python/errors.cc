@@ -18,10 +18,11 @@ nb::object key_of(const Error& error) {
 nb::object to_exception(const Error& error) {
   nb::list ranks;
   for (const int rank : error.ranks()) ranks.append(rank);
-  const nb::object type =
-      nb::module_::import_("tutti.errors").attr("CLASSES")[nb::cast(error.code())];
+  const nb::module_ errors = nb::module_::import_("tutti.errors");
+  const nb::object type = errors.attr("CLASSES")[nb::cast(error.code())];
   using namespace nb::literals;
-  return type(error.what(), "key"_a = key_of(error), "ranks"_a = ranks);
+  return type(errors.attr("in_words_of_python")(error.what()), "key"_a = key_of(error),
+              "ranks"_a = ranks);
 }
 
 void raise(const nb::object& exception) {

@@ -30,11 +30,17 @@ void set(bool& field, std::string_view name, nb::handle value) {
 }
 
 void set(std::string& field, std::string_view name, nb::handle value) {
-  take(field, name, "a str", value);
+  take(field, name, name == "timeline" ? "a str or a path" : "a str", value);
 }
 
 void set(std::size_t& field, std::string_view name, nb::handle value) {
-  take(field, name, "a number of bytes, an int of at least 0", value);
+  constexpr const char* expected = "a number of bytes, an int of at least 0";
+  if (PyIndex_Check(value.ptr()) == 0) refuse_type(std::string(name) + " is " + expected, value);
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  if (nb::try_cast(number, field, false)) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) + " is " + nb::str(value).c_str() + "; it takes " + expected);
 }
 
 void set(std::optional<std::size_t>& field, std::string_view name, nb::handle value) {
@@ -46,11 +52,13 @@ void set(Milliseconds& field, std::string_view name, nb::handle value) {
   if (!nb::try_cast(value, seconds, true)) {
     refuse_type(std::string(name) + " is a number of seconds", value);
   }
+  if (!(seconds > 0)) {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is " + nb::str(value).c_str() +
+                                                 "; it takes a number of seconds above 0");
+  }
   // What fits no Milliseconds is for `create` to refuse, as it refuses all that is too long.
   constexpr double limit = 1e15;
-  field = std::isnan(seconds)
-              ? Milliseconds{0}
-              : Milliseconds(std::llround(std::clamp(seconds, -limit, limit) * 1e3));
+  field = Milliseconds(std::llround(std::min(seconds, limit) * 1e3));
 }
 
 void set(std::vector<int>& field, std::string_view name, nb::handle value) {

@@ -1,17 +1,18 @@
 #include "python/pending.h"
 
-#include <nanobind/stl/optional.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <optional>
+#include <exception>
+#include <string>
 #include <utility>
 
+#include "python/arrays.h"
+#include "python/errors.h"
 #include "python/gil.h"
 #include "python/interruptible.h"
 #include "python/lane.h"
 #include "python/releases.h"
+#include "tutti/error.h"
 #include "tutti/pending.h"
 
 namespace tutti::python {
@@ -23,10 +24,20 @@ using std::chrono::steady_clock;
 /// For longer waits a clock of nanoseconds has no numbers; it is three years.
 constexpr double endless_seconds = 1e8;
 
-steady_clock::time_point deadline_after(std::optional<double> seconds) {
-  if (!seconds) return steady_clock::time_point::max();
-  if (std::isnan(*seconds)) throw nb::value_error("the timeout is no number");
-  const double limited = std::clamp(*seconds, 0.0, endless_seconds);
+steady_clock::time_point deadline_after(nb::handle timeout) {
+  if (timeout.is_none()) return steady_clock::time_point::max();
+  const double seconds = PyFloat_AsDouble(timeout.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    refuse_type("timeout is a number of seconds, or None", timeout);
+  }
+  if (!(seconds >= 0)) {
+    throw Error(ErrorCode::invalid_argument,
+                std::string("timeout is ") + nb::str(timeout).c_str() +
+                    "; it takes a number of seconds from 0, or None to wait without limit");
+  }
+  const double limited = std::min(seconds, endless_seconds);
   return steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(limited));
 }
 
@@ -36,7 +47,7 @@ bool wait_without_gil(const Pending& pending, steady_clock::time_point deadline)
   return pending.wait_for(std::clamp<steady_clock::duration>(deadline - now, {}, signal_delay));
 }
 
-bool wait(const Pending& pending, std::optional<double> timeout) {
+bool wait(const Pending& pending, nb::handle timeout) {
   const steady_clock::time_point deadline = deadline_after(timeout);
   while (!wait_without_gil(pending, deadline)) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -52,7 +63,19 @@ bool is_done(const Pending& pending) {
   return done;
 }
 
+nb::object repr(const Pending& pending) {
+  if (!pending.done()) return nb::str("<tutti.Pending: in flight>");
+  try {
+    pending.wait();
+  } catch (...) {
+    return nb::str("<tutti.Pending: failed with {!r}>")
+        .attr("format")(to_exception(std::current_exception()));
+  }
+  return nb::str("<tutti.Pending: done>");
+}
+
 void then(const Pending& pending, nb::callable callback) {
+  nb::module_::import_("tutti._lanes").attr("refuse_async")(callback);
   callbacks().after(pending, std::move(callback));
 }
 
@@ -71,9 +94,11 @@ goes on, and an error is then only logged. Thread-safe.)";
 
 constexpr const char* wait_doc = R"(Blocks until the call is done; other threads run meanwhile.
 
-timeout: seconds. Returns False when they have passed first, else True. Raises what the call
-failed with, every time; the contents of its outputs are undefined then. Ctrl-C interrupts the
-wait with KeyboardInterrupt, while the call goes on and keeps its arrays.)";
+timeout: seconds, 0 or more; None: without limit. Returns False when they have passed first, else
+True. Raises what the call failed with, every time; the contents of its outputs are undefined then:
+MismatchError, TimedOutError, PeerLostError, AbortedError or InternalError. Raises
+InvalidArgumentError for a timeout below 0. Ctrl-C interrupts the wait with KeyboardInterrupt, while
+the call goes on and keeps its arrays.)";
 
 constexpr const char* then_doc = R"(Calls `callback(error)` when the call is done; does not block.
 
@@ -81,7 +106,8 @@ error: None, or what the call failed with. All callbacks run on one thread of th
 the order in which their calls end, several of one call in the order given; on that thread also
 where the call is done already. A callback may submit and wait for calls, but not for another
 callback. What it raises goes to sys.unraisablehook. At the end of the program callbacks of calls
-that are done still run; one that takes longer than a second is left behind.)";
+that are done still run; one that takes longer than a second is left behind. Raises TypeError for
+what cannot be called, and for an `async def`, whose coroutine nobody would await.)";
 
 constexpr const char* await_doc =
     R"(`await pending` in asyncio: waits as `wait` does, while the loop runs.
@@ -92,7 +118,10 @@ Cancelling it ends the waiting, not the call, which keeps its arrays.)";
 
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
-      .def("wait", &wait, nb::arg("timeout") = nb::none(), wait_doc)
+      .def("wait", &wait, nb::arg("timeout") = nb::none(),
+           nb::sig("def wait(self, timeout: SupportsFloat | SupportsIndex | None = None) -> bool"),
+           wait_doc)
+      .def("__repr__", &repr, nb::sig("def __repr__(self) -> str"))
       .def("done", &is_done, "Whether the call is done, or has failed. Does not block.")
       .def("then", &then, nb::arg("callback"),
            nb::sig("def then(self, callback: Callable[[Error | None], object]) -> None"), then_doc)

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/finite.h"
 #include "python/gil.h"
 #include "python/interruptible.h"
 #include "python/options.h"
@@ -45,27 +46,17 @@ bool ends_in_order(nb::handle raised) {
   return code.is_none() || code.equal(nb::int_(0));
 }
 
-Shape to_shape(nb::handle shape) {
-  std::vector<std::int64_t> dims;
-  if (nb::isinstance<nb::int_>(shape)) {
-    dims.push_back(nb::cast<std::int64_t>(shape));
-  } else {
-    for (const nb::handle dim : shape) dims.push_back(nb::cast<std::int64_t>(dim));
-  }
-  return Shape(dims);
-}
-
 }  // namespace
 
-std::unique_ptr<Store> Store::create(const std::string& type, const nb::dict& options) {
-  auto store = interruptible([type, chosen = to_options(options)]() -> std::shared_ptr<KVStore> {
-    return KVStore::create(type, chosen);
-  });
-  return std::unique_ptr<Store>(new Store(std::move(store)));
-}
+Store::Store(const std::string& type, const nb::dict& options, bool check_finite)
+    : Store(interruptible([type, chosen = to_options(options)]() -> std::shared_ptr<KVStore> {
+              return KVStore::create(type, chosen);
+            }),
+            check_finite) {}
 
-Store::Store(std::shared_ptr<KVStore> store)
+Store::Store(std::shared_ptr<KVStore> store, bool check_finite)
     : store_(std::move(store)),
+      check_finite_(check_finite),
       type_(store_->type()),
       rank_(store_->rank()),
       num_workers_(store_->num_workers()),
@@ -100,65 +91,83 @@ auto Store::run(std::string_view method, const Call& call) {
   return call(*mine);
 }
 
-Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, int priority,
-                        std::string_view op) {
+void Store::check(std::string_view method, const Arguments& arguments,
+                  std::span<const Values> values, bool first_alone) const {
+  if (check_finite_) refuse_infinite(method, rank_, arguments.keys(), values, first_alone);
+}
+
+Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                        nb::handle op) {
   Arguments arguments(key);
   const bool in_place = outs.is_none();
   const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
   const auto to = in_place ? std::vector<Values>() : arguments.values(outs, Access::write);
-  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
+  const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
   return run("pushpull", [&](KVStore& store) {
+    check("pushpull", arguments, from);
     return store.pushpull(arguments.keys(), from, in_place ? from : to, options);
   });
 }
 
-Pending Store::broadcast(nb::handle key, nb::handle value, int root_rank, int priority) {
+Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,
+                         nb::handle priority) {
   Arguments arguments(key);
   const auto values = arguments.values(value, Access::write);
+  const int root = to_int("root_rank", root_rank);
+  const CallOptions options{.priority = to_int("priority", priority)};
   return run("broadcast", [&](KVStore& store) {
-    return store.broadcast(arguments.keys(), values, root_rank, {.priority = priority});
+    if (root == rank_) check("broadcast", arguments, values, true);
+    return store.broadcast(arguments.keys(), values, root, options);
   });
 }
 
-Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, int priority,
-                              std::string_view op) {
+Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                              nb::handle op) {
   Arguments arguments(key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
-  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
+  const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
   return run("reduce_scatter", [&](KVStore& store) {
+    check("reduce_scatter", arguments, from);
     return store.reduce_scatter(arguments.keys(), from, to, options);
   });
 }
 
-Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, int priority) {
+Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority) {
   Arguments arguments(key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
+  const CallOptions options{.priority = to_int("priority", priority)};
   return run("allgather", [&](KVStore& store) {
-    return store.allgather(arguments.keys(), from, to, {.priority = priority});
+    check("allgather", arguments, from, true);
+    return store.allgather(arguments.keys(), from, to, options);
   });
 }
 
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments(key);
   const auto values = arguments.values(value, Access::read);
-  run("init", [&](KVStore& store) { store.init(arguments.keys(), values); });
+  run("init", [&](KVStore& store) {
+    check("init", arguments, values);
+    store.init(arguments.keys(), values);
+  });
 }
 
-Pending Store::push(nb::handle key, nb::handle value, int priority, std::string_view op) {
+Pending Store::push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op) {
   Arguments arguments(key);
   const auto values = arguments.values(value, Access::read);
-  const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
-  return run("push", [&](KVStore& store) { return store.push(arguments.keys(), values, options); });
+  const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
+  return run("push", [&](KVStore& store) {
+    check("push", arguments, values);
+    return store.push(arguments.keys(), values, options);
+  });
 }
 
-Pending Store::pull(nb::handle key, nb::handle out, int priority) {
+Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
   Arguments arguments(key);
   const auto outs = arguments.values(out, Access::write);
-  return run("pull", [&](KVStore& store) {
-    return store.pull(arguments.keys(), outs, {.priority = priority});
-  });
+  const CallOptions options{.priority = to_int("priority", priority)};
+  return run("pull", [&](KVStore& store) { return store.pull(arguments.keys(), outs, options); });
 }
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
@@ -172,11 +181,8 @@ void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) 
       [&](KVStore& store) { store.row_sparse_pull(arguments.keys(), outs, rows); });
 }
 
-void Store::set_optimizer(nb::handle optimizer) {
-  const bool is_name = nb::isinstance<nb::str>(optimizer);
-  const auto name = nb::cast<std::string>(is_name ? nb::object(nb::borrow(optimizer))
-                                                  : optimizer.type().attr("__name__"));
-  run("set_optimizer", [&](KVStore& store) { store.set_optimizer({.name = name}); });
+void Store::set_optimizer(std::string_view name) {
+  run("set_optimizer", [&](KVStore& store) { store.set_optimizer({.name = std::string(name)}); });
 }
 
 void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {
@@ -206,10 +212,9 @@ int Store::join() {
   });
 }
 
-nb::object Store::allocate(nb::handle shape, nb::handle dtype) {
-  const Shape dims = to_shape(shape);
-  const nb::object name = nb::module_::import_("tutti._arrays").attr("dtype_name")(dtype);
-  const DType type = dtype_named(nb::cast<nb::str>(name).c_str());
+nb::object Store::allocate(const std::vector<std::int64_t>& shape, std::string_view dtype) {
+  const Shape dims{std::span<const std::int64_t>(shape)};
+  const DType type = dtype_named(dtype);
   return to_numpy(run("allocate", [&](KVStore& store) { return store.allocate(dims, type); }));
 }
 

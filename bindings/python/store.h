@@ -1,9 +1,12 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "python/arguments.h"
 #include "tutti/kvstore.h"
@@ -16,7 +19,9 @@ namespace nb = nanobind;
 /// works, so that none keeps another Python thread from what it waits for.
 class Store {
  public:
-  static std::unique_ptr<Store> create(const std::string& type, const nb::dict& options);
+  /// Blocks, for other ranks too. `check_finite`: what this rank brings is looked through before a
+  /// call takes it, see `refuse_infinite`.
+  Store(const std::string& type, const nb::dict& options, bool check_finite);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -27,25 +32,27 @@ class Store {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   int nodes() const { return nodes_; }
+  bool is_closed() const { return store_ == nullptr; }
 
-  Pending pushpull(nb::handle key, nb::handle ins, nb::handle outs, int priority,
-                   std::string_view op);
-  Pending broadcast(nb::handle key, nb::handle value, int root_rank, int priority);
-  Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, int priority,
-                         std::string_view op);
-  Pending allgather(nb::handle key, nb::handle ins, nb::handle outs, int priority);
+  Pending pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                   nb::handle op);
+  Pending broadcast(nb::handle key, nb::handle value, nb::handle root_rank, nb::handle priority);
+  Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                         nb::handle op);
+  Pending allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority);
   void init(nb::handle key, nb::handle value);
-  Pending push(nb::handle key, nb::handle value, int priority, std::string_view op);
-  Pending pull(nb::handle key, nb::handle out, int priority);
+  Pending push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op);
+  Pending pull(nb::handle key, nb::handle out, nb::handle priority);
   void row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids);
-  void set_optimizer(nb::handle optimizer);
+  void set_optimizer(std::string_view name);
   void save_optimizer_states(const std::string& fname, bool dump_optimizer);
   void load_optimizer_states(const std::string& fname);
 
   void set_gradient_compression(std::string_view kind);
   void barrier();
   int join();
-  nb::object allocate(nb::handle shape, nb::handle dtype);
+  /// The bytes of an array of this shape and dtype.
+  nb::object allocate(const std::vector<std::int64_t>& shape, std::string_view dtype);
   /// `tutti.types.Counters`, and a list of `tutti.types.Choice`.
   nb::object counters();
   nb::object choices();
@@ -62,13 +69,17 @@ class Store {
   static void outlive_interpreter();
 
  private:
-  explicit Store(std::shared_ptr<KVStore> store);
+  Store(std::shared_ptr<KVStore> store, bool check_finite);
 
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);
+  /// With `check_finite` throws as `refuse_infinite`.
+  void check(std::string_view method, const Arguments& arguments, std::span<const Values> values,
+             bool first_alone = false) const;
 
   std::shared_ptr<KVStore> store_;
+  const bool check_finite_;
   const std::string type_;
   const int rank_;
   const int num_workers_;

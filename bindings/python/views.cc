@@ -14,11 +14,9 @@ namespace {
 nb::tuple bytes_of(nb::handle array) {
   const std::shared_ptr<Arrays> arrays = make_arrays();
   const Tensor tensor = to_tensor(array, Access::read, 0, arrays);
-  const Tensor bytes(std::shared_ptr<void>(arrays, tensor.data()),
-                     Shape({static_cast<std::int64_t>(tensor.bytes())}), DType::u8);
   nb::list shape;
   for (const std::int64_t dim : tensor.shape().dims()) shape.append(dim);
-  return nb::make_tuple(to_numpy(bytes), numpy_name(tensor.dtype()), nb::tuple(shape));
+  return nb::make_tuple(to_numpy(tensor), numpy_name(tensor.dtype()), nb::tuple(shape));
 }
 
 }  // namespace

@@ -185,7 +185,9 @@ typedef struct tutti_call_options {
 } tutti_call_options;
 
 /* The calls below take `count` keys and as many entries of each list. `options` may be null. They
- * return at once; `pending` gets a handle on the outcome, or may be null: then nobody waits. */
+ * return at once; `pending` gets a handle on the outcome, or may be null: then nobody waits.
+ * Outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. Those of two calls in
+ * flight are not compared. */
 
 TUTTI_EXPORT int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                                       const tutti_values* ins, const tutti_values* outs,

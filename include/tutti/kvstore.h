@@ -35,8 +35,11 @@ struct Setting;
 ///
 /// All methods are thread-safe. Calls that return a `Pending` never wait for other ranks. A second
 /// call for a key in flight throws `duplicate_key`. Tensors are borrowed until the `Pending` is
-/// done. In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for inputs that
-/// overlap another key's output, for several devices and for `Pending::then`.
+/// done. Where two outputs of one call overlap in memory, the call throws `invalid_argument`; only
+/// in a broadcast two keys may share one tensor. The outputs of two calls in flight are not
+/// compared: if they overlap, their contents are undefined. In steps that repeat `dist_sync_mpi`
+/// takes nothing from the heap, except for inputs that overlap another key's output, for several
+/// devices and for `Pending::then`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,

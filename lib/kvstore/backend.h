@@ -62,7 +62,7 @@ struct Traits {
 /// - every key has at least one tensor in each list that the method takes;
 /// - the tensors of one key in a list have the same shape and dtype and are on the CPU;
 /// - the keys are all integers or all strings, like those of the store's other calls;
-/// - no input overlaps another key's output.
+/// - no two outputs overlap, and no input overlaps another key's output.
 ///
 /// The spans refer to the caller's memory, or to copies that KVStore made. They are valid until
 /// `submit` returns.

@@ -82,6 +82,7 @@ Pending KVStore::submit(MethodCall call) {
   const Workspace::Use workspace(front_desk_->workspaces);
   require(traits, call.method);
   check(call, traits, workspace->order);
+  sort_outputs(call, workspace->overlap);
   front_desk_->key_kind.admit(call.keys);
   std::vector<Values>& ins = workspace->ins;
   if (call.method == Method::broadcast) {

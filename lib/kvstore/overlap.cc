@@ -1,13 +1,17 @@
 #include "kvstore/overlap.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "kvstore/methods.h"
 #include "kvstore/order.h"
 
 namespace tutti {
@@ -17,31 +21,25 @@ using Range = MemoryRange;
 
 Range range_of(const Tensor& tensor, std::size_t key) {
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
-  return {begin, begin + tensor.bytes(), key, 0};
+  return {begin, begin + tensor.bytes(), key};
 }
 
-/// Sorts the outputs by address. True: no two of them overlap.
-bool sort_outputs(std::span<const Values> outs, OverlapMemory& memory) {
-  auto& [listed, sorted, order] = memory;
-  listed.clear();
-  for (std::size_t key = 0; key < outs.size(); ++key) {
-    for (const Tensor& out : outs[key]) {
-      if (out.bytes() > 0) listed.push_back(range_of(out, key));
-    }
-  }
-  sort_again(order, listed.size(), [ranges = listed.data()](std::size_t a, std::size_t b) {
-    return ranges[a].begin < ranges[b].begin;
-  });
-  sorted.resize(listed.size());
-  std::uintptr_t furthest = 0;
-  bool apart = true;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    Range& range = sorted[i];
-    range = listed[order[i]];
-    apart = apart && furthest <= range.begin;
-    range.furthest_end = furthest = std::max(furthest, range.end);
-  }
-  return apart;
+/// Two keys may have one output where both results are the same: a key that stands twice, in types
+/// that take that, and weights that two layers share in a broadcast. `a` begins first.
+void check_apart(const MethodCall& call, const Range& a, const Range& b) {
+  const bool same_result = call.method == Method::broadcast || call.keys[a.key] == call.keys[b.key];
+  const bool is_same = a.begin == b.begin && a.end == b.end && a.key != b.key && same_result;
+  if (a.end <= b.begin || is_same) return;
+  const auto [first, second] = std::minmax(a.key, b.key);
+  const Key& key = call.keys[first];
+  const std::string whose =
+      first == second ? "two outputs of this key"
+                      : fmt::format("its output and that of key {}", call.keys[second].describe());
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} of key {}: {} overlap in memory, so that one result would be lost; "
+                          "give each output memory of its own",
+                          name(call.method), key.describe(), whose),
+              {.key = key});
 }
 
 /// Whether `in` lies in an output of its own key that begins at the right place.
@@ -54,21 +52,20 @@ bool lies_in(const Range& in, const Values& own, std::ptrdiff_t place) {
 }
 
 /// Whether an output overlaps `in`, other than its own at the right place. Walks back from the last
-/// output that begins before `in` ends; `furthest_end` says when no earlier one can reach it.
+/// output that begins before `in` ends: outputs do not overlap, so they end in the same order.
 bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t place) {
   const std::uintptr_t own = in.begin + static_cast<std::uintptr_t>(place);
   auto it = std::partition_point(outs.begin(), outs.end(),
                                  [&](const Range& out) { return out.begin < in.end; });
-  while (it != outs.begin() && (--it)->furthest_end > in.begin) {
-    const bool in_place = it->key == in.key && it->begin == own;
-    if (it->end > in.begin && !in_place) return true;
+  while (it != outs.begin() && (--it)->end > in.begin) {
+    if (it->key != in.key || it->begin != own) return true;
   }
   return false;
 }
 
 /// The range from the first byte to the last of all tensors.
 Range bounds_of(std::span<const Values> lists) {
-  Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0, 0};
+  Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0};
   for (const Values& values : lists) {
     for (const Tensor& tensor : values) {
       if (tensor.bytes() == 0) continue;
@@ -94,21 +91,40 @@ Tensor copy_of(const Tensor& tensor) {
 
 }  // namespace
 
+void sort_outputs(const MethodCall& call, OverlapMemory& memory) {
+  auto& [listed, sorted, order] = memory;
+  listed.clear();
+  for (std::size_t key = 0; key < call.outs.size(); ++key) {
+    for (const Tensor& out : call.outs[key]) {
+      if (out.bytes() > 0) listed.push_back(range_of(out, key));
+    }
+  }
+  sort_again(order, listed.size(), [ranges = listed.data()](std::size_t a, std::size_t b) {
+    return ranges[a].begin < ranges[b].begin;
+  });
+  sorted.clear();
+  for (const std::size_t i : order) {
+    if (!sorted.empty()) check_apart(call, sorted.back(), listed[i]);
+    sorted.push_back(listed[i]);
+  }
+}
+
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
-                                                  OverlapMemory& memory,
+                                                  const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
+  if (memory.sorted.empty()) return ins;
   // The quick case: gradients and weights often lie in blocks of their own.
-  if (ins.data() != outs.data() && apart(bounds_of(ins), bounds_of(outs))) return ins;
-  const bool outputs_apart = sort_outputs(outs, memory);
+  const Range all{memory.sorted.front().begin, memory.sorted.back().end, 0};
+  if (ins.data() != outs.data() && apart(bounds_of(ins), all)) return ins;
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const std::ptrdiff_t place = places.empty() ? 0 : places[key];
     const auto must_move = [&](const Tensor& in) {
       if (in.bytes() == 0) return false;
       const Range range = range_of(in, key);
       // Then it overlaps no other output, for outputs do not overlap.
-      if (outputs_apart && lies_in(range, outs[key], place)) return false;
+      if (lies_in(range, outs[key], place)) return false;
       return in_the_way(range, memory.sorted, place);
     };
     if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kvstore/backend.h"
 #include "tutti/tensor.h"
 
 namespace tutti {
@@ -12,16 +13,21 @@ namespace tutti {
 struct MemoryRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  std::size_t key = 0;              ///< index of its key
-  std::uintptr_t furthest_end = 0;  ///< largest end up to this one, when sorted
+  std::size_t key = 0;  ///< index of its key
 };
 
 /// Memory that one call leaves for the next.
 struct OverlapMemory {
   std::vector<MemoryRange> listed;  ///< the outputs, as the call lists them
-  std::vector<MemoryRange> sorted;
-  std::vector<std::size_t> order;  ///< of `listed` in `sorted`
+  std::vector<MemoryRange> sorted;  ///< by address
+  std::vector<std::size_t> order;   ///< of `listed` in `sorted`
 };
+
+/// Lists and sorts the memory of the call's outputs in `memory`, which serves one call at a time.
+/// Throws `invalid_argument` where two overlap, for one result would be lost: names the keys of
+/// both. Costs O(n log n) in the number of tensors; O(n) if they lie in the same order as in the
+/// call before.
+void sort_outputs(const MethodCall& call, OverlapMemory& memory);
 
 /// Programs reuse arrays across keys, so in one call an input of one key may lie where another
 /// key's output goes. Replaces each such input by a copy, so that outputs may be written in any
@@ -30,14 +36,14 @@ struct OverlapMemory {
 /// An overlap with an output of the same key needs no copy if that output begins exactly
 /// `places[key]` bytes behind the input (`places` empty: 0), for then both hold the same elements.
 /// If the output is shifted against that place, the input is copied. All lists are by key. `ins`
-/// may hold empty values, and may be `detached`. `memory` serves one call at a time.
+/// may hold empty values, and may be `detached`. `memory` is what `sort_outputs` made of `outs`.
 ///
-/// Costs O(n log n) in the number of tensors; less if each output is its own key's input, or if the
-/// tensors lie in the same order as in the call before.
+/// Costs O(n log n) in the number of tensors; O(n) if each output is its own key's input, or if no
+/// input lies between outputs.
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
-                                                  OverlapMemory& memory,
+                                                  const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places = {});
 
 }  // namespace tutti

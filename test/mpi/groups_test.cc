@@ -208,9 +208,10 @@ TEST_CASE("a group of one rank exchanges with itself and needs nobody") {
   store->barrier();
   CHECK(store->join() == 0);
   const Tensor shared = store->allocate({16}, DType::f32);
+  const Tensor other = store->allocate({16}, DType::f32);
   std::fill_n(shared.as<float>(), 16, 2.0F);
-  store->pushpull(1000, shared, {shared, shared}).wait();
-  CHECK(shared.as<float>()[15] == 2);
+  store->pushpull(1000, shared, {shared, other}).wait();
+  CHECK(other.as<float>()[15] == 2);
   const Error error = error_of([&] { store->init({1}, {shared}); });
   CHECK(error.code() == ErrorCode::unsupported);
 }

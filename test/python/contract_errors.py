@@ -34,7 +34,7 @@ class Disagreement(Contract):
         others = range(1, kv.num_workers)
         f32, i32 = np.zeros(2, np.float32), np.zeros(2, np.int32)
         cases = {
-            "d": (lambda: kv.pushpull("d", f32 if first else i32), "rank 0 has f32", "i32"),
+            "d": (lambda: kv.pushpull("d", f32 if first else i32), "rank 0 has float32", "int32"),
             "o": (lambda: kv.pushpull("o", f32, op="sum" if first else "max"), "rank 0 asks for sum", "max"),
             "r": (lambda: kv.broadcast("r", f32, 0 if first else 1), "rank 0 names rank 0", "rank 1"),
             "k": (lambda: kv.broadcast("k", f32) if first else kv.pushpull("k", f32),

@@ -101,10 +101,10 @@ class Groups(Contract):
         self.exchange(kv, [self.rank], 2, 10)
         kv.barrier()
         self.assertEqual(kv.join(), 0)
-        shared = kv.allocate(16)
+        shared, other = kv.allocate(16), kv.allocate(16)
         shared[:] = 2
-        kv.pushpull(1000, shared, [shared, shared]).wait()
-        self.assert_equal(shared, np.full(16, 2))
+        kv.pushpull(1000, shared, [shared, other]).wait()
+        self.assert_equal(other, np.full(16, 2))
         self.refused(tutti.UnsupportedError, ["init"], kv.init, 1, shared)
 
     def test_a_list_of_ranks_that_cannot_be_is_refused_and_creates_nothing(self):

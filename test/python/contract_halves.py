@@ -160,7 +160,7 @@ class Shards(Contract):
         size = own.stop - own.start
         whole = np.zeros(count, np.float32)
         for array in (np.zeros(size + 1, np.float32), np.zeros(size, np.int32)):
-            texts = [f"{own.start} to {own.stop}", f"f32 of {size} elements"]
+            texts = [f"{own.start} to {own.stop}", f"float32 of {size} elements"]
             self.refused(tutti.InvalidArgumentError, ["reduce_scatter of key 'w'", "the output must be", *texts],
                          kv.reduce_scatter, "w", whole, array, key="w")
             self.refused(tutti.InvalidArgumentError, ["allgather of key 'w'", "the input must be", *texts],

@@ -123,10 +123,23 @@ class InFlight(Ranks):
             np.testing.assert_array_equal(out, np.full(4, self.total))
         self.assertTrue(until(lambda: seen() is None))
 
-    def test_an_array_twice_in_one_list_is_summed_once_for_each_key(self):
-        array = self.mine()
-        self.kv.pushpull(["list 1", "list 2"], [array, array]).wait()
-        np.testing.assert_array_equal(array, np.full(4, self.total))
+    def test_an_output_of_two_keys_or_devices_is_refused_for_one_result_would_be_lost(self):
+        array, other = self.mine(8), self.mine(8)
+        for text, keys, ins, outs in (
+                ("key 'list 1': its output and that of key 'list 2'", ["list 1", "list 2"], [array, array], None),
+                ("key 'list 1': its output and that of key 'list 3'", ["list 1", "list 2", "list 3"],
+                 [other[:5], self.mine(8), self.mine(5)], [array[:5], other, array[3:]]),
+                ("key 'devices': two outputs of this key", "devices", [array[:5], array[3:]], None)):
+            with self.subTest(text), self.assertRaisesRegex(tutti.InvalidArgumentError, text) as raised:
+                self.kv.pushpull(keys, ins, outs)
+            self.assertEqual(raised.exception.key, text.split("'")[1])
+        np.testing.assert_array_equal(array, self.mine(8))
+
+    def test_an_array_may_be_the_input_of_several_keys(self):
+        array, outs = self.mine(), [np.zeros(4, np.float32) for _ in range(3)]
+        self.kv.pushpull(["input 1", "input 2", "input 3"], [array, array, array], outs).wait()
+        for out in outs:
+            np.testing.assert_array_equal(out, np.full(4, self.total))
 
     def test_an_array_in_place_in_two_calls_in_flight_is_held_until_both_are_done(self):
         array = self.mine(1000)

@@ -180,15 +180,6 @@ class Memory(Ranks):
         thread.join()
         self.assertTrue(until(lambda: seen() is None))
 
-    def test_an_array_cannot_be_resized_under_a_call(self):
-        array = self.mine()
-        pending = self.kv.pushpull("resized", array) if self.rank == 0 else None
-        if pending and self.size > 1:
-            with self.assertRaises(ValueError):
-                array.resize(10**6)
-        self.kv.barrier()
-        (pending or self.kv.pushpull("resized", array)).wait()
-
 
 class Waiting(Ranks):
     """Rank 0 waits for what the others submit when it tells them to, by a barrier."""
@@ -237,82 +228,6 @@ class Waiting(Ranks):
         self.others_submit("interrupted")
         if self.rank == 0:
             self.assertTrue(pending.wait())
-
-
-class Errors(Ranks):
-    def refused(self, error, text, call, *args):
-        with self.assertRaisesRegex(error, text):
-            call(*args)
-
-    def test_an_array_that_cannot_be_used_in_place_is_refused_with_what_to_do(self):
-        read_only = self.mine()
-        read_only.flags.writeable = False
-        cases = {"is read-only.*array.copy": read_only,
-                 "is not C-contiguous.*numpy.ascontiguousarray": np.zeros((4, 4), np.float32)[:, ::2],
-                 "is not in this machine's byte order.*newbyteorder": np.zeros(4, ">f4"),
-                 "holds Python objects.*astype": np.array([1, None]),
-                 r"dtype int16 has no counterpart.*astype": np.zeros(4, np.int16),
-                 "dtype complex64 has no counterpart": np.zeros(4, np.complex64),
-                 "dtype bool has no counterpart": np.zeros(4, bool),
-                 r"dtype <U1 has no counterpart": np.array(["a"]),
-                 "9 dimensions.*at most 8": np.zeros((1,) * 9, np.float32)}
-        for text, array in cases.items():
-            with self.subTest(text):
-                self.refused(tutti.InvalidArgumentError, text, self.kv.pushpull, "refused", array)
-                self.refused(tutti.InvalidArgumentError, text, self.kv.pushpull, ["refused"], [[array]])
-        self.assertTrue(issubclass(tutti.InvalidArgumentError, ValueError))
-
-    def test_what_is_no_array_or_no_key_is_a_type_error(self):
-        array = self.mine()
-        self.refused(TypeError, "a value is a numpy array.*not float.*numpy.asarray", self.kv.pushpull, "k", 1.0)
-        self.refused(TypeError, "not NoneType", self.kv.pushpull, "k", [None])
-        self.refused(TypeError, "a key is an int or a str.*not float", self.kv.pushpull, 0.5, array)
-        self.refused(TypeError, "a list of keys takes a list of values.*not ndarray", self.kv.pushpull, ["k"], array)
-
-    def test_a_key_twice_in_flight_raises_duplicate_key(self):
-        with self.assertRaisesRegex(tutti.DuplicateKeyError, "twice") as raised:
-            self.kv.pushpull(["twice", "twice"], [self.mine(), self.mine()])
-        self.assertEqual((raised.exception.key, raised.exception.ranks), ("twice", ()))
-
-    def test_an_error_names_key_and_ranks_as_data(self):
-        if self.size == 1:
-            self.skipTest("alone nobody disagrees or is late")
-        with tutti.create("dist_sync_mpi", key_timeout=0.2, log_level="critical") as kv:
-            with self.assertRaises(tutti.MismatchError) as raised:
-                kv.pushpull(7, self.mine(3 + min(self.rank, 1))).wait()
-            others = tuple(range(1, self.size))
-            self.assertEqual((raised.exception.key, raised.exception.ranks), (7, others))
-            if self.rank == 0:
-                with self.assertRaises(tutti.TimedOutError) as raised:
-                    kv.pushpull(8, self.mine()).wait()
-                self.assertEqual((raised.exception.key, raised.exception.ranks), (8, others))
-                self.assertIsInstance(raised.exception, TimeoutError)
-            self.kv.barrier()  # which waits longer
-
-    def test_what_the_type_does_not_offer_is_not_implemented(self):
-        array = self.mine()
-        calls = {"init": ("k", array), "push": ("k", array), "pull": ("k", array),
-                 "row_sparse_pull": ("k", array, np.arange(2)), "set_optimizer": (object(),),
-                 "save_optimizer_states": ("file",), "load_optimizer_states": ("file",)}
-        for name, args in calls.items():
-            with self.assertRaisesRegex(NotImplementedError, f"{name}.*dist_sync_mpi") as raised:
-                getattr(self.kv, name)(*args)
-            self.assertIsInstance(raised.exception, tutti.UnsupportedError)
-            self.assertEqual(raised.exception.code, tutti.ErrorCode.unsupported)
-
-    def test_a_wrong_reduction_or_root_is_an_invalid_argument(self):
-        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'sum', 'average', 'min' or 'max', not 'mean'"):
-            self.kv.pushpull("k", self.mine(), op="mean")
-        self.refused(tutti.InvalidArgumentError, "root", self.kv.broadcast, "k", self.mine(), self.size)
-
-    def test_ranks_that_disagree_all_get_mismatch_and_the_store_lives_on(self):
-        if self.size > 1:
-            pending = self.kv.pushpull("differs", self.mine(3 + self.rank))
-            for _ in range(2):
-                self.refused(tutti.MismatchError, "differs", pending.wait)
-        array = self.mine()
-        self.kv.pushpull("differs", array).wait()
-        np.testing.assert_array_equal(array, np.full(4, self.total))
 
 
 class Closing(unittest.TestCase):

@@ -135,10 +135,30 @@ class Refused(Tensors):
             self.refused(tensor, r"is not contiguous.*tensor\.contiguous\(\)")
 
     def test_dtypes_devices_and_layouts_that_tutti_does_not_have(self):
-        for dtype in (torch.bool, torch.int16, torch.complex64):
-            self.refused(self.of(1, dtype), rf"dtype {dtype} has no counterpart.*bfloat16.*tensor\.float\(\)")
+        for dtype, advice in ((torch.bool, r"tensor\.to\(torch\.uint8\)"), (torch.int16, r"tensor\.to\(torch\.int32\)"),
+                              (torch.complex64, r"torch\.view_as_real\(tensor\)")):
+            self.refused(self.of(1, dtype), rf"dtype {dtype} has no counterpart.*bfloat16.*{advice}")
         self.refused(torch.ones(3, device="meta"), r"is on meta.*tensor\.cpu\(\)")
         self.refused(self.of(1).to_sparse(), r"is sparse.*tensor\.to_dense\(\)")
+
+    def test_what_is_the_negative_or_the_conjugate_of_its_memory(self):
+        conjugate = torch.full((4,), 1 + 2j).conj()
+        self.refused(conjugate, r"torch\.view_as_real\(tensor\).*tensor\.resolve_conj\(\)")
+        with tutti.create("local", check_finite=True, log_level="error") as kv:
+            negative = torch._neg_view(torch.ones(4))
+            self.assertTrue(negative.is_neg() and negative.is_contiguous())
+            for tensor in (negative, conjugate.imag):
+                self.refused(tensor, r"is the negative of what its memory holds.*tensor\.resolve_neg\(\)")
+                with self.assertRaisesRegex(tutti.InvalidArgumentError, "resolve_neg"):
+                    kv.pushpull("key", tensor)
+        result = self.summed(torch._neg_view(torch.ones(4)).resolve_neg())
+        self.assertTrue(torch.equal(result, torch.full((4,), -1.0 * self.size)))
+        self.kv.fingerprint([torch._neg_view(torch.ones(4)), torch.ones(1)])
+
+    def test_what_is_of_torch_but_no_tensor(self):
+        for what, name in ((torch.Tensor, "the class Tensor"), (torch.float32, "dtype"), (torch.Size([2]), "int")):
+            with self.assertRaisesRegex(TypeError, f"not {name}"):
+                self.kv.pushpull("key", what)
 
     def test_the_first_nan_is_named_in_all_types_of_floats(self):
         with tutti.create("local", check_finite=True) as kv:

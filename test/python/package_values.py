@@ -5,6 +5,7 @@ number of ranks.
 
 Run by the Python that the package is installed for.
 """
+import importlib.util
 import unittest
 import warnings
 import weakref
@@ -90,6 +91,39 @@ class Finite(Checked):
 
     def test_arrays_that_numpy_does_not_know_are_looked_at_too(self):
         self.refused(r"\[1\] is inf", "f", self.kv.pushpull, "f", Foreign(np.array([1, np.inf])))
+
+    def test_a_call_by_the_class_through_a_temporary_or_after_the_last_name_is_looked_at_too(self):
+        array = np.array([np.nan])
+        self.refused("NaN", "class", tutti.KVStore.pushpull, self.kv, "class", array)
+        self.refused_alone(lambda: tutti.create("local", check_finite=True).pushpull("alone", array))
+        call = tutti.create("local", check_finite=True).pushpull
+        self.refused_alone(lambda: call("alone", array))
+        call("finite", np.ones(1)).wait()
+
+    def refused_alone(self, call):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'alone': rank 0.*NaN"):
+            call()
+
+    def test_masked_arrays_are_refused_and_not_looked_at(self):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, r"is masked.*filled\(0\)"):
+            self.kv.pushpull("masked", np.ma.masked_invalid([1, np.nan]))
+
+    @unittest.skipUnless(importlib.util.find_spec("ml_dtypes"), "ml_dtypes is not installed")
+    def test_numpys_arrays_of_bfloat16_are_looked_at_too(self):
+        import ml_dtypes  # pylint: disable=import-outside-toplevel
+        for value, text in ((np.nan, r"\[1\] is NaN"), (-np.inf, r"\[1\] is -inf")):
+            array = np.array([1, value, 1], ml_dtypes.bfloat16)
+            self.refused(text, "b", self.kv.pushpull, "b", array)
+        array = np.full(3, ml_dtypes.finfo(ml_dtypes.bfloat16).max)
+        self.kv.broadcast("b", array).wait()
+
+    def test_every_bit_pattern_of_16_bits_is_told_as_numpy_tells_it(self):
+        with tutti.create("local", log_level="error", check_finite=True) as kv:
+            values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+            with self.assertRaisesRegex(tutti.InvalidArgumentError, "first of 2048 that") as raised:
+                kv.pushpull("bits", values, np.empty_like(values))
+            self.assertIn(r"[31744] is inf", str(raised.exception))
+            kv.pushpull("bits", values[np.isfinite(values)].copy()).wait()
 
     def test_nothing_was_submitted_and_the_mended_call_goes(self):
         array = np.full(4, np.nan)

@@ -43,13 +43,13 @@ class Verdicts(unittest.TestCase):
         self.assertEqual([(v.wanted, v.reached, v.verdict) for v in found],
                          [(">= 1 x", "1.20 x", "pass"), (">= 1.5 x", "1.20 x", "short")])
 
-    def test_create_and_the_idle_store_have_bounds(self):
-        def verdicts(create, alone, beside):
-            rows = [small(python.FIRST_CREATE, create, 4), small(python.ALONE, alone, 2),
-                    small(python.BESIDE, beside, 2)]
+    def test_import_create_and_the_idle_store_have_bounds(self):
+        def verdicts(create, imported, alone, beside):
+            rows = [small(python.FIRST_CREATE, create, 4), small(python.IMPORT, imported, 2),
+                    small(python.ALONE, alone, 2), small(python.BESIDE, beside, 2)]
             return [v.verdict for v in python.idle_verdicts(rows)]
-        self.assertEqual(verdicts(0.29e6, 99, 100), ["pass", "pass"])
-        self.assertEqual(verdicts(0.31e6, 98, 100), ["short", "short"])
+        self.assertEqual(verdicts(0.29e6, 0.149e6, 99, 100), ["pass"] * 3)
+        self.assertEqual(verdicts(0.31e6, 0.151e6, 98, 100), ["short"] * 3)
 
 
 class Suite(unittest.TestCase):
@@ -66,8 +66,8 @@ class Suite(unittest.TestCase):
         self.assertEqual({one["who"] for one in kept["rows"]},
                          {"tutti", "tutti, C++", "mpi4py", *python.IDLE_NAMES.values()})
         self.assertEqual({one["round"] for one in kept["rows"]}, {0, 1})
-        # Four of calls, two of the idle store, and at three numbers of ranks two of the three sizes.
-        self.assertEqual([one["target"] for one in kept["targets"]], ["P12"] * (4 + 2 + 3 * 2))
+        # Four of calls, of import, create and the idle store, and at three numbers of ranks two of the three sizes.
+        self.assertEqual([one["target"] for one in kept["targets"]], ["P12"] * (4 + 3 + 3 * 2))
         self.assertEqual({curve.panel for curve in outcome.curves}, {"2 ranks", "4 ranks", "8 ranks"})
 
     def test_without_mpi4py_it_is_said_and_the_rest_measured(self):

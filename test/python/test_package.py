@@ -19,7 +19,7 @@ import venv
 from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
 
 #: package_*.py that every rank of a job runs.
-PROGRAMS = ("ranks", "waits", "objects", "values", "misuse")
+PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
 Installed.build_type = sys.argv.pop()
 
@@ -51,6 +51,7 @@ class Promises:
         said(*self.BEFORE, self.python, HERE / "package_alone.py", cwd=self.top, timeout=60 * self.SLOWER)
 
     def test_what_it_promises_to_the_ranks_of_a_job(self):
+        self.pip("install", "ml_dtypes")
         for count in self.COUNTS:
             for program in PROGRAMS:
                 with self.subTest(program, ranks=count):
@@ -140,6 +141,13 @@ class Package(Promises, Learning):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         said(self.python, HERE / "package_commands.py", cwd=self.top, timeout=300, env=env)
 
+    def test_what_its_types_and_signatures_tell(self):
+        try:
+            self.pip("install", "mypy")
+        except AssertionError as error:
+            print(f"without a type checker: {error}", file=sys.stderr)
+        said(self.python, HERE / "package_types.py", cwd=self.top, timeout=300)
+
     def test_its_benchmarks_leave_rows_with_what_compare_py_needs(self):
         self.pip("install", "mpi4py")
         for program, words, impls in (
@@ -147,7 +155,7 @@ class Package(Promises, Learning):
                 ("numpy_steps.py", ["--tensors", "160", "--steps", "100", "--idle", "0.1"], {"python"}),
                 ("numpy_steps.py", ["--tensors", "1", "--steps", "100", "--idle", "0.1"], {"python"}),
                 ("numpy_idle.py", ["--stores", "2", "--products", "2"],
-                 {"first create", "later creates", "alone", "idle store"})):
+                 {"import", "first create", "later creates", "alone", "idle store"})):
             with self.subTest(program, words=words):
                 file = self.top / "rows.json"
                 self.on_ranks(2, ROOT / "benchmarks/peers" / program, *words, "--json", file)
@@ -257,6 +265,7 @@ class Sanitized(Promises, Learning):
         "mpi4py": "tries in which order MPI is started, no memory",
         "jax": "jax's own library is not built for the sanitizer, and large",
         "torch": "torch's own library is not built for the sanitizer, and large",
+        "types": "asks a type checker, which runs nothing",
         "large": "takes 16 GiB, of which the sanitizer would keep what is freed",
     }
     OPTIONS = "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"

@@ -8,7 +8,9 @@
 Importing it starts nothing and needs no MPI environment.
 """
 import atexit
+import os
 from collections.abc import Iterable
+from typing import SupportsIndex
 
 try:
     from tutti import _core
@@ -16,12 +18,11 @@ except ImportError as error:
     from tutti._missing import explained
     raise explained(error) from error
 from tutti import _binding
-from tutti._core import ErrorCode, KVStore, Pending
-from tutti._fingerprint import fingerprint
-from tutti._objects import allgather_object, broadcast_object
+from tutti._core import ErrorCode, Pending
+from tutti._store import KVStore
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
-from tutti.types import Choice, Counters
+from tutti.types import Choice, Counters, Seconds
 
 __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "InternalError",
            "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError",
@@ -30,17 +31,14 @@ __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)
 
-for method in (allgather_object, broadcast_object, fingerprint):
-    setattr(KVStore, method.__name__, method)
-del method, allgather_object, broadcast_object, fingerprint
 
-
-def create(type: str, *, ranks: Iterable[int] | None = None,
+def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
            interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
-           stall_report_after: float | None = None, key_timeout: float | None = None,
-           heartbeat_timeout: float | None = None, create_timeout: float | None = None, log_level: str | None = None,
-           timeline: str | None = None, replay: bool | None = None, fusion_bytes: int | None = None,
-           part_bytes: int | None = None, slice_bytes: int | None = None, check_finite: bool = False) -> KVStore:
+           stall_report_after: Seconds | None = None, key_timeout: Seconds | None = None,
+           heartbeat_timeout: Seconds | None = None, create_timeout: Seconds | None = None,
+           log_level: str | None = None, timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
+           fusion_bytes: SupportsIndex | None = None, part_bytes: SupportsIndex | None = None,
+           slice_bytes: SupportsIndex | None = None, check_finite: bool = False) -> KVStore:
     """Makes a store of this type, in any case: dist_sync_mpi; in one process local, local_update_cpu,
     local_allreduce_cpu, device, local_allreduce_device.
 
@@ -69,14 +67,16 @@ def create(type: str, *, ranks: Iterable[int] | None = None,
     Ctrl-C interrupts it, but the attempt goes on in the background for as long as create_timeout; a store that comes of
     it is closed. For that it runs on a thread of its own: MPI's main thread, where it is the first to initialise MPI.
 
-    Raises InvalidArgumentError for an unknown type or an option out of its range, UnsupportedError for a type that this
-    build does not have, MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come.
+    Raises InvalidArgumentError for an unknown type or an option out of its range, TypeError for an option that is of
+    another type, UnsupportedError for a type that this build does not have, MismatchError when ranks disagree,
+    TimedOutError and PeerLostError when ranks do not come, InternalError when MPI or the system fails.
     """
+    if not isinstance(type, str):
+        raise TypeError(f"a type of stores is a str, not {type!r}")
     options = {name: value for name, value in locals().items()
                if name not in ("type", "check_finite") and value is not None}
-    store = _core.create(type, options)
-    if check_finite:
-        from tutti import _finite  # pylint: disable=import-outside-toplevel
-        _finite.watch(store)
+    if isinstance(timeline, os.PathLike):
+        options["timeline"] = os.fspath(timeline)
+    store = KVStore(type, options, check_finite)
     _binding.warn(log_level)
     return store

@@ -1,11 +1,36 @@
-"""Why an array cannot be used in place, and what to do about it."""
+"""Why an array cannot be used in place, and what to do about it; shapes and dtypes as users give them."""
+import operator
 import sys
 
 import numpy as np
 
-from tutti.errors import InvalidArgumentError
+from tutti.errors import InvalidArgumentError, UnsupportedError
 
 DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64")
+#: For each dtype of numbers without a counterpart one that holds them all, or nearly.
+INSTEAD = {"bool": "uint8", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
+           "float128": "float64"}
+#: What to do with an array of numpy's kind.
+ADVICE = {"c": "pass array.view(array.real.dtype), which shares its memory: real and imaginary parts side by side",
+          "S": "broadcast_object and allgather_object of the store exchange text",
+          "U": "broadcast_object and allgather_object of the store exchange text",
+          "O": "broadcast_object and allgather_object of the store exchange objects",
+          "M": "pass array.view('int64'), which shares its memory",
+          "m": "pass array.view('int64'), which shares its memory"}
+
+
+def is_torch(thing):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.Tensor)
+
+
+def is_masked(array):
+    """The extension asks the same of arrays of numpy's subclasses."""
+    return isinstance(array, np.ndarray) and hasattr(array, "mask")
+
+
+def is_traced(array):
+    return isinstance(array, sys.modules["jax"].core.Tracer)
 
 
 def library_of(thing):
@@ -19,60 +44,123 @@ def dtype_name(dtype):
     return "bfloat16" if str(dtype) == "bfloat16" else np.dtype(dtype).name
 
 
+def allocatable(dtype):
+    """The name of a dtype for allocate."""
+    name = dtype_name(dtype)
+    if library_of(dtype) != "torch" and name != "bfloat16" and not np.dtype(dtype).isnative:
+        raise InvalidArgumentError(f"allocate: dtype {dtype!r} is not in this machine's byte order; take {name!r}")
+    if name not in DTYPES:
+        raise InvalidArgumentError(f"allocate: there are no arrays of dtype {name}; the dtypes are {', '.join(DTYPES)}")
+    return name
+
+
+def numpy_dtype(name):
+    """What numpy calls it: bfloat16 comes from a package of its own."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes  # pylint: disable=import-outside-toplevel  # where it is asked for
+    except ImportError as error:
+        raise UnsupportedError("numpy has no bfloat16 of its own; install the package that adds it: pip install "
+                               "ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def dims_of(shape):
+    """The dimensions as a list of ints."""
+    is_one = hasattr(shape, "__index__") and not np.ndim(shape)
+    try:
+        dims = [operator.index(dim) for dim in ([shape] if is_one else shape)]
+    except TypeError:
+        dims = None
+    if dims is None or isinstance(shape, (str, bytes)):
+        raise TypeError(f"a shape is an int or a sequence of ints, not {shape!r}")
+    for dim in dims:
+        if not 0 <= dim < 1 << 63:
+            raise InvalidArgumentError(f"allocate: shape {shape!r} has a dimension of {dim}; it takes 0 to 2**63 - 1")
+    return dims
+
+
+def torchs_advice(tensor):
+    if tensor.dtype.is_complex:
+        return ("torch.view_as_real(tensor), which shares its memory (where tensor.is_conj() that of "
+                "tensor.resolve_conj())")
+    kind = INSTEAD.get(dtype_name(tensor.dtype))
+    return f"tensor.to(torch.{kind})" if kind else "tensor.float()"
+
+
 def of_torch(tensor):
     """Why torch's tensor is refused."""
     what = f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype}"
     if tensor.device.type != "cpu":
         return f"{what} is on {tensor.device}, and tutti works on the CPU; pass tensor.cpu(), and copy a result back"
     if dtype_name(tensor.dtype) not in DTYPES:
-        return f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; convert it: tensor.float()"
+        return (f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; convert it: "
+                f"{torchs_advice(tensor)}")
     if str(tensor.layout) != "torch.strided":
         return f"{what} is sparse, and tutti's are dense; pass tensor.to_dense()"
+    if tensor.is_neg():
+        return (f"{what} is the negative of what its memory holds, such as the imaginary part of a conjugate; pass "
+                "tensor.resolve_neg(), and copy a result back: tensor.copy_(result)")
     if not tensor.is_contiguous():
         return (f"{what} and strides {tensor.stride()} is not contiguous, and tutti works in place; pass "
                 "tensor.contiguous(), and copy a result back: tensor.copy_(result)")
     return f"{what} cannot be used in place; pass tensor.clone(), and copy a result back: tensor.copy_(result)"
 
 
-def is_traced(array):
-    return isinstance(array, sys.modules["jax"].core.Tracer)
+def numpys_advice(dtype):
+    if dtype.names:
+        return "exchange its fields, each as an array of its own: array['name'].copy()"
+    if dtype.type is np.void:
+        return "pass array.view('uint8'), which shares its memory"
+    return ADVICE.get(dtype.kind) or f"convert it: array.astype({INSTEAD.get(dtype.name, 'float32')!r})"
+
+
+def of_numpy(array, written):
+    """Why numpy's array is refused."""
+    what = f"an array of shape {array.shape} and dtype {array.dtype}"
+    if is_masked(array):
+        return (f"{what} is masked, and what is masked would be exchanged as if it were there; pass array.filled(0), "
+                "or array.data where nothing is masked")
+    if array.dtype.hasobject and not array.dtype.names:
+        return f"{what} holds Python objects, which cannot be exchanged as numbers; {ADVICE['O']}"
+    if not array.dtype.isnative:
+        return f"{what} is not in this machine's byte order; convert it: array.astype(array.dtype.newbyteorder('='))"
+    if array.dtype.name not in DTYPES:
+        return f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; {numpys_advice(array.dtype)}"
+    if not array.flags.c_contiguous:
+        return (f"{what} and strides {array.strides} is not C-contiguous, and tutti works in place; pass "
+                "numpy.ascontiguousarray(array), and copy a result back")
+    if written and not array.flags.writeable:
+        return (f"{what} is read-only, and the result would be written to it; pass array.copy(), or another array for "
+                "the result")
+    return f"{what} cannot be used in place; pass array.copy()"
+
+
+def of_jax(array, written):
+    """Why jax's array is refused; None where it is for no reason of jax's."""
+    if library_of(array) == "jax" and is_traced(array):
+        return ("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on what they return")
+    if written:
+        return ("arrays of jax never change, and the result would be written to this one; pass "
+                "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
+    return None
 
 
 def why_refused(array, written):
     """The exception for an array that the extension could not read, or not write where `written`."""
-    kind = library_of(array)
+    if isinstance(array, type) or not (isinstance(array, np.ndarray) or hasattr(array, "__dlpack__")):
+        name = f"the class {array.__name__}" if isinstance(array, type) else type(array).__name__
+        return TypeError("a value is a numpy array, or another array that speaks DLPack, not "
+                         f"{name}; numpy.asarray makes an array of numbers and lists")
     if getattr(array, "requires_grad", False) is True:
         return InvalidArgumentError(f"this {type(array).__name__} requires grad, and autograd would not see what is "
                                     "done to it; pass tensor.detach(), which shares its memory, or tensor.grad")
-    if kind == "torch":
+    if is_torch(array):
         return InvalidArgumentError(of_torch(array))
-    if kind == "jax" and is_traced(array):
-        return InvalidArgumentError("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, "
-                                    "on what they return")
-    if kind in ("jax", "jaxlib") and written:
-        return InvalidArgumentError("arrays of jax never change, and the result would be written to this one; pass "
-                                    "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
-    if not hasattr(array, "__array_interface__"):
-        if hasattr(array, "__dlpack__"):
-            return InvalidArgumentError(
-                f"this {type(array).__name__} cannot be used in place: it must be on the CPU, C-contiguous, "
-                f"writable, and of dtype {', '.join(DTYPES)}")
-        return TypeError("a value is a numpy array, or another array that speaks DLPack, not "
-                         f"{type(array).__name__}; numpy.asarray makes an array of numbers and lists")
-    what = f"an array of shape {array.shape} and dtype {array.dtype}"
-    if array.dtype.hasobject:
-        return InvalidArgumentError(f"{what} holds Python objects, which cannot be exchanged as numbers; give it a "
-                                    "dtype of numbers: array.astype('float32')")
-    if not array.dtype.isnative:
-        return InvalidArgumentError(f"{what} is not in this machine's byte order; convert it: "
-                                    "array.astype(array.dtype.newbyteorder('='))")
-    if array.dtype.name not in DTYPES:
-        return InvalidArgumentError(f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; "
-                                    "convert it: array.astype('float32')")
-    if not array.flags.c_contiguous:
-        return InvalidArgumentError(f"{what} and strides {array.strides} is not C-contiguous, and tutti works in "
-                                    "place; pass numpy.ascontiguousarray(array), and copy a result back")
-    if written and not array.flags.writeable:
-        return InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass array.copy(), "
-                                    "or another array for the result")
-    return InvalidArgumentError(f"{what} cannot be used in place; pass array.copy()")
+    if isinstance(array, (np.ndarray, np.generic)):
+        return InvalidArgumentError(of_numpy(array, written))
+    reason = of_jax(array, written) if library_of(array) in ("jax", "jaxlib") else None
+    return InvalidArgumentError(
+        reason or f"this {type(array).__name__} cannot be used in place: it must be on the CPU, C-contiguous, "
+        f"writable, and of dtype {', '.join(DTYPES)}")

@@ -1,14 +1,19 @@
 """Whether all ranks have the same arrays, and if not, which differs first."""
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tutti import _core
-from tutti._arrays import why_refused
+from tutti._arrays import is_masked, is_torch, why_refused
 from tutti._objects import allgather_object
 from tutti.errors import MismatchError
 from tutti.types import Array
+
+if TYPE_CHECKING:
+    from tutti._store import KVStore
 
 DIGEST_BYTES = 32
 
@@ -20,12 +25,12 @@ def hash_of(data):
 
 def described(array):
     """(dtype and shape as text, hash of the elements)."""
-    if hasattr(array, "detach"):  # torch's: it is only read
-        array = array.detach().contiguous()
+    if is_torch(array):  # it is only read
+        array = array.detach().resolve_conj().resolve_neg().contiguous()
     if not isinstance(array, np.ndarray):
         data, dtype, shape = _core.bytes_of(array)
         return f"{dtype} {shape}", hash_of(data)
-    if array.dtype.hasobject:
+    if array.dtype.hasobject or is_masked(array):
         raise why_refused(array, written=False)
     # Of dtypes that no call takes, too, such as bool.
     return f"{array.dtype} {array.shape}", hash_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
@@ -68,12 +73,13 @@ def difference(everyones, named):
         ranks=sorted(set(range(len(everyones))).difference(next(iter(groups.values())))))
 
 
-def fingerprint(self: _core.KVStore, arrays: Mapping[Any, Array] | Sequence[Array]) -> str:
+def fingerprint(self: KVStore, arrays: Mapping[Any, Array] | Sequence[Array]) -> str:
     """Compares arrays between the ranks, bit by bit, through hashes of their dtype, shape and elements.
 
     arrays: a list of arrays, or a dict of names and arrays, such as a model's parameters. Returns the hash of all as
     hexadecimal text. Raises MismatchError on every rank when they differ: it names the first tensor that does, in rank
-    0's order, as `key` if it has a name, and in `ranks` those whose tensor differs from that of rank 0.
+    0's order, as `key` if it has a name, and in `ranks` those whose tensor differs from that of rank 0. Raises
+    InvalidArgumentError for masked arrays and those of Python objects, and what Pending.wait does.
 
     Collective and blocking, in one order with broadcast_object. Hashing takes about a second for each GB; 32 bytes
     travel unless something differs. NaNs are equal where their bits are, and 0.0 is not -0.0.

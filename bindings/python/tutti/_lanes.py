@@ -1,5 +1,6 @@
 """The package's own threads, which run what is called back when a call is done: the library's must not wait."""
 import atexit
+import functools
 import os
 import threading
 
@@ -7,6 +8,20 @@ from tutti import _core
 
 #: At the end of the program a callback that waits for what never comes is left behind after so many seconds.
 PATIENCE = 1.0
+#: Flags of the code of coroutines and asynchronous generators: inspect.CO_COROUTINE and CO_ASYNC_GENERATOR.
+ASYNC = 0x80 | 0x200
+
+
+def refuse_async(callback):
+    function = callback
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__code__"):
+        function = getattr(type(function), "__call__", None)
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & ASYNC:
+        raise TypeError(f"then: {callback!r} is an async def, whose coroutine nobody would await; give a function, or "
+                        "write `await pending` in a coroutine")
 
 
 def start(lane):

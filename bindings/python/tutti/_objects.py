@@ -1,12 +1,16 @@
 """Python objects exchanged between the ranks of a store."""
+from __future__ import annotations
+
 import io
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti._core import KVStore
 from tutti.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from tutti._store import KVStore
 
 #: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
 UNPICKLABLE = -1
@@ -41,7 +45,7 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
     same order, in any thread, one at a time. Arrays may be in flight meanwhile, under any keys.
 
     Raises InvalidArgumentError for a root that there is not. Where the root's object cannot be pickled the root gets
-    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`.
+    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`. Raises what Pending.wait does.
     """
     if self.rank != root:
         size = np.zeros(1, np.int64)
@@ -72,9 +76,11 @@ def exchanged_sizes(self, size):
 def allgather_object(self: KVStore, obj: Any) -> list[Any]:
     """The objects of all ranks, as a list by rank; this rank's own is `obj` itself, the others are copies.
 
-    For ranks that trust each other, collective, blocking and in one order, as broadcast_object. Takes memory for all
-    pickles. Where an object cannot be pickled its rank gets pickle's error, and every other rank InvalidArgumentError
-    with those ranks in `ranks`.
+    For ranks that trust each other, and in one order with broadcast_object. Collective and blocking. Takes memory for
+    all pickles.
+
+    Raises where an object cannot be pickled: its rank gets pickle's error, every other rank InvalidArgumentError with
+    those ranks in `ranks`; and what Pending.wait raises.
     """
     if self.num_workers == 1:
         return [obj]

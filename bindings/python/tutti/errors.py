@@ -1,14 +1,14 @@
 """What tutti raises. The text names the key, the ranks, what each said and what to do."""
+import re
 from collections.abc import Iterable
 
 from tutti._core import ErrorCode
-from tutti.types import Key
 
 
 class Error(Exception):
     """Every error of the library, with what it is about as data: nobody needs to parse its text.
 
-    code: the kind, which the subclass tells too.
+    code: the kind, which the subclass tells too; None for an Error that is of none.
     key: of the array that the error is about. None when that is no key or more than one: a lost rank for example fails
         all keys in flight.
     ranks: those that caused it, ascending: that are lost or have left, that did not come (TimedOutError), or that said
@@ -16,14 +16,18 @@ class Error(Exception):
         wrongly.
     """
 
-    code: ErrorCode
-    key: Key | None
+    code: ErrorCode | None = None
+    key: int | str | None
     ranks: tuple[int, ...]
 
-    def __init__(self, text: str = "", *, key: Key | None = None, ranks: Iterable[int] = ()):
+    def __init__(self, text: str = "", *, key: int | str | None = None, ranks: Iterable[int] = ()):
         super().__init__(text)
         self.key = key
         self.ranks = tuple(ranks)
+
+    def __repr__(self) -> str:
+        about = [f"key={self.key!r}"] * (self.key is not None) + [f"ranks={self.ranks}"] * bool(self.ranks)
+        return f"{type(self).__name__}({', '.join([repr(str(self)), *about])})"
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -76,3 +80,13 @@ class InternalError(Error):
 
 #: The class for each code, which the extension raises.
 CLASSES = {kind.code: kind for kind in Error.__subclasses__()}
+
+#: The library's word for a dtype or an option; or a key or value in quotes, which stays as it is.
+WORDS = re.compile(r"(?<!\w)'[^']*'|\b(?:bf16|f16|f32|f64|i8|u8|i32|i64)\b|Options::\w+")
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "u8": "uint8",
+          "i32": "int32", "i64": "int64"}
+
+
+def in_words_of_python(text: str) -> str:
+    """What the library says, which speaks C++."""
+    return WORDS.sub(lambda found: DTYPES.get(found[0], found[0].removeprefix("Options::")), text)

@@ -1,13 +1,22 @@
 """Names for type annotations, and what a store tells about itself."""
+import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex, TypeAlias
 
-Key: TypeAlias = int | str
+#: An int of Python or numpy, or a str.
+Key: TypeAlias = SupportsIndex | str
 Keys: TypeAlias = Key | Sequence[Key]
 #: A numpy array, or another on the CPU that speaks DLPack.
 Array: TypeAlias = Any
 #: One array, or one for each device; with a list of keys one of these for each key.
 Values: TypeAlias = Array | Sequence[Array] | Sequence[Sequence[Array]]
+
+
+Op: TypeAlias = Literal["sum", "average", "min", "max"]
+Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+Seconds: TypeAlias = SupportsFloat | SupportsIndex
+#: The name of a file.
+Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Counters(NamedTuple):

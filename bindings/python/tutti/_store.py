@@ -1,0 +1,217 @@
+"""The store as Python sees it; `_core.Store` does the work."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from tutti import _arrays, _core, _fingerprint, _objects
+from tutti._core import Pending
+from tutti.types import Choice, Counters, Keys, Op, Path, Shape, Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class KVStore(_core.Store):
+    """Named arrays exchanged between devices, processes and machines; `tutti.create` makes one.
+
+    A key is an int of 64 bits or a str, one kind in a store. A value is an array, or a list of one array for each
+    device of this process; a list of keys takes a list of values. Arrays are numpy arrays, or others on the CPU that
+    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64.
+
+    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor
+    write nor resize them. Their memory is kept that long, but an array in flight must not be resized: numpy refuses it
+    for the array itself, not for one of which it is a view; torch's resize_ and set_ are not held back, and the result
+    then goes to memory that is no longer the tensor's. Two outputs of one call that overlap in memory are refused;
+    those of two calls in flight are not compared, and what overlapping ones hold is undefined.
+
+    Calls that return a Pending do not wait for other ranks. Each raises at once, and submits nothing then:
+        TypeError: for what is no key, array or number, and where keys and values are not both single or both lists;
+        InvalidArgumentError: for arrays that cannot be used in place, lists and arrays that do not fit each other,
+            numbers out of range, and outputs that overlap; with check_finite for NaN and infinity;
+        DuplicateKeyError: for a key in flight, or twice in one call;
+        UnsupportedError: for a method that this type of store does not have, and in a forked child;
+        AbortedError, PeerLostError, InternalError: the store is closed, or has ended by that.
+    What ranks disagree about, and what happens later, is raised by Pending.wait: MismatchError, TimedOutError,
+    PeerLostError, AbortedError, InternalError.
+
+    priority: higher goes first among arrays that are ready together; where ranks differ the highest counts.
+    Thread-safe.
+
+    A store is a context manager that closes it in the end. When an exception leaves the block the store stays open: if
+    the program ends by it, with a status other than 0, the other ranks get PeerLostError that names this one; who
+    handles the exception closes the store, or drops it. (Where another package has initialised MPI, such as mpi4py, its
+    MPI_Finalize closes the store: they get AbortedError.)
+
+    Ctrl-C interrupts Pending.wait, barrier, join, close and tutti.create with KeyboardInterrupt; the other methods do
+    not wait for other ranks. What was interrupted goes on in the background: to the other ranks this one has come.
+
+    Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`.
+    """
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._is_closed else ""
+        return f"<tutti.KVStore {self.type}, rank {self.rank} of {self.num_workers}{closed}>"
+
+    def __enter__(self) -> KVStore:
+        return self
+
+    def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
+        self._leave_block(raised)
+
+    def pushpull(self, key: Keys, ins: Values, outs: Values | None = None, priority: SupportsIndex = 0, *,
+                 op: Op = "sum", out: Values | None = None) -> Pending:
+        """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
+
+        ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`. Where they are
+            given `ins` is only read.
+        op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
+
+        Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in
+        any order among keys. Raises as the class says: an output that is read-only is an InvalidArgumentError.
+        """
+        if out is not None:
+            if outs is not None:
+                raise TypeError("outs and out are names of one argument; give one")
+            outs = out
+        return self._pushpull(key, ins, outs, priority, op)
+
+    def broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex = 0, priority: SupportsIndex = 0) -> Pending:
+        """Gives the first array of rank `root_rank` to every array of `value` on every rank.
+
+        value: writable arrays of one shape and dtype, the same on all ranks. In stores of one process it is also stored
+        under the key, in place of what was there.
+
+        Does not block. Collective. Raises as the class says: a root that is no rank is an InvalidArgumentError.
+        """
+        return self._broadcast(key, value, root_rank, priority)
+
+    def reduce_scatter(self, key: Keys, ins: Values, outs: Values, priority: SupportsIndex = 0, *,
+                       op: Op = "sum") -> Pending:
+        """Reduces `ins` as pushpull does, and gives this rank its shard of the result.
+
+        ins: whole arrays. outs: arrays of any shape, with as many elements as the shard: in row-major order the
+        elements count*rank//num_workers to count*(rank+1)//num_workers.
+
+        Does not block. Collective. Raises as the class says.
+        """
+        return self._reduce_scatter(key, ins, outs, priority, op)
+
+    def allgather(self, key: Keys, ins: Values, outs: Values, priority: SupportsIndex = 0) -> Pending:
+        """Puts the ranks' shards together in every array of `outs`.
+
+        ins: this rank's shard, the elements that reduce_scatter would give it. outs: whole arrays.
+
+        Does not block. Collective. Raises as the class says; Pending.wait raises AbortedError when a rank has joined.
+        """
+        return self._allgather(key, ins, outs, priority)
+
+    def init(self, key: Keys, value: Values) -> None:
+        """Stores a copy of the value, an array of any shape.
+
+        Blocks for the copy. Not collective: for stores of one process alone. Raises as the class says,
+        InvalidArgumentError if the key has a value, and UnsupportedError with dist_sync_mpi: use broadcast.
+        """
+        self._init(key, value)
+
+    def push(self, key: Keys, value: Values, priority: SupportsIndex = 0, *, op: Op = "sum") -> Pending:
+        """Replaces the stored value by the sum (or op) of the devices' arrays, which have its shape and dtype.
+
+        Does not block. Not collective: for stores of one process alone. Raises as the class says, InvalidArgumentError
+        for a key without a value, and UnsupportedError with dist_sync_mpi: use pushpull.
+        """
+        return self._push(key, value, priority, op)
+
+    def pull(self, key: Keys, out: Values, priority: SupportsIndex = 0) -> Pending:
+        """Copies the stored value to every array of `out`, which have its shape and dtype.
+
+        Does not block. Not collective: for stores of one process alone. Raises as the class says, InvalidArgumentError
+        for a key without a value, and UnsupportedError with dist_sync_mpi: use pushpull.
+        """
+        return self._pull(key, out, priority)
+
+    def row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None:
+        """Copies rows of the stored value. Raises UnsupportedError: no type has it yet."""
+        self._row_sparse_pull(key, out, row_ids)
+
+    def set_optimizer(self, optimizer: object) -> None:
+        """Updates on the store. Raises UnsupportedError: no type has it yet; update locally."""
+        self._set_optimizer(optimizer if isinstance(optimizer, str) else type(optimizer).__name__)
+
+    def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
+        """Writes the optimizer's state to a file. Raises UnsupportedError: no type has an optimizer yet."""
+        self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
+
+    def load_optimizer_states(self, fname: Path) -> None:
+        """Reads the optimizer's state from a file. Raises UnsupportedError: no type has an optimizer yet."""
+        self._load_optimizer_states(os.fsdecode(fname))
+
+    def set_gradient_compression(self, kind: str) -> None:
+        """The format in which float32 arrays travel between nodes: 'none', 'fp16' or 'bf16'.
+
+        All ranks call it with the same value before the first array. Does not block. Raises UnsupportedError for
+        another kind, InvalidArgumentError after the first array, AbortedError when the store is closed.
+        """
+        if not isinstance(kind, str):
+            raise TypeError(f"a kind of compression is a str, not {kind!r}")
+        self._set_gradient_compression(kind)
+
+    def barrier(self) -> None:
+        """Blocks until every rank has called it; does not wait for arrays in flight.
+
+        Collective. Ctrl-C interrupts it; this rank has come all the same. Raises TimedOutError when ranks do not come
+        within key_timeout, PeerLostError, AbortedError and InternalError as Pending.wait does.
+        """
+        self._barrier()
+
+    def join(self) -> int:
+        """For a rank that ran out of data: blocks until all ranks have joined, and returns the last rank to join.
+
+        Until then it contributes zeros to what the others reduce. Collective. Ctrl-C interrupts it; this rank has
+        joined all the same. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
+        """
+        return self._join()
+
+    def allocate(self, shape: Shape, dtype: Any = "float32") -> NDArray[Any]:
+        """A numpy array in memory that the ranks of a machine share, which is exchanged without copies.
+
+        shape: a number of elements, or a sequence of dimensions, 8 at most. dtype: as numpy takes it, or torch's; for
+        bfloat16 the package ml_dtypes must be installed. It holds zeros with dist_sync_mpi; in stores of one process
+        its contents are undefined. It may outlive the store.
+
+        Not collective. Blocks for 0.5 to 3 ms a MiB, which nothing interrupts. Raises TypeError for what is no shape or
+        dtype, InvalidArgumentError for a negative or too large one and for a dtype that tutti does not have,
+        UnsupportedError where ml_dtypes is missing, InternalError when there is not enough memory, AbortedError when
+        the store is closed.
+        """
+        dims, name = _arrays.dims_of(shape), _arrays.allocatable(dtype)
+        kind = _arrays.numpy_dtype(name)
+        return self._allocate(dims, name).view(kind).reshape(dims)
+
+    def counters(self) -> Counters:
+        """What the store has done on this rank since create, and what it holds. Does not block; not collective.
+
+        Raises AbortedError when the store is closed.
+        """
+        return self._counters()
+
+    def choices(self) -> list[Choice]:
+        """Sizes, limits and policies that the store uses, with where each comes from; for people.
+
+        Empty in stores of one process. Does not block; not collective. Raises AbortedError when the store is closed.
+        """
+        return self._choices()
+
+    def close(self) -> None:
+        """Closes the store; a second time does nothing.
+
+        Blocks until the arrays that have begun to move are exchanged. Not collective: other calls that need this rank
+        fail with AbortedError on the other ranks. Every other method then raises AbortedError. Ctrl-C interrupts the
+        wait; the store goes on closing in the background. A store that nothing refers to any more is closed, too, which
+        nothing interrupts.
+        """
+        self._close()
+
+    broadcast_object = _objects.broadcast_object
+    allgather_object = _objects.allgather_object
+    fingerprint = _fingerprint.fingerprint
