@@ -5,9 +5,14 @@
 //                       store it has how that ended
 //   grouped differ      of three ranks, rank 1 creates a store over {0, 1} while the others create
 //                       one over all but rank 3 of four; then all create that one
+//   grouped absent      of three ranks, 0 and 1 create a store over them, the first of the job; rank
+//                       2 creates none
+//   grouped starts      the same, but rank 2 calls MPI_Init
 //   grouped open        three ranks return from main while stores over pairs of them are open
 //   grouped keep        rank 1 of three keeps its stores over {0, 1} and {1, 2} open for 2 seconds
 //                       longer than the others, who say how long their own closing took
+#include <mpi.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "tutti/tutti.h"
+#include "variable.h"
 
 namespace {
 
@@ -114,6 +120,18 @@ int differ() {
   return 0;
 }
 
+/// `otherwise`: what rank 2 does instead.
+int create_first_over_two(const std::function<void()>& otherwise) {
+  const int rank = number_in("OMPI_COMM_WORLD_RANK");
+  if (rank == 2) {
+    otherwise();
+    return 0;
+  }
+  const auto store = over({0, 1});
+  std::printf("rank %d: it %s\n", rank, sums(*store) ? "sums" : "errs");
+  return 0;
+}
+
 /// Closed by nobody before main returns.
 std::vector<std::unique_ptr<KVStore>> global_stores;
 
@@ -158,6 +176,13 @@ int main(int argc, char** argv) {
       {"kill", [] { return lose_one([] { std::raise(SIGKILL); }); }},
       {"exit", [] { return lose_one([] { std::exit(3); }); }},
       {"differ", differ},
+      {"absent", [] { return create_first_over_two([] { std::this_thread::sleep_for(30s); }); }},
+      {"starts", [] {
+         return create_first_over_two([] {
+           MPI_Init(nullptr, nullptr);
+           MPI_Finalize();
+         });
+       }},
       {"open", leave_open},
       {"keep", keep_open}};
   return argc == 2 ? ways.at(argv[1])() : 2;

@@ -63,6 +63,21 @@ class Groups(unittest.TestCase):
         for rank in range(3):
             self.says(job, rf"rank {rank}: then it sums")
 
+    def test_the_first_store_over_some_ranks_waits_for_the_others_to_start_mpi_and_says_what_they_must_do(self):
+        job = Job(mpirun(3, GROUPED, "absent"), TUTTI_CREATE_SECONDS="3", TUTTI_STALL_SECONDS="1")
+        self.assertEqual(job.code, 1, job)
+        what = (r"rank 2 has not called create; MPI starts on all ranks of the job together: .*over itself alone.* calls "
+                r"MPI_Init instead \(Python: import mpi4py\.MPI\)")
+        for rank in (0, 1):
+            self.says(job, rf"warning: rank {rank} has been in MPI_Init for 1\.\d s, .*: {what}")
+            self.says(job, rf"critical: rank {rank} has waited 3000 ms .* MPI_Init, .*status 1: {what}")
+
+    def test_it_comes_up_where_the_others_start_mpi_and_create_nothing(self):
+        job = Job(mpirun(3, GROUPED, "starts"))
+        self.assertEqual(job.code, 0, job)
+        for rank in (0, 1):
+            self.says(job, rf"rank {rank}: it sums")
+
     def test_stores_that_are_open_when_main_returns_are_closed_whatever_ranks_they_are_over(self):
         job = Job(mpirun(3, GROUPED, "open"))
         self.assertEqual(job.code, 0, job)
