@@ -59,7 +59,7 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   mpi::StartSettings settings;
   settings.interface = options.interface;
   const auto launched = mpi::launched();
-  if (launched && launched->size > 1) {
+  if (launched) {
     base::set_log_rank(launched->rank);
     if (!here.presence) {
       here.presence = std::make_unique<control::Presence>(short_name(launched->job), launched->rank,
