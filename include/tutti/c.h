@@ -161,7 +161,9 @@ typedef struct tutti_values {
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* `options` may be null: then the environment's. Collective and blocking for `dist_sync_mpi`. */
+/* `options` may be null: then the environment's. Collective and blocking for `dist_sync_mpi`; the
+ * first store of a process starts MPI, if nobody has, which waits for every rank of the job, also
+ * where the option `ranks` names some of them. */
 TUTTI_EXPORT int tutti_store_create(const char* type, const tutti_options* options,
                                     tutti_store** store);
 /* Closes the store, and blocks until then. No other thread may use it. */

@@ -33,7 +33,10 @@ struct TUTTI_EXPORT Options {
   /// among them, each once. Empty: all. Their order does not matter: in the store they are 0, 1,
   /// ... in ascending order, and so are `rank()`, roots and the ranks that messages name. Those
   /// ranks alone create the store, and ranks that share several stores create these in the same
-  /// order. A store of one rank needs no other and has no thread. No variable sets it.
+  /// order. A process's first one starts MPI, unless the program has, and that waits for every rank
+  /// of the job: a rank that creates no store with others calls MPI_Init instead, or all create a
+  /// store over all ranks first. A store of one rank needs no other, has no thread and leaves MPI
+  /// alone. No variable sets it.
   std::vector<int> ranks;
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
   /// is an error that lists those there are. `DMLC_INTERFACE`.

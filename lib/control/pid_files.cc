@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
+
+#include "tutti/error.h"
 
 namespace tutti::control {
 namespace {
@@ -37,19 +40,35 @@ ProcessState state_of(pid_t process) {
 
 PidFiles::PidFiles(std::string folder, std::string job, int rank)
     : folder_(std::move(folder)), job_(std::move(job)) {
-  if (!folder_.empty()) write(rank);
+  if (!folder_.empty()) claim(rank);
 }
 
 std::string PidFiles::path_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.pid", folder_, job_, rank);
 }
 
-/// Renamed when it is whole, for others may read at any time.
-void PidFiles::write(int rank) const {
-  const std::string unfinished = path_of(rank) + ".new";
-  std::ofstream(unfinished) << ::getpid() << ' ' << state_of(::getpid()).start << ' '
-                            << pid_name_space() << '\n';
-  std::rename(unfinished.c_str(), path_of(rank).c_str());
+/// Gets its name when it is whole, for others may read at any time, and only if no file has it.
+void PidFiles::claim(int rank) const {
+  const std::string unnamed = fmt::format("{}.{}", path_of(rank), ::getpid());
+  std::ofstream(unnamed) << ::getpid() << ' ' << state_of(::getpid()).start << ' '
+                         << pid_name_space() << '\n';
+  const bool is_taken = ::link(unnamed.c_str(), path_of(rank).c_str()) != 0 && errno == EEXIST;
+  std::remove(unnamed.c_str());
+  if (is_taken) refuse(rank);
+}
+
+void PidFiles::refuse(int rank) const {
+  pid_t first = 0;
+  std::ifstream(path_of(rank)) >> first;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("process {} cannot be rank {} of the job: process {} is, for it called create "
+                  "first. mpirun started one process for each rank; others with its environment "
+                  "(children by multiprocessing's 'spawn' or 'forkserver', or by subprocess; a "
+                  "second program after the first) are no ranks. Use the store in process {} "
+                  "alone, and hand it their data; a store of one process, such as 'local', works "
+                  "in all",
+                  ::getpid(), rank, first, first));
 }
 
 bool PidFiles::has_come(int rank) const {

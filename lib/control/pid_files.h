@@ -10,8 +10,9 @@ namespace tutti::control {
 class PidFiles {
  public:
   /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job`
-  /// tells the jobs of a launcher apart. Writes this rank's file. A folder that cannot be used is
-  /// no error: then nothing is known of ranks that have ended.
+  /// tells the jobs of a launcher apart. Writes this rank's file. Throws `unsupported` if another
+  /// process has written it: that one is the rank. A folder that cannot be used is no error: then
+  /// nothing is known of other processes.
   PidFiles(std::string folder, std::string job, int rank);
 
   /// The process of that rank has called `create`. Neither blocks.
@@ -21,7 +22,8 @@ class PidFiles {
 
  private:
   std::string path_of(int rank) const;
-  void write(int rank) const;
+  void claim(int rank) const;
+  [[noreturn]] void refuse(int rank) const;
 
   const std::string folder_;
   const std::string job_;

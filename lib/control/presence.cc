@@ -53,8 +53,8 @@ Presence::Presence(const std::string& job, int rank, int size, const std::string
       rank_(rank),
       size_(size),
       on_machine_(on_machine),
-      creations_(folder, job, rank),
-      pid_files_(folder, job, rank) {
+      pid_files_(folder, job, rank),
+      creations_(folder, job, rank) {
   const base::Lock lock(mutex_);
   try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = net::listen_abstract(name_of(rank_)); });
   // One that calls and does not listen would be taken for one that leaves.

@@ -27,7 +27,8 @@ class Presence {
  public:
   /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files
   /// and what each process creates; empty: none. `on_machine`: how many of the ranks run on this
-  /// machine; 0: not known. Never throws for want of a socket: then some are not seen.
+  /// machine; 0: not known. Never throws for want of a socket: then some are not seen. Throws
+  /// `unsupported` where another process is this rank.
   Presence(const std::string& job, int rank, int size, const std::string& folder, int on_machine);
 
   int rank() const { return rank_; }
@@ -81,8 +82,8 @@ class Presence {
   const int rank_;
   const int size_;
   const int on_machine_;
-  Creations creations_;
-  const PidFiles pid_files_;  ///< after `creations_`: who has come has a file there
+  const PidFiles pid_files_;
+  Creations creations_;  ///< after `pid_files_`: of the process that is the rank alone
   base::Mutex mutex_;
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "base/launcher.h"
 #include "mpi/checked.h"
@@ -44,6 +45,9 @@ int query_level() {
 }  // namespace
 
 std::optional<Launched> launched() {
+  // A process that nobody launched has made up the environment of one, which its children inherit.
+  const char* const kind = std::getenv("OMPI_MCA_ess");
+  if (kind != nullptr && std::string_view(kind) == "singleton") return std::nullopt;
   const char* const job = std::getenv("PMIX_NAMESPACE");
   const auto rank = number_in("PMIX_RANK");
   if (job == nullptr || !rank) return std::nullopt;

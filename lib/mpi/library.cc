@@ -126,10 +126,19 @@ int failure_of(int status) {
   return status == 0 ? EXIT_FAILURE : status;
 }
 
+/// What other ranks never came to can be neither finished nor taken back.
+bool is_stuck() {
+  if (!calls_left_open()) return false;
+  base::log().error(
+      "a create that was given up has left a call of MPI open, which other ranks never came to: "
+      "the process ends without MPI_Finalize, which mpirun takes for a failure");
+  return true;
+}
+
 void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
-  const bool may_finalise = !process().abandoned && !calls_left_open();
+  const bool may_finalise = !process().abandoned && !is_stuck();
   // With another status other ranks may wait for this one elsewhere, for example in `create`. If
   // this rank waited for them in MPI_Finalize, they would never see it end.
   const bool creating = is_creating();
@@ -209,7 +218,9 @@ void in_turn(const std::vector<int>& ranks, std::chrono::milliseconds limit,
   if (is_in_child()) {
     throw Error(ErrorCode::unsupported,
                 "MPI belongs to the process that this one was forked from: create the store there, "
-                "or fork before the first store is created");
+                "and hand it what is to be exchanged (Python: by a multiprocessing queue, or as a "
+                "pool's result); a store of one process, such as 'local', can be created here, "
+                "too");
   }
   const Turn turn(ranks, limit);
   create();

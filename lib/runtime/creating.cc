@@ -107,31 +107,34 @@ void Creating::look() {
       differ ? "; ranks that share stores create these in the same order, with equal ranks" : "");
 }
 
-void Creating::refuse_to_wait(std::chrono::milliseconds limit) const {
-  std::vector<int> late;  // by their ranks in the store; who gave up has waited as this one has
-  for (std::size_t rank = 0; rank < mine_.ranks.size(); ++rank) {
-    const int in_job = mine_.ranks[rank];
+std::vector<int> Creating::late() const {
+  std::vector<int> late;
+  std::vector<int> gave_up;  // they have waited as this one has
+  const int size = mine_.ranks.empty() ? presence_->size() : static_cast<int>(mine_.ranks.size());
+  for (int rank = 0; rank < size; ++rank) {
+    const int in_job = mine_.ranks.empty() ? rank : mine_.ranks[static_cast<std::size_t>(rank)];
     if (in_job == presence_->rank() || !is_late(in_job)) continue;
-    if (look_at(in_job).doing != Doing::gave_up) late.push_back(static_cast<int>(rank));
+    (look_at(in_job).doing == Doing::gave_up ? gave_up : late).push_back(rank);
   }
-  throw Error(ErrorCode::timeout,
-              fmt::format("waited {} ms for the other ranks of its group to create their store "
-                          "(create_timeout, TUTTI_CREATE_SECONDS)",
-                          limit.count()),
-              {.key = {}, .ranks = std::move(late)});
+  return late.empty() ? gave_up : late;
 }
 
 void Creating::wait_for_machine(std::chrono::milliseconds limit,
                                 const std::function<void()>& look) {
   const auto start = base::Clock::now();
   base::Doorbell never;
-  std::vector<int> late = others();
+  std::vector<int> missing = others();
   for (;;) {
     // One at a time: each look opens a file.
-    while (!late.empty() && !is_late(late.back())) late.pop_back();
-    if (late.empty()) return;
+    while (!missing.empty() && !is_late(missing.back())) missing.pop_back();
+    if (missing.empty()) return;
     const auto now = base::Clock::now();
-    if (now - start > limit) refuse_to_wait(limit);
+    if (now - start > limit) {
+      throw Error(ErrorCode::timeout,
+                  fmt::format("waited {} ms for every rank to create its store (create_timeout, "
+                              "TUTTI_CREATE_SECONDS)",
+                              limit.count()));
+    }
     look();
     never.wait(never.ticket(),
                now + std::clamp<base::Clock::duration>((now - start) / 8, 50us, 20ms));
@@ -140,7 +143,9 @@ void Creating::wait_for_machine(std::chrono::milliseconds limit,
 
 Error Creating::explain(const Error& error) const {
   if (presence_ == nullptr || error.code() != ErrorCode::timeout) return error;
-  return base::reworded(error, fmt::format("{}; {}", error.what(), what_all_do()));
+  const std::string text = fmt::format("{}; {}", error.what(), what_all_do());
+  if (!error.ranks().empty()) return base::reworded(error, text);
+  return {error.code(), text, {.key = {}, .ranks = late()}};
 }
 
 }  // namespace tutti::runtime

@@ -33,7 +33,8 @@ class Creating {
   /// Blocks, asleep, until the ranks of this machine have begun to create this store. Those of
   /// other machines are not seen. Throws `timeout` after `limit`, and what `look` throws.
   void wait_for_machine(std::chrono::milliseconds limit, const std::function<void()>& look);
-  /// The error, if it is a timeout, with what each rank of the store creates.
+  /// The error, if it is a timeout, with what each rank of the store creates, and with those that
+  /// did not come as its ranks.
   Error explain(const Error& error) const;
 
  private:
@@ -48,7 +49,8 @@ class Creating {
   std::vector<int> others() const;
   Other look_at(int rank) const;
   bool is_late(int rank) const;
-  [[noreturn]] void refuse_to_wait(std::chrono::milliseconds limit) const;
+  /// The store's ranks, as the store counts them, that are to be waited for.
+  std::vector<int> late() const;
   bool has_part(const control::Creation& creation) const;
   std::string what_all_do() const;
 

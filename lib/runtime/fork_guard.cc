@@ -26,9 +26,11 @@ bool ForkGuard::is_in_child() const {
 
 void ForkGuard::check() const {
   if (!is_in_child()) return;
-  throw Error(ErrorCode::unsupported,
-              "this process was forked after the store was created; a child cannot use its "
-              "parent's store (create the store after fork(), or use it in the parent only)");
+  throw Error(
+      ErrorCode::unsupported,
+      "this process was forked from the one that created the store, which alone can use it: "
+      "hand that one what is to be exchanged (Python: by a multiprocessing queue, or as a "
+      "pool's result); a store of one process, such as 'local', can be created here, too");
 }
 
 }  // namespace tutti::runtime

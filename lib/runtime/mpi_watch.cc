@@ -74,15 +74,18 @@ std::string who_has_not_come(control::Presence& presence) {
     return "all ranks have called create, so MPI itself takes that long: raise create_timeout";
   }
   return text +
-         "; a rank that is missing may have ended, be busy or stuck before it, or ask for a "
-         "store of another type";
+         "; MPI starts on all ranks of the job together: one that creates no dist_sync_mpi store "
+         "with other ranks (none, one of another type, one over itself alone) calls MPI_Init "
+         "instead (Python: import mpi4py.MPI); else it has ended, or is busy or stuck before its "
+         "create";
 }
 
 }  // namespace
 
 base::Watchdog::Look watch_start(control::Presence& presence, const Options& options) {
   const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_start);
-  return [&presence, loss, limit = options.create_timeout](
+  const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
+  return [&presence, loss, next_report, limit = options.create_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
     constexpr auto end = "MPI_Init, which nothing interrupts, so this process ends with status 1";
     if (const auto lost = loss->after(waited)) {
@@ -90,11 +93,18 @@ base::Watchdog::Look watch_start(control::Presence& presence, const Options& opt
                            presence.rank(), end),
                true}};
     }
-    if (waited < limit) return std::nullopt;
-    return {{fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for the "
-                         "other ranks in {}: {}",
-                         presence.rank(), limit.count(), end, who_has_not_come(presence)),
-             true}};
+    if (waited >= limit) {
+      return {{fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for "
+                           "the other ranks in {}: {}",
+                           presence.rank(), limit.count(), end, who_has_not_come(presence)),
+               true}};
+    }
+    if (waited < *next_report) return std::nullopt;
+    *next_report *= 2;
+    return {{fmt::format("rank {} has been in MPI_Init for {:.1f} s, which waits for every rank of "
+                         "the job: {}",
+                         presence.rank(), seconds(waited), who_has_not_come(presence)),
+             false}};
   };
 }
 

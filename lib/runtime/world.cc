@@ -59,7 +59,7 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   mpi::StartSettings settings;
   settings.interface = options.interface;
   const auto launched = mpi::launched();
-  if (launched && launched->size > 1) {
+  if (launched) {
     base::set_log_rank(launched->rank);
     if (!here.presence) {
       here.presence = std::make_unique<control::Presence>(short_name(launched->job), launched->rank,
@@ -169,9 +169,9 @@ World meet(Circle& circle, control::Presence* presence, const std::vector<int>& 
     lookout->look();
     creating->look();
   };
+  // What MPI has begun it cannot take back, and its call for a group polls until all have come.
+  creating->wait_for_machine(limit, look);
   if (!circle.communicator) {
-    // MPI's call for a group polls until all have come.
-    if (!group.empty()) creating->wait_for_machine(limit, look);
     circle.communicator = std::make_unique<mpi::Communicator>(meeting_place(group, limit, look));
   }
   const mpi::Communicator& communicator = *circle.communicator;

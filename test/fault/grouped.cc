@@ -5,9 +5,19 @@
 //                       store it has how that ended
 //   grouped differ      of three ranks, rank 1 creates a store over {0, 1} while the others create
 //                       one over all but rank 3 of four; then all create that one
+//   grouped apart       of three ranks, rank 0 creates a store over {0, 1} and the others one over
+//                       all, the first of the job; nobody gets one, and all end
+//   grouped order       of four ranks, rank 0 creates stores over {0, 1} and {0, 1, 2}, and rank 1
+//                       the same ones the other way round, with rank 2
+//   grouped absent      of three ranks, 0 and 1 create a store over them, the first of the job;
+//   rank
+//                       2 creates none
+//   grouped starts      the same, but rank 2 calls MPI_Init
 //   grouped open        three ranks return from main while stores over pairs of them are open
 //   grouped keep        rank 1 of three keeps its stores over {0, 1} and {1, 2} open for 2 seconds
 //                       longer than the others, who say how long their own closing took
+#include <mpi.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +30,7 @@
 #include <vector>
 
 #include "tutti/tutti.h"
+#include "variable.h"
 
 namespace {
 
@@ -95,22 +106,59 @@ bool sums(KVStore& store) {
   return value == static_cast<float>(store.num_workers());
 }
 
-int differ() {
-  const auto all = KVStore::create("dist_sync_mpi");
-  const int rank = all->rank();
+/// Says why if it does not come up.
+std::unique_ptr<KVStore> try_over(int rank, std::vector<int> ranks) {
   try {
-    if (rank < 3) over(rank == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2});
+    return over(std::move(ranks));
   } catch (const Error& error) {
     std::string late;
     for (const int one : error.ranks()) late += " " + std::to_string(one);
     std::printf("rank %d: %s, ranks%s: %s\n", rank, std::string(name(error.code())).c_str(),
                 late.c_str(), error.what());
+    return nullptr;
   }
-  // Else one that has given up might join the first attempt of another.
+}
+
+int create_apart() {
+  const int rank = number_in("OMPI_COMM_WORLD_RANK");
+  try_over(rank, rank == 0 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2});
+  return 0;
+}
+
+int create_in_two_orders() {
+  const auto all = KVStore::create("dist_sync_mpi");
+  const int rank = all->rank();
+  std::vector<std::vector<int>> groups = {{0, 1}, {0, 1, 2}};
+  if (rank == 1) std::swap(groups[0], groups[1]);
+  for (const auto& group : groups) {
+    if (rank < 2 || group.size() == static_cast<std::size_t>(rank) + 1) try_over(rank, group);
+    // Else one that has given up might join the first attempt of another.
+    all->barrier();
+  }
+  return 0;
+}
+
+int differ() {
+  const auto all = KVStore::create("dist_sync_mpi");
+  const int rank = all->rank();
+  if (rank < 3) try_over(rank, rank == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2});
+  // As above.
   all->barrier();
   if (rank == 3) return 0;
   const auto store = over({0, 1, 2});
   std::printf("rank %d: then it %s\n", rank, sums(*store) ? "sums" : "errs");
+  return 0;
+}
+
+/// `otherwise`: what rank 2 does instead.
+int create_first_over_two(const std::function<void()>& otherwise) {
+  const int rank = number_in("OMPI_COMM_WORLD_RANK");
+  if (rank == 2) {
+    otherwise();
+    return 0;
+  }
+  const auto store = over({0, 1});
+  std::printf("rank %d: it %s\n", rank, sums(*store) ? "sums" : "errs");
   return 0;
 }
 
@@ -158,6 +206,16 @@ int main(int argc, char** argv) {
       {"kill", [] { return lose_one([] { std::raise(SIGKILL); }); }},
       {"exit", [] { return lose_one([] { std::exit(3); }); }},
       {"differ", differ},
+      {"apart", create_apart},
+      {"order", create_in_two_orders},
+      {"absent", [] { return create_first_over_two([] { std::this_thread::sleep_for(30s); }); }},
+      {"starts",
+       [] {
+         return create_first_over_two([] {
+           MPI_Init(nullptr, nullptr);
+           MPI_Finalize();
+         });
+       }},
       {"open", leave_open},
       {"keep", keep_open}};
   return argc == 2 ? ways.at(argv[1])() : 2;

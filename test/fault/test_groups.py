@@ -63,6 +63,46 @@ class Groups(unittest.TestCase):
         for rank in range(3):
             self.says(job, rf"rank {rank}: then it sums")
 
+    def test_ranks_that_never_agree_on_a_store_are_told_and_the_job_ends_in_order(self):
+        job = Job(mpirun(3, GROUPED, "apart"), TUTTI_CREATE_SECONDS="2")
+        self.assertEqual(job.code, 0, job)
+        some, all_ranks = "store 1 over ranks 0-1", "store 1 over all ranks"
+        self.says(job, rf"rank 0: timeout, ranks 1: waited 2000 ms .*, rank 1 (creates|has given up) {all_ranks}")
+        for rank in (1, 2):
+            self.says(job, rf"rank {rank}: timeout, ranks 0: waited 2000 ms .*, rank 0 (creates|has given up) {some}")
+
+    def test_a_create_that_no_other_rank_came_to_is_the_reason_of_an_end_without_finalize(self):
+        # Without the job's folder no rank sees what the others create, and MPI is asked at once.
+        job = Job(mpirun(3, "env", "PMIX_SERVER_TMPDIR=/nonexistent", GROUPED, "apart"), TUTTI_CREATE_SECONDS="2")
+        self.assertNotEqual(job.code, 0, job)
+        self.says(job, "error: a create that was given up has left a call of MPI open, .* without MPI_Finalize")
+
+    def test_ranks_that_create_their_stores_in_two_orders_are_told_both_at_the_deadline(self):
+        job = Job(mpirun(4, GROUPED, "order"), TUTTI_CREATE_SECONDS="2")
+        self.assertEqual(job.code, 0, job)
+        two, three = "store 1 over ranks 0-1", "store 1 over ranks 0-2"
+        for first, second in ((two, three), (three, two)):
+            self.says(job, rf"rank 0: timeout, ranks 1.*: waited 2000 ms .*, rank 0 creates {first}, .*rank 1 "
+                           rf"(creates|has given up) {second}")
+            self.says(job, rf"rank 1: timeout, ranks 0.*: waited 2000 ms .*, rank 1 creates {second}, .*rank 0 "
+                           rf"(creates|has given up) {first}")
+        self.says(job, rf"rank 2: timeout, ranks 1: waited 2000 ms .*, rank 2 creates {three}")
+
+    def test_the_first_store_over_some_ranks_waits_for_the_others_to_start_mpi_and_says_what_they_must_do(self):
+        job = Job(mpirun(3, GROUPED, "absent"), TUTTI_CREATE_SECONDS="3", TUTTI_STALL_SECONDS="1")
+        self.assertEqual(job.code, 1, job)
+        what = (r"rank 2 has not called create; MPI starts on all ranks of the job together: .*over itself alone.* calls "
+                r"MPI_Init instead \(Python: import mpi4py\.MPI\)")
+        for rank in (0, 1):
+            self.says(job, rf"warning: rank {rank} has been in MPI_Init for 1\.\d s, .*: {what}")
+            self.says(job, rf"critical: rank {rank} has waited 3000 ms .* MPI_Init, .*status 1: {what}")
+
+    def test_it_comes_up_where_the_others_start_mpi_and_create_nothing(self):
+        job = Job(mpirun(3, GROUPED, "starts"))
+        self.assertEqual(job.code, 0, job)
+        for rank in (0, 1):
+            self.says(job, rf"rank {rank}: it sums")
+
     def test_stores_that_are_open_when_main_returns_are_closed_whatever_ranks_they_are_over(self):
         job = Job(mpirun(3, GROUPED, "open"))
         self.assertEqual(job.code, 0, job)

@@ -48,7 +48,9 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
 
     ranks*: the store is over these ranks of the job alone, this process's among them, each once. They alone create it.
         In the store they are 0, 1, ... in ascending order; so are `rank`, roots and the ranks that errors name. Ranks
-        that share several stores create these in the same order.
+        that share several stores create these in the same order. A process's first store starts MPI, which waits for
+        every rank of the job: a rank that creates no store with others runs `import mpi4py.MPI` instead, or all create
+        a store over all ranks first. A store of one rank leaves MPI alone.
     interface: network for MPI and control traffic, such as 'eth0'.
     user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
     reproducible*: results depend on values, dtype and number of ranks alone.

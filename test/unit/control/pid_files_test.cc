@@ -6,13 +6,33 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <string>
 
 #include "../folder.h"
+#include "tutti/error.h"
 
+using tutti::Error;
+using tutti::ErrorCode;
 using tutti::Folder;
 using tutti::control::PidFiles;
 using tutti::control::state_of;
+
+namespace {
+
+/// Of the `unsupported` that it throws.
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::unsupported);
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
 
 TEST_CASE("a rank that has called create and has ended is known to those that come later") {
   const Folder folder;
@@ -51,6 +71,18 @@ TEST_CASE("a process that has got the number of an ended one is not taken for it
   // Of another name space, where the number is another process's, nothing is known.
   std::ofstream(file) << id << " 1" << start << " pid:[1]";
   CHECK_FALSE(mine.has_ended(0));
+}
+
+TEST_CASE("a second process that would be the same rank is told which one is") {
+  const Folder folder;
+  const PidFiles mine(folder.path(), "job", 0);
+  const std::string said = message_of([&] { PidFiles(folder.path(), "job", 0); });
+  CHECK(said.find("cannot be rank 0") != said.npos);
+  CHECK(said.find("process " + std::to_string(::getpid()) + " is") != said.npos);
+  CHECK_NOTHROW(PidFiles(folder.path(), "job", 1));
+  // It leaves the rank's own file as it was, and none of its own.
+  CHECK_FALSE(mine.has_ended(0));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
 TEST_CASE("without a folder that can be used nobody is known to have ended") {
