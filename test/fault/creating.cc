@@ -4,7 +4,7 @@
 //
 //   creating RANK HOW CALL NUMBER [STORES]
 //
-// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: 1.2 s
+// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
 //         early: Init, while the others have not called create; none
 //
@@ -37,6 +37,7 @@ namespace {
 
 using namespace tutti;
 using namespace std::chrono_literals;
+using std::chrono::milliseconds;
 
 constexpr int survivor_status = 42;
 constexpr int victim_status = 3;
@@ -70,7 +71,7 @@ void go_wrong() {
   if (plan.how == "kill") ::raise(SIGKILL);
   if (plan.how == "exit") std::_Exit(victim_status);
   if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
-  if (plan.how == "late") std::this_thread::sleep_for(1200ms);
+  if (plan.how == "late") std::this_thread::sleep_for(milliseconds(number_in("LATE_MS")));
   if (plan.how == "files") use_up_descriptors();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdlib>
 
-/// The number that Open MPI's launcher gives a process in this variable; 0 without the launcher.
+/// The number that this variable gives a process, such as Open MPI's launcher does; 0 without it.
 inline int number_in(const char* variable) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? 0 : std::atoi(text);
