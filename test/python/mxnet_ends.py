@@ -2,6 +2,7 @@
 
     scripts/launch.py --launcher local -n N python mxnet_ends.py HOW
 """
+import gc
 import os
 import re
 import signal
@@ -56,6 +57,21 @@ def ends_without_a_wait(_):
     for i in range(10):
         kv.pushpull(i, big[i] * (kv.rank + 1))
     print("done", flush=True)
+
+
+def drops_a_store_on_one_rank(_):
+    """Before the others have made a call that this rank has made already."""
+    kept, dropped = (mx.kv.create("dist_sync_mpi") for _ in range(2))
+    array = mx.nd.ones(3)
+    first = kept.rank == 1
+    if not first:
+        kept.barrier()
+    dropped.pushpull("weight", array)
+    del dropped
+    gc.collect()
+    if first:
+        kept.barrier()
+    print(f"sum {array.asnumpy()[0]:g}", flush=True)
 
 
 def main(how):

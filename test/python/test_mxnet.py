@@ -92,6 +92,15 @@ class MXNet(Installed):
             code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_without_a_wait")
             self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
+    def test_a_rank_may_drop_a_store_before_the_others_have_come_to_its_last_call(self):
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "drops_a_store_on_one_rank")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] sum 3" for rank in range(3)]), err)
+
+    def test_arrays_in_layouts_of_onednn_are_exchanged(self):
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "mxnet_layouts.py")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
