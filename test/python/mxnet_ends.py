@@ -48,6 +48,21 @@ def raises_with_a_call_in_flight(_):
     array.wait_to_read()
 
 
+def raises_while_it_computes(_):
+    """On each rank, convolutions for seconds, of which the engine runs several as one."""
+    mx.kv.create("dist_sync_mpi")
+    net = gluon.nn.HybridSequential()
+    net.add(*(gluon.nn.Conv2D(16, 3, padding=1, in_channels=16) for _ in range(15)))
+    net.initialize()
+    net.hybridize(static_alloc=True)
+    data = mx.nd.ones((8, 16, 96, 96))
+    results = []
+    for _ in range(10):
+        with autograd.record():
+            results.append(net(data))
+    fail("raises")
+
+
 def ends_without_a_wait(_):
     """While the engine still has to exchange what the other ranks count on."""
     kv = mx.kv.create("dist_sync_mpi")

@@ -14,7 +14,7 @@ from installed import HERE, RANKS, ROOT, Installed, said
 
 Installed.build_type = sys.argv.pop()
 EXAMPLES = ROOT / "examples/python/mxnet"
-LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5")  # no other numpy works with it
+LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
 class MXNet(Installed):
@@ -86,6 +86,13 @@ class MXNet(Installed):
                 self.assertEqual(status, code, err)
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
+
+    def test_an_exception_ends_a_program_though_the_engine_still_computes(self):
+        code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
+        self.assertEqual(code, 1, err)
+        self.assertIn("ValueError: what went wrong", err)
+        for words in ("Signal: ", "terminate called"):
+            self.assertNotIn(words, err)
 
     def test_programs_end_in_order_though_they_wait_for_no_array(self):
         for _ in range(3):

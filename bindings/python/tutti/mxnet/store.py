@@ -70,7 +70,11 @@ class _Exchange:
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
 
+    def abandon(self):
+        self._engine.abandon()
+
     def finish(self):
+        """Waits for the calls that the engine has: the other ranks count on them."""
         for turn in self._turns.values():
             try:
                 turn.wait_to_read()
@@ -80,13 +84,10 @@ class _Exchange:
 
 @atexit.register
 def _end():
-    """Before MXNet's own, from which on the engine skips what it has not begun, and the other ranks would wait for it.
-    After an exception they may wait for something else of this rank, and have to learn that it is lost."""
-    if hasattr(sys, "last_value"):
-        atexit.unregister(mxnet.base._notify_shutdown)
-        return
+    """Before MXNet's own, which waits for what the engine has begun and skips the rest, for which the other ranks would
+    wait. After an exception they may wait for something else of this rank, and have to learn that it is lost."""
     for exchange in _Exchange.open:
-        exchange.finish()
+        exchange.abandon() if hasattr(sys, "last_value") else exchange.finish()
 
 
 class Store(KVStoreBase):
