@@ -2,6 +2,7 @@
 
     scripts/launch.py --launcher local -n N python mxnet_ends.py HOW
 """
+import gc
 import os
 import re
 import signal
@@ -47,6 +48,21 @@ def raises_with_a_call_in_flight(_):
     array.wait_to_read()
 
 
+def raises_while_it_computes(_):
+    """On each rank, convolutions for seconds, of which the engine runs several as one."""
+    mx.kv.create("dist_sync_mpi")
+    net = gluon.nn.HybridSequential()
+    net.add(*(gluon.nn.Conv2D(16, 3, padding=1, in_channels=16) for _ in range(15)))
+    net.initialize()
+    net.hybridize(static_alloc=True)
+    data = mx.nd.ones((8, 16, 96, 96))
+    results = []
+    for _ in range(10):
+        with autograd.record():
+            results.append(net(data))
+    fail("raises")
+
+
 def ends_without_a_wait(_):
     """While the engine still has to exchange what the other ranks count on."""
     kv = mx.kv.create("dist_sync_mpi")
@@ -56,6 +72,21 @@ def ends_without_a_wait(_):
     for i in range(10):
         kv.pushpull(i, big[i] * (kv.rank + 1))
     print("done", flush=True)
+
+
+def drops_a_store_on_one_rank(_):
+    """Before the others have made a call that this rank has made already."""
+    kept, dropped = (mx.kv.create("dist_sync_mpi") for _ in range(2))
+    array = mx.nd.ones(3)
+    first = kept.rank == 1
+    if not first:
+        kept.barrier()
+    dropped.pushpull("weight", array)
+    del dropped
+    gc.collect()
+    if first:
+        kept.barrier()
+    print(f"sum {array.asnumpy()[0]:g}", flush=True)
 
 
 def main(how):

@@ -14,7 +14,7 @@ from installed import HERE, RANKS, ROOT, Installed, said
 
 Installed.build_type = sys.argv.pop()
 EXAMPLES = ROOT / "examples/python/mxnet"
-LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5")  # no other numpy works with it
+LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
 class MXNet(Installed):
@@ -87,10 +87,26 @@ class MXNet(Installed):
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
 
+    def test_an_exception_ends_a_program_though_the_engine_still_computes(self):
+        code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
+        self.assertEqual(code, 1, err)
+        self.assertIn("ValueError: what went wrong", err)
+        for words in ("Signal: ", "terminate called"):
+            self.assertNotIn(words, err)
+
     def test_programs_end_in_order_though_they_wait_for_no_array(self):
         for _ in range(3):
             code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_without_a_wait")
             self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
+
+    def test_a_rank_may_drop_a_store_before_the_others_have_come_to_its_last_call(self):
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "drops_a_store_on_one_rank")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] sum 3" for rank in range(3)]), err)
+
+    def test_arrays_in_layouts_of_onednn_are_exchanged(self):
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "mxnet_layouts.py")
 
 
 if __name__ == "__main__":

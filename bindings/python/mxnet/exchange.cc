@@ -4,6 +4,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -19,12 +21,61 @@ namespace {
 
 using Kind = Engine::Kind;
 
+}  // namespace
+
+/// The engine's operations that exchange something now, until the program abandons them.
+class UnderWay {
+ public:
+  /// False if they are abandoned already.
+  bool add(const void* exchange, const OnComplete& done) {
+    const std::lock_guard lock(mutex_);
+    if (!abandoned_) exchanges_.emplace(exchange, done);
+    return !abandoned_;
+  }
+
+  /// Whether the exchange may say that it is done: nobody else has.
+  bool remove(const void* exchange) {
+    const std::lock_guard lock(mutex_);
+    return exchanges_.erase(exchange) == 1;
+  }
+
+  bool abandoned() const {
+    const std::lock_guard lock(mutex_);
+    return abandoned_;
+  }
+
+  std::map<const void*, OnComplete> abandon() {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    return std::exchange(exchanges_, {});
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  bool abandoned_ = false;                        ///< guarded by mutex_
+  std::map<const void*, OnComplete> exchanges_;  ///< guarded by mutex_
+};
+
+namespace {
+
+void end(const OnComplete& done, const std::exception_ptr& error) {
+  if (error == nullptr) return done(nullptr);
+  const std::runtime_error told(remember(error));
+  done(&told);
+}
+
+std::exception_ptr program_ends() {
+  return std::make_exception_ptr(
+      Error(ErrorCode::aborted, "an exception ends this program, which waits for no exchange"));
+}
+
 /// A call while the engine has it.
 class Exchange {
  public:
-  Exchange(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store, Engine::Call call,
-           Kind kind)
+  Exchange(std::shared_ptr<const Library> library, std::shared_ptr<UnderWay> under_way,
+           std::weak_ptr<KVStore> store, Engine::Call call, Kind kind)
       : library_(std::move(library)),
+        under_way_(std::move(under_way)),
         store_(std::move(store)),
         key_(std::move(call.key)),
         priority_(call.priority),
@@ -40,20 +91,24 @@ class Exchange {
 
   /// On a thread of the engine: the arrays are this call's until `done` is called.
   void start(const OnComplete& done) noexcept {
+    if (!under_way_->add(this, done)) return end(done, program_ends());
+    const auto end_once = [this, under_way = under_way_, done](const std::exception_ptr& error) {
+      if (under_way->remove(this)) end(done, error);
+    };
     try {
-      submit().then([done](const std::exception_ptr& error) { end(done, error); });
+      submit().then(end_once);
     } catch (...) {
-      end(done, std::current_exception());
+      end_once(std::current_exception());
     }
   }
 
- private:
-  static void end(const OnComplete& done, const std::exception_ptr& error) {
-    if (error == nullptr) return done(nullptr);
-    const std::runtime_error told(remember(error));
-    done(&told);
+  /// When the engine no longer needs it. The store may still write into the arrays of a call that
+  /// was abandoned: these stay until the process is gone.
+  static void drop(Exchange* exchange) {
+    if (!exchange->under_way_->abandoned()) delete exchange;
   }
 
+ private:
   Pending submit() {
     const std::shared_ptr<KVStore> store = store_.lock();
     if (store == nullptr)
@@ -69,6 +124,7 @@ class Exchange {
   }
 
   const std::shared_ptr<const Library> library_;
+  const std::shared_ptr<UnderWay> under_way_;
   const std::weak_ptr<KVStore> store_;
   const Key key_;
   const int priority_;
@@ -82,13 +138,15 @@ void run(void* /*context*/, void* on_complete, void* exchange) {
 }
 
 void destroy(void* exchange) {
-  delete static_cast<Exchange*>(exchange);
+  Exchange::drop(static_cast<Exchange*>(exchange));
 }
 
 }  // namespace
 
 Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
-    : library_(std::make_shared<const Library>(path)), store_(std::move(store)) {}
+    : library_(std::make_shared<const Library>(path)),
+      under_way_(std::make_shared<UnderWay>()),
+      store_(std::move(store)) {}
 
 void Engine::pushpull(Call call) {
   push(std::move(call), Kind::pushpull);
@@ -98,11 +156,15 @@ void Engine::broadcast(Call call) {
   push(std::move(call), Kind::broadcast);
 }
 
+void Engine::abandon() {
+  for (const auto& [exchange, done] : under_way_->abandon()) end(done, program_ends());
+}
+
 void Engine::push(Call call, Kind kind) {
   std::vector<Handle> written = call.arrays;
   written.push_back(call.turn);
   const int priority = call.priority;
-  auto exchange = std::make_unique<Exchange>(library_, store_, std::move(call), kind);
+  auto exchange = std::make_unique<Exchange>(library_, under_way_, store_, std::move(call), kind);
   // The engine destroys it, also where it refuses the operation.
   library_->push({run, exchange.release(), destroy, priority, "tutti"}, written);
 }
@@ -140,7 +202,8 @@ void bind_mxnet(nb::module_& module) {
       .def("pushpull", &exchange<&Engine::pushpull>, arg("key"), arg("arrays"), arg("turn"),
            arg("priority"), nb::sig(("def pushpull" + parameters).c_str()))
       .def("broadcast", &exchange<&Engine::broadcast>, arg("key"), arg("arrays"), arg("turn"),
-           arg("priority"), nb::sig(("def broadcast" + parameters).c_str()));
+           arg("priority"), nb::sig(("def broadcast" + parameters).c_str()))
+      .def("abandon", &Engine::abandon, nb::call_guard<WithoutGil>());
   mxnet.def(
       "failure", [](const std::string& text) { return to_exception(recall(text)); }, arg("text"),
       nb::sig("def failure(text: str) -> BaseException | None"),

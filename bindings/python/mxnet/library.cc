@@ -29,6 +29,10 @@ constexpr int cpu = 1;
 /// not wait for the computation that is running.
 constexpr int before_computation = 3;
 
+/// NDArray::Chunk::Reorder2Default(). What the C interface has for it waits for the engine, which
+/// would wait for the operation that asks.
+constexpr auto reorder_to_default = "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv";
+
 template <typename Function>
 void find(void* library, const char* name, Function*& function) {
   void* const found = ::dlsym(library, name);
@@ -70,6 +74,7 @@ Library::Library(const std::string& path) {
   find(library, "MXShallowCopyNDArray", share_);
   find(library, "MXNDArrayFree", free_);
   find(library, "MXNDArrayToDLPack", to_dlpack_);
+  lay_out_ = reinterpret_cast<decltype(lay_out_)>(::dlsym(library, reorder_to_default));
   find(library, "MXGetLastError", last_error_);
   find(library, "MXEnginePushAsyncND", push_);
 }
@@ -90,6 +95,8 @@ void Library::free(Handle array) const noexcept {
 }
 
 Memory Library::memory(Handle array) const {
+  // An NDArray begins with the pointer to its chunk.
+  if (lay_out_ != nullptr) lay_out_(*static_cast<void**>(array));
   void* dlpack = nullptr;
   check(to_dlpack_(array, &dlpack), "give an array's memory");
   return Memory(dlpack);

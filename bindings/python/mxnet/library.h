@@ -48,7 +48,8 @@ class Library {
   /// Another handle of the same array, to be freed.
   Handle share(Handle array) const;
   void free(Handle array) const noexcept;
-  /// The memory of an array that the engine lets the caller use now.
+  /// The memory of an array that the engine lets the caller use now, in the order of its shape: what
+  /// oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out anew.
   Memory memory(Handle array) const;
 
   struct Operation {
@@ -68,6 +69,8 @@ class Library {
   int (*share_)(Handle, Handle*);
   int (*free_)(Handle);
   int (*to_dlpack_)(Handle, void**);
+  /// Null in an MXNet without oneDNN.
+  void (*lay_out_)(void* chunk);
   const char* (*last_error_)();
   int (*push_)(void (*)(void*, void*, void*), void*, void (*)(void*), const void*, Handle*, int,
                Handle*, int, const void*, int, const char*, bool);

@@ -3,7 +3,6 @@ import atexit
 import copy
 import itertools
 import sys
-import weakref
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -50,17 +49,16 @@ def dense(key, arrays):
 
 
 class _Exchange:
-    """What the users of one store share. The last of them that goes waits for what the engine still has to exchange:
-    the other ranks count on it."""
+    """What the users of one store share. It lives until the program ends: Python drops a Trainer, which refers to its
+    parameters as they do to it, on each rank at another time, and closing a store waits for all ranks."""
 
-    open = weakref.WeakSet()
-    interpreter_ends = False
+    open = []
 
     def __init__(self, store_type):
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
-        self.open.add(self)
+        self.open.append(self)
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
@@ -72,28 +70,24 @@ class _Exchange:
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
 
+    def abandon(self):
+        self._engine.abandon()
+
     def finish(self):
+        """Waits for the calls that the engine has: the other ranks count on them."""
         for turn in self._turns.values():
             try:
                 turn.wait_to_read()
             except mxnet.MXNetError:
                 pass  # raised to whoever waited for the arrays
 
-    def __del__(self):
-        if not self.interpreter_ends and hasattr(self, "_turns"):
-            self.finish()
-
 
 @atexit.register
 def _end():
-    """Before MXNet's own, from which on the engine skips what it has not begun, and the other ranks would wait for it.
-    After an exception they may wait for something else of this rank, and have to learn that it is lost."""
-    _Exchange.interpreter_ends = True
-    if hasattr(sys, "last_value"):
-        atexit.unregister(mxnet.base._notify_shutdown)
-        return
-    for exchange in list(_Exchange.open):
-        exchange.finish()
+    """Before MXNet's own, which waits for what the engine has begun and skips the rest, for which the other ranks would
+    wait. After an exception they may wait for something else of this rank, and have to learn that it is lost."""
+    for exchange in _Exchange.open:
+        exchange.abandon() if hasattr(sys, "last_value") else exchange.finish()
 
 
 class Store(KVStoreBase):
