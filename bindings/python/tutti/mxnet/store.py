@@ -11,7 +11,7 @@ from mxnet.ndarray import NDArray
 
 import tutti
 from tutti import _core
-from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedError
 
 
 #: More than a Trainer has parameters.
@@ -24,11 +24,14 @@ def listed(value):
 
 def pairs(keys, values):
     """(key, arrays of the devices) for one key with its value, or for lists of both."""
-    if isinstance(keys, (list, tuple)):
-        if not isinstance(values, (list, tuple)) or len(values) != len(keys):
-            raise InvalidArgumentError("a list of keys takes a list of values, one a key")
-        return [(key, listed(value)) for key, value in zip(keys, values)]
-    return [(keys, listed(values))]
+    if not isinstance(keys, (list, tuple)):
+        return [(keys, dense(keys, listed(values)))]
+    if not isinstance(values, (list, tuple)) or len(values) != len(keys):
+        raise InvalidArgumentError("a list of keys takes a list of values, one a key")
+    if len(set(keys)) < len(keys):
+        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise DuplicateKeyError(f"key {twice!r} is in one call twice; call once for each of its values", key=twice)
+    return [(key, dense(key, listed(value))) for key, value in zip(keys, values)]
 
 
 def copy_to(source, targets):
@@ -38,7 +41,9 @@ def copy_to(source, targets):
 
 
 def dense(key, arrays):
-    """The arrays, each of which must be one that the ranks can sum."""
+    """The arrays, one at least, each of which must be one that the ranks can sum."""
+    if not arrays:
+        raise InvalidArgumentError(f"key {key!r}: no array is given", key=key)
     for array in arrays:
         if not isinstance(array, NDArray):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
@@ -133,8 +138,7 @@ class Store(KVStoreBase):
     def broadcast(self, key, value, out, priority=0):
         """Gives rank 0's `value` to every array of `out` on all ranks. Collective, does not wait."""
         for (each, sources), (_, outs) in zip(pairs(key, value), pairs(key, out)):
-            dense(each, outs)
-            copy_to(dense(each, sources)[0], outs[:1])
+            copy_to(sources[0], outs[:1])
             self._start("broadcast", each, outs, priority)
 
     def init(self, key, value):
@@ -146,19 +150,20 @@ class Store(KVStoreBase):
 
         Collective, does not wait. Higher priority goes first.
         """
-        if out is None:
+        if out is None or out is value:
             for each, arrays in pairs(key, value):
-                self._start("pushpull", each, dense(each, arrays), priority)
+                self._start("pushpull", each, arrays, priority)
             return
         for (each, arrays), (_, outs) in zip(pairs(key, value), pairs(key, out)):
-            dense(each, outs)
-            summed = [array.copy() for array in dense(each, arrays)]
+            summed = [array.copy() for array in arrays]
             self._start("pushpull", each, summed, priority)
             copy_to(summed[0], outs)
 
     def set_gradient_compression(self, compression_params):
         """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
-        kind = compression_params.get("type", "none")
+        if "type" not in compression_params:
+            raise InvalidArgumentError(f"compression {compression_params!r} has no 'type': fp16, bf16 or none")
+        kind = compression_params["type"]
         if kind in ("1bit", "2bit"):
             raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
                                    "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
@@ -185,6 +190,7 @@ class Store(KVStoreBase):
         self._refuse("load_optimizer_states", "call the Trainer's load_states")
 
     def push(self, key, value, priority=0):
+        pairs(key, value)  # sparse ones are refused as such: MXNet pushes these, and no others
         self._refuse("push", "call pushpull")
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
