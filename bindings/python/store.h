@@ -1,6 +1,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ class Store {
   /// the process exits with status 0. With another status they are left open, so that to the other
   /// ranks this one is lost.
   static void outlive_interpreter();
+  /// At that exit with status 0, `call` runs before they are closed.
+  static void call_last(std::function<void()> call);
 
  private:
   explicit Store(std::shared_ptr<KVStore> store);

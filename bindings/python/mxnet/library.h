@@ -62,6 +62,10 @@ class Library {
   /// use these until it is done. Does not block, but in MXNet's NaiveEngine.
   void push(const Operation& operation, std::vector<Handle>& written) const;
 
+  /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
+  /// later.
+  void finish() const noexcept;
+
  private:
   void check(int result, const char* what) const;
 
@@ -71,6 +75,8 @@ class Library {
   const char* (*last_error_)();
   int (*push_)(void (*)(void*, void*, void*), void*, void (*)(void*), const void*, Handle*, int,
                Handle*, int, const void*, int, const char*, bool);
+  int (*wait_for_all_)();
+  int (*shut_down_)();
 };
 
 }  // namespace tutti::python::mxnet

@@ -2,8 +2,6 @@
 import atexit
 import copy
 import itertools
-import sys
-import weakref
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -55,17 +53,19 @@ def dense(key, arrays):
 
 
 class _Exchange:
-    """What the users of one store share. The last of them that goes waits for what the engine still has to exchange:
-    the other ranks count on it."""
+    """What the users of one store share. When they drop it, MXNet's engine may still have calls of theirs, which the
+    other ranks count on: the store stays open for these."""
 
-    open = weakref.WeakSet()
-    interpreter_ends = False
+    left_busy = []
 
     def __init__(self, store_type):
+        self.left_busy[:] = [left for left in self.left_busy if left[1].is_busy()]
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
-        self.open.add(self)
+        # After MXNet's own the engine skips what it has not begun.
+        atexit.unregister(mxnet.base._notify_shutdown)
+        self._engine.finish_at_exit()
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
@@ -77,28 +77,9 @@ class _Exchange:
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
 
-    def finish(self):
-        for turn in self._turns.values():
-            try:
-                turn.wait_to_read()
-            except mxnet.MXNetError:
-                pass  # raised to whoever waited for the arrays
-
     def __del__(self):
-        if not self.interpreter_ends and hasattr(self, "_turns"):
-            self.finish()
-
-
-@atexit.register
-def _end():
-    """Before MXNet's own, from which on the engine skips what it has not begun, and the other ranks would wait for it.
-    After an exception they may wait for something else of this rank, and have to learn that it is lost."""
-    _Exchange.interpreter_ends = True
-    if hasattr(sys, "last_value"):
-        atexit.unregister(mxnet.base._notify_shutdown)
-        return
-    for exchange in list(_Exchange.open):
-        exchange.finish()
+        if hasattr(self, "_engine") and self._engine.is_busy():
+            self.left_busy.append((self.store, self._engine))
 
 
 class Store(KVStoreBase):
