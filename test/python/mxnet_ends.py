@@ -14,6 +14,8 @@ from mxnet import autograd, gluon
 import tutti
 import tutti.mxnet
 
+began = 0.0  # of the wait in which the others learn of it
+
 
 def fail(how):
     if how == "raises":
@@ -27,6 +29,8 @@ def fail(how):
 
 
 def train(how):
+    """The others learn of it in the step that comes next."""
+    global began  # pylint: disable=global-statement
     net = gluon.nn.Dense(4, in_units=3)
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync_mpi")
@@ -34,6 +38,7 @@ def train(how):
         with autograd.record():
             loss = net(mx.nd.ones((2, 3))).sum()
         loss.backward()
+        began = time.monotonic()
         if trainer._kvstore and trainer._kvstore.rank == 1 and step == 5:
             fail(how)
         trainer.step(2)
@@ -42,7 +47,9 @@ def train(how):
 
 def with_a_call_in_flight(how):
     """Which the others never make: they wait for another one."""
+    global began  # pylint: disable=global-statement
     kv = mx.kv.create("dist_sync_mpi")
+    began = time.monotonic()
     if kv.rank == 1:
         kv.pushpull("mine", mx.nd.ones(3))
         fail(how)
@@ -62,30 +69,46 @@ def ends_without_a_wait(_how):
     print("done", flush=True)
 
 
-def exits_in_order_with_calls_in_flight(_how):
-    """In a forked child too, which has no part in them."""
+def exits_before_the_others_come(_how):
+    """With status 0: they count on its calls."""
     kv = mx.kv.create("dist_sync_mpi")
-    array = mx.nd.ones(3) * (kv.rank + 1)
+    kv.barrier()
     if kv.rank != 1:
-        kv.barrier()
-    kv.pushpull("last", array)
-    if kv.rank == 1:
-        child = os.fork()
-        if child:
-            assert os.waitpid(child, 0)[1] == 0
-            kv.barrier()
-            print("done", flush=True)
-        sys.exit(0)
-    array.wait_to_read()
+        time.sleep(1)
+    arrays = [mx.nd.ones(3) * (kv.rank + 1) for _ in range(5)]
+    for i, array in enumerate(arrays):
+        kv.pushpull(i, array)
+    print("done", *([] if kv.rank == 1 else [array.asnumpy()[0] for array in arrays]), flush=True)
+    sys.exit(0)
+
+
+def forks(_how):
+    """A child that ends by itself, while its parent trains."""
+    kv = mx.kv.create("dist_sync_mpi")
+    for i in range(3):
+        array = mx.nd.ones(3) * (kv.rank + 1)
+        kv.pushpull(i, array)
+        child = os.fork()  # MXNet waits here until its engine has nothing to do
+        if child == 0:
+            sys.exit(int((mx.nd.ones(2) + 1).asnumpy().sum()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
     print("done", array.asnumpy()[0], flush=True)
 
 
+def waits_for_ever(_how):
+    """In MXNet's engine, until somebody presses Ctrl-C."""
+    kv = mx.kv.create("dist_sync_mpi")
+    array = mx.nd.ones(3)
+    kv.pushpull(f"only rank {kv.rank} has it", array)
+    print(os.getpid(), flush=True)
+    array.wait_to_read()
+
+
 def main(place, how=None):
-    begin = time.monotonic()
     try:
         globals()[place](how)
     except tutti.PeerLostError as error:
-        in_time = "in time" if time.monotonic() - begin < 10 else "late"
+        in_time = "in time" if time.monotonic() - began < 5 else "late"
         named = re.search(r"in flight on rank \d: (0|1|'weight')", str(error))
         print(type(error).__name__, error.ranks, f"{in_time}, of", "a weight" if named else error, flush=True)
 
