@@ -30,9 +30,16 @@ std::vector<std::shared_ptr<KVStore>>& left_open() {
   return *stores;
 }
 
+/// What comes before those that are left open are closed.
+std::function<void(int)>& last_call() {
+  static auto* const call = new std::function<void(int)>;
+  return *call;
+}
+
 /// As the library treats the end of a process, but with status 0 without a word: Python programs
 /// keep stores in global variables.
 void at_exit(int status, void* /*unused*/) {
+  if (last_call()) last_call()(status);
   if (status != 0) return;
   // The newest first, as a program would that closes what it opened.
   while (!left_open().empty()) left_open().pop_back();
@@ -250,6 +257,10 @@ void Store::leave_block(nb::handle raised) {
     // Python drops what this exception refers to before it exits, and with that the store.
     left_open().push_back(store_);
   }
+}
+
+void Store::call_last(std::function<void(int)> call) {
+  last_call() = std::move(call);
 }
 
 void Store::outlive_interpreter() {

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,8 @@ class Store {
   /// the process exits with status 0. With another status they are left open, so that to the other
   /// ranks this one is lost.
   static void outlive_interpreter();
+  /// At that exit `call` gets its status, before they are closed.
+  static void call_last(std::function<void(int)> call);
 
  private:
   Store(std::shared_ptr<KVStore> store, bool check_finite);

@@ -1,6 +1,6 @@
 """MXNet programs in which rank 1 fails in the middle of the training; the others say what they see of it.
 
-    scripts/launch.py --launcher local -n N python mxnet_ends.py HOW
+    scripts/launch.py --launcher local -n N python mxnet_ends.py PLACE [HOW]
 """
 import gc
 import os
@@ -15,15 +15,23 @@ from mxnet import autograd, gluon
 import tutti
 import tutti.mxnet
 
+began = 0.0  # of the wait in which the others learn of it
+
 
 def fail(how):
     if how == "raises":
         raise ValueError("what went wrong")
+    if how == "exits":
+        sys.exit(3)
+    if how == "raises_system_exit":
+        raise SystemExit(3)
     os.kill(os.getpid(), {"killed": signal.SIGKILL, "interrupted": signal.SIGINT}[how])
     time.sleep(60)
 
 
 def train(how):
+    """The others learn of it in the step that comes next."""
+    global began  # pylint: disable=global-statement
     net = gluon.nn.Dense(4, in_units=3)
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync_mpi")
@@ -31,24 +39,27 @@ def train(how):
         with autograd.record():
             loss = net(mx.nd.ones((2, 3))).sum()
         loss.backward()
+        began = time.monotonic()
         if trainer._kvstore and trainer._kvstore.rank == 1 and step == 5:
             fail(how)
         trainer.step(2)
         net.weight.data().wait_to_read()
 
 
-def raises_with_a_call_in_flight(_):
+def with_a_call_in_flight(how):
     """Which the others never make: they wait for another one."""
+    global began  # pylint: disable=global-statement
     kv = mx.kv.create("dist_sync_mpi")
+    began = time.monotonic()
     if kv.rank == 1:
         kv.pushpull("mine", mx.nd.ones(3))
-        fail("raises")
+        fail(how)
     array = mx.nd.ones(3)
     kv.pushpull("weight", array)
     array.wait_to_read()
 
 
-def raises_while_it_computes(_):
+def raises_while_it_computes(_how):
     """On each rank, convolutions for seconds, of which the engine runs several as one."""
     mx.kv.create("dist_sync_mpi")
     net = gluon.nn.HybridSequential()
@@ -63,7 +74,7 @@ def raises_while_it_computes(_):
     fail("raises")
 
 
-def ends_without_a_wait(_):
+def ends_without_a_wait(_how):
     """While the engine still has to exchange what the other ranks count on."""
     kv = mx.kv.create("dist_sync_mpi")
     big = mx.nd.ones((1000, 1000))
@@ -74,7 +85,7 @@ def ends_without_a_wait(_):
     print("done", flush=True)
 
 
-def drops_a_store_on_one_rank(_):
+def drops_a_store_on_one_rank(_how):
     """Before the others have made a call that this rank has made already."""
     kept, dropped = (mx.kv.create("dist_sync_mpi") for _ in range(2))
     array = mx.nd.ones(3)
@@ -89,15 +100,49 @@ def drops_a_store_on_one_rank(_):
     print(f"sum {array.asnumpy()[0]:g}", flush=True)
 
 
-def main(how):
-    begin = time.monotonic()
+def exits_before_the_others_come(_how):
+    """With status 0: they count on its calls."""
+    kv = mx.kv.create("dist_sync_mpi")
+    kv.barrier()
+    if kv.rank != 1:
+        time.sleep(1)
+    arrays = [mx.nd.ones(3) * (kv.rank + 1) for _ in range(5)]
+    for i, array in enumerate(arrays):
+        kv.pushpull(i, array)
+    print("done", *([] if kv.rank == 1 else [array.asnumpy()[0] for array in arrays]), flush=True)
+    sys.exit(0)
+
+
+def forks(_how):
+    """A child that ends by itself, while its parent trains."""
+    kv = mx.kv.create("dist_sync_mpi")
+    for i in range(3):
+        array = mx.nd.ones(3) * (kv.rank + 1)
+        kv.pushpull(i, array)
+        child = os.fork()  # MXNet waits here until its engine has nothing to do
+        if child == 0:
+            sys.exit(int((mx.nd.ones(2) + 1).asnumpy().sum()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    print("done", array.asnumpy()[0], flush=True)
+
+
+def waits_for_ever(_how):
+    """In MXNet's engine, until somebody presses Ctrl-C."""
+    kv = mx.kv.create("dist_sync_mpi")
+    array = mx.nd.ones(3)
+    kv.pushpull(f"only rank {kv.rank} has it", array)
+    print(os.getpid(), flush=True)
+    array.wait_to_read()
+
+
+def main(place, how=None):
     try:
-        globals().get(how, train)(how)
+        globals()[place](how)
     except tutti.PeerLostError as error:
-        in_time = "in time" if time.monotonic() - begin < 10 else "late"
+        in_time = "in time" if time.monotonic() - began < 5 else "late"
         named = re.search(r"in flight on rank \d: (0|1|'weight')", str(error))
         print(type(error).__name__, error.ranks, f"{in_time}, of", "a weight" if named else error, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

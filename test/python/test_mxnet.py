@@ -4,15 +4,20 @@
     test_mxnet.py BUILD_TYPE
 """
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from installed import HERE, RANKS, ROOT, Installed, said
 
 Installed.build_type = sys.argv.pop()
+#: Files whose sentences every number of ranks is told.
+PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
+UNCHANGED = HERE / "mxnet_unchanged.py"
 EXAMPLES = ROOT / "examples/python/mxnet"
 LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
@@ -29,8 +34,17 @@ class MXNet(Installed):
 
     def test_what_scripts_may_count_on(self):
         for count in RANKS:
-            with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "mxnet_ranks.py", timeout=180)
+            for part in PARTS:
+                with self.subTest(ranks=count, part=part):
+                    self.on_ranks(count, HERE / f"{part}.py", "-v", timeout=180)
+
+    def test_what_scripts_that_do_not_name_tutti_may_count_on(self):
+        for count in RANKS:
+            with self.subTest(ranks=count, by="python -m tutti"):
+                self.on_ranks(count, "-m", "tutti", UNCHANGED, "-v", timeout=180)
+            with self.subTest(ranks=count, by="the launcher"):
+                code, _, err = self.launched(count, UNCHANGED, "-v")
+                self.assertEqual(code, 0, err)
 
     def accuracy(self, text, count):
         """The last one; all workers have the same weights."""
@@ -61,28 +75,24 @@ class MXNet(Installed):
         for rank in (0, 1):
             self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
 
+    def launcher(self, count):
+        return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
+
     def launched(self, count, *words):
         """(exit code, stdout, stderr) of a job that tutti's launcher starts."""
-        command = [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count,
-                   self.python, *words]
+        command = [*self.launcher(count), self.python, *words]
         done = subprocess.run([str(word) for word in command], text=True, check=False, timeout=120, cwd=self.top,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, done.stdout, done.stderr
 
-    def test_under_the_launcher_the_servers_names_are_tuttis(self):
-        code, out, err = self.launched(2, "-c", "import mxnet; kv = mxnet.kv.create('dist_sync')\n"
-                                       "print(kv.type, kv.num_workers)")
-        self.assertEqual(code, 0, err)
-        self.assertEqual(sorted(out.splitlines()), [f"[worker {rank}] dist_sync_mpi 2" for rank in (0, 1)])
-        code, _, err = self.launched(1, "-c", "import mxnet; mxnet.kv.create('dist_async')")
-        self.assertEqual(code, 1)
-        self.assertIn("UnsupportedError", err)
-
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
-        for way, code in (("raises", 1), ("killed", 128 + signal.SIGKILL), ("interrupted", 128 + signal.SIGINT),
-                          ("raises_with_a_call_in_flight", 1)):
+        died = 128 + signal.SIGKILL, 128 + signal.SIGINT
+        for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
+                          ("train interrupted", died[1]), ("with_a_call_in_flight raises", 1),
+                          ("with_a_call_in_flight exits", 3), ("with_a_call_in_flight raises_system_exit", 3),
+                          ("with_a_call_in_flight killed", died[0])):
             with self.subTest(way):
-                status, out, err = self.launched(3, HERE / "mxnet_ends.py", way)
+                status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
                 self.assertEqual(status, code, err)
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
@@ -95,9 +105,27 @@ class MXNet(Installed):
             self.assertNotIn(words, err)
 
     def test_programs_end_in_order_though_they_wait_for_no_array(self):
-        for _ in range(3):
-            code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_without_a_wait")
-            self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
+        for way, said_by_others in (("ends_without_a_wait", ""), ("exits_before_the_others_come", " 6.0" * 5)):
+            for _ in range(3):
+                code, out, err = self.launched(3, HERE / "mxnet_ends.py", way)
+                lines = [f"[worker {rank}] done{'' if rank == 1 else said_by_others}" for rank in range(3)]
+                self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
+
+    def test_a_forked_child_ends_by_itself(self):
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "forks")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {i}] done 6.0" for i in range(3)]), err)
+
+    def test_ctrl_c_while_all_wait_in_mxnets_engine_leaves_no_process(self):
+        for starter in (["mpirun", "-n", "3"], [*self.launcher(3), "--no-prefix"]):
+            with self.subTest(starter[0]):
+                words = [str(word) for word in (*starter, self.python, HERE / "mxnet_ends.py", "waits_for_ever")]
+                with subprocess.Popen(words, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, start_new_session=True, cwd=self.top) as job:
+                    processes = [int(job.stdout.readline()) for _ in range(3)]
+                    time.sleep(0.5)
+                    os.killpg(job.pid, signal.SIGINT)
+                    self.assertNotEqual(job.wait(60), 0)
+                self.assertEqual([pid for pid in processes if pathlib.Path(f"/proc/{pid}").exists()], [])
 
     def test_a_rank_may_drop_a_store_before_the_others_have_come_to_its_last_call(self):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "drops_a_store_on_one_rank")

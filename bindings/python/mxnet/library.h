@@ -48,8 +48,9 @@ class Library {
   /// Another handle of the same array, to be freed.
   Handle share(Handle array) const;
   void free(Handle array) const noexcept;
-  /// The memory of an array that the engine lets the caller use now, in the order of its shape: what
-  /// oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out anew.
+  /// The memory of an array that the engine lets the caller use now, in the order of its shape:
+  /// what oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out
+  /// anew.
   Memory memory(Handle array) const;
 
   struct Operation {
@@ -63,6 +64,12 @@ class Library {
   /// use these until it is done. Does not block, but in MXNet's NaiveEngine.
   void push(const Operation& operation, std::vector<Handle>& written) const;
 
+  /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
+  /// later.
+  void finish() const noexcept;
+  /// Blocks until what the engine has begun is done, and ends the engine: it skips the rest.
+  void stop() const noexcept;
+
  private:
   void check(int result, const char* what) const;
 
@@ -74,6 +81,8 @@ class Library {
   const char* (*last_error_)();
   int (*push_)(void (*)(void*, void*, void*), void*, void (*)(void*), const void*, Handle*, int,
                Handle*, int, const void*, int, const char*, bool);
+  int (*wait_for_all_)();
+  int (*shut_down_)();
 };
 
 }  // namespace tutti::python::mxnet

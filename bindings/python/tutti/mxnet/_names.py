@@ -1,19 +1,47 @@
 """Under which names MXNet finds tutti's stores."""
+import difflib
+import functools
 import os
 
+from mxnet import kvstore
 from mxnet.kvstore import KVStoreBase
 
+from tutti.errors import InvalidArgumentError
 from tutti.mxnet.store import Store
 
 #: Those of the parameter server, which are tutti's under its launcher alone.
 SERVED = ("dist", "dist_sync", "dist_async", "dist_sync_device", "dist_device_sync", "dist_async_device",
           "dist_device_async")
+#: What MXNet itself makes. Those of its store P3 it knows by a part of the name.
+NATIVE = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl", *SERVED)
 
 
 def names():
     return ("dist_sync_mpi", *(SERVED if "TUTTI_MODE" in os.environ else ()))
 
 
+def check(name):
+    """MXNet makes a local store of a name that nobody knows, with which each rank trains alone; with "dist" in it, it
+    waits for servers."""
+    lower = name.lower()
+    if lower in KVStoreBase.kv_registry or lower in NATIVE or "p3" in lower:
+        return
+    known = sorted({*NATIVE, *KVStoreBase.kv_registry})
+    near = difflib.get_close_matches(lower, known, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise InvalidArgumentError(f"store type {name!r} is not known{meant} (known: {', '.join(known)})")
+
+
+def _checking(native):
+    @functools.wraps(native)
+    def create(name="local"):
+        if isinstance(name, str):
+            check(name)
+        return native(name)
+    return create
+
+
 def register_stores():
     for name in names():
         KVStoreBase.register(type(name, (Store,), {"__doc__": Store.__doc__, "__module__": __name__, "asked": name}))
+    kvstore.create = kvstore.base.create = _checking(kvstore.create)

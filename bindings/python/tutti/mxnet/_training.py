@@ -4,7 +4,7 @@ from mxnet.gluon import trainer
 from mxnet.module import module
 
 from tutti.errors import UnsupportedError
-from tutti.mxnet._names import names
+from tutti.mxnet._names import check, names
 from tutti.mxnet.store import Store, copy_to
 
 
@@ -17,20 +17,25 @@ def _creating(native):
         """With a name in capitals MXNet's own makes no store at all for one device; and users of a store share keys."""
         if isinstance(kvstore, Store):
             kvstore = kvstore.for_one_user()
-        elif _ours(kvstore):
-            kvstore = kvstore.lower()
+        elif isinstance(kvstore, str):
+            check(kvstore)
+            kvstore = kvstore.lower() if _ours(kvstore) else kvstore
         return native(kvstore, num_device, arg_params)
     return create
 
 
-def _creating_sparse(native):
-    def create(kvstore):
-        if _ours(kvstore):
+def _setting_up(native):
+    def set_up(trainer):
+        """MXNet would ask for a store that updates weights, or say that it cannot use this one."""
+        sparse = [kind for kind, is_so in (("weights", trainer._contains_sparse_weight),
+                                           ("gradients", trainer._contains_sparse_grad)) if is_so]
+        kvstore = trainer._kvstore_params["kvstore"]
+        if sparse and _ours(kvstore):
             name = kvstore if isinstance(kvstore, str) else kvstore.type
-            raise UnsupportedError(f"{name} does not exchange row_sparse weights; make the parameters dense: "
+            raise UnsupportedError(f"{name} does not exchange sparse {' and '.join(sparse)}; make the parameters dense: "
                                    "stype='default', grad_stype='default', sparse_grad=False")
-        return native(kvstore)
-    return create
+        native(trainer)
+    return set_up
 
 
 def _initializing(native):
@@ -45,8 +50,8 @@ def _initializing(native):
 
 def fit_training():
     """Puts these functions in the place of MXNet's, where its Trainer, Module and FeedForward look for them."""
-    for name, wrap in (("_create_kvstore", _creating), ("_create_sparse_kvstore", _creating_sparse),
-                       ("_initialize_kvstore", _initializing)):
+    trainer.Trainer._init_kvstore = _setting_up(trainer.Trainer._init_kvstore)
+    for name, wrap in (("_create_kvstore", _creating), ("_initialize_kvstore", _initializing)):
         ours = wrap(getattr(model, name))
         for place in (model, trainer, module):
             if hasattr(place, name):

@@ -1,6 +1,7 @@
 """How the ranks and the devices of a rank share the data."""
 import random
 
+import mxnet
 from mxnet import gluon
 
 
@@ -18,6 +19,8 @@ class SplitSampler(gluon.data.sampler.Sampler):
     def __init__(self, length, num_parts=1, part_index=0):
         if not 0 <= part_index < num_parts:
             raise ValueError(f"part {part_index} of {num_parts} parts: they count from 0 to {num_parts - 1}")
+        if length < num_parts:
+            raise ValueError(f"{length} elements cannot be split into {num_parts} parts: some would have none")
         self._length = length // num_parts
         self._start = self._length * part_index
 
@@ -38,11 +41,20 @@ def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split
     """
     if work_load_list is None:
         return gluon.utils.split_and_load(data, ctx_list, batch_axis, even_split)
-    if len(work_load_list) != len(ctx_list):
-        raise ValueError(f"{len(work_load_list)} work loads for {len(ctx_list)} devices")
-    size = data.shape[batch_axis]
-    total = sum(work_load_list)
-    ends = [round(size * sum(work_load_list[:i + 1]) / total) for i in range(len(ctx_list))]
-    starts = [0, *ends[:-1]]
+    data = data if isinstance(data, mxnet.nd.NDArray) else mxnet.nd.array(data, ctx=ctx_list[0])
+    ends = _ends(data.shape[batch_axis], work_load_list, ctx_list)
     return [data.slice_axis(batch_axis, start, end).as_in_context(ctx)
-            for start, end, ctx in zip(starts, ends, ctx_list)]
+            for start, end, ctx in zip([0, *ends[:-1]], ends, ctx_list)]
+
+
+def _ends(size, loads, contexts):
+    """Where each device's slice of so many elements ends."""
+    if len(loads) != len(contexts):
+        raise ValueError(f"{len(loads)} work loads for {len(contexts)} devices")
+    if min(loads) <= 0:
+        raise ValueError(f"work loads {loads}: each has to be above 0")
+    ends = [round(size * sum(loads[:i + 1]) / sum(loads)) for i in range(len(loads))]
+    for start, end, context in zip([0, *ends[:-1]], ends, contexts):
+        if start == end:
+            raise ValueError(f"a batch of {size} elements and work loads {loads} leave device {context} none")
+    return ends

@@ -2,7 +2,6 @@
 import atexit
 import copy
 import itertools
-import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -10,7 +9,7 @@ from mxnet.ndarray import NDArray
 
 import tutti
 from tutti import _core
-from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedError
 
 
 #: More than a Trainer has parameters.
@@ -23,11 +22,14 @@ def listed(value):
 
 def pairs(keys, values):
     """(key, arrays of the devices) for one key with its value, or for lists of both."""
-    if isinstance(keys, (list, tuple)):
-        if not isinstance(values, (list, tuple)) or len(values) != len(keys):
-            raise InvalidArgumentError("a list of keys takes a list of values, one a key")
-        return [(key, listed(value)) for key, value in zip(keys, values)]
-    return [(keys, listed(values))]
+    if not isinstance(keys, (list, tuple)):
+        return [(keys, dense(keys, listed(values)))]
+    if not isinstance(values, (list, tuple)) or len(values) != len(keys):
+        raise InvalidArgumentError("a list of keys takes a list of values, one a key")
+    if len(set(keys)) < len(keys):
+        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise DuplicateKeyError(f"key {twice!r} is in one call twice; call once for each of its values", key=twice)
+    return [(key, dense(key, listed(value))) for key, value in zip(keys, values)]
 
 
 def copy_to(source, targets):
@@ -37,7 +39,9 @@ def copy_to(source, targets):
 
 
 def dense(key, arrays):
-    """The arrays, each of which must be one that the ranks can sum."""
+    """The arrays, one at least, each of which must be one that the ranks can sum."""
+    if not arrays:
+        raise InvalidArgumentError(f"key {key!r}: no array is given", key=key)
     for array in arrays:
         if not isinstance(array, NDArray):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
@@ -59,6 +63,10 @@ class _Exchange:
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
         self.open.append(self)
+        # MXNet's own comes before it is known whether the program ends well, and then the engine skips what it has not
+        # begun.
+        atexit.unregister(mxnet.base._notify_shutdown)
+        self._engine.finish_at_exit()
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
@@ -69,25 +77,6 @@ class _Exchange:
     def start(self, method, key, arrays, priority):
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
-
-    def abandon(self):
-        self._engine.abandon()
-
-    def finish(self):
-        """Waits for the calls that the engine has: the other ranks count on them."""
-        for turn in self._turns.values():
-            try:
-                turn.wait_to_read()
-            except mxnet.MXNetError:
-                pass  # raised to whoever waited for the arrays
-
-
-@atexit.register
-def _end():
-    """Before MXNet's own, which waits for what the engine has begun and skips the rest, for which the other ranks would
-    wait. After an exception they may wait for something else of this rank, and have to learn that it is lost."""
-    for exchange in _Exchange.open:
-        exchange.abandon() if hasattr(sys, "last_value") else exchange.finish()
 
 
 class Store(KVStoreBase):
@@ -127,8 +116,7 @@ class Store(KVStoreBase):
     def broadcast(self, key, value, out, priority=0):
         """Gives rank 0's `value` to every array of `out` on all ranks. Collective, does not wait."""
         for (each, sources), (_, outs) in zip(pairs(key, value), pairs(key, out)):
-            dense(each, outs)
-            copy_to(dense(each, sources)[0], outs[:1])
+            copy_to(sources[0], outs[:1])
             self._start("broadcast", each, outs, priority)
 
     def init(self, key, value):
@@ -140,19 +128,20 @@ class Store(KVStoreBase):
 
         Collective, does not wait. Higher priority goes first.
         """
-        if out is None:
+        if out is None or out is value:
             for each, arrays in pairs(key, value):
-                self._start("pushpull", each, dense(each, arrays), priority)
+                self._start("pushpull", each, arrays, priority)
             return
         for (each, arrays), (_, outs) in zip(pairs(key, value), pairs(key, out)):
-            dense(each, outs)
-            summed = [array.copy() for array in dense(each, arrays)]
+            summed = [array.copy() for array in arrays]
             self._start("pushpull", each, summed, priority)
             copy_to(summed[0], outs)
 
     def set_gradient_compression(self, compression_params):
         """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
-        kind = compression_params.get("type", "none")
+        if "type" not in compression_params:
+            raise InvalidArgumentError(f"compression {compression_params!r} has no 'type': fp16, bf16 or none")
+        kind = compression_params["type"]
         if kind in ("1bit", "2bit"):
             raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
                                    "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
@@ -179,6 +168,7 @@ class Store(KVStoreBase):
         self._refuse("load_optimizer_states", "call the Trainer's load_states")
 
     def push(self, key, value, priority=0):
+        pairs(key, value)  # sparse ones are refused as such: MXNet pushes these, and no others
         self._refuse("push", "call pushpull")
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):

@@ -1,0 +1,173 @@
+"""Parameters, Trainers and data of several kinds on one store of the type dist_sync_mpi, on every rank."""
+import unittest
+
+import mxnet as mx
+from mxnet import autograd, gluon
+import numpy as np
+
+import tutti
+import tutti.mxnet
+from mxnet_fixture import BATCH, Networks, devices
+
+
+class Parameters(Networks):
+    def test_parameters_without_gradient_begin_equal_and_are_never_reduced(self):
+        norm = gluon.nn.BatchNorm(in_channels=2, running_mean_initializer=mx.init.Constant(self.rank + 1))
+        norm.initialize()
+        trainer = self.trainer(norm, self.kv)
+        self.assertEqual(norm.running_mean.grad_req, "null")
+        self.same(norm.running_mean.data(), 1)
+        for _ in range(2):
+            with autograd.record():
+                loss = (norm(mx.nd.ones((4, 2)) * 10 * self.rank) ** 2).sum()
+            loss.backward()
+            trainer.step(4 * self.size)
+        # After two means of this rank's data alone.
+        expected = 0.9 * (0.9 * 1 + 0.1 * 10 * self.rank) + 0.1 * 10 * self.rank
+        np.testing.assert_allclose(norm.running_mean.data().asnumpy(), expected, rtol=1e-5)
+        self.equal_on_ranks([norm.gamma.data(), norm.beta.data()])
+
+    def test_parameters_whose_shape_is_known_late_begin_equal(self):
+        mx.random.seed(self.rank)
+        net = gluon.nn.Dense(2)
+        net.initialize(mx.init.Uniform(1))
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0}, kvstore=self.kv)
+        with autograd.record():
+            loss = net(self.data([self.rank], 0)).sum()
+        loss.backward()
+        trainer.step(BATCH)
+        self.equal_on_ranks([net.weight.data(), net.bias.data()])
+
+    def test_parameters_that_only_some_ranks_used_are_updated_on_all(self):
+        weight = gluon.Parameter("weight", shape=(2,), init=mx.init.Constant(1))
+        unused = gluon.Parameter("unused", shape=(2,), init=mx.init.Constant(1))
+        for parameter in (weight, unused):
+            parameter.initialize()
+        trainer = gluon.Trainer([weight, unused], "sgd", {"learning_rate": 1}, kvstore=self.kv)
+        with autograd.record():
+            loss = (weight.data() + (unused.data() if self.rank == 0 else 0)).sum()
+        loss.backward()
+        trainer.allreduce_grads()
+        self.same(unused.grad(), 1)
+        trainer.update(1, ignore_stale_grad=True)
+        self.same(weight.data(), 1 - self.size)
+
+    def test_sparse_gradients_are_refused(self):
+        embedding = gluon.nn.Embedding(10, 4, sparse_grad=True)
+        embedding.initialize()
+        for update in (None, True, False):
+            trainer = gluon.Trainer(embedding.collect_params(), "sgd", kvstore=self.kv, update_on_kvstore=update)
+            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse gradients.*sparse_grad=False"):
+                trainer.step(1)
+
+    def test_sparse_weights_are_refused_whatever_the_store_is_given_as(self):
+        for kvstore in ("dist_sync_mpi", "Dist_Sync_MPI", self.kv):
+            weight = gluon.Parameter("w", shape=(10, 4), stype="row_sparse", grad_stype="row_sparse")
+            weight.initialize()
+            trainer = gluon.Trainer({"w": weight}, "sgd", kvstore=kvstore)
+            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse weights and gradients.*dense"):
+                trainer.step(1)
+
+
+class Several(Networks):
+    def test_two_trainers_share_a_store_though_their_keys_are_equal(self):
+        """As those of a GAN do: they take turns, with other shapes under the same keys."""
+        nets = [self.network(devices(2), self.rank + i) for i in range(2)]
+        nets.append(gluon.nn.Dense(5, in_units=3))
+        nets[2].initialize(mx.init.Uniform(1), ctx=devices(2))
+        trainers = [self.trainer(net, self.kv) for net in nets]
+        for number in range(3):
+            for net, trainer in zip(nets, trainers):
+                with autograd.record():
+                    losses = [(net(part) ** 2).sum()
+                              for part in gluon.utils.split_and_load(self.data([self.rank], number), devices(2))]
+                for loss in losses:
+                    loss.backward()
+            for trainer in trainers:
+                trainer.step(BATCH * self.size)
+        for net in nets:
+            self.equal_on_ranks(self.weights(net))
+
+    def test_trainers_whose_steps_ranks_make_in_different_orders_do_not_mix(self):
+        nets = [self.network(devices(1), self.rank + i) for i in range(2)]
+        trainers = [self.trainer(net, self.kv) for net in nets]
+        for number, net in enumerate(nets):
+            self.backward(net, devices(1), self.data([self.rank], number))
+        for trainer in trainers[::-1 if self.rank else 1]:
+            trainer.step(BATCH * self.size)
+        for net in nets:
+            self.equal_on_ranks(self.weights(net))
+
+    def test_a_rank_with_fewer_batches_joins_the_steps_of_the_others(self):
+        net = self.network(devices(1), self.rank)
+        kv = mx.kv.create("dist_sync_mpi")
+        trainer = self.trainer(net, kv)
+        for number in range(self.rank + 1):
+            self.step(net, trainer, devices(1), [self.rank], number)
+        last = kv.join()
+        self.assertEqual(last, self.size - 1)
+        # Those that joined have not updated: they take the weights of one that went on to the end.
+        values = [np.array(weight.asnumpy()) for weight in self.weights(net)]
+        for i, value in enumerate(values):
+            self.others.broadcast(f"joined {i}", value, root_rank=last).wait()
+        for weight, value in zip(self.weights(net), values):
+            weight[:] = mx.nd.array(value)
+        self.step(net, trainer, devices(1), [self.rank], 0)
+        self.equal_on_ranks(self.weights(net))
+
+    def test_processes_that_load_data_leave_the_store_alone(self):
+        net = self.network(devices(1), self.rank)
+        trainer = self.trainer(net, self.kv)
+        dataset = gluon.data.ArrayDataset(self.data([self.rank], 0, 32).asnumpy())
+        sampler = tutti.mxnet.SplitSampler(32, self.size, self.rank)
+        loader = gluon.data.DataLoader(dataset, 4, sampler=sampler, num_workers=2, last_batch="discard", timeout=30)
+        seen = 0
+        for batch in loader:
+            self.backward(net, devices(1), batch.astype("float32"))
+            trainer.step(4 * self.size)
+            seen += 1
+        self.assertEqual(seen, 32 // self.size // 4)
+        self.equal_on_ranks(self.weights(net))
+
+
+class Split(Networks):
+    def test_the_parts_of_a_sampler_are_equal_and_apart(self):
+        parts = [sorted(tutti.mxnet.SplitSampler(10, 3, i)) for i in range(3)]
+        self.assertEqual(parts, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+        sampler = tutti.mxnet.SplitSampler(1000, self.size, self.rank)
+        self.assertEqual(len(sampler), 1000 // self.size)
+        first, second = list(sampler), list(sampler)
+        self.assertNotEqual(first, second)
+        self.assertEqual(sorted(first), sorted(second))
+        everyone = self.others.allgather_object(first)
+        self.assertEqual(len({index for part in everyone for index in part}), self.size * len(sampler))
+
+    def test_a_part_that_is_none_is_refused(self):
+        for parts, part in ((3, 3), (3, -1), (0, 0)):
+            with self.assertRaisesRegex(ValueError, f"part {part} of {parts}"):
+                tutti.mxnet.SplitSampler(10, parts, part)
+        with self.assertRaisesRegex(ValueError, "2 elements.*3 parts"):
+            tutti.mxnet.SplitSampler(2, 3, 0)
+
+    def test_a_batch_is_cut_by_the_work_load_of_each_device(self):
+        data = mx.nd.arange(16).reshape((8, 2))
+        for loads, shares in (([1, 3], (2, 6)), ([0.5, 0.5], (4, 4)), (None, (4, 4)), ([1, 7], (1, 7))):
+            parts = tutti.mxnet.split_and_load(data, devices(2), loads)
+            self.assertEqual([part.shape for part in parts], [(share, 2) for share in shares])
+            self.assertEqual([part.context for part in parts], devices(2))
+            np.testing.assert_array_equal(np.concatenate([part.asnumpy() for part in parts]), data.asnumpy())
+        parts = tutti.mxnet.split_and_load(data, devices(2), [1, 1], batch_axis=1)
+        self.assertEqual([part.shape for part in parts], [(8, 1), (8, 1)])
+        parts = tutti.mxnet.split_and_load(data.asnumpy(), devices(2), [1, 3])
+        self.assertEqual([part.shape for part in parts], [(2, 2), (6, 2)])
+
+    def test_work_loads_that_cannot_be_met_are_refused(self):
+        data = mx.nd.arange(8)
+        for loads, words in (([1, 1, 1], "3 work loads for 2 devices"), ([0, 0], "work loads.*above 0"),
+                             ([-1, 2], "work loads.*above 0"), ([1, 100], "8 elements.*leave device cpu\\(0\\) none")):
+            with self.assertRaisesRegex(ValueError, words):
+                tutti.mxnet.split_and_load(data, devices(2), loads)
+
+
+if __name__ == "__main__":
+    unittest.main()
