@@ -21,7 +21,7 @@ std::string text_of(nb::handle value) {
 /// An int of Python, or one of numpy's, as the former; not valid for what is none.
 nb::object integer_of(nb::handle value) {
   if (PyIndex_Check(value.ptr()) == 0) return {};
-  const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+  nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
   if (!integer.is_valid()) {
     // So say arrays of several numbers.
     if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();

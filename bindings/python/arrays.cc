@@ -77,7 +77,7 @@ bool is_numpy(nb::handle array) {
 /// The capsule around an `Interface`.
 nb::object interface_of(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("__array_struct__");
-  const nb::object capsule = nb::steal(PyObject_GetAttr(array.ptr(), name));
+  nb::object capsule = nb::steal(PyObject_GetAttr(array.ptr(), name));
   if (!capsule.is_valid()) throw nb::python_error();
   return capsule;
 }
