@@ -76,17 +76,12 @@ Store::Store(std::shared_ptr<KVStore> store)
 }
 
 Store::~Store() {
-  std::erase(open_stores(), this);
-  {
-    const WithoutGil unlocked;
-    store_.reset();
-  }
-  drop_released();
+  drop();
 }
 
 std::shared_ptr<KVStore> Store::opened(std::string_view method) const {
   drop_released();
-  if (store_ != nullptr) return store_;
+  if (store_ != nullptr && !closing_) return store_;
   throw Error(ErrorCode::aborted,
               std::string(method) + " of a store that is closed; tutti.create makes another");
 }
@@ -100,9 +95,14 @@ auto Store::run(std::string_view method, const Call& call) {
   return call(*mine);
 }
 
+Arguments Store::arguments_of(std::string_view method, nb::handle key) const {
+  require_open(method);
+  return Arguments(key);
+}
+
 Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, int priority,
                         std::string_view op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("pushpull", key);
   const bool in_place = outs.is_none();
   const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
   const auto to = in_place ? std::vector<Values>() : arguments.values(outs, Access::write);
@@ -113,7 +113,7 @@ Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, int pri
 }
 
 Pending Store::broadcast(nb::handle key, nb::handle value, int root_rank, int priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("broadcast", key);
   const auto values = arguments.values(value, Access::write);
   return run("broadcast", [&](KVStore& store) {
     return store.broadcast(arguments.keys(), values, root_rank, {.priority = priority});
@@ -122,7 +122,7 @@ Pending Store::broadcast(nb::handle key, nb::handle value, int root_rank, int pr
 
 Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, int priority,
                               std::string_view op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("reduce_scatter", key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
   const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
@@ -132,7 +132,7 @@ Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, i
 }
 
 Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, int priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("allgather", key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
   return run("allgather", [&](KVStore& store) {
@@ -141,20 +141,20 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, int pr
 }
 
 void Store::init(nb::handle key, nb::handle value) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("init", key);
   const auto values = arguments.values(value, Access::read);
   run("init", [&](KVStore& store) { store.init(arguments.keys(), values); });
 }
 
 Pending Store::push(nb::handle key, nb::handle value, int priority, std::string_view op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("push", key);
   const auto values = arguments.values(value, Access::read);
   const CallOptions options{.priority = priority, .op = reduce_op_named(op)};
   return run("push", [&](KVStore& store) { return store.push(arguments.keys(), values, options); });
 }
 
 Pending Store::pull(nb::handle key, nb::handle out, int priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("pull", key);
   const auto outs = arguments.values(out, Access::write);
   return run("pull", [&](KVStore& store) {
     return store.pull(arguments.keys(), outs, {.priority = priority});
@@ -162,7 +162,7 @@ Pending Store::pull(nb::handle key, nb::handle out, int priority) {
 }
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("row_sparse_pull", key);
   const auto outs = arguments.values(out, Access::write);
   std::vector<Tensor> rows;
   for (const Values& each : arguments.values(row_ids, Access::read)) {
@@ -231,16 +231,35 @@ nb::object Store::choices() {
   return all;
 }
 
-void Store::close() {
-  if (store_ == nullptr) return;
+void Store::drop() {
   std::erase(open_stores(), this);
-  interruptible([last = std::move(store_)]() mutable { last.reset(); });
+  {
+    const WithoutGil unlocked;
+    store_.reset();
+  }
   drop_released();
 }
 
+void Store::close() {
+  if (store_ == nullptr) return;
+  // The store is kept until it is closed, so that another thread's close waits, too.
+  closing_ = true;
+  try {
+    interruptible([store = store_] { store->close(); });
+  } catch (const Error&) {
+    drop();
+    throw;
+  }
+  drop();
+}
+
 void Store::leave_block(nb::handle raised) {
-  if (ends_in_order(raised)) {
+  if (raised.is_none()) {
     close();
+  } else if (ends_in_order(raised)) {
+    // What goes wrong must not hide what is raised: the process ends with another status.
+    interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
+    drop();
   } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
     // Python drops what this exception refers to before it exits, and with that the store.
     left_open().push_back(store_);

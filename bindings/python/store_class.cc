@@ -96,10 +96,12 @@ a MiB, which nothing interrupts. Raises InternalError when there is not enough m
 
 constexpr const char* close_doc = R"(Closes the store; a second time does nothing.
 
-Blocks until the arrays that have begun to move are exchanged. Other calls that need this rank
-fail with AbortedError on the other ranks. Every other method then raises AbortedError. Ctrl-C
-interrupts the wait; the store goes on closing in the background. A store that nothing refers to any
-more is closed, too, which nothing interrupts.)";
+Blocks until the arrays that have begun to move are exchanged, in every thread that calls it. Other
+calls that need this rank fail with AbortedError on the other ranks. Every other method then raises
+AbortedError. Raises what ended the store, such as PeerLostError, if no other call has told it; so
+does the end of a `with` block that no exception leaves. Ctrl-C interrupts the wait; the store goes
+on closing in the background. A store that nothing refers to any more is closed, too, which nothing
+interrupts.)";
 
 void bind_collectives(nb::class_<Store>& store) {
   store.def("pushpull", &pushpull, arg("key"), arg("ins"), arg("outs") = nb::none(),
@@ -173,6 +175,8 @@ void bind_rest(nb::class_<Store>& store) {
       "Sizes, limits and policies that the store uses, with where each comes from; for people. "
       "Empty in stores of one process.");
   store.def("close", &Store::close, close_doc);
+  store.def("_require_open", &Store::require_open, arg("method"),
+            "For the package's own methods: raises AbortedError when the store is closed.");
   store.def(
       "__enter__", [](nb::handle self) { return nb::borrow(self); },
       nb::sig("def __enter__(self) -> KVStore"));

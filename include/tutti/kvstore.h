@@ -59,11 +59,9 @@ class TUTTI_EXPORT KVStore {
 
   /// For `create` alone: Backend is not part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
-  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
-  /// this rank fail with `aborted` on the other ranks. Blocks until then. With `dist_sync_mpi` rank
-  /// 0 waits until all ranks have closed theirs, and the first rank of each node until its node
-  /// has. Destroy a store before `main` returns, and never in a callback or a tensor's deleter:
-  /// that ends the process.
+  /// Closes the store as `close` does, but throws nothing: where `close` would have thrown, a
+  /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
+  /// in a callback or a tensor's deleter: that ends the process.
   ///
   /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
   /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
@@ -73,6 +71,17 @@ class TUTTI_EXPORT KVStore {
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
+
+  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
+  /// this rank fail with `aborted` on the other ranks. Blocks until then, in every thread that
+  /// calls it. With `dist_sync_mpi` rank 0 waits until all ranks have closed theirs, and the first
+  /// rank of each node until its node has; and where another thread is in a barrier or a join,
+  /// that one ends first. Then methods that exchange or change something throw `aborted`.
+  ///
+  /// Throws what ended the store, such as `peer_lost`, if no other call has told it; the store is
+  /// closed all the same. Throws `invalid_argument` in a callback or a tensor's deleter. Again, and
+  /// in a forked child, it does nothing.
+  void close();
 
   /// The type string asked for, lower-cased.
   const std::string& type() const;
