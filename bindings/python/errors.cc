@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <utility>
+
 #include "tutti/error.h"
 
 namespace tutti::python {
@@ -15,11 +17,13 @@ nb::object key_of(const Error& error) {
   return key->is_integer() ? nb::object(nb::int_(key->integer())) : nb::cast(key->string());
 }
 
+/// The package's, by their codes: kept, for at the end of the interpreter nothing can be imported.
+PyObject* classes = nullptr;
+
 nb::object to_exception(const Error& error) {
   nb::list ranks;
   for (const int rank : error.ranks()) ranks.append(rank);
-  const nb::object type =
-      nb::module_::import_("tutti.errors").attr("CLASSES")[nb::cast(error.code())];
+  const nb::object type = nb::borrow<nb::dict>(classes)[nb::cast(error.code())];
   using namespace nb::literals;
   return type(error.what(), "key"_a = key_of(error), "ranks"_a = ranks);
 }
@@ -41,7 +45,11 @@ nb::object to_exception(const std::exception_ptr& error) {
   }
 }
 
-void translate_errors() {
+void bind_errors(nb::module_& module) {
+  module.def(
+      "raise_these",
+      [](const nb::dict& those) { Py_XDECREF(std::exchange(classes, those.inc_ref().ptr())); },
+      nb::arg("classes"), "The classes of errors, by their codes.");
   nb::register_exception_translator([](const std::exception_ptr& thrown, void* /*unused*/) {
     try {
       std::rethrow_exception(thrown);

@@ -1,6 +1,7 @@
 """What tutti raises. The text names the key, the ranks, what each said and what to do."""
 from collections.abc import Iterable
 
+from tutti import _core
 from tutti._core import ErrorCode
 from tutti.types import Key
 
@@ -76,3 +77,4 @@ class InternalError(Error):
 
 #: The class for each code, which the extension raises.
 CLASSES = {kind.code: kind for kind in Error.__subclasses__()}
+_core.raise_these(CLASSES)
