@@ -44,7 +44,9 @@ class TUTTI_EXPORT KVStore {
   /// collective over MPI_COMM_WORLD, blocking (see `create_timeout`), and initialises MPI if
   /// nobody has; threads of one process take turns. Throws `invalid_argument` for an unknown type
   /// or an option out of its range, `unsupported` for a type this build does not have and in a
-  /// child of a process that created a store, `mismatch` when ranks disagree.
+  /// child of a process that created a store, `mismatch` when ranks disagree. Of several processes
+  /// with the environment of one rank (a rank and what it started) the first to create a
+  /// `dist_sync_mpi` store is the rank; the others get `unsupported`, also after it has ended.
   ///
   /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
   /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
