@@ -1,7 +1,10 @@
 """What this project's programs in Python have in common on their command lines."""
 import argparse
 import difflib
+import functools
+import os
 import pathlib
+import signal
 import sys
 
 
@@ -31,11 +34,35 @@ def meant(word, known):
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def program():
+    """This program as the user typed it, without its folder."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    if module is not None:
+        return "python -m " + module.name.removesuffix(".__main__")
+    return os.path.basename(sys.argv[0])
+
+
+def quiet_when_cut_off(main):
+    """A main function whose reader may have gone, as in `program | head`: it ends with a shell's status for that."""
+    @functools.wraps(main)
+    def ending_quietly():
+        try:
+            try:
+                return main()
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # Else Python would try again at its end, and say so.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
+    return ending_quietly
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviation for an option. Of a misspelt option, choice or command it says which was meant."""
 
     def __init__(self, **words):
-        super().__init__(allow_abbrev=False, **words)
+        super().__init__(allow_abbrev=False, **{"prog": program(), **words})
 
     def parse_known_args(self, args=None, namespace=None):
         # Those of a subcommand come by here too, with its own options.

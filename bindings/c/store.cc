@@ -50,6 +50,10 @@ int tutti_store_create(const char* type, const tutti_options* options, tutti_sto
   });
 }
 
+int tutti_store_close(tutti_store* store) {
+  return guarded([&] { store_of(store, "tutti_store_close").close(); });
+}
+
 void tutti_store_destroy(tutti_store* store) {
   delete store;
 }

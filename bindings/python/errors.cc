@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <utility>
+
 #include "tutti/error.h"
 
 namespace tutti::python {
@@ -15,13 +17,17 @@ nb::object key_of(const Error& error) {
   return key->is_integer() ? nb::object(nb::int_(key->integer())) : nb::cast(key->string());
 }
 
+/// What raises: the package's classes by their codes, and its words. Kept, for at the end of the
+/// interpreter nothing can be imported.
+PyObject* package = nullptr;
+
 nb::object to_exception(const Error& error) {
   nb::list ranks;
   for (const int rank : error.ranks()) ranks.append(rank);
-  const nb::module_ errors = nb::module_::import_("tutti.errors");
-  const nb::object type = errors.attr("CLASSES")[nb::cast(error.code())];
+  const nb::dict words = nb::borrow<nb::dict>(package);
+  const nb::object type = words["classes"][nb::cast(error.code())];
   using namespace nb::literals;
-  return type(errors.attr("in_words_of_python")(error.what()), "key"_a = key_of(error),
+  return type(words["in_words_of_python"](error.what()), "key"_a = key_of(error),
               "ranks"_a = ranks);
 }
 
@@ -42,7 +48,17 @@ nb::object to_exception(const std::exception_ptr& error) {
   }
 }
 
-void translate_errors() {
+void bind_errors(nb::module_& module) {
+  module.def(
+      "raise_these",
+      [](const nb::dict& classes, const nb::callable& in_words_of_python) {
+        nb::dict words;
+        words["classes"] = classes;
+        words["in_words_of_python"] = in_words_of_python;
+        Py_XDECREF(std::exchange(package, words.release().ptr()));
+      },
+      nb::arg("classes"), nb::arg("in_words_of_python"),
+      "The classes of errors, by their codes, and what makes Python's words of the library's.");
   nb::register_exception_translator([](const std::exception_ptr& thrown, void* /*unused*/) {
     try {
       std::rethrow_exception(thrown);

@@ -5,6 +5,9 @@
 
 namespace tutti::python {
 
+/// The function by which the package says what is raised.
+void bind_errors(nanobind::module_& module);
+
 /// From now on a `tutti::Error` that leaves a function becomes what `to_exception` makes of it.
 void translate_errors();
 

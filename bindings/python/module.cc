@@ -1,4 +1,7 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string_view.h>
+
+#include <string_view>
 
 #include "python/errors.h"
 #include "python/info.h"
@@ -25,17 +28,32 @@ void bind_error_code(nb::module_& module) {
   }
 }
 
+/// The module as it was first imported. A package that was removed from sys.modules and is imported
+/// again gets a new one, and the classes and functions of this: they are there once a process.
+bool is_again(nb::module_& module) {
+  static PyObject* first = nullptr;
+  if (first == nullptr) {
+    first = nb::object(module).release().ptr();
+    return false;
+  }
+  for (const auto& [name, value] : nb::borrow<nb::dict>(PyModule_GetDict(first))) {
+    if (!nb::cast<std::string_view>(name).starts_with("__")) nb::setattr(module, name, value);
+  }
+  return true;
+}
+
 }  // namespace
 }  // namespace tutti::python
 
 NB_MODULE(_core, module) {
   using namespace tutti::python;
+  if (is_again(module)) return;
   module.doc() = "tutti's library as the package uses it; the package's own names are in tutti.";
   // The interpreter may end before what refers to a store does.
   nanobind::set_leak_warnings(false);
   module.def("version", &tutti::version, "The library's version, such as \"0.1.0\".");
   bind_error_code(module);
-  translate_errors();
+  bind_errors(module);
   bind_lanes(module);
   bind_pending(module);
   bind_store(module);

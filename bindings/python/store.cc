@@ -74,17 +74,12 @@ Store::Store(std::shared_ptr<KVStore> store, bool check_finite)
 }
 
 Store::~Store() {
-  std::erase(open_stores(), this);
-  {
-    const WithoutGil unlocked;
-    store_.reset();
-  }
-  drop_released();
+  drop();
 }
 
 std::shared_ptr<KVStore> Store::opened(std::string_view method) const {
   drop_released();
-  if (store_ != nullptr) return store_;
+  if (store_ != nullptr && !closing_) return store_;
   throw Error(ErrorCode::aborted,
               std::string(method) + " of a store that is closed; tutti.create makes another");
 }
@@ -103,9 +98,14 @@ void Store::check(std::string_view method, const Arguments& arguments,
   if (check_finite_) refuse_infinite(method, rank_, arguments.keys(), values, first_alone);
 }
 
+Arguments Store::arguments_of(std::string_view method, nb::handle key) const {
+  require_open(method);
+  return Arguments(key);
+}
+
 Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                         nb::handle op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("pushpull", key);
   const bool in_place = outs.is_none();
   const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
   const auto to = in_place ? std::vector<Values>() : arguments.values(outs, Access::write);
@@ -118,7 +118,7 @@ Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::han
 
 Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,
                          nb::handle priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("broadcast", key);
   const auto values = arguments.values(value, Access::write);
   const int root = to_int("root_rank", root_rank);
   const CallOptions options{.priority = to_int("priority", priority)};
@@ -130,7 +130,7 @@ Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,
 
 Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                               nb::handle op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("reduce_scatter", key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
   const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
@@ -141,7 +141,7 @@ Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, n
 }
 
 Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("allgather", key);
   const auto from = arguments.values(ins, Access::read);
   const auto to = arguments.values(outs, Access::write);
   const CallOptions options{.priority = to_int("priority", priority)};
@@ -152,7 +152,7 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
 }
 
 void Store::init(nb::handle key, nb::handle value) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("init", key);
   const auto values = arguments.values(value, Access::read);
   run("init", [&](KVStore& store) {
     check("init", arguments, values);
@@ -161,7 +161,7 @@ void Store::init(nb::handle key, nb::handle value) {
 }
 
 Pending Store::push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("push", key);
   const auto values = arguments.values(value, Access::read);
   const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
   return run("push", [&](KVStore& store) {
@@ -171,14 +171,14 @@ Pending Store::push(nb::handle key, nb::handle value, nb::handle priority, nb::h
 }
 
 Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("pull", key);
   const auto outs = arguments.values(out, Access::write);
   const CallOptions options{.priority = to_int("priority", priority)};
   return run("pull", [&](KVStore& store) { return store.pull(arguments.keys(), outs, options); });
 }
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
-  Arguments arguments(key);
+  Arguments arguments = arguments_of("row_sparse_pull", key);
   const auto outs = arguments.values(out, Access::write);
   std::vector<Tensor> rows;
   for (const Values& each : arguments.values(row_ids, Access::read)) {
@@ -243,16 +243,35 @@ nb::object Store::choices() {
   return all;
 }
 
-void Store::close() {
-  if (store_ == nullptr) return;
+void Store::drop() {
   std::erase(open_stores(), this);
-  interruptible([last = std::move(store_)]() mutable { last.reset(); });
+  {
+    const WithoutGil unlocked;
+    store_.reset();
+  }
   drop_released();
 }
 
+void Store::close() {
+  if (store_ == nullptr) return;
+  // The store is kept until it is closed, so that another thread's close waits, too.
+  closing_ = true;
+  try {
+    interruptible([store = store_] { store->close(); });
+  } catch (const Error&) {
+    drop();
+    throw;
+  }
+  drop();
+}
+
 void Store::leave_block(nb::handle raised) {
-  if (ends_in_order(raised)) {
+  if (raised.is_none()) {
     close();
+  } else if (ends_in_order(raised)) {
+    // What goes wrong must not hide what is raised: the process ends with another status.
+    interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
+    drop();
   } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
     // Python drops what this exception refers to before it exits, and with that the store.
     left_open().push_back(store_);

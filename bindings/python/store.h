@@ -60,7 +60,9 @@ class Store {
 
   /// The store, which lives as long as the caller has it. Throws `aborted` when it is closed.
   std::shared_ptr<KVStore> opened(std::string_view method) const;
-  /// Nothing if the store is closed already.
+  /// Throws `aborted` when it is closed.
+  void require_open(std::string_view method) const { static_cast<void>(opened(method)); }
+  /// As the library's; nothing if the store is closed already.
   void close();
   /// At the end of its `with` block: closes the store unless that ends by this exception.
   void leave_block(nb::handle raised);
@@ -74,6 +76,10 @@ class Store {
  private:
   Store(std::shared_ptr<KVStore> store, bool check_finite);
 
+  /// Of a call whose store is open: no array is looked at for another.
+  Arguments arguments_of(std::string_view method, nb::handle key) const;
+  /// Lets go of the store, which is closed with its last owner.
+  void drop();
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);
@@ -83,6 +89,7 @@ class Store {
 
   std::shared_ptr<KVStore> store_;
   const bool check_finite_;
+  bool closing_ = false;
   const std::string type_;
   const int rank_;
   const int num_workers_;

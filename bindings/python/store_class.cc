@@ -73,6 +73,8 @@ void bind_rest(nb::class_<Store>& store) {
   store.def("_counters", &Store::counters, nb::sig("def _counters(self) -> Counters"));
   store.def("_choices", &Store::choices, nb::sig("def _choices(self) -> list[Choice]"));
   store.def("_close", &Store::close);
+  store.def("_require_open", &Store::require_open, arg("method"),
+            "Raises AbortedError when the store is closed.");
   store.def("_leave_block", &Store::leave_block, arg("raised").none(),
             nb::sig("def _leave_block(self, raised: BaseException | None) -> None"));
 }

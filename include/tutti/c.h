@@ -166,6 +166,9 @@ typedef struct tutti_values {
  * where the option `ranks` names some of them. */
 TUTTI_EXPORT int tutti_store_create(const char* type, const tutti_options* options,
                                     tutti_store** store);
+/* Closes the store, blocks until then, and fails with what ended the store if no call has told it.
+ * It is to be destroyed all the same. */
+TUTTI_EXPORT int tutti_store_close(tutti_store* store);
 /* Closes the store, and blocks until then. No other thread may use it. */
 TUTTI_EXPORT void tutti_store_destroy(tutti_store* store);
 

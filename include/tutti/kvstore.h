@@ -48,7 +48,9 @@ class TUTTI_EXPORT KVStore {
   /// collective over MPI_COMM_WORLD, blocking (see `create_timeout`), and initialises MPI if
   /// nobody has; threads of one process take turns. Throws `invalid_argument` for an unknown type
   /// or an option out of its range, `unsupported` for a type this build does not have and in a
-  /// child of a process that created a store, `mismatch` when ranks disagree.
+  /// child of a process that created a store, `mismatch` when ranks disagree. Of several processes
+  /// with the environment of one rank (a rank and what it started) the first to create a
+  /// `dist_sync_mpi` store is the rank; the others get `unsupported`, also after it has ended.
   ///
   /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
   /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
@@ -63,11 +65,9 @@ class TUTTI_EXPORT KVStore {
 
   /// For `create` alone: Backend is not part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
-  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
-  /// this rank fail with `aborted` on the other ranks. Blocks until then. With `dist_sync_mpi` rank
-  /// 0 waits until all ranks have closed theirs, and the first rank of each node until its node
-  /// has. Destroy a store before `main` returns, and never in a callback or a tensor's deleter:
-  /// that ends the process.
+  /// Closes the store as `close` does, but throws nothing: where `close` would have thrown, a
+  /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
+  /// in a callback or a tensor's deleter: that ends the process.
   ///
   /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
   /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
@@ -77,6 +77,17 @@ class TUTTI_EXPORT KVStore {
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
+
+  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
+  /// this rank fail with `aborted` on the other ranks. Blocks until then, in every thread that
+  /// calls it. With `dist_sync_mpi` rank 0 waits until all ranks have closed theirs, and the first
+  /// rank of each node until its node has; and where another thread is in a barrier or a join,
+  /// that one ends first. Then methods that exchange or change something throw `aborted`.
+  ///
+  /// Throws what ended the store, such as `peer_lost`, if no other call has told it; the store is
+  /// closed all the same. Throws `invalid_argument` in a callback or a tensor's deleter. Again, and
+  /// in a forked child, it does nothing.
+  void close();
 
   /// The type string asked for, lower-cased.
   const std::string& type() const;

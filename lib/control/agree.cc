@@ -43,9 +43,11 @@ Error failure_of(const std::string& said, int rank) {
   std::istringstream numbers(said.substr(2, end - 2));
   std::vector<int> ranks(std::istream_iterator<int>(numbers), {});
   if (ranks.empty()) ranks.push_back(rank);
-  return {code_of(said),
-          fmt::format("rank {}: {}", rank, std::string_view(said).substr(end + 1)),
-          {.key = {}, .ranks = std::move(ranks)}};
+  const std::string text = said.substr(end + 1);
+  const std::string who = fmt::format("rank {}", rank);
+  const bool is_named = text.starts_with(who + " ");
+  return {
+      code_of(said), is_named ? text : who + ": " + text, {.key = {}, .ranks = std::move(ranks)}};
 }
 
 }  // namespace

@@ -106,8 +106,10 @@ class Backend {
   virtual void configure(const Setting& setting) = 0;
 
   /// Blocks until the store is closed. Callbacks and deleters of the program's may call it
-  /// meanwhile, so it is whole until then. KVStore's destructor calls it, once.
+  /// meanwhile, so it is whole until then. Throws as KVStore's `close`, and may be called again.
   virtual void close() {}
+  /// The same for KVStore's destructor, which calls it once: does not throw.
+  virtual void end() {}
 
   // As the methods of KVStore of the same names.
   virtual void barrier() = 0;

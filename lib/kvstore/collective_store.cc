@@ -54,7 +54,8 @@ class CollectiveStore : public Backend {
     if (setting.after_tensors) refuse_late(setting, ": ranks would send in different formats");
     wire_ = wire;
   }
-  void close() override { session_->end(); }
+  void close() override { session_->close(); }
+  void end() override { session_->end(); }
   void barrier() override { session_->barrier(); }
   int join() override { return session_->join(); }
   Tensor allocate(const Shape& shape, DType dtype) override {

@@ -1,5 +1,7 @@
 #include "tutti/kvstore.h"
 
+#include <atomic>
+#include <string>
 #include <utility>
 
 #include "base/spares.h"
@@ -43,14 +45,26 @@ struct Workspace {
 class FrontDesk {
  public:
   KeyKind key_kind;
+  std::atomic<bool> closed{false};
   base::Spares<Workspace> workspaces;
+
+  void require_open(std::string_view method) const {
+    if (!closed) return;
+    throw Error(ErrorCode::aborted,
+                std::string(method) + " of a store that is closed; KVStore::create makes another");
+  }
 };
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)
     : backend_(std::move(backend)), front_desk_(std::make_unique<FrontDesk>()) {}
 
 KVStore::~KVStore() {
+  backend_->end();
+}
+
+void KVStore::close() {
   backend_->close();
+  front_desk_->closed = true;
 }
 
 const std::string& KVStore::type() const {
@@ -80,6 +94,7 @@ int KVStore::nodes() const {
 Pending KVStore::submit(MethodCall call) {
   const Traits& traits = backend_->traits();
   const Workspace::Use workspace(front_desk_->workspaces);
+  front_desk_->require_open(name(call.method));
   require(traits, call.method);
   check(call, traits, workspace->order);
   sort_outputs(call, workspace->overlap);
@@ -193,6 +208,7 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
 }
 
 void KVStore::configure(const Setting& setting) {
+  front_desk_->require_open(name(setting.method));
   require(backend_->traits(), setting.method);
   Setting now = setting;
   now.after_tensors = front_desk_->key_kind.is_known();
@@ -217,14 +233,17 @@ void KVStore::set_gradient_compression(std::string_view kind) {
 }
 
 void KVStore::barrier() {
+  front_desk_->require_open("barrier");
   backend_->barrier();
 }
 
 int KVStore::join() {
+  front_desk_->require_open("join");
   return backend_->join();
 }
 
 Tensor KVStore::allocate(const Shape& shape, DType dtype) {
+  front_desk_->require_open("allocate");
   return backend_->allocate(shape, dtype);
 }
 

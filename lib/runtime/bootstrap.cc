@@ -113,10 +113,13 @@ void Parts::compare_ranks(const Options& options) {
 }
 
 void Parts::agree(const std::string& what, const std::function<void()>& step) {
+  bool all_know = false;
   const auto gather = [&](std::string mine) {
-    return world_.all_gather(std::move(mine), "every rank to " + what);
+    auto all = world_.all_gather(std::move(mine), "every rank to " + what);
+    all_know = true;
+    return all;
   };
-  control::agree(gather, [&] {
+  const auto say_who = [&] {
     try {
       step();
     } catch (const Error& error) {
@@ -124,7 +127,14 @@ void Parts::agree(const std::string& what, const std::function<void()>& step) {
           error, fmt::format("rank {} could not {}: {}", world_.rank, what, error.what()));
     }
     return std::string();
-  });
+  };
+  try {
+    control::agree(gather, say_who);
+  } catch (const Error&) {
+    // Nobody is lost to those that go, too.
+    if (all_know) control_->announce_departed();
+    throw;
+  }
 }
 
 void Parts::open_control(const Options& options, OnLoss on_loss) {

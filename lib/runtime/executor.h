@@ -155,8 +155,7 @@ class Executor {
   std::exception_ptr pointer_to(const std::optional<Error>& error) const;
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
-  /// The user's blocking calls, and what they wait for.
-  std::string in_call_text() const;
+  /// What the user's blocking calls wait for.
   std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool has_waiting_user() const;

@@ -9,8 +9,10 @@
 
 namespace tutti::runtime {
 
-void Inbox::throw_if_dead() const {
-  if (dead_) std::rethrow_exception(dead_);
+void Inbox::throw_if_dead() {
+  if (!dead_) return;
+  told_ = true;
+  std::rethrow_exception(dead_);
 }
 
 void Inbox::admit(TensorCall& call) {
@@ -68,7 +70,7 @@ std::vector<Key> Inbox::in_flight() const {
   return keys;
 }
 
-void Inbox::check_alive() const {
+void Inbox::check_alive() {
   const base::Lock lock(mutex_);
   throw_if_dead();
 }
@@ -78,6 +80,16 @@ std::vector<Submission> Inbox::die(std::exception_ptr error) {
   if (!dead_) dead_ = std::move(error);
   in_flight_.assign(in_flight_.size(), false);
   return std::exchange(waiting_, {});
+}
+
+void Inbox::note_told() {
+  const base::Lock lock(mutex_);
+  told_ = true;
+}
+
+bool Inbox::has_told() const {
+  const base::Lock lock(mutex_);
+  return told_;
 }
 
 }  // namespace tutti::runtime

@@ -45,14 +45,18 @@ class Inbox {
   /// The keys in flight, sorted. Any thread may call it.
   std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
   /// Throws the store's own error once the store has ended.
-  void check_alive() const TUTTI_EXCLUDES(mutex_);
+  void check_alive() TUTTI_EXCLUDES(mutex_);
 
   /// The store has ended: from now on every submission throws `error`. Returns the submissions that
   /// were not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
+  /// That error has ended calls of the program's.
+  void note_told() TUTTI_EXCLUDES(mutex_);
+  /// It has, or a submission has thrown it: the program knows of it.
+  bool has_told() const TUTTI_EXCLUDES(mutex_);
 
  private:
-  void throw_if_dead() const TUTTI_REQUIRES(mutex_);
+  void throw_if_dead() TUTTI_REQUIRES(mutex_);
   void admit(TensorCall& call) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
@@ -62,6 +66,7 @@ class Inbox {
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
   std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);  ///< by the key's number
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);
+  bool told_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti::runtime

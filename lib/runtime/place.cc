@@ -19,9 +19,10 @@ std::string Place::explain(std::string message) const {
 
 std::string Place::announce(int lost, const std::string& message) const {
   if (world_ranks.empty()) return message;
-  return fmt::format("rank {} is lost: in the store over {}, whose ranks are 0 to {}: {}",
-                     world_ranks[static_cast<std::size_t>(lost)],
-                     coordinator::rank_list(world_ranks), size - 1, message);
+  const std::string head = fmt::format("rank {} is lost: ", lost);
+  const bool is_said = message.starts_with(head);
+  return explain(fmt::format("rank {} is lost: {}", world_ranks[static_cast<std::size_t>(lost)],
+                             is_said ? message.substr(head.size()) : message));
 }
 
 Error Place::explain(const Error& error) const {

@@ -1,5 +1,7 @@
 #include "runtime/session.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <utility>
 
@@ -27,7 +29,7 @@ Session::Session(World world, const Options& options)
   progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
                                                   parts_->machine().crowded(parts_->topology()));
   thread_ = base::NamedThread("tutti-exec", [this] { progress_lock_->run(); });
-  parts_->on_mpi_finalise([this] { close(); });
+  parts_->on_mpi_finalise([this] { close(Telling::nobody); });
 }
 
 void Session::end() {
@@ -49,39 +51,63 @@ void Session::end() {
     std::abort();
   }
   // The order matters: an MPI_Finalize that finds the store open waits until it is closed.
-  close();
+  close(Telling::nobody);
   parts_->on_mpi_finalise(nullptr);
 }
 
 void Session::close() {
-  const base::Lock lock(closing_);
-  if (!thread_.joinable()) return;
-  // The program does not hear of losses from here on.
-  const bool told = executor_->is_lost();
+  if (fork_guard_.is_in_child()) return;
+  refuse_in_callback("close()");
+  // To the other ranks this one has come to its barrier or join.
+  { const base::Lock until_it_is_over(meeting_); }
+  close(Telling::caller);
+}
+
+std::optional<Error> Session::depart() {
   try {
     auto completion = std::make_shared<base::Completion>(1, "closing the store", progress_lock_);
     inbox_.submit(DepartCall{completion});
     progress_lock_->serve_inbox();
     Pending(completion).wait();
+    return std::nullopt;
   } catch (const Error& error) {
     base::log().debug("closing a store that had ended already: {}", error.what());
+    return error;
   }
+}
+
+std::optional<Error> Session::leave_in_order() {
+  // Only now: to rank 0 a departure means that this rank's part of the timeline is written.
+  parts_->control().announce_departed();
+  parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
+  parts_->merge_timeline();
+  const auto lost = parts_->control().lost_rank();
+  if (!lost) return std::nullopt;
+  return place_.explain(Error(
+      ErrorCode::peer_lost,
+      fmt::format("rank {} is lost: {}; it happened while this store was closed, so no key was in "
+                  "flight",
+                  lost->rank, lost->reason),
+      {.key = {}, .ranks = {lost->rank}}));
+}
+
+void Session::close(Telling whom) {
+  const base::Lock lock(closing_);
+  if (!thread_.joinable()) return;
+  const bool told = inbox_.has_told();
+  std::optional<Error> failure = depart();
   thread_.join();
   progress_lock_->close();
   parts_->write_timeline(executor_->is_lost());
-  if (!executor_->is_lost()) {
-    // Only now: to rank 0 a departure means that this rank's part of the timeline is written.
-    parts_->control().announce_departed();
-    parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
-    parts_->merge_timeline();
-  }
+  if (!executor_->is_lost()) failure = leave_in_order();
   // A rank may also have been lost during that wait, and MPI_Finalize would wait for it.
-  if (executor_->is_lost() || parts_->control().lost_rank()) parts_->abandon_mpi(told);
+  if (failure) parts_->abandon_mpi(told || whom == Telling::caller);
   {
     const base::Lock counting(counting_);
     control_messages_ = parts_->control_messages();
   }
   parts_->close();
+  if (failure && !told && whom == Telling::caller) throw Error(*failure);
 }
 
 std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view verb) {

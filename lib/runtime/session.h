@@ -16,6 +16,7 @@
 #include "runtime/loss_log.h"
 #include "runtime/progress_lock.h"
 #include "tutti/counters.h"
+#include "tutti/error.h"
 #include "tutti/info.h"
 #include "tutti/pending.h"
 
@@ -30,10 +31,16 @@ class Session {
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
   ~Session() { end(); }
-  /// Finishes the tensors that have begun to move and waits until the other ranks know that this
-  /// rank leaves (rank 0: until all have left). Until it returns, callbacks and deleters may call
-  /// the session. In one of these it ends the process, for it would wait for its own thread.
+  /// Closes the store, keeping what goes wrong to itself. In a callback or a deleter it ends the
+  /// process, for it would wait for its own thread.
   void end();
+  /// Finishes the tensors that have begun to move and waits until the other ranks know that this
+  /// rank leaves (rank 0: until all have left); before that, for a barrier or join of another
+  /// thread. Until it returns, callbacks and deleters may call the session. Throws what has ended
+  /// the store, if it has thereby failed and no call has told the program; and `invalid_argument`
+  /// in a callback or a deleter. Does nothing in a forked child. Whoever calls it meanwhile waits,
+  /// too.
+  void close();
 
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
@@ -55,7 +62,13 @@ class Session {
   std::vector<Choice> choices() const { return choices_; }
 
  private:
-  void close() TUTTI_EXCLUDES(closing_);
+  enum class Telling : bool { nobody, caller };
+  void close(Telling whom) TUTTI_EXCLUDES(closing_);
+  /// Submits the departure and waits for it. The error that ended the store, if one has.
+  std::optional<Error> depart();
+  /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
+  /// was lost meanwhile.
+  std::optional<Error> leave_in_order();
   /// Throws in a callback, and in a forked child.
   void refuse_in_callback(const char* what) const;
 

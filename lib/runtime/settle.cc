@@ -55,7 +55,11 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
 }
 
 void Executor::fail_everything(const std::exception_ptr& error) {
-  for (const Submission& submission : inbox_.die(error)) settle(submission, error);
+  const std::vector<Submission> waiting = inbox_.die(error);
+  if (!waiting.empty() || !taken_.empty() || !calls_.empty() || barrier_ || join_) {
+    inbox_.note_told();
+  }
+  for (const Submission& submission : waiting) settle(submission, error);
   for (const Submission& submission : std::exchange(taken_, {})) settle(submission, error);
   running_.clear();
   moving_ = 0;

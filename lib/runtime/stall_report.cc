@@ -17,22 +17,19 @@ bool Executor::has_waiting_user() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  base::log().warn("nothing has moved for {:.1f} s; {}; {}", waited.count(), in_call_text(),
-                   wait_text());
+  base::log().warn("nothing has moved for {:.1f} s; {}", waited.count(), wait_text());
+  // Also what is in flight.
   base::log().warn("{}", participant_.describe());
-  base::log().warn("last events: {}", recorder_.dump(events));
+  const std::string last = recorder_.dump(events);
+  if (!last.empty()) base::log().warn("last events: {}", last);
   stall_interval_ *= 2;
-}
-
-std::string Executor::in_call_text() const {
-  if (!calls_.empty()) return in_flight_text();
-  return depart_ ? "closing the store" : "in a barrier or join";
 }
 
 std::string Executor::wait_text() const {
   if (!running_.empty()) return engine_.describe();
   if (depart_) {
-    const std::string all = "nobody leaves before every rank has done all that was planned";
+    const std::string all =
+        "closing the store; nobody leaves before every rank has done all that was planned";
     return place_.rank == 0 ? all + ", and rank 0 leaves last" : all;
   }
   // Until something is planned only rank 0 knows which ranks are missing, and logs it.

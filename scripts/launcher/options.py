@@ -6,12 +6,12 @@ import shlex
 import sys
 from typing import List, Optional
 
-from command_line import Parser, meant
+from command_line import Parser, meant, program
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
-on this machine:   launch.py -n 4 --launcher local build/examples/train --kv-store dist_sync_mpi
-on several hosts:  launch.py -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py"
+on this machine:   %(prog)s -n 4 --launcher local build/examples/train --kv-store dist_sync_mpi
+on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py"
 
 The command is separate words, or one quoted string, which then goes through a shell. In --mode mpi the
 workers run under mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean
@@ -46,7 +46,7 @@ class Request:
 
 
 def make_parser():
-    parser = Parser(prog="launch.py", description=DESCRIPTION, usage="launch.py -n N [option ...] command ...",
+    parser = Parser(description=DESCRIPTION, usage="%(prog)s -n N [option ...] command ...",
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("-n", "--num-workers", type=int, metavar="N",
@@ -148,7 +148,7 @@ def parse(words):
     check(given)
     launcher = given.launcher or "ssh"
     if not command or not command[0].strip():
-        raise UsageError("the command to start is missing: launch.py -n N [option ...] command ...")
+        raise UsageError(f"the command to start is missing: {program()} -n N [option ...] command ...")
     if launcher == "ssh" and given.hostfile is None:
         raise UsageError(no_hosts(given, own, command))
     if len(command) == 1 and is_shell_line(command[0]):

@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 
-from command_line import printable
+from command_line import printable, program
 
 # What moves a terminal's cursor, clears it or colours it: ECMA-48's control sequences, strings such as a window's
 # title, and the short ones.
@@ -51,7 +51,7 @@ def say(text, lines=()):
     """A line of the launcher's own, told apart from the workers' by its name, and others that belong to it. Here
     all of it becomes fit for a terminal, whoever named the hosts and wrote the lines."""
     try:
-        print("\n".join([f"launch.py: {printable(text, LONGEST_TEXT)}", *(f"  {printable(line)}" for line in lines)]),
+        print("\n".join([f"{program()}: {printable(text, LONGEST_TEXT)}", *(f"  {printable(line)}" for line in lines)]),
               file=sys.stderr, flush=True)
     except OSError:
         pass  # nobody is left to tell, and the exit code says the rest

@@ -158,9 +158,11 @@ class Creates(unittest.TestCase):
         self.assertNotEqual(job.code, 0, job)
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         for rank in range(3):
-            elsewhere = "" if rank == victim else f"rank {victim}: "
+            elsewhere = "" if rank == victim else rf"rank {victim}\b"
             self.assertTrue(job.lines(rf"rank {rank} caught internal: {elsewhere}.*Too many open files; .*ulimit -n"),
                             job)
+        # All of them know, and none is lost.
+        self.assertFalse(job.lines(rf"is lost|rank {victim}: rank {victim}"), job)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ class Groups(unittest.TestCase):
             self.says(job, rf"rank {rank}: {store}: lives")
         # In its store the rank is the second one; which rank of the job that is stands beside it.
         self.says(job, r"rank 2: 2-3: peer_lost, ranks 1: rank 1 is lost.*the job's ranks 2-3")
+        # The log has the job's rank alone.
+        self.assertFalse(job.lines(r"error: .*is lost.*is lost"), job)
 
     def test_a_death_reaches_the_stores_that_have_the_rank_and_no_other(self):
         for way, code in (("kill", 137), ("exit", 3)):
@@ -91,8 +93,8 @@ class Groups(unittest.TestCase):
     def test_the_first_store_over_some_ranks_waits_for_the_others_to_start_mpi_and_says_what_they_must_do(self):
         job = Job(mpirun(3, GROUPED, "absent"), TUTTI_CREATE_SECONDS="3", TUTTI_STALL_SECONDS="1")
         self.assertEqual(job.code, 1, job)
-        what = (r"rank 2 has not called create; MPI starts on all ranks of the job together: .*over itself alone.* calls "
-                r"MPI_Init instead \(Python: import mpi4py\.MPI\)")
+        what = (r"rank 2 has not called create; MPI starts on all ranks of the job together: .*over itself alone.* "
+                r"calls MPI_Init instead \(Python: import mpi4py\.MPI\)")
         for rank in (0, 1):
             self.says(job, rf"warning: rank {rank} has been in MPI_Init for 1\.\d s, .*: {what}")
             self.says(job, rf"critical: rank {rank} has waited 3000 ms .* MPI_Init, .*status 1: {what}")

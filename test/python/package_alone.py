@@ -41,6 +41,15 @@ class Package(unittest.TestCase):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
         self.assertEqual(said(program, env=env), f"0 {tutti.__version__}\n0\n")
 
+    def test_it_can_be_imported_again_after_it_was_removed(self):
+        program = ("import sys, numpy, tutti\nbefore = tutti.create('local')\n"
+                   "for name in [n for n in sys.modules if n.split('.')[0] == 'tutti']: del sys.modules[name]\n"
+                   "import tutti\n"
+                   "for kv in before, tutti.create('local'):\n"
+                   "    array = numpy.ones(2)\n    kv.pushpull('k', array).wait()\n"
+                   "    print(array, kv.allgather_object(3), end=' ')\n"
+                   "try: tutti.create('none')\nexcept tutti.InvalidArgumentError: print('raised')")
+        self.assertEqual(said(program), "[1. 1.] [3] [1. 1.] [3] raised\n")
 
     def test_importing_it_imports_little_more_than_numpy(self):
         program = ("import sys, numpy; before = set(sys.modules)\nimport tutti\n"
@@ -81,6 +90,13 @@ class Local(unittest.TestCase):
             self.kv.init("seven", np.ones(1))
         with self.assertRaisesRegex(tutti.InvalidArgumentError, f"key {2**63} is out of range"):
             self.kv.init(2**63, np.ones(1))
+
+    def test_a_closed_one_raises_in_every_method_that_exchanges(self):
+        self.kv.close()
+        for method, *args in (("barrier",), ("broadcast_object", 1), ("allgather_object", 1), ("fingerprint", []),
+                              ("pushpull", "k", np.ones(1)), ("pull", "k", "no array")):
+            with self.assertRaisesRegex(tutti.AbortedError, "of a store that is closed"):
+                getattr(self.kv, method)(*args)
 
     def test_two_threads_use_one_store(self):
         def add(key):
@@ -192,6 +208,18 @@ class Errors(unittest.TestCase):
 
 
 class Exit(unittest.TestCase):
+    def test_a_store_that_is_used_when_the_interpreter_ends_says_that_it_is_closed(self):
+        program = ("import numpy, tutti\nclass Owner:\n"
+                   "    def __init__(self):\n        self.kv, self.array = tutti.create('local'), numpy.ones(1)\n"
+                   "        self.itself = self\n"
+                   "    def __del__(self):\n"
+                   "        for call in lambda: self.kv.pushpull('k', self.array), self.kv.barrier:\n"
+                   "            try: call()\n"
+                   "            except Exception as error: print(type(error).__name__, error)\n"
+                   "owner = Owner()")
+        for line, method in zip(said(program).splitlines(), ("pushpull", "barrier"), strict=True):
+            self.assertRegex(line, f"^AbortedError {method} of a store that is closed")
+
     def test_the_interpreter_ends_though_a_store_is_open_and_a_call_was_never_waited_for(self):
         said("import tutti, numpy\nkv = tutti.create('local')\npending = kv.pushpull(1, numpy.ones(5))\n")
 

@@ -183,6 +183,26 @@ class Module(Commands):
         self.assertIn("python -m tutti SCRIPT", out)
 
 
+class Names(Commands):
+    COMMANDS = ("tutti-bench", "tutti-info", "tutti-launch")
+
+    def test_a_command_calls_itself_as_the_user_typed_it(self):
+        for command in self.COMMANDS:
+            out, _ = self.run_words(BIN / command, "--help")
+            self.assertIn(f"usage: {command} ", out)
+            self.assertNotIn("launch.py", out)
+            _, err = self.run_words(BIN / command, "--such", status=2)
+            self.assertIn(f"{command}: error: " if command != "tutti-launch" else "tutti-launch: ", err)
+        out, _ = self.run_words(sys.executable, "-m", "tutti.bench", "--help")
+        self.assertIn("usage: python -m tutti.bench ", out)
+
+    def test_a_reader_that_has_gone_ends_a_command_without_a_word(self):
+        for words in (["tutti-info"], *([command, "--help"] for command in self.COMMANDS)):
+            command = " ".join([str(BIN / words[0]), *words[1:]])
+            _, err = self.run_words("bash", "-c", f"{command} | true; [[ ${{PIPESTATUS[0]}} =~ ^(0|141) ]]")
+            self.assertEqual(err, "")
+
+
 class Started(Commands):
     """By mpirun in a way that costs speed."""
 

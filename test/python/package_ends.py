@@ -77,6 +77,50 @@ def in_callback(how):
         outcome(kv)
 
 
+def closing(kv, how):
+    """Rank 1 fails when the others have nothing in flight; what they get from their last call."""
+    kv.pushpull("all", array()).wait()
+    if kv.rank == 1:
+        time.sleep(0.5)
+        fail(how)
+
+
+def in_close(how):
+    kv = tutti.create("dist_sync_mpi", log_level="critical")
+    closing(kv, how)
+    try:
+        kv.close()
+    except tutti.Error as error:
+        print(type(error).__name__, error.ranks, flush=True)
+    kv.close()
+
+
+def before_close(how):
+    try:
+        with tutti.create("dist_sync_mpi", log_level="critical") as kv:
+            closing(kv, how)
+            time.sleep(2)
+    except tutti.Error as error:
+        print(type(error).__name__, error.ranks, flush=True)
+
+
+def child_first(_):
+    """A child of each rank creates a store before the rank itself does: it is the rank then."""
+    import multiprocessing
+    child = multiprocessing.get_context("spawn").Process(target=create_and_sum)
+    child.start()
+    child.join(60)
+    try:
+        tutti.create("dist_sync_mpi")
+    except tutti.UnsupportedError as error:
+        print("parent refused", str(child.pid) in str(error), child.exitcode, flush=True)
+
+
+def create_and_sum():
+    with tutti.create("dist_sync_mpi", create_timeout=20) as kv:
+        print("child of", kv.num_workers, kv.allgather_object(kv.rank), flush=True)
+
+
 def handled(_):
     try:
         in_block("raises")

@@ -78,6 +78,21 @@ class Workers(Ranks):
         np.testing.assert_array_equal(array, np.full(100_000, self.total))
 
 
+def create_in_child(_):
+    tutti.create("dist_sync_mpi", create_timeout=5)
+
+
+class Children(Ranks):
+    def test_a_child_that_was_started_anew_is_no_rank_and_is_told_which_process_is(self):
+        for how in ("spawn", "forkserver"):
+            with multiprocessing.get_context(how).Pool(1) as pool:
+                with self.assertRaisesRegex(
+                        tutti.UnsupportedError,
+                        rf"cannot be rank {self.rank} of the job: process {os.getpid()} is.*multiprocessing"):
+                    pool.apply(create_in_child, (0,))
+        self.kv.barrier()
+
+
 class InFlight(Ranks):
     """Rank 0's calls wait for the others, which come when it has tried what it should not."""
 

@@ -62,6 +62,18 @@ class Objects(Ranks):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, f"root rank {self.size}"):
             self.kv.broadcast_object(1, self.size)
 
+    def test_an_error_names_the_call_and_no_key_that_the_program_never_gave(self):
+        if self.size == 1:
+            return
+        with tutti.create("dist_sync_mpi", key_timeout=1, log_level="critical") as kv:
+            for method in ("broadcast_object", "allgather_object", "fingerprint"):
+                if kv.rank != self.last:
+                    with self.assertRaisesRegex(tutti.TimedOutError, f"^{method}.*rank {self.last}") as raised:
+                        getattr(kv, method)([])
+                    self.assertNotIn("'tutti:", str(raised.exception))
+                    self.assertEqual((raised.exception.key, raised.exception.ranks), (None, (self.last,)))
+                self.kv.barrier()
+
     def test_objects_go_between_arrays_in_flight_in_another_thread(self):
         array = np.ones(4, np.float32)
         pending = self.kv.pushpull("behind", array) if self.rank == 0 else None

@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import threading
+import time
 import unittest
 import weakref
 
@@ -231,6 +232,25 @@ class Waiting(Ranks):
 
 
 class Closing(unittest.TestCase):
+    def test_every_thread_that_closes_a_store_waits_until_it_is_closed(self):
+        with tutti.create("dist_sync_mpi", log_level="error") as before:
+            kv = tutti.create("dist_sync_mpi", log_level="error")
+            began, took = time.monotonic(), []
+
+            def close():
+                kv.close()
+                took.append(time.monotonic() - began)
+            threads = [threading.Thread(target=close) for _ in range(2)]
+            if kv.rank > 0:
+                time.sleep(0.5)
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            # Rank 0 leaves last.
+            self.assertGreater(min(took), 0.4 if kv.num_workers > 1 else 0)
+            before.barrier()
+
     def test_a_store_is_closed_at_the_end_of_its_block_and_says_so(self):
         with tutti.create("DIST_SYNC_MPI") as kv:
             kv.barrier()

@@ -209,11 +209,11 @@ class Words(JobCase):
     def test_the_number_of_strangers_is_said_once_before_who_failed(self):
         heard = self.made()
         heard.door.turned_away, heard.door.first_origin = 1234, "10.0.0.9"
-        with contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(sys, "argv", ["x/tutti-launch"]):
             heard.failed = heard.workers[0]
             heard.conclude()
         first, second = said.getvalue().splitlines()
-        self.assertEqual(first, "launch.py: 1,234 connections that did not show this job's token were turned away; "
+        self.assertEqual(first, "tutti-launch: 1,234 connections that did not show this job's token were turned away; "
                                 "the first came from 10.0.0.9")
         self.assertIn("worker 0", second)
 

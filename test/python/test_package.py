@@ -95,6 +95,17 @@ class Promises:
                     if way.endswith("raises"):
                         self.assertIn("  [worker 1] ValueError: what went wrong", err)
 
+    def test_a_loss_that_no_other_call_has_told_of_is_told_by_close(self):
+        for way in ("in_close:raises", "before_close:raises"):
+            with self.subTest(way):
+                code, out, err = self.end(2, way)
+                self.assertEqual((code, out), (1, "[worker 0] PeerLostError (1,)\n"), err)
+
+    def test_a_child_that_creates_before_its_rank_is_the_rank_and_the_parent_is_told(self):
+        code, out, err = self.end(2, "child_first")
+        told = [f"[worker {rank}] {what}" for rank in (0, 1) for what in ("child of 2 [0, 1]", "parent refused True 0")]
+        self.assertEqual((code, sorted(out.splitlines())), (0, sorted(told)), err)
+
     def test_a_rank_that_handles_what_left_its_block_has_left_the_store(self):
         code, out, err = self.end(2, "handled")
         self.assertEqual((code, out), (0, "[worker 0] AbortedError (1,) in time\n"), err)

@@ -69,9 +69,13 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
     Ctrl-C interrupts it, but the attempt goes on in the background for as long as create_timeout; a store that comes of
     it is closed. For that it runs on a thread of its own: MPI's main thread, where it is the first to initialise MPI.
 
+    A rank's children (multiprocessing, subprocess) are no ranks: of the processes with one rank's environment the first
+    to create a dist_sync_mpi store is the rank. Let children hand their data to it.
+
     Raises InvalidArgumentError for an unknown type or an option out of its range, TypeError for an option that is of
-    another type, UnsupportedError for a type that this build does not have, MismatchError when ranks disagree,
-    TimedOutError and PeerLostError when ranks do not come, InternalError when MPI or the system fails.
+    another type, UnsupportedError for a type that this build does not have and in a process that cannot be a rank,
+    MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come, InternalError when MPI or
+    the system fails.
     """
     if not isinstance(type, str):
         raise TypeError(f"a type of stores is a str, not {type!r}")

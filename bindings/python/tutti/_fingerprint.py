@@ -8,7 +8,7 @@ import numpy as np
 
 from tutti import _core
 from tutti._arrays import is_masked, is_torch, why_refused
-from tutti._objects import allgather_object
+from tutti._objects import allgather_object, naming
 from tutti.errors import MismatchError
 from tutti.types import Array
 
@@ -88,7 +88,8 @@ def fingerprint(self: KVStore, arrays: Mapping[Any, Array] | Sequence[Array]) ->
     tensors = {name: described(array) for name, array in (arrays.items() if named else enumerate(arrays))}
     mine = np.frombuffer(total_of(tensors), np.uint8)
     totals = np.zeros((self.num_workers, DIGEST_BYTES), np.uint8)
-    self.allgather("tutti:fingerprint", mine, totals).wait()
+    with naming("fingerprint"):
+        self.allgather("tutti:fingerprint", mine, totals).wait()
     if (totals != totals[0]).any():
         raise difference(allgather_object(self, tensors), named)
     return mine.tobytes().hex()

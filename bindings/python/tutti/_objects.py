@@ -1,24 +1,42 @@
 """Python objects exchanged between the ranks of a store."""
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti.errors import InvalidArgumentError
+from tutti.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
     from tutti._store import KVStore
 
 #: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
 UNPICKLABLE = -1
+SIZE_KEY = "tutti:broadcast_object, size"
 
 
-def key_of(root):
+def key_of(method, root):
     """A store never forgets a key, so each root has one for all its objects."""
-    return f"tutti:object of {root}"
+    return f"tutti:{method} from {root}"
+
+
+@contextlib.contextmanager
+def naming(method):
+    """Errors of what is exchanged here name the call that the program has made, which knows nothing of keys."""
+    try:
+        yield
+    except Error as error:
+        text = re.sub(rf"(key )?'tutti:{method}[^']*'", method, str(error))
+        raise type(error)(text, ranks=error.ranks) from None
+
+
+def broadcast(store, key, array, root):
+    with naming("broadcast_object"):
+        store.broadcast(key, array, root).wait()
 
 
 def pickled(obj):
@@ -47,29 +65,31 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
     Raises InvalidArgumentError for a root that there is not. Where the root's object cannot be pickled the root gets
     pickle's error, and every other rank InvalidArgumentError with the root in `ranks`. Raises what Pending.wait does.
     """
+    self._require_open("broadcast_object")
     if self.rank != root:
         size = np.zeros(1, np.int64)
-        self.broadcast("tutti:object size", size, root).wait()
+        broadcast(self, SIZE_KEY, size, root)
         refuse_unpicklable("broadcast_object", [root] if size[0] == UNPICKLABLE else [])
         data = np.empty(size[0], np.uint8)
-        self.broadcast(key_of(root), data, root).wait()
+        broadcast(self, key_of("broadcast_object", root), data, root)
         return pickle.loads(data)
     if self.num_workers == 1:
         return obj
     try:
         data = pickled(obj)
     except Exception:
-        self.broadcast("tutti:object size", np.array([UNPICKLABLE]), root).wait()
+        broadcast(self, SIZE_KEY, np.array([UNPICKLABLE]), root)
         raise
-    self.broadcast("tutti:object size", np.array([data.size]), root).wait()
-    self.broadcast(key_of(root), data, root).wait()
+    broadcast(self, SIZE_KEY, np.array([data.size]), root)
+    broadcast(self, key_of("broadcast_object", root), data, root)
     return obj
 
 
 def exchanged_sizes(self, size):
     """What each rank says, by rank."""
     sizes = np.zeros(self.num_workers, np.int64)
-    self.allgather("tutti:object sizes", np.array([size]), sizes).wait()
+    with naming("allgather_object"):
+        self.allgather("tutti:allgather_object, sizes", np.array([size]), sizes).wait()
     return sizes
 
 
@@ -82,6 +102,7 @@ def allgather_object(self: KVStore, obj: Any) -> list[Any]:
     Raises where an object cannot be pickled: its rank gets pickle's error, every other rank InvalidArgumentError with
     those ranks in `ranks`; and what Pending.wait raises.
     """
+    self._require_open("allgather_object")
     if self.num_workers == 1:
         return [obj]
     try:
@@ -92,7 +113,8 @@ def allgather_object(self: KVStore, obj: Any) -> list[Any]:
     sizes = exchanged_sizes(self, data.size)
     refuse_unpicklable("allgather_object", [rank for rank, size in enumerate(sizes) if size == UNPICKLABLE])
     arrays = [data if rank == self.rank else np.empty(size, np.uint8) for rank, size in enumerate(sizes)]
-    pendings = [self.broadcast(key_of(rank), array, rank) for rank, array in enumerate(arrays)]
-    for pending in pendings:
-        pending.wait()
+    with naming("allgather_object"):
+        pendings = [self.broadcast(key_of("allgather_object", rank), array, rank) for rank, array in enumerate(arrays)]
+        for pending in pendings:
+            pending.wait()
     return [obj if rank == self.rank else pickle.loads(array) for rank, array in enumerate(arrays)]

@@ -205,10 +205,13 @@ class KVStore(_core.Store):
     def close(self) -> None:
         """Closes the store; a second time does nothing.
 
-        Blocks until the arrays that have begun to move are exchanged. Not collective: other calls that need this rank
-        fail with AbortedError on the other ranks. Every other method then raises AbortedError. Ctrl-C interrupts the
-        wait; the store goes on closing in the background. A store that nothing refers to any more is closed, too, which
-        nothing interrupts.
+        Blocks until the arrays that have begun to move are exchanged, in every thread that calls it. Not collective:
+        other calls that need this rank fail with AbortedError on the other ranks. Every other method then raises
+        AbortedError. Ctrl-C interrupts the wait; the store goes on closing in the background. A store that nothing
+        refers to any more is closed, too, which nothing interrupts.
+
+        Raises what ended the store, such as PeerLostError, if no other call has told it; so does the end of a `with`
+        block that no exception leaves.
         """
         self._close()
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import tutti
-from tutti_scripts.command_line import Parser
+from tutti_scripts.command_line import Parser, program, quiet_when_cut_off
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -34,7 +34,7 @@ def seconds(text):
 
 
 def make_parser():
-    parser = Parser(prog="tutti-bench", description="Times tutti's pushpull of numpy arrays beside mpi4py's Allreduce, "
+    parser = Parser(description="Times tutti's pushpull of numpy arrays beside mpi4py's Allreduce, "
                     "turn by turn in one run. Start it with mpirun: mpirun -n 4 tutti-bench --max-bytes 16M")
     add = parser.add_argument
     add("--impl", choices=("tutti", "mpi4py", "both"), metavar="NAME",
@@ -158,6 +158,7 @@ def measure(kv, given):
     return rows
 
 
+@quiet_when_cut_off
 def main():
     parser = make_parser()
     given = checked(parser, parser.parse_args())
@@ -168,7 +169,7 @@ def main():
                 with open(given.json, "w", encoding="utf-8") as file:
                     json.dump(rows, file, indent=1)
     except (tutti.Error, OSError) as error:
-        print(f"tutti-bench: {error}", file=sys.stderr)
+        print(f"{program()}: {error}", file=sys.stderr)
         return 2 if isinstance(error, (tutti.InvalidArgumentError, tutti.UnsupportedError)) else 1
     return 1 if any(row["wrong"] for row in rows) else 0
 

@@ -2,6 +2,7 @@
 import re
 from collections.abc import Iterable
 
+from tutti import _core
 from tutti._core import ErrorCode
 
 
@@ -90,3 +91,6 @@ DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float6
 def in_words_of_python(text: str) -> str:
     """What the library says, which speaks C++."""
     return WORDS.sub(lambda found: DTYPES.get(found[0], found[0].removeprefix("Options::")), text)
+
+
+_core.raise_these(CLASSES, in_words_of_python)

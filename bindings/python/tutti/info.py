@@ -4,7 +4,7 @@ import sys
 
 import tutti
 from tutti import _core
-from tutti_scripts.command_line import Parser
+from tutti_scripts.command_line import Parser, program, quiet_when_cut_off
 
 MIB = 1 << 20
 #: A rank for each of these, where none is asked for.
@@ -18,7 +18,7 @@ def between_1_and_65536(text):
 
 
 def make_parser():
-    parser = Parser(prog="tutti-info", description="Prints what this tutti is built of, its options, whether a "
+    parser = Parser(description="Prints what this tutti is built of, its options, whether a "
                     "dist_sync_mpi store comes up, what it works with and where that comes from, and the memory it "
                     "takes. Alone, or under mpirun: mpirun -n N tutti-info")
     parser.add_argument("--ranks", type=between_1_and_65536, metavar="N",
@@ -58,6 +58,7 @@ def print_all(given, kv, trouble):
     print_memory(given, kv)
 
 
+@quiet_when_cut_off
 def main():
     given = make_parser().parse_args()
     # Made before anything is printed, for it knows the rank.
@@ -70,7 +71,7 @@ def main():
         if kv is None or kv.rank == 0:
             print_all(given, kv, trouble)
     except tutti.Error as error:
-        print(f"tutti-info: {error}", file=sys.stderr)
+        print(f"{program()}: {error}", file=sys.stderr)
         return 2
     return 1 if trouble and not isinstance(trouble, tutti.UnsupportedError) else 0
 

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def run(name, file):
-    """As `python FILE` would, but for the program's name in its messages."""
+    """As `python FILE` would, but for the program's name in its messages: it is the one that the user typed."""
     sys.path.insert(0, str(HERE))
     loader = importlib.machinery.SourceFileLoader(name, str(HERE / file))
     script = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))

@@ -197,6 +197,17 @@ static void an_optimizer_with_parameters(void) {
   tutti_store_destroy(store);
 }
 
+static void a_closed_store_refuses_calls_and_is_still_to_be_destroyed(void) {
+  tutti_store* store = make_store();
+  check_alive(store);
+  CHECK_OK(tutti_store_close(store));
+  CHECK_OK(tutti_store_close(store));
+  CHECK(tutti_store_barrier(store) == TUTTI_ABORTED);
+  CHECK_SAYS("barrier of a store that is closed");
+  CHECK(tutti_store_close(NULL) == TUTTI_INVALID_ARGUMENT);
+  tutti_store_destroy(store);
+}
+
 TESTS(interface_tests,
       {"tensors from allocate outlive their store", allocated_tensors_outlive_their_store},
       {"memory that was lent is given back once, whatever happens", lent_memory_is_given_back_once},
@@ -205,5 +216,7 @@ TESTS(interface_tests,
        a_failure_writes_no_result},
       {"a wait that is refused does not say that the call is done", a_wait_that_is_refused},
       {"an optimizer updates the values of a store of one process", an_optimizer_with_parameters},
+      {"a closed store refuses calls and is still to be destroyed",
+       a_closed_store_refuses_calls_and_is_still_to_be_destroyed},
       {"a wait may have a limit, and counters are for programs of any age",
        a_wait_with_a_limit_and_counters});

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <functional>
+#include <string_view>
+#include <vector>
 
 #include "tutti/info.h"
 
@@ -22,6 +25,33 @@ TEST_CASE("the calls of the documentation compile and work as they are written")
   kv->pushpull({"w", "b"}, {{grad, value}, {grad}}, {{grad}, {value}}).wait();
   CHECK(gradients == std::array<float, 2>{4, 6});
   CHECK(weights == std::array<float, 2>{3, 4});
+}
+
+TEST_CASE("a store that was closed refuses every call that exchanges or changes something") {
+  for (const char* const type : {"local", "dist_sync_mpi"}) {
+    INFO(type);
+    Options options;
+    if (type == std::string_view("dist_sync_mpi")) options.ranks = {0};
+    const auto kv = KVStore::create(type, options);
+    std::array<float, 2> gradients{3, 4};
+    const Tensor grad(gradients.data(), {2}, DType::f32);
+    kv->pushpull("w", {grad}, {grad}).wait();
+    kv->close();
+    kv->close();
+    for (const auto& call : std::vector<std::function<void()>>{
+             [&] { kv->pushpull("w", {grad}, {grad}); }, [&] { kv->broadcast("w", grad, 0); },
+             [&] { kv->barrier(); }, [&] { kv->join(); }, [&] { kv->allocate({1}, DType::f32); },
+             [&] { kv->set_gradient_compression("none"); }}) {
+      try {
+        call();
+        FAIL("was taken");
+      } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::aborted);
+        CHECK_THAT(error.what(), Catch::Contains("of a store that is closed"));
+      }
+    }
+    CHECK(kv->num_workers() == 1);
+  }
 }
 
 TEST_CASE("errors thrown inside the library are caught by type outside it") {

@@ -1,4 +1,4 @@
-// What a store that is being closed says of those it waits for.
+// What a store says of those it waits for.
 #include <catch2/catch.hpp>
 
 #include "../base/logged.h"
@@ -34,4 +34,20 @@ TEST_CASE("a close that is held up says what it waits for, not that other ranks 
                  Contains("rank 0: epoch 0, 0 gates entered, 0 batches planned ahead; wants to "
                           "leave; has done all that was planned") &&
                  !Contains("have not come"));
+}
+
+TEST_CASE("a stall is told in lines that say something, each thing once") {
+  const Logged logged;
+  Options options;
+  options.stall_report_after = 50ms;
+  with_sessions(2, options, [&](Session& session) {
+    if (session.rank() == 1) await(logged, "rank 0: epoch 0");
+    session.barrier();
+  });
+  const std::string text = logged.text();
+  CHECK_THAT(text, Contains("other ranks have not come yet"));
+  const auto of_rank_0 = text.find("rank 0: epoch 0");
+  REQUIRE(of_rank_0 != text.npos);
+  CHECK_THAT(text.substr(0, of_rank_0), !Contains("in a barrier"));
+  CHECK_THAT(text, !Contains("last events: \n"));
 }
