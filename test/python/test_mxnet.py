@@ -4,20 +4,23 @@
     test_mxnet.py BUILD_TYPE
 """
 import os
-import re
 import signal
 import subprocess
 import sys
 import unittest
 
-from installed import HERE, RANKS, ROOT, Installed, said
+from installed import HERE, RANKS, ROOT, Installed
+from mxnet_examples import Examples
+from mxnet_files import Files
+from mxnet_script import Script
 
 Installed.build_type = sys.argv.pop()
-EXAMPLES = ROOT / "examples/python/mxnet"
 LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
-class MXNet(Installed):
+class MXNet(Examples, Files, Script, Installed):
+    HOSTS = 2
+
     @classmethod
     def install(cls):
         try:
@@ -31,35 +34,6 @@ class MXNet(Installed):
         for count in RANKS:
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_ranks.py", timeout=180)
-
-    def accuracy(self, text, count):
-        """The last one; all workers have the same weights."""
-        accuracies = re.findall(r"Epoch \d+: Test_acc (\d\.\d{6})", text)
-        weights = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
-        self.assertEqual(sorted(rank for rank, _ in weights), [str(rank) for rank in range(count)], text)
-        self.assertEqual(len({digest for _, digest in weights}), 1, text)
-        return float(accuracies[-1])
-
-    def test_an_unchanged_script_of_modules_learns_the_digits_alone_and_on_several_ranks(self):
-        train = (EXAMPLES / "train_mnist.py", "--network", "lenet")
-        self.assertNotIn("tutti", "".join(line for line in train[0].read_text().splitlines() if "import" in line))
-        self.assertGreaterEqual(self.accuracy(said(self.python, *train, "--epochs", 4, timeout=180), 1), 0.95)
-        text = self.on_ranks(4, "-m", "tutti", *train, "--kv-store", "dist_sync_mpi", timeout=300)
-        self.assertGreaterEqual(self.accuracy(text, 4), 0.95)
-
-    def test_a_script_of_gluon_splits_batches_over_ranks_and_devices(self):
-        text = self.on_ranks(2, EXAMPLES / "cifar10_dist.py", "--kv-store", "dist_sync_mpi", "--epochs", 1,
-                             "--images", 64, "--batch-size", 16, "--devices", 2, "--work-load-list", "1,3", timeout=300)
-        self.accuracy(text, 2)
-        for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
-            self.assertIn(line, text)
-
-    def test_the_benchmark_prints_the_speed_of_each_worker(self):
-        text = self.on_ranks(2, "-m", "tutti", EXAMPLES / "train_imagenet.py", "--benchmark", 1, "--network", "vgg11",
-                             "--image-shape", "3,32,32", "--batch-size", 2, "--steps", 4, "--disp-batches", 2,
-                             "--kv-store", "dist_sync_mpi", timeout=300)
-        for rank in (0, 1):
-            self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
 
     def launched(self, count, *words):
         """(exit code, stdout, stderr) of a job that tutti's launcher starts."""

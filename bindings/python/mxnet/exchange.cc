@@ -52,7 +52,7 @@ class UnderWay {
 
  private:
   mutable std::mutex mutex_;
-  bool abandoned_ = false;                        ///< guarded by mutex_
+  bool abandoned_ = false;                       ///< guarded by mutex_
   std::map<const void*, OnComplete> exchanges_;  ///< guarded by mutex_
 };
 

@@ -48,8 +48,9 @@ class Library {
   /// Another handle of the same array, to be freed.
   Handle share(Handle array) const;
   void free(Handle array) const noexcept;
-  /// The memory of an array that the engine lets the caller use now, in the order of its shape: what
-  /// oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out anew.
+  /// The memory of an array that the engine lets the caller use now, in the order of its shape:
+  /// what oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out
+  /// anew.
   Memory memory(Handle array) const;
 
   struct Operation {
