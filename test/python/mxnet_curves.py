@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/p
 import common
 
 EPOCHS, JOINT_BATCH, LIMIT = 3, 48, 1e-4
-OPTIMIZERS = {"sgd": {"learning_rate": 0.02, "momentum": 0.9, "wd": 1e-3}, "adam": {"learning_rate": 1e-3}}
+OPTIMIZERS = {"sgd": {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}, "adam": {"learning_rate": 3e-3}}
 
 
 class Lstm(gluon.HybridBlock):
@@ -66,7 +66,7 @@ class Case:
     devices: bool = False  # beside the workers stands a process with as many devices
 
 
-CASES = {"lenet": Case(lenet, 240), "lstm": Case(Lstm, 240),
+CASES = {"lenet": Case(lenet, 1392), "lstm": Case(Lstm, 1392),
          "resnet18, fixed batch norm": Case(lambda: resnet18(True), 96, "float64"),
          "resnet18": Case(lambda: resnet18(False), 96, "float64", True)}
 
