@@ -5,9 +5,9 @@
 
 Each network is trained by a Module and by Gluon's Trainer, with sgd (momentum and weight decay) and with adam.
 
-Workers and process differ by the order of sums alone. Training amplifies that: lenet has average pooling, for where two
-values tie almost, maximum pooling follows rounding. resnet18 is trained in double precision, for in single precision its
-curves part by more than 1e-4 within three epochs of 4 workers. Where it has batch normalisation in training, each
+Workers and process differ by the order of sums alone. Training amplifies that: lenet has average pooling, for maximum
+pooling follows rounding where two values almost tie. resnet18 is trained in double precision, for in single precision
+its curves part by more than 1e-4 within three epochs of 4 workers. Where it has batch normalisation in training, each
 worker normalises its own part of a batch; one process with n devices does so, too, and stands beside the workers.
 """
 import argparse

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from installed import ROOT, said
+from installed import HERE, ROOT, said
 from launching import add_ssh
 from mxnet_examples import EXAMPLES, TRAIN
 
@@ -30,12 +30,7 @@ def with_import(folder):
     return script
 
 
-class Script:
-    def test_one_added_import_is_enough(self):
-        with tempfile.TemporaryDirectory() as folder:
-            text = self.on_ranks(2, with_import(folder), "--kv-store", "dist_sync_mpi", *SHORT)
-        self.accuracy(text, 2)
-
+class Hosts:
     def test_mpirun_starts_one_worker_on_each_host(self):
         reason = hosts.why_not()
         if reason:
@@ -54,6 +49,19 @@ class Script:
                         env={**os.environ, "PATH": f"{folder}:{path}"})
         for rank in range(count):
             self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
+
+
+class Script(Hosts):
+    def test_what_readme_shows_of_it_runs(self):
+        text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md", "MXNet")
+        for rank in range(3):
+            for line in (f"worker {rank}: well", f"rank {rank} of 3: 3"):
+                self.assertIn(line, text)
+
+    def test_one_added_import_is_enough(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = self.on_ranks(2, with_import(folder), "--kv-store", "dist_sync_mpi", *SHORT)
+        self.accuracy(text, 2)
 
     def on_terminal(self, *words):
         """What a terminal gets of a short training in one process."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tutti's stores in Apache MXNet 1.9.1, which PyPI has: what scripts may count on, the examples, and ranks that fail.
 
-    test_mxnet.py BUILD_TYPE
+    test_mxnet.py BUILD_TYPE [slow]
 """
 import os
 import signal
@@ -12,15 +12,16 @@ import unittest
 from installed import HERE, RANKS, ROOT, Installed
 from mxnet_examples import Examples
 from mxnet_files import Files
-from mxnet_script import Script
+from mxnet_script import Hosts, Script
 
+SLOW = sys.argv[-1] == "slow"
+if SLOW:
+    sys.argv.pop()
 Installed.build_type = sys.argv.pop()
 LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
-class MXNet(Examples, Files, Script, Installed):
-    HOSTS = 2
-
+class WithMXNet(Installed):
     @classmethod
     def install(cls):
         try:
@@ -29,6 +30,10 @@ class MXNet(Examples, Files, Script, Installed):
             raise unittest.SkipTest(f"{' '.join(LIBRARY)} cannot be had here: {error}") from error
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
+
+
+class MXNet(Examples, Files, Script, WithMXNet):
+    HOSTS = 2
 
     def test_what_scripts_may_count_on(self):
         for count in RANKS:
@@ -81,6 +86,19 @@ class MXNet(Examples, Files, Script, Installed):
         for count in (1, 2, 3):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_layouts.py")
+
+
+class AtLength(Hosts, WithMXNet):
+    HOSTS = 8
+
+    def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
+        for count in (2, 3, 4):
+            with self.subTest(workers=count):
+                self.on_ranks(count, HERE / "mxnet_curves.py", timeout=1200)
+
+
+def load_tests(loader, _tests, _pattern):
+    return loader.loadTestsFromTestCase(AtLength if SLOW else MXNet)
 
 
 if __name__ == "__main__":
