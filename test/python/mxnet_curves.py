@@ -128,41 +128,55 @@ def by_module(case, optimizer, data, contexts, kvstore, workers):
 WAYS = {"Gluon": by_gluon, "Module": by_module}
 
 
-def curve(name, way, optimizer, kv):
-    """(of all workers, of the process beside them: on rank 0 alone), the mean loss of each step."""
-    case = CASES[name]
-    mine = WAYS[way](case, optimizer, list(batches(case, name, kv.rank, kv.num_workers)), [mx.cpu()], "dist_sync_mpi",
-                     kv.num_workers)
-    sums = mx.nd.array(list(mine), dtype="float64")
-    kv.pushpull(f"{name} {way} {optimizer}", sums)
-    joint = (sums.asnumpy() / JOINT_BATCH).tolist()
-    if kv.rank != 0:
-        return joint, joint
-    contexts = [mx.cpu(i) for i in range(kv.num_workers if case.devices else 1)]
-    alone = WAYS[way](case, optimizer, list(batches(case, name, 0, 1)), contexts,
-                      "local" if case.devices else None, 1)
-    return joint, [loss / JOINT_BATCH for loss in alone]
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """One network, trained in one of the ways."""
+    network: str
+    way: str
+    optimizer: str
+
+    def losses(self, rank, workers, contexts, kvstore):
+        case = CASES[self.network]
+        data = list(batches(case, self.network, rank, workers))
+        return np.array(list(WAYS[self.way](case, self.optimizer, data, contexts, kvstore, workers))) / JOINT_BATCH
+
+    def by_workers(self, kv):
+        """This worker's share of the mean loss of each step."""
+        return self.losses(kv.rank, kv.num_workers, [mx.cpu()], kv)
+
+    def alone(self, kv):
+        """The mean loss of each step in this process, with the workers' joint batch."""
+        devices = CASES[self.network].devices
+        contexts = [mx.cpu(i) for i in range(kv.num_workers if devices else 1)]
+        return self.losses(0, 1, contexts, "local" if devices else None)
+
+
+def over_ranks(kv, curves):
+    """The sums of the ranks' curves."""
+    arrays = [mx.nd.array(curve, dtype="float64") for curve in curves]
+    kv.pushpull([f"curve {i}" for i in range(len(arrays))], arrays)
+    return [array.asnumpy() for array in arrays]
 
 
 def measure(names, file):
     import tutti.mxnet  # pylint: disable=unused-import
     kv = mx.kv.create("dist_sync_mpi")
-    curves, worst = [], 0
-    for name in names:
-        for way in WAYS:
-            for optimizer in OPTIMIZERS:
-                joint, alone = curve(name, way, optimizer, kv)
-                apart = max(map(abs, np.subtract(joint, alone)))
-                worst = max(worst, apart)
-                curves.append({"network": name, "way": way, "optimizer": optimizer, "workers": kv.num_workers,
-                               "joint": joint, "alone": alone})
-                if kv.rank == 0:
-                    print(f"{name}, {way}, {optimizer}: {kv.num_workers} workers, {len(joint)} steps, loss "
-                          f"{alone[0]:.4f} to {alone[-1]:.4f}, at most {apart:.1e} apart", flush=True)
-    if file and kv.rank == 0:
-        file.write_text(json.dumps(curves))
-    kv.barrier()
-    return worst <= LIMIT
+    trainings = [Training(name, way, optimizer) for name in names for way in WAYS for optimizer in OPTIMIZERS]
+    stores = {way: mx.kv.create("dist_sync_mpi") for way in WAYS}  # Modules have names for keys, Trainers numbers
+    joint = [each.by_workers(stores[each.way]) for each in trainings]
+    # What one process learns is learnt by one rank or another, all at work at once.
+    alone = [each.alone(kv) if i % kv.num_workers == kv.rank else np.zeros_like(joint[i])
+             for i, each in enumerate(trainings)]
+    curves = list(zip(trainings, over_ranks(kv, joint), over_ranks(kv, alone)))
+    apart = [np.abs(both - one).max() for _, both, one in curves]
+    if kv.rank == 0:
+        for (each, _, one), far in zip(curves, apart):
+            print(f"{each.network}, {each.way}, {each.optimizer}: {kv.num_workers} workers, {len(one)} steps, loss "
+                  f"{one[0]:.4f} to {one[-1]:.4f}, at most {far:.1e} apart", flush=True)
+        if file:
+            file.write_text(json.dumps([{**dataclasses.asdict(each), "workers": kv.num_workers,
+                                         "joint": both.tolist(), "alone": one.tolist()} for each, both, one in curves]))
+    return max(apart) <= LIMIT
 
 
 def draw(curves, file):

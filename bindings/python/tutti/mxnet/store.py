@@ -86,8 +86,17 @@ class _Exchange:
 def _end():
     """Before MXNet's own, which waits for what the engine has begun and skips the rest, for which the other ranks would
     wait. After an exception they may wait for something else of this rank, and have to learn that it is lost."""
+    if not hasattr(sys, "last_value"):
+        for exchange in _Exchange.open:
+            exchange.finish()
+        return
     for exchange in _Exchange.open:
-        exchange.abandon() if hasattr(sys, "last_value") else exchange.finish()
+        exchange.abandon()
+    atexit.unregister(mxnet.base._notify_shutdown)
+    try:
+        mxnet.base._notify_shutdown()
+    except mxnet.MXNetError:
+        pass  # it tells again what ended the program, or what was abandoned
 
 
 class Store(KVStoreBase):
