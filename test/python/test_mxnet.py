@@ -88,6 +88,11 @@ class MXNet(Examples, Files, Script, WithMXNet):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_layouts.py")
 
+    def test_an_order_that_changes_is_learnt(self):
+        for count in (2, 3):
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "mxnet_order.py")
+
 
 class AtLength(Hosts, WithMXNet):
     HOSTS = 8
