@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/p
 import common
 
 EPOCHS, JOINT_BATCH, LIMIT = 3, 48, 1e-4
-OPTIMIZERS = {"sgd": {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}, "adam": {"learning_rate": 3e-3}}
+OPTIMIZERS = ("sgd", "adam")
 
 
 class Lstm(gluon.HybridBlock):
@@ -62,13 +62,19 @@ def resnet18(fixed):
 class Case:
     make: object
     images: int
+    rate: float  # of sgd
     dtype: str = "float32"
     devices: bool = False  # beside the workers stands a process with as many devices
 
+    def options(self, optimizer):
+        if optimizer == "adam":
+            return {"learning_rate": 3e-3}
+        return {"learning_rate": self.rate, "momentum": 0.9, "wd": 1e-3}
 
-CASES = {"lenet": Case(lenet, 1392), "lstm": Case(Lstm, 1392),
-         "resnet18, fixed batch norm": Case(lambda: resnet18(True), 96, "float64"),
-         "resnet18": Case(lambda: resnet18(False), 96, "float64", True)}
+
+CASES = {"lenet": Case(lenet, 1392, 0.1), "lstm": Case(Lstm, 1392, 0.1),
+         "resnet18, fixed batch norm": Case(lambda: resnet18(True), 96, 0.1, "float64"),
+         "resnet18": Case(lambda: resnet18(False), 96, 0.01, "float64", True)}
 
 
 def batches(case, name, rank, workers):
@@ -95,7 +101,7 @@ def by_gluon(case, optimizer, data, contexts, kvstore, workers):
     net, loss_of = network(case, contexts), gluon.loss.SoftmaxCrossEntropyLoss()
     net.hybridize()
     net(data[0][0][:1].as_in_context(contexts[0]))  # shapes
-    trainer = gluon.Trainer(net.collect_params(), optimizer, OPTIMIZERS[optimizer], kvstore=kvstore)
+    trainer = gluon.Trainer(net.collect_params(), optimizer, case.options(optimizer), kvstore=kvstore)
     for _ in range(EPOCHS):
         for images, labels in data:
             parts = zip(*(gluon.utils.split_and_load(each, contexts) for each in (images, labels)))
@@ -116,7 +122,7 @@ def by_module(case, optimizer, data, contexts, kvstore, workers):
     module.bind([mx.io.DataDesc("data", data[0][0].shape, case.dtype)],
                 [mx.io.DataDesc("softmax_label", data[0][1].shape, case.dtype)])
     module.init_params(arg_params=weights, aux_params=weights, allow_extra=True)
-    module.init_optimizer(kvstore, optimizer, OPTIMIZERS[optimizer])
+    module.init_optimizer(kvstore, optimizer, case.options(optimizer))
     for _ in range(EPOCHS):
         for images, labels in data:
             module.forward_backward(mx.io.DataBatch([images], [labels]))
