@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 
-from compare import emulated, lab, machine, negotiation, node, plot, python, record, table, targets, training
+from compare import emulated, lab, machine, mxnet, negotiation, node, plot, python, record, table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,10 +14,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training,
-          "python": python}
+          "python": python, "mxnet": mxnet}
 ON_HOSTS = ("lab", "training")
 # Minutes for a whole suite, or a part of lab, with all peers installed, on two processors.
-MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8,
+MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20,
            "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -96,7 +96,8 @@ def options():
                "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 "
                "mxnet==1.9.1 with Python 3.10 "
                "or 3.11, into that of --mxnet-python. "
-               "Suite python: pip install . mpi4py, into that of --peers-python. "
+               "Suite python: pip install . mpi4py, into that of --peers-python; suite mxnet: pip install ., beside "
+               "MXNet. "
                "Suites lab and training make emulated hosts, for which they need root. "
                "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")

@@ -13,6 +13,23 @@ LIMIT = 60
 LOCAL = ("--launcher", "local")
 
 
+#: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell.
+SSH = """#!/bin/sh
+[ "$1" = -x ] && shift
+host=$1
+shift
+exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 \\
+  ip netns exec "$host" unshare --uts sh -c "hostname $host; cd /; $*"
+"""
+
+
+def add_ssh(folder, path="/usr/local/bin:/usr/bin:/bin"):
+    """Puts it into this folder; it finds programs in `path`."""
+    ssh = folder / "ssh"
+    ssh.write_text(SSH.format(path=path))
+    ssh.chmod(0o755)
+
+
 class LaunchCase(unittest.TestCase):
     """Every job of a test carries a mark in its environment, by which its processes are found."""
 

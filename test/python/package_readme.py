@@ -1,8 +1,8 @@
-"""What README shows of Python; every rank of an MPI job runs it, of three at least.
+"""What README shows of Python, or of MXNet; every rank of an MPI job runs it, of three at least.
 
-    mpirun -n N python package_readme.py README.md
+    mpirun -n N python package_readme.py README.md [MXNet]
 
-Run by the Python that the package is installed for. The last line of each rank says that all is well.
+Run by the Python that the package is installed for, and MXNet. The last line of each rank says that all is well.
 """
 import code
 import re
@@ -43,18 +43,30 @@ def type_in(line, names):
         done.close()
 
 
-blocks = re.findall(r"^```python\n(.*?)^```", section("Python"), re.MULTILINE | re.DOTALL)
+def names_for(kv):
+    """What the table's entries use."""
+    if MXNET:
+        import mxnet
+        weight = mxnet.gluon.Parameter("w", shape=(3,))
+        weight.initialize()
+        return {"gluon": mxnet.gluon, "w": {"w": weight}}
+    return {"tutti": tutti, "kv": kv, "k": "key", "g": np.ones(4), "names": ["v", "w"],
+            "weights": [np.ones(2), np.ones(3)]}
+
+
+MXNET = sys.argv[2:] == ["MXNet"]
+blocks = re.findall(r"^```python\n(.*?)^```", section("MXNet" if MXNET else "Python"), re.MULTILINE | re.DOTALL)
 assert blocks
 for block in blocks:
     paste(block)
 
 cells = [row.split(" | ")[1] for row in section("What you type").splitlines() if row.startswith("| ")]
-lines = [line for cell in cells for line in re.findall(r"`(.*?)`", cell) if "->" not in line]
-assert len(lines) > 5, lines
+lines = [line for cell in cells for line in re.findall(r"`(.*?)`", cell)
+         if "->" not in line and ("gluon" in line) == MXNET]
+assert len(lines) >= (1 if MXNET else 6), lines
 with tutti.create("dist_sync_mpi") as kv:
-    typed = {"tutti": tutti, "kv": kv, "k": "key", "g": np.ones(4), "names": ["v", "w"],
-             "weights": [np.ones(2), np.ones(3)]}
+    typed = names_for(kv)
     for line in lines:
         type_in(line, typed)
-    assert typed["g"][0] == kv.num_workers ** 3, typed["g"]  # of three sums and an average
+    assert MXNET or typed["g"][0] == kv.num_workers ** 3, typed["g"]  # of three sums and an average
     print(f"worker {kv.rank}: well", flush=True)

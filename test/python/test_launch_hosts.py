@@ -8,20 +8,12 @@ import sys
 import tempfile
 import unittest
 
-from launching import LAUNCH, ROOT, LaunchCase
+from launching import LAUNCH, ROOT, LaunchCase, add_ssh
 
 sys.path.insert(0, str(ROOT / "test/lab"))
 import hosts
 from registry import made
 
-# As a real one it takes along no variable, and joins its words with blanks for a shell.
-SSH = """#!/bin/sh
-[ "$1" = -x ] && shift
-host=$1
-shift
-exec env -i PATH=/usr/local/bin:/usr/bin:/bin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \\
-  ip netns exec "$host" unshare --uts sh -c "hostname $host; cd /; $*"
-"""
 RANK = "$OMPI_COMM_WORLD_RANK"
 
 
@@ -33,8 +25,7 @@ class TwoHosts(LaunchCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "bin").mkdir()
-        (self.folder / "bin/ssh").write_text(SSH)
-        (self.folder / "bin/ssh").chmod(0o755)
+        add_ssh(self.folder / "bin")
         (self.folder / "hosts").write_text("".join(f"{name}\n" for name in self.hosts.names))
 
     def start(self, *words, **env):

@@ -1,28 +1,32 @@
 #!/usr/bin/env python3
 """tutti's stores in Apache MXNet 1.9.1, which PyPI has: what scripts may count on, the examples, and ranks that fail.
 
-    test_mxnet.py BUILD_TYPE
+    test_mxnet.py BUILD_TYPE [slow]
 """
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
-from installed import HERE, RANKS, ROOT, Installed, said
+from installed import HERE, RANKS, ROOT, Installed
+from mxnet_examples import Examples
+from mxnet_files import Files
+from mxnet_script import Hosts, Script
 
+SLOW = sys.argv[-1] == "slow"
+if SLOW:
+    sys.argv.pop()
 Installed.build_type = sys.argv.pop()
 #: Files whose sentences every number of ranks is told.
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
-EXAMPLES = ROOT / "examples/python/mxnet"
 LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
-class MXNet(Installed):
+class WithMXNet(Installed):
     @classmethod
     def install(cls):
         try:
@@ -31,6 +35,10 @@ class MXNet(Installed):
             raise unittest.SkipTest(f"{' '.join(LIBRARY)} cannot be had here: {error}") from error
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
+
+
+class MXNet(Examples, Files, Script, WithMXNet):
+    HOSTS = 2
 
     def test_what_scripts_may_count_on(self):
         for count in RANKS:
@@ -45,35 +53,6 @@ class MXNet(Installed):
             with self.subTest(ranks=count, by="the launcher"):
                 code, _, err = self.launched(count, UNCHANGED, "-v")
                 self.assertEqual(code, 0, err)
-
-    def accuracy(self, text, count):
-        """The last one; all workers have the same weights."""
-        accuracies = re.findall(r"Epoch \d+: Test_acc (\d\.\d{6})", text)
-        weights = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
-        self.assertEqual(sorted(rank for rank, _ in weights), [str(rank) for rank in range(count)], text)
-        self.assertEqual(len({digest for _, digest in weights}), 1, text)
-        return float(accuracies[-1])
-
-    def test_an_unchanged_script_of_modules_learns_the_digits_alone_and_on_several_ranks(self):
-        train = (EXAMPLES / "train_mnist.py", "--network", "lenet")
-        self.assertNotIn("tutti", "".join(line for line in train[0].read_text().splitlines() if "import" in line))
-        self.assertGreaterEqual(self.accuracy(said(self.python, *train, "--epochs", 4, timeout=180), 1), 0.95)
-        text = self.on_ranks(4, "-m", "tutti", *train, "--kv-store", "dist_sync_mpi", timeout=300)
-        self.assertGreaterEqual(self.accuracy(text, 4), 0.95)
-
-    def test_a_script_of_gluon_splits_batches_over_ranks_and_devices(self):
-        text = self.on_ranks(2, EXAMPLES / "cifar10_dist.py", "--kv-store", "dist_sync_mpi", "--epochs", 1,
-                             "--images", 64, "--batch-size", 16, "--devices", 2, "--work-load-list", "1,3", timeout=300)
-        self.accuracy(text, 2)
-        for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
-            self.assertIn(line, text)
-
-    def test_the_benchmark_prints_the_speed_of_each_worker(self):
-        text = self.on_ranks(2, "-m", "tutti", EXAMPLES / "train_imagenet.py", "--benchmark", 1, "--network", "vgg11",
-                             "--image-shape", "3,32,32", "--batch-size", 2, "--steps", 4, "--disp-batches", 2,
-                             "--kv-store", "dist_sync_mpi", timeout=300)
-        for rank in (0, 1):
-            self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
 
     def launcher(self, count):
         return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
@@ -96,12 +75,13 @@ class MXNet(Installed):
                 self.assertEqual(status, code, err)
                 self.assertEqual(sorted(out.splitlines()),
                                  [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
+                self.assertNotIn("Exception ignored", err)
 
     def test_an_exception_ends_a_program_though_the_engine_still_computes(self):
         code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
         self.assertEqual(code, 1, err)
         self.assertIn("ValueError: what went wrong", err)
-        for words in ("Signal: ", "terminate called"):
+        for words in ("Signal: ", "terminate called", "Exception ignored"):
             self.assertNotIn(words, err)
 
     def test_programs_end_in_order_though_they_wait_for_no_array(self):
@@ -135,6 +115,24 @@ class MXNet(Installed):
         for count in (1, 2, 3):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_layouts.py")
+
+    def test_an_order_that_changes_is_learnt(self):
+        for count in (2, 3):
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "mxnet_order.py")
+
+
+class AtLength(Hosts, WithMXNet):
+    HOSTS = 8
+
+    def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
+        for count in (2, 3, 4):
+            with self.subTest(workers=count):
+                self.on_ranks(count, HERE / "mxnet_curves.py", timeout=1200)
+
+
+def load_tests(loader, _tests, _pattern):
+    return loader.loadTestsFromTestCase(AtLength if SLOW else MXNet)
 
 
 if __name__ == "__main__":

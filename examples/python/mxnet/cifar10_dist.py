@@ -52,12 +52,12 @@ def train_epoch(args, net, trainer, batches, devices, progress):
 
 
 def train(args):
+    images, labels, test_images, test_labels = common.load(args)
     store = mx.kv.create(args.kv_store)
     args.workers = store.num_workers
     print(f"Total number of workers: {store.num_workers}\nThis worker's rank: {store.rank}", flush=True)
     for seed in (random.seed, np.random.seed, mx.random.seed):
         seed(args.seed + store.rank)
-    images, labels, test_images, test_labels = common.DATASETS[args.dataset](args.data_dir)
     sampler = SplitSampler(min(len(labels), args.images or len(labels)), store.num_workers, store.rank)
     batches, test = loader(args, images, labels, sampler), loader(args, test_images, test_labels)
     devices = common.contexts(args)
@@ -68,7 +68,8 @@ def train(args):
     accuracies = common.Accuracies()
     for epoch in range(args.epochs):
         begin = time.time()
-        train_epoch(args, net, trainer, batches, devices, common.Progress(f"Epoch {epoch}", len(batches)))
+        progress = common.Progress(f"Epoch {epoch}", len(batches), store.rank)
+        train_epoch(args, net, trainer, batches, devices, progress)
         print(f"Epoch {epoch}: {len(sampler) / (time.time() - begin):.1f} samples/s", flush=True)
         accuracies.add(accuracy(net, test, devices))
     weights = net.collect_params()

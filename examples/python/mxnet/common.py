@@ -4,9 +4,7 @@ import gzip
 import hashlib
 import importlib.util
 import pathlib
-import pickle
 import sys
-import tarfile
 
 import mxnet as mx
 import numpy as np
@@ -51,10 +49,19 @@ def contexts(args):
     return [mx.cpu(index) for index in range(args.devices)]
 
 
+def _opened(path):
+    """The bytes of a file, compressed or not."""
+    return path.read_bytes() if path.exists() else gzip.decompress(path.with_name(path.name + ".gz").read_bytes())
+
+
 def _idx(path):
-    """An array of MNIST's format, compressed or not."""
-    content = path.read_bytes() if path.exists() else gzip.decompress(path.with_name(path.name + ".gz").read_bytes())
+    """An array of MNIST's format."""
+    content = _opened(path)
+    if content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
+        raise ValueError(f"{path} is no IDX file of bytes")
     shape = np.frombuffer(content, ">i4", content[3], 4)
+    if np.prod(shape) != len(content) - 4 - 4 * content[3]:
+        raise ValueError(f"{path} has {len(content)} bytes, not those of {'x'.join(map(str, shape))} values")
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 
 
@@ -71,22 +78,33 @@ def _mnist(folder):
     return tuple(each.astype(np.float32)[:, None] / 255 if each.ndim == 3 else each.astype(np.float32) for each in read)
 
 
+def _records(folder, name):
+    """(images, labels) of a file of CIFAR-10's binary version, in the folder that it is unpacked to, or above."""
+    path = folder / "cifar-10-batches-bin" / name
+    content = (path if path.exists() else folder / name).read_bytes()
+    if not content or len(content) % (1 + 3 * 32 * 32):
+        raise ValueError(f"{path} has {len(content)} bytes, not records of {1 + 3 * 32 * 32}")
+    records = np.frombuffer(content, np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+    return records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255, records[:, 0].astype(np.float32)
+
+
 def _cifar10(folder):
-    """From the files of the Python version, unpacked or not."""
-    place = folder / "cifar-10-batches-py"
-    if not place.exists():
-        with tarfile.open(folder / "cifar-10-python.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-    batches = []
-    for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
-        with open(place / name, "rb") as file:
-            batch = pickle.load(file, encoding="bytes")
-        batches.append((batch[b"data"].reshape(-1, 3, 32, 32).astype(np.float32) / 255, np.float32(batch[b"labels"])))
-    images, labels = (np.concatenate(parts) for parts in zip(*batches[:5]))
-    return images, labels, *batches[5]
+    batches = [_records(folder, f"data_batch_{i}.bin") for i in range(1, 6)]
+    images, labels = (np.concatenate(parts) for parts in zip(*batches))
+    return images, labels, *_records(folder, "test_batch.bin")
 
 
-DATASETS = {"digits": _digits, "mnist": _mnist, "cifar10": _cifar10}
+_READERS = {"digits": _digits, "mnist": _mnist, "cifar10": _cifar10}
+
+
+def load(args):
+    """Images and labels for training, and for the test. Ends the program if the files are not what they should be."""
+    try:
+        return _READERS[args.dataset](args.data_dir)
+    except FileNotFoundError as error:
+        sys.exit(f"--dataset {args.dataset}: there is no {error.filename}")
+    except (OSError, ValueError) as error:
+        sys.exit(f"--dataset {args.dataset}: {error}")
 
 
 def part_of(arrays, rank, num_workers):
@@ -96,11 +114,11 @@ def part_of(arrays, rank, num_workers):
 
 
 class Progress:
-    """A bar on a terminal, and nothing elsewhere."""
+    """A bar of worker 0 on a terminal, and nothing elsewhere."""
 
-    def __init__(self, title, total):
+    def __init__(self, title, total, rank):
         self.title, self.total, self.done = title, max(1, total), 0
-        self.shown = sys.stderr.isatty()
+        self.shown = rank == 0 and sys.stderr.isatty()
 
     def step(self, *_):
         self.done += 1

@@ -32,20 +32,20 @@ DATASETS = ("digits", "mnist")
 
 
 def train(args):
+    *training, test_images, test_labels = common.load(args)
     kv = mx.kv.create(args.kv_store)
     mx.random.seed(args.seed + kv.rank)  # the first weights: those of worker 0 count
     np.random.seed(args.seed + kv.rank)  # the order of the batches
-    *training, test_images, test_labels = common.DATASETS[args.dataset](args.data_dir)
     images, labels = common.part_of(training, kv.rank, kv.num_workers)
     test = mx.io.NDArrayIter(test_images, test_labels, min(len(test_labels), 1000))
     batches = mx.io.NDArrayIter(images, labels, args.batch_size, shuffle=True, last_batch_handle="discard")
     module = mx.mod.Module(mx.sym.SoftmaxOutput(NETWORKS[args.network](mx.sym.var("data")), name="softmax"),
                            context=common.contexts(args))
     accuracies = common.Accuracies()
-    progress = common.Progress("training", args.epochs * (len(labels) // args.batch_size))
+    progress = common.Progress("training", args.epochs * (len(labels) // args.batch_size), kv.rank)
     module.fit(batches, eval_data=test,
                eval_end_callback=lambda ended: accuracies.add(ended.eval_metric.get()[1]),
-               batch_end_callback=progress.step if kv.rank == 0 else None, kvstore=kv, optimizer="sgd",
+               batch_end_callback=progress.step, kvstore=kv, optimizer="sgd",
                optimizer_params={"learning_rate": args.lr, "momentum": 0.9}, initializer=mx.init.Xavier(),
                num_epoch=args.epochs)
     weights, _ = module.get_params()

@@ -1,0 +1,45 @@
+"""What the examples for MXNet learn and print: a part of test_mxnet.py."""
+import os
+import re
+
+from installed import ROOT, said
+
+EXAMPLES = ROOT / "examples/python/mxnet"
+TRAIN = EXAMPLES / "train_mnist.py"
+
+
+def readme_line():
+    """How README starts the training of the digits with MXNet."""
+    return re.search(r"^mpirun -n 4 python -m tutti .*/mxnet/.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+
+
+class Examples:
+    def accuracy(self, text, count):
+        """The last one; all workers have the same weights."""
+        accuracies = re.findall(r"Epoch \d+: Test_acc (\d\.\d{6})", text)
+        weights = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
+        self.assertEqual(sorted(rank for rank, _ in weights), [str(rank) for rank in range(count)], text)
+        self.assertEqual(len({digest for _, digest in weights}), 1, text)
+        return float(accuracies[-1])
+
+    def test_an_unchanged_script_of_modules_learns_the_digits_alone_and_on_several_ranks(self):
+        self.assertNotIn("tutti", "".join(line for line in TRAIN.read_text().splitlines() if "import" in line))
+        alone = said(self.python, "train_mnist.py", "--network", "lenet", timeout=180, cwd=EXAMPLES)
+        self.assertGreaterEqual(self.accuracy(alone, 1), 0.95)
+        path = {"PATH": f"{self.python.parent}:{os.environ['PATH']}"}
+        together = said("bash", "-ec", readme_line(), timeout=300, cwd=ROOT, env={**os.environ, **path})
+        self.assertGreaterEqual(self.accuracy(together, 4), 0.95)
+
+    def test_a_script_of_gluon_splits_batches_over_ranks_and_devices(self):
+        text = self.on_ranks(2, EXAMPLES / "cifar10_dist.py", "--kv-store", "dist_sync_mpi", "--epochs", 1,
+                             "--images", 64, "--batch-size", 16, "--devices", 2, "--work-load-list", "1,3", timeout=300)
+        self.accuracy(text, 2)
+        for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
+            self.assertIn(line, text)
+
+    def test_the_benchmark_prints_the_speed_of_each_worker(self):
+        text = self.on_ranks(2, "-m", "tutti", EXAMPLES / "train_imagenet.py", "--benchmark", 1, "--network", "vgg11",
+                             "--image-shape", "3,32,32", "--batch-size", 2, "--steps", 4, "--disp-batches", 2,
+                             "--kv-store", "dist_sync_mpi", timeout=300)
+        for rank in (0, 1):
+            self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
