@@ -23,11 +23,10 @@ using Kind = Engine::Kind;
 /// A call while the engine has it.
 class Exchange {
  public:
-  Exchange(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store,
-           std::shared_ptr<const char> in_flight, Engine::Call call, Kind kind)
+  Exchange(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store, Engine::Call call,
+           Kind kind)
       : library_(std::move(library)),
         store_(std::move(store)),
-        in_flight_(std::move(in_flight)),
         key_(std::move(call.key)),
         priority_(call.priority),
         kind_(kind) {
@@ -72,7 +71,6 @@ class Exchange {
 
   const std::shared_ptr<const Library> library_;
   const std::weak_ptr<KVStore> store_;
-  const std::shared_ptr<const char> in_flight_;
   const Key key_;
   const int priority_;
   const Kind kind_;
@@ -91,9 +89,7 @@ void destroy(void* exchange) {
 }  // namespace
 
 Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
-    : library_(std::make_shared<const Library>(path)),
-      store_(std::move(store)),
-      in_flight_(std::make_shared<const char>()) {}
+    : library_(std::make_shared<const Library>(path)), store_(std::move(store)) {}
 
 void Engine::pushpull(Call call) {
   push(std::move(call), Kind::pushpull);
@@ -114,7 +110,7 @@ void Engine::push(Call call, Kind kind) {
   std::vector<Handle> written = call.arrays;
   written.push_back(call.turn);
   const int priority = call.priority;
-  auto exchange = std::make_unique<Exchange>(library_, store_, in_flight_, std::move(call), kind);
+  auto exchange = std::make_unique<Exchange>(library_, store_, std::move(call), kind);
   // The engine destroys it, also where it refuses the operation.
   library_->push({run, exchange.release(), destroy, priority, "tutti"}, written);
 }
@@ -153,7 +149,6 @@ void bind_mxnet(nb::module_& module) {
            arg("priority"), nb::sig(("def pushpull" + parameters).c_str()))
       .def("broadcast", &exchange<&Engine::broadcast>, arg("key"), arg("arrays"), arg("turn"),
            arg("priority"), nb::sig(("def broadcast" + parameters).c_str()))
-      .def("is_busy", &Engine::is_busy, nb::sig("def is_busy(self) -> bool"))
       .def("finish_at_exit", &Engine::finish_at_exit, nb::sig("def finish_at_exit(self) -> None"));
   mxnet.def(
       "failure", [](const std::string& text) { return to_exception(recall(text)); }, arg("text"),

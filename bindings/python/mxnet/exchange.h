@@ -35,9 +35,6 @@ class Engine {
   /// Of rank 0's first array.
   void broadcast(Call call);
 
-  /// Whether a call is not done yet, for all that MXNet's engine knows.
-  bool is_busy() const { return in_flight_.use_count() > 1; }
-
   /// When the process exits with status 0, what MXNet's engine has not done yet is done first: the
   /// other ranks count on it. With another status they may wait for something else.
   void finish_at_exit() const;
@@ -48,8 +45,6 @@ class Engine {
   const std::shared_ptr<const Library> library_;
   /// Not owned: the last reference may be dropped on a thread that the store would wait for.
   const std::weak_ptr<KVStore> store_;
-  /// Which each call that the engine has refers to.
-  const std::shared_ptr<const char> in_flight_;
 };
 
 void bind_mxnet(nb::module_& module);

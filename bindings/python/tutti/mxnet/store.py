@@ -2,6 +2,7 @@
 import atexit
 import copy
 import itertools
+import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -53,13 +54,12 @@ def dense(key, arrays):
 
 
 class _Exchange:
-    """What the users of one store share. When they drop it, MXNet's engine may still have calls of theirs, which the
-    other ranks count on: the store stays open for these."""
+    """What the users of one store share. The last of them that goes waits for what MXNet's engine still has to
+    exchange: the other ranks count on it."""
 
-    left_busy = []
+    left_open = []
 
     def __init__(self, store_type):
-        self.left_busy[:] = [left for left in self.left_busy if left[1].is_busy()]
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
@@ -78,8 +78,15 @@ class _Exchange:
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
 
     def __del__(self):
-        if hasattr(self, "_engine") and self._engine.is_busy():
-            self.left_busy.append((self.store, self._engine))
+        if sys._getframe().f_back is None:
+            # The program runs no more. Its exit status decides whether the others count on its calls.
+            self.left_open.append(self)
+            return
+        for turn in getattr(self, "_turns", {}).values():
+            try:
+                turn.wait_to_read()
+            except mxnet.MXNetError:
+                pass  # raised to whoever waited for the arrays
 
 
 class Store(KVStoreBase):
