@@ -186,6 +186,7 @@ def main():
     step(tally, "files are where they belong", [f"{CHECKS}/layout.py"])
     step(tally, "modules use only what lib/DESIGN.md lists", [f"{CHECKS}/modules.py"])
     step(tally, "C and Python test what C++ does", [f"{CHECKS}/contract.py"])
+    step(tally, "tests are named after what MXNet's scripts are promised", [f"{CHECKS}/mxnet_contract.py"])
     step(tally, "sources are formatted", [f"{CHECKS}/format.sh"])
     step(tally, "public headers compile alone", [f"{CHECKS}/public_headers.py"])
     if build(tally, GCC):

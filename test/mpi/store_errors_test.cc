@@ -209,7 +209,8 @@ TEST_CASE("methods that this type does not have say so and what to call instead"
   check(error_of([&] { store->push({"k"}, {Values(tensor)}); }), "push", "pushpull");
   check(error_of([&] { store->pull({"k"}, {Values(tensor)}); }), "pull", "pushpull");
   check(error_of([&] { store->init({"k"}, {Values(tensor)}); }), "init", "broadcast");
-  check(error_of([&] { store->set_optimizer({.name = "sgd"}); }), "set_optimizer", "after pushpull");
+  check(error_of([&] { store->set_optimizer({.name = "sgd"}); }), "set_optimizer",
+        "after pushpull");
   check(error_of([&] { store->set_gradient_compression("2bit"); }), "2bit", "fp16");
   check_alive(*store);
 }

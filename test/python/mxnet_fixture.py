@@ -72,7 +72,7 @@ class Networks(Ranks):
         return trainer
 
     def data(self, ranks, step, batch=BATCH):
-        return mx.nd.concat(*[mx.nd.array(np.random.RandomState([rank, step]).randn(batch, 3)) for rank in ranks], dim=0)
+        return mx.nd.array(np.concatenate([np.random.RandomState([rank, step]).randn(batch, 3) for rank in ranks]))
 
     def backward(self, net, contexts, data, loads=None):
         parts = tutti.mxnet.split_and_load(data, contexts, loads)

@@ -14,7 +14,8 @@ BATCH = 8
 
 
 def symbol(**weight):
-    data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1", weight=mx.sym.var("fc1_weight", **weight))
+    weight = mx.sym.var("fc1_weight", **weight)
+    data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1", weight=weight)
     data = mx.sym.FullyConnected(mx.sym.Activation(data, act_type="tanh"), num_hidden=4, name="fc2")
     return mx.sym.SoftmaxOutput(data, name="softmax")
 

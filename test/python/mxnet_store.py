@@ -1,5 +1,7 @@
 """What an MXNet script may count on when it calls a store of the type dist_sync_mpi itself, on every rank."""
+import time
 import unittest
+from unittest import mock
 
 import mxnet as mx
 import numpy as np
@@ -169,6 +171,16 @@ class Exchanged(Ranks):
                 with self.assertRaisesRegex(TypeError, "key"):
                     kv.pushpull(key, self.mine())
 
+    def test_priorities_are_passed_on_with_each_key_of_a_list(self):
+        with mock.patch.object(tutti.mxnet.store._Exchange, "start") as start:
+            self.kv.pushpull(["a", "b"], [self.mine(), self.mine()], priority=-7)
+            self.kv.pushpull("a", self.mine(), out=self.mine(), priority=3)
+            self.kv.broadcast("a", self.mine(), out=self.mine(), priority=5)
+            self.kv.init("a", self.mine())
+        self.assertEqual([(call.args[0], call.args[1], call.args[3]) for call in start.call_args_list],
+                         [("pushpull", "a", -7), ("pushpull", "b", -7), ("pushpull", "a", 3), ("broadcast", "a", 5),
+                          ("broadcast", "a", 0)])
+
     def test_every_dtype_that_both_have_is_summed_exactly(self):
         for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
             array = self.mine((5,), dtype=dtype)
@@ -243,7 +255,13 @@ class Exchanged(Ranks):
 
     def test_the_barrier_of_scripts_waits_for_all_ranks(self):
         for barrier in (self.kv.barrier, self.kv._barrier):
-            self.assertIsNone(barrier())
+            if self.rank == 0:
+                time.sleep(0.2)
+            came = time.monotonic()  # the same clock for all, on one machine
+            barrier()
+            went = time.monotonic()
+            times = self.others.allgather_object((came, went))
+            self.assertGreaterEqual(min(went for _, went in times), max(came for came, _ in times))
 
     def test_a_rank_that_ran_out_of_data_joins_and_brings_zeros(self):
         kv = mx.kv.create("dist_sync_mpi")

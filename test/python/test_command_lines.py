@@ -49,6 +49,7 @@ ASKED_FOR = [
     ("scripts/checks/layout.py", "--al", "unknown option --al"),
     ("scripts/checks/layout.py", "/nonexistent", "/nonexistent is no folder"),
     ("scripts/checks/modules.py", "--al", "unknown option --al"),
+    ("scripts/checks/mxnet_contract.py", "--al", "unknown option --al"),
     ("scripts/checks/public_headers.py", "--al", "unknown option --al"),
     ("scripts/checks/tidy.py", "--al", "did you mean --all?"),
     ("scripts/checks/format.sh", "--al", "--al"),

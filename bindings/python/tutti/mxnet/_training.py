@@ -32,8 +32,8 @@ def _setting_up(native):
         kvstore = trainer._kvstore_params["kvstore"]
         if sparse and _ours(kvstore):
             name = kvstore if isinstance(kvstore, str) else kvstore.type
-            raise UnsupportedError(f"{name} does not exchange sparse {' and '.join(sparse)}; make the parameters dense: "
-                                   "stype='default', grad_stype='default', sparse_grad=False")
+            raise UnsupportedError(f"{name} does not exchange sparse {' and '.join(sparse)}; make the parameters "
+                                   "dense: stype='default', grad_stype='default', sparse_grad=False")
         native(trainer)
     return set_up
 

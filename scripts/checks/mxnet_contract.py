@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Every promise of the drop-in for Apache MXNet has tests named after it, which all numbers of ranks are told.
+
+    mxnet_contract.py [ROOT]
+
+A line is what MXNet 1.9.1 does, and under it stand the sentences that say what a script gets with tutti. They are the
+methods of test/python/mxnet_*.py, which test_mxnet.py runs with 1, 2, 3 and 4 ranks, and its own.
+"""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import root_given
+from contract import method_named
+
+LINES = {
+    # How MXNet calls a store.
+    "create looks a lower-cased name up among the registered classes, and makes a store of its own of any other": (
+        "a store is found by its name in any case",
+        "a name that nobody knows is refused, and no store of one process",
+        "a store that a program registers is known",
+    ),
+    "stores are registered by an import, by python -m tutti, or by the launcher through a .pth file": (
+        "MXNet keeps its own types",
+        "the store is found by a script that does not name tutti",
+        "elsewhere the servers' names stay those of MXNet",
+        "under the launcher the servers' names are tutti's",
+    ),
+    "is_capable is static, takes any case, knows 'optimizer' alone and raises ValueError for others": (
+        "a store updates no weights and knows no other capability",
+    ),
+    "a Trainer creates, asks, sets compression, broadcasts once, and sums in place with priority -i": (
+        "a trainer sets the store up, gives rank 0's weights once and sums each gradient in place",
+    ),
+    "the store must be true": (
+        "a store is one of MXNet and true",
+    ),
+    "without the capability the Trainer updates by itself": (
+        "update_on_kvstore is false by itself, whatever the environment says",
+        "update_on_kvstore true is an error that says false",
+        "ranks and devices train like one process with the joint batch",
+    ),
+    "a type with 'async' forces updates on the store": (
+        "a type with async is refused since nobody updates on the store",
+    ),
+    "a type with 'dist' forbids to reset the store": (
+        "a trainer does not let its store be reset",
+    ),
+    "Module.fit calls init and never pulls": (
+        "init gives the value of rank 0 and says so",
+        "modules begin with rank 0's weights and train like one process with the joint batch",
+        "weights of a checkpoint are given to the ranks by rank 0",
+    ),
+    "Module multiplies its batch size where the type has 'dist' and '_sync', in this case alone": (
+        "modules scale gradients by the batch of all ranks, whatever the case of the name",
+    ),
+    "sparse weights ask for a native store": (
+        "sparse weights are refused, whatever the store is given as",
+        "weights and gradients that are sparse are refused",
+    ),
+    "an array has no __dlpack__, and is ordered by MXNet's engine": (
+        "a gradient is read when it is written, and the caller does not wait",
+        "a gradient is written when its readers have read it",
+        "outs are written when their readers have read them",
+        "an array that has nothing to do with a call does not wait for it",
+        "an error is raised where the array is waited for",
+    ),
+    "an import with another DMLC_ROLE than worker starts a server": (
+        "a process that imports mxnet is a worker to it",
+    ),
+    "one worker with one device has no store unless the name has 'dist'": (
+        "one worker with one device has a store, since its type is distributed",
+        "a store is made of a name in any case, or is the one given",
+    ),
+    # Traps in its sources.
+    "an optimizer sent without names decays biases too, and set_learning_rate reaches no server": (
+        "weight decay leaves biases alone",
+        "weight decay and learning rate are by each parameter's own factor",
+        "a new learning rate and a schedule hold from the next step",
+    ),
+    "with updates on the store a changed batch size raises UserWarning": (
+        "the batch size may change without a warning",
+    ),
+    "load_states reads the store's updater": (
+        "states that are loaded go on as if nothing had been interrupted",
+        "a fit goes on from a checkpoint as if nothing had been interrupted",
+    ),
+    "MXNET_UPDATE_ON_KVSTORE and MXNET_UPDATE_AGGREGATION_SIZE are honoured": (
+        "update_on_kvstore is false by itself, whatever the environment says",
+        "optimizers may update several parameters at once",
+    ),
+    "pushpull with compression fails; compression is for fp32 alone, leaves init alone, and local refuses it": (
+        "compression leaves first values and other dtypes alone",
+        "compression of another type says which stores have it",
+        "compressed gradients keep the weights of all ranks equal",
+        "modules take compression as trainers do",
+    ),
+    "a merge counts requests, so that two of one worker close a round; init and the end are barriers": (
+        "a key may be called again before it is done, and no rank closes a round alone",
+        "push and pull say what to call",
+        "programs end in order though they wait for no array",
+    ),
+    "a store that is no KVStoreBase is a TypeError": (
+        "a store that is not of MXNet is a type error",
+    ),
+    "a custom store with sparse gradients raises ValueError": (
+        "sparse gradients are refused",
+    ),
+    "scripts also call _barrier, _set_updater, _send_command_to_servers, pull(ignore_sparse=)": (
+        "the barrier of scripts waits for all ranks",
+        "what is done on servers is refused with what to do instead",
+        "push and pull say what to call",
+    ),
+    "parameters with grad_req='null' are broadcast once and never reduced": (
+        "parameters without gradient begin equal and are never reduced",
+    ),
+    "row_sparse_pull takes row ids as floats, in two dimensions, repeated, or none": (
+        "row_sparse_pull says what to do, whatever its row ids are",
+    ),
+    "two Trainers on one store collide on integer keys": (
+        "two trainers share a store though their keys are equal",
+        "two modules share a store though their keys are equal",
+    ),
+}
+
+
+def problems_of(root, lines):
+    folder = root / "test/python"
+    driver = (folder / "test_mxnet.py").read_text()
+    homes = {}
+    for path in (folder / "test_mxnet.py", *sorted(folder.glob("mxnet_*.py"))):
+        for name in re.findall(r"^    def (test_\w+)\(", path.read_text(), re.MULTILINE):
+            homes.setdefault(name, []).append(path)
+    for line, sentences in lines.items():
+        if not sentences:
+            yield f'"{line}": no test is named after it'
+        for sentence in sentences:
+            paths = homes.get(method_named(sentence), [])
+            if not paths:
+                yield f'"{line}": no test of test/python/mxnet_*.py says "{sentence}"'
+            for path in paths:
+                if path.stem not in driver and path.name != "test_mxnet.py":
+                    yield f'"{line}": {path.name} says "{sentence}", and test_mxnet.py does not run it'
+
+
+def main():
+    problems = list(problems_of(root_given(__doc__), LINES))
+    print("\n".join(problems) or f"{len(LINES)} promises to MXNet's scripts have tests named after them")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
