@@ -29,9 +29,16 @@ std::vector<std::shared_ptr<KVStore>>& left_open() {
   return *stores;
 }
 
+/// What those that are left open still have to be given, or will never be, as the exit status says.
+std::function<void(int status)>& last_call() {
+  static auto* const call = new std::function<void(int status)>;
+  return *call;
+}
+
 /// As the library treats the end of a process, but with status 0 without a word: Python programs
 /// keep stores in global variables.
 void at_exit(int status, void* /*unused*/) {
+  if (last_call()) last_call()(status);
   if (status != 0) return;
   // The newest first, as a program would that closes what it opened.
   while (!left_open().empty()) left_open().pop_back();
@@ -245,6 +252,10 @@ void Store::leave_block(nb::handle raised) {
     // Python drops what this exception refers to before it exits, and with that the store.
     left_open().push_back(store_);
   }
+}
+
+void Store::call_last(std::function<void(int status)> call) {
+  last_call() = std::move(call);
 }
 
 void Store::outlive_interpreter() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ class Store {
   /// the process exits with status 0. With another status they are left open, so that to the other
   /// ranks this one is lost.
   static void outlive_interpreter();
+  /// `call` runs first when the process exits, and is given the exit status.
+  static void call_last(std::function<void(int status)> call);
 
  private:
   explicit Store(std::shared_ptr<KVStore> store);

@@ -48,6 +48,17 @@ def raises_with_a_call_in_flight(_):
     array.wait_to_read()
 
 
+def exits_with_a_call_in_flight(_):
+    """Which the others never make."""
+    kv = mx.kv.create("dist_sync_mpi")
+    if kv.rank == 1:
+        kv.pushpull("mine", mx.nd.ones(3))
+        sys.exit(3)
+    array = mx.nd.ones(3)
+    kv.pushpull("weight", array)
+    array.wait_to_read()
+
+
 def raises_while_it_computes(_):
     """On each rank, convolutions for seconds, of which the engine runs several as one."""
     mx.kv.create("dist_sync_mpi")

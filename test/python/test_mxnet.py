@@ -59,7 +59,7 @@ class MXNet(Examples, Files, Script, WithMXNet):
 
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         for way, code in (("raises", 1), ("killed", 128 + signal.SIGKILL), ("interrupted", 128 + signal.SIGINT),
-                          ("raises_with_a_call_in_flight", 1)):
+                          ("raises_with_a_call_in_flight", 1), ("exits_with_a_call_in_flight", 3)):
             with self.subTest(way):
                 status, out, err = self.launched(3, HERE / "mxnet_ends.py", way)
                 self.assertEqual(status, code, err)

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -20,8 +21,6 @@ namespace tutti::python::mxnet {
 namespace {
 
 using Kind = Engine::Kind;
-
-}  // namespace
 
 /// The engine's operations that exchange something now, until the program abandons them.
 class UnderWay {
@@ -56,7 +55,11 @@ class UnderWay {
   std::map<const void*, OnComplete> exchanges_;  ///< guarded by mutex_
 };
 
-namespace {
+/// Never destroyed: the engine's threads use it until the process ends.
+UnderWay& under_way() {
+  static auto* const all = new UnderWay;
+  return *all;
+}
 
 void end(const OnComplete& done, const std::exception_ptr& error) {
   if (error == nullptr) return done(nullptr);
@@ -66,16 +69,15 @@ void end(const OnComplete& done, const std::exception_ptr& error) {
 
 std::exception_ptr program_ends() {
   return std::make_exception_ptr(
-      Error(ErrorCode::aborted, "an exception ends this program, which waits for no exchange"));
+      Error(ErrorCode::aborted, "this program ends with an error, and waits for no exchange"));
 }
 
 /// A call while the engine has it.
 class Exchange {
  public:
-  Exchange(std::shared_ptr<const Library> library, std::shared_ptr<UnderWay> under_way,
-           std::weak_ptr<KVStore> store, Engine::Call call, Kind kind)
+  Exchange(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store, Engine::Call call,
+           Kind kind)
       : library_(std::move(library)),
-        under_way_(std::move(under_way)),
         store_(std::move(store)),
         key_(std::move(call.key)),
         priority_(call.priority),
@@ -91,9 +93,9 @@ class Exchange {
 
   /// On a thread of the engine: the arrays are this call's until `done` is called.
   void start(const OnComplete& done) noexcept {
-    if (!under_way_->add(this, done)) return end(done, program_ends());
-    const auto end_once = [this, under_way = under_way_, done](const std::exception_ptr& error) {
-      if (under_way->remove(this)) end(done, error);
+    if (!under_way().add(this, done)) return end(done, program_ends());
+    const auto end_once = [this, done](const std::exception_ptr& error) {
+      if (under_way().remove(this)) end(done, error);
     };
     try {
       submit().then(end_once);
@@ -105,7 +107,7 @@ class Exchange {
   /// When the engine no longer needs it. The store may still write into the arrays of a call that
   /// was abandoned: these stay until the process is gone.
   static void drop(Exchange* exchange) {
-    if (!exchange->under_way_->abandoned()) delete exchange;
+    if (!under_way().abandoned()) delete exchange;
   }
 
  private:
@@ -124,7 +126,6 @@ class Exchange {
   }
 
   const std::shared_ptr<const Library> library_;
-  const std::shared_ptr<UnderWay> under_way_;
   const std::weak_ptr<KVStore> store_;
   const Key key_;
   const int priority_;
@@ -144,9 +145,7 @@ void destroy(void* exchange) {
 }  // namespace
 
 Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
-    : library_(std::make_shared<const Library>(path)),
-      under_way_(std::make_shared<UnderWay>()),
-      store_(std::move(store)) {}
+    : library_(std::make_shared<const Library>(path)), store_(std::move(store)) {}
 
 void Engine::pushpull(Call call) {
   push(std::move(call), Kind::pushpull);
@@ -156,15 +155,20 @@ void Engine::broadcast(Call call) {
   push(std::move(call), Kind::broadcast);
 }
 
-void Engine::abandon() {
-  for (const auto& [exchange, done] : under_way_->abandon()) end(done, program_ends());
+void Engine::end_at_exit() const {
+  Store::call_last([library = library_, owner = ::getpid()](int status) {
+    if (::getpid() != owner) return;  // In a forked child nothing goes on.
+    if (status == 0) library->finish();
+    for (const auto& [exchange, done] : under_way().abandon()) end(done, program_ends());
+    library->shut_down();
+  });
 }
 
 void Engine::push(Call call, Kind kind) {
   std::vector<Handle> written = call.arrays;
   written.push_back(call.turn);
   const int priority = call.priority;
-  auto exchange = std::make_unique<Exchange>(library_, under_way_, store_, std::move(call), kind);
+  auto exchange = std::make_unique<Exchange>(library_, store_, std::move(call), kind);
   // The engine destroys it, also where it refuses the operation.
   library_->push({run, exchange.release(), destroy, priority, "tutti"}, written);
 }
@@ -203,7 +207,7 @@ void bind_mxnet(nb::module_& module) {
            arg("priority"), nb::sig(("def pushpull" + parameters).c_str()))
       .def("broadcast", &exchange<&Engine::broadcast>, arg("key"), arg("arrays"), arg("turn"),
            arg("priority"), nb::sig(("def broadcast" + parameters).c_str()))
-      .def("abandon", &Engine::abandon, nb::call_guard<WithoutGil>());
+      .def("end_at_exit", &Engine::end_at_exit, nb::sig("def end_at_exit(self) -> None"));
   mxnet.def(
       "failure", [](const std::string& text) { return to_exception(recall(text)); }, arg("text"),
       nb::sig("def failure(text: str) -> BaseException | None"),

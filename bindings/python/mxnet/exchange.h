@@ -12,8 +12,6 @@ namespace tutti::python::mxnet {
 
 namespace nb = nanobind;
 
-class UnderWay;
-
 /// Calls of a store that MXNet's engine starts when their arrays are ready, and that are done for
 /// it when the store has exchanged them: nobody waits. A call that fails fails the arrays that it
 /// was to write, and whoever waits for these gets the error.
@@ -36,15 +34,15 @@ class Engine {
   void pushpull(Call call);
   /// Of rank 0's first array.
   void broadcast(Call call);
-  /// Fails the calls that the engine has, so that it can end; the store goes on with those that it
-  /// has. For the end of the program.
-  void abandon();
+  /// When the process exits with status 0, what MXNet's engine has not done yet is done first: the
+  /// other ranks count on it. With another status they may wait for something else: the calls that
+  /// it has fail, and it comes to rest.
+  void end_at_exit() const;
 
  private:
   void push(Call call, Kind kind);
 
   const std::shared_ptr<const Library> library_;
-  const std::shared_ptr<UnderWay> under_way_;
   /// Not owned: the last reference may be dropped on a thread that the store would wait for.
   const std::weak_ptr<KVStore> store_;
 };

@@ -77,6 +77,8 @@ Library::Library(const std::string& path) {
   lay_out_ = reinterpret_cast<decltype(lay_out_)>(::dlsym(library, reorder_to_default));
   find(library, "MXGetLastError", last_error_);
   find(library, "MXEnginePushAsyncND", push_);
+  find(library, "MXNDArrayWaitAll", wait_for_all_);
+  find(library, "MXNotifyShutdown", shut_down_);
 }
 
 void Library::check(int result, const char* what) const {
@@ -108,6 +110,14 @@ void Library::push(const Operation& operation, std::vector<Handle>& written) con
               written.data(), static_cast<int>(written.size()), &before_computation,
               operation.priority, operation.name, false),
         "schedule an exchange");
+}
+
+void Library::finish() const noexcept {
+  wait_for_all_();  // fails if an operation did, which whoever waited for its arrays was told
+}
+
+void Library::shut_down() const noexcept {
+  shut_down_();
 }
 
 }  // namespace tutti::python::mxnet

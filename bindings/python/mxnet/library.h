@@ -64,6 +64,11 @@ class Library {
   /// use these until it is done. Does not block, but in MXNet's NaiveEngine.
   void push(const Operation& operation, std::vector<Handle>& written) const;
 
+  /// Blocks until all that the engine was given is done.
+  void finish() const noexcept;
+  /// Blocks until what the engine does now is done. It skips the rest.
+  void shut_down() const noexcept;
+
  private:
   void check(int result, const char* what) const;
 
@@ -75,6 +80,8 @@ class Library {
   const char* (*last_error_)();
   int (*push_)(void (*)(void*, void*, void*), void*, void (*)(void*), const void*, Handle*, int,
                Handle*, int, const void*, int, const char*, bool);
+  int (*wait_for_all_)();
+  int (*shut_down_)();
 };
 
 }  // namespace tutti::python::mxnet

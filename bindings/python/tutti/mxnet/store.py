@@ -2,7 +2,6 @@
 import atexit
 import copy
 import itertools
-import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -59,6 +58,9 @@ class _Exchange:
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
         self.open.append(self)
+        # From MXNet's own end on, the engine skips what it has not begun, and the other ranks would wait for it.
+        atexit.unregister(mxnet.base._notify_shutdown)
+        self._engine.end_at_exit()
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
@@ -69,34 +71,6 @@ class _Exchange:
     def start(self, method, key, arrays, priority):
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
-
-    def abandon(self):
-        self._engine.abandon()
-
-    def finish(self):
-        """Waits for the calls that the engine has: the other ranks count on them."""
-        for turn in self._turns.values():
-            try:
-                turn.wait_to_read()
-            except mxnet.MXNetError:
-                pass  # raised to whoever waited for the arrays
-
-
-@atexit.register
-def _end():
-    """Before MXNet's own, which waits for what the engine has begun and skips the rest, for which the other ranks would
-    wait. After an exception they may wait for something else of this rank, and have to learn that it is lost."""
-    if not hasattr(sys, "last_value"):
-        for exchange in _Exchange.open:
-            exchange.finish()
-        return
-    for exchange in _Exchange.open:
-        exchange.abandon()
-    atexit.unregister(mxnet.base._notify_shutdown)
-    try:
-        mxnet.base._notify_shutdown()
-    except mxnet.MXNetError:
-        pass  # it tells again what ended the program, or what was abandoned
 
 
 class Store(KVStoreBase):
