@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/own_tensor.h"
 #include "base/printable.h"
 #include "kvstore/checks.h"
 #include "kvstore/local_optimizer.h"
@@ -71,7 +72,9 @@ class LocalStore : public Backend {
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
-  Tensor allocate(const Shape& shape, DType dtype) override { return make_tensor(shape, dtype); }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    return base::own_tensor(shape, dtype);
+  }
   Counters counters() const override {
     const base::Lock lock(mutex_);
     return counters_;
@@ -117,7 +120,7 @@ void LocalStore::initialise(const MethodCall& call) {
                  "it is initialised already, as {}; push, pushpull and broadcast change its value",
                  describe(stored != nullptr ? *stored : fresh.at(key))));
     }
-    const Tensor own = make_tensor(value.shape(), value.dtype());
+    const Tensor own = base::own_tensor(value.shape(), value.dtype());
     copy(value, own);
     fresh.emplace(key, own);
   }
@@ -152,7 +155,7 @@ void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
 void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op) {
   const Tensor* stored = find(key);
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
-    stored = &(values_[key] = make_tensor(key_call.any().shape(), key_call.any().dtype()));
+    stored = &(values_[key] = base::own_tensor(key_call.any().shape(), key_call.any().dtype()));
   }
   const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
   merge(key_call.ins, merged, op);
