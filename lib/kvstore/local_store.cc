@@ -9,6 +9,7 @@
 #include "base/own_tensor.h"
 #include "base/printable.h"
 #include "kvstore/checks.h"
+#include "kvstore/key_calls.h"
 #include "kvstore/local_optimizer.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
@@ -16,46 +17,14 @@
 namespace tutti {
 namespace {
 
-[[noreturn]] void refuse(Method method, const Key& key, const std::string& text) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of key {}: {}", name(method), key.describe(), text), {.key = key});
-}
-
-/// Everything that one call says about one key, which may stand in it several times.
-struct KeyCall {
-  std::vector<Tensor> ins;
-  std::vector<Tensor> outs;
-  const Tensor& any() const { return ins.empty() ? outs.front() : ins.front(); }
-};
-
-std::map<Key, KeyCall> by_key(const MethodCall& call) {
-  std::map<Key, KeyCall> calls;
-  const auto append = [](std::vector<Tensor>& all, const Values& values) {
-    all.insert(all.end(), values.begin(), values.end());
-  };
-  for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    KeyCall& key_call = calls[call.keys[i]];
-    if (!call.ins.empty()) append(key_call.ins, call.ins[i]);
-    if (!call.outs.empty()) append(key_call.outs, call.outs[i]);
-  }
-  return calls;
-}
-
-/// The tensors of every place where the key stands are alike, and like the stored value.
+/// As the other check, and that they are like the stored value.
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
     refuse(method, key,
            fmt::format("the tensor is {}, but the key was initialised as {}",
                        describe(key_call.any()), describe(*stored)));
   }
-  for (const auto* list : {&key_call.ins, &key_call.outs}) {
-    for (const Tensor& tensor : *list) {
-      if (alike(tensor, key_call.any())) continue;
-      refuse(method, key,
-             fmt::format("the key stands twice in one call, once as {} and once as {}",
-                         describe(key_call.any()), describe(tensor)));
-    }
-  }
+  tutti::check_alike(method, key, key_call);
 }
 
 class LocalStore : public Backend {

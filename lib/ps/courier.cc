@@ -50,7 +50,7 @@ Welcome Courier::join(bool asynchronous) {
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);
   connect(welcome);
-  requests_ = std::make_unique<Requests>(servers_.size(), limits_);
+  requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
   return welcome;
 }
 
@@ -213,7 +213,6 @@ void Courier::send_piece(const std::shared_ptr<Call>& call, std::size_t server, 
 
 void Courier::send_to(std::size_t server, const ToServer& message) {
   const std::vector<std::byte> bytes = encode(message);
-  worker_.bytes_sent_ += bytes.size();
   servers_[server]->queue(bytes);
 }
 

@@ -44,8 +44,16 @@ std::string Task::describe() const {
   return fmt::format("{} of key {}", kind ? name(*kind) : "pull", key.describe());
 }
 
-Requests::Requests(std::size_t servers, Limits limits)
+void Tally::add(const Task& done) {
+  if (!done.kind || *done.kind == Kind::init) return;
+  const bool broadcast = *done.kind == Kind::broadcast;
+  ++(broadcast ? tensors_broadcast : tensors_reduced);
+  (broadcast ? bytes_broadcast : bytes_reduced) += done.shape.count() * size_of(done.dtype);
+}
+
+Requests::Requests(std::size_t servers, Limits limits, Tally& tally)
     : limits_(limits),
+      tally_(tally),
       waiting_(servers),
       sequence_(servers),
       next_report_(limits.stall_report_after) {}
@@ -75,6 +83,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
 
 /// The tensors go before the call is done; their deleters are the program's.
 void Requests::finish(const std::shared_ptr<Call>& call) {
+  if (!call->failure) tally_.add(call->task);
   {
     const base::CallbackScope scope;
     call->task = {};

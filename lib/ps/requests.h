@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -40,6 +41,16 @@ struct Call {
   std::exception_ptr failure{};  ///< the first one
 };
 
+/// What has been done; read by any thread.
+struct Tally {
+  std::atomic<std::uint64_t> tensors_reduced{0};
+  std::atomic<std::uint64_t> bytes_reduced{0};
+  std::atomic<std::uint64_t> tensors_broadcast{0};
+  std::atomic<std::uint64_t> bytes_broadcast{0};
+
+  void add(const Task& done);
+};
+
 /// How long calls may take.
 struct Limits {
   base::Clock::duration stall_report_after{};
@@ -49,7 +60,8 @@ struct Limits {
 /// The requests of a worker that its servers have not answered. For one thread.
 class Requests {
  public:
-  Requests(std::size_t servers, Limits limits);
+  /// The tally outlives this.
+  Requests(std::size_t servers, Limits limits, Tally& tally);
 
   /// Numbers a request to this server for a piece of the call.
   std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
@@ -72,10 +84,11 @@ class Requests {
   };
   using Table = std::map<std::uint64_t, Request>;
 
-  static void finish(const std::shared_ptr<Call>& call);
+  void finish(const std::shared_ptr<Call>& call);
   void report(std::size_t server, const Call& call, base::Clock::time_point now);
 
   const Limits limits_;
+  Tally& tally_;
   std::vector<Table> waiting_;           ///< by server
   std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   base::Clock::duration next_report_;

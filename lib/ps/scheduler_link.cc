@@ -91,13 +91,17 @@ void SchedulerLink::send(const ToScheduler& message) {
 
 void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& take) {
   const auto ended = link_->receive([&](net::ConstBytes bytes) {
-    if (!bytes.empty()) take(decode_from_scheduler(bytes));
+    if (bytes.empty()) return;
+    const FromScheduler message = decode_from_scheduler(bytes);
+    over_ = over_ || std::holds_alternative<End>(message);
+    take(message);
   });
-  if (ended) throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
+  if (ended && !over_)
+    throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
 }
 
 void SchedulerLink::beat() {
-  if (!ticker_.tick()) return;
+  if (!ticker_.tick() || over_) return;
   if (const auto ended = link_->beat(heartbeat_)) {
     throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
   }

@@ -27,7 +27,7 @@ class SchedulerLink {
 
   void send(const ToScheduler& message);
   void flush() { link_->flush(); }
-  /// Call it when its event has come.
+  /// Call it when its event has come. After `End` the scheduler may go.
   void receive(const std::function<void(const FromScheduler&)>& take);
   /// When to call `beat`, which does nothing before.
   base::Clock::time_point next_beat() const { return ticker_.next(); }
@@ -46,6 +46,7 @@ class SchedulerLink {
   std::string local_address_;
   std::optional<net::LinkEnd> link_;
   net::Ticker ticker_;
+  bool over_ = false;
 };
 
 /// What the handshakes of one job are for, so that no proof for one kind serves another.

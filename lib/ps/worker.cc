@@ -74,6 +74,15 @@ void Worker::close() noexcept {
   }
 }
 
+Counters Worker::counters() const {
+  Counters counters;
+  counters.tensors_reduced = tally_.tensors_reduced;
+  counters.bytes_reduced = tally_.bytes_reduced;
+  counters.tensors_broadcast = tally_.tensors_broadcast;
+  counters.bytes_broadcast = tally_.bytes_broadcast;
+  return counters;
+}
+
 void Worker::abandon() {
   thread_.abandon();
   courier_->abandon();

@@ -11,6 +11,7 @@
 #include "net/epoll_bell.h"
 #include "ps/job.h"
 #include "ps/requests.h"
+#include "tutti/counters.h"
 #include "tutti/options.h"
 
 namespace tutti::ps {
@@ -59,7 +60,7 @@ class Worker {
 
   /// Nodes that were lost since the start.
   int lost_nodes() const { return lost_nodes_; }
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  Counters counters() const;
   /// In a forked child, where there is no thread: forgets it and closes the child's connections.
   void abandon();
 
@@ -81,7 +82,7 @@ class Worker {
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};
-  std::atomic<std::uint64_t> bytes_sent_{0};
+  Tally tally_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Courier> courier_;
   base::NamedThread thread_;  // last: the thread uses all members above
