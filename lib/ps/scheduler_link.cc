@@ -90,6 +90,7 @@ void SchedulerLink::send(const ToScheduler& message) {
 }
 
 void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& take) {
+  for (const FromScheduler& message : std::exchange(early_, {})) take(message);
   const auto ended = link_->receive([&](net::ConstBytes bytes) {
     if (bytes.empty()) return;
     const FromScheduler message = decode_from_scheduler(bytes);
@@ -117,6 +118,7 @@ Welcome SchedulerLink::join(const Register& said) {
     poller_.wait(std::min(deadline, next_beat()));
     beat();
     receive([&](const FromScheduler& message) {
+      if (welcome) return early_.push_back(message);
       if (const auto* const refused = std::get_if<Refused>(&message))
         throw_failure(refused->failure);
       if (const auto* const lost = std::get_if<Lost>(&message)) throw_failure(failure_of(*lost));

@@ -2,6 +2,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "net/heartbeat.h"
 #include "net/link_end.h"
@@ -46,6 +48,7 @@ class SchedulerLink {
   std::string local_address_;
   std::optional<net::LinkEnd> link_;
   net::Ticker ticker_;
+  std::vector<FromScheduler> early_;  ///< came together with Welcome
   bool over_ = false;
 };
 
