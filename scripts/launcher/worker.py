@@ -23,8 +23,10 @@ WELCOME, ORDER = b"+", b"\n"
 
 
 class Worker:
-    def __init__(self, rank, host):
-        self.rank, self.host = rank, printable(host, 64)
+    """A process of the job: a worker, or what serves it."""
+
+    def __init__(self, rank, host, title=None):
+        self.rank, self.host, self.title = rank, printable(host, 64), title or f"worker {rank}"
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
         self.garbled = False  # did its shim say what no shim says
@@ -48,7 +50,7 @@ class Worker:
                 self.lost, self.lost_left = int(left[1]), True
 
     def name(self):
-        return f"worker {self.rank} on {self.host}"
+        return f"{self.title} on {self.host}"
 
     def fate(self):
         if self.status is None and self.garbled:
