@@ -87,7 +87,7 @@ class Job:
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
         if rank in self.workers or rank >= self.request.processes():
             return False
-        self.workers[rank] = Worker(rank, host, self.request.title(rank))
+        self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
         link = Link(connection, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))

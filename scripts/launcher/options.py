@@ -55,6 +55,10 @@ class Request:
             return f"worker {number}"
         return f"server {number - self.workers}" if number < self.processes() - 1 else "scheduler"
 
+    def numbers(self):
+        """{title: number} in mode ps."""
+        return {self.title(number): number for number in range(self.processes())} if self.mode == "ps" else {}
+
 
 def make_parser():
     parser = Parser(prog="launch.py", description=DESCRIPTION, usage="launch.py -n N [option ...] command ...",
