@@ -3,7 +3,7 @@
 import os
 import sys
 
-from launcher import hosts, mpirun, options, output
+from launcher import hosts, mpirun, options, output, servers
 from launcher.job import Job
 
 
@@ -20,14 +20,17 @@ def place(request):
 def started(words):
     """The job that the words ask for, under way."""
     request = options.parse(words)
-    if request.servers is not None:
+    if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")
     interface = os.environ.get("DMLC_INTERFACE")
     addresses = hosts.reachable(interface)
-    program = mpirun.find_mpirun()
+    program = mpirun.find_mpirun() if request.mode == "mpi" else servers.find_server(request.command)
     job = Job(request, [] if request.launcher == "local" else addresses)
     env, forwarded = mpirun.job_environment(request, job.contact)
-    job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
+    if request.mode == "mpi":
+        job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
+    else:
+        job.start(servers.words(request, program), servers.job_environment(request, env, interface))
     return job
 
 

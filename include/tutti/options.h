@@ -19,8 +19,8 @@ struct TUTTI_EXPORT Options {
   /// Reads the environment once; the comment of each field names its variable. Flags are 0, 1, true
   /// or false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T
   /// for powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws
-  /// `invalid_argument` and suggests the right name. TUTTI_MODE and TUTTI_AUTOLOAD are known too,
-  /// but set no option.
+  /// `invalid_argument` and suggests the right name. TUTTI_MODE, TUTTI_JOB_KEY and TUTTI_AUTOLOAD
+  /// are known too, but set no option.
   static Options from_env();
 
   /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as

@@ -27,7 +27,7 @@ Hub::Hub(Parts parts)
   for (net::ProvenPeer& leader : parts_.leaders) {
     const auto node =
         static_cast<std::size_t>(parts_.topology.node_of[static_cast<std::size_t>(leader.rank)]);
-    links_[node] = std::make_unique<LinkEnd>(std::move(leader), poller_, node);
+    links_[node] = std::make_unique<net::LinkEnd>(std::move(leader), poller_, node, sign_of_life());
   }
   thread_.emplace("tutti-coord", [this] { run(); });
 }
@@ -113,7 +113,7 @@ void Hub::answer() {
       continue;
     }
     const auto to = static_cast<std::size_t>(out.to);
-    if (LinkEnd* const link = links_[static_cast<std::size_t>(topology.node_of[to])].get()) {
+    if (net::LinkEnd* const link = links_[static_cast<std::size_t>(topology.node_of[to])].get()) {
       link->queue(encode(LinkMessage::Kind::message, {out.to}, out.message));
     } else {
       post_.deliver(topology.local_index_of[to], out.message);
@@ -126,7 +126,7 @@ void Hub::on_event(std::uint64_t token) {
     parts_.bell.silence();
     return;
   }
-  LinkEnd& link = *links_[token];
+  net::LinkEnd& link = *links_[token];
   const auto why = link.receive([&](net::ConstBytes bytes) {
     handle(static_cast<int>(token), decode_link_message(bytes, parts_.topology.size));
   });
@@ -150,7 +150,7 @@ void Hub::handle(int from_node, const LinkMessage& message) {
   }
 }
 
-void Hub::note_end(const LinkEnd& link, const std::string& why) {
+void Hub::note_end(const net::LinkEnd& link, const std::string& why) {
   const topology::Topology& topology = parts_.topology;
   const auto node =
       static_cast<std::size_t>(topology.node_of[static_cast<std::size_t>(link.peer())]);

@@ -7,9 +7,10 @@
 #include "base/thread.h"
 #include "control/board.h"
 #include "control/departures.h"
-#include "control/link_end.h"
+#include "control/link_message.h"
 #include "control/node_post.h"
 #include "control/responder.h"
+#include "net/link_end.h"
 #include "topology/topology.h"
 
 namespace tutti::control {
@@ -43,7 +44,7 @@ class Hub {
   void work();
   void on_event(std::uint64_t token);
   void handle(int from_node, const LinkMessage& message);
-  void note_end(const LinkEnd& link, const std::string& why);
+  void note_end(const net::LinkEnd& link, const std::string& why);
   void answer();
   void send_to_nodes(net::ConstBytes message);
   void relay_loss();
@@ -54,7 +55,7 @@ class Hub {
   const base::Clock::time_point start_ = base::Clock::now();
   NodePost post_;
   net::Poller poller_;
-  std::vector<std::unique_ptr<LinkEnd>> links_;  // by node; null for rank 0's own
+  std::vector<std::unique_ptr<net::LinkEnd>> links_;  // by node; null for rank 0's own
   net::Ticker ticker_;
   bool loss_relayed_ = false;
   std::atomic<bool> stop_{false};

@@ -26,6 +26,9 @@ net::Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, net::Co
 /// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
 LinkMessage decode_link_message(net::ConstBytes bytes, int size);
 
+inline net::Bytes sign_of_life() {
+  return encode(LinkMessage::Kind::heartbeat, {}, {});
+}
 inline net::Bytes encode(const LostRank& lost) {
   return encode(LinkMessage::Kind::lost, {lost.rank}, net::as_bytes(lost.reason));
 }

@@ -17,7 +17,7 @@ Uplink::Uplink(const topology::Topology& topology, const Segment& segment, LossB
       board_(board),
       departures_(departures),
       post_(segment),
-      link_(std::move(rank0), poller, token) {}
+      link_(std::move(rank0), poller, token, sign_of_life()) {}
 
 void Uplink::work() {
   const std::vector<int>& ranks = topology_.local_ranks();

@@ -1,8 +1,9 @@
 #pragma once
 #include "control/board.h"
 #include "control/departures.h"
-#include "control/link_end.h"
+#include "control/link_message.h"
 #include "control/node_post.h"
+#include "net/link_end.h"
 #include "topology/topology.h"
 
 namespace tutti::control {
@@ -35,7 +36,7 @@ class Uplink {
   LossBoard& board_;
   Departures& departures_;
   NodePost post_;
-  LinkEnd link_;
+  net::LinkEnd link_;
   bool loss_relayed_ = false;
 };
 

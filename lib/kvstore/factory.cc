@@ -8,6 +8,7 @@
 #include "kvstore/collective_store.h"
 #include "kvstore/environment.h"
 #include "kvstore/local_store.h"
+#include "kvstore/server_store.h"
 #include "kvstore/types.h"
 
 namespace tutti {
@@ -64,9 +65,7 @@ std::unique_ptr<Backend> make_backend(const StoreType& type, const Options& opti
       warn_of_one_process(type, options);
       return make_local_backend(type.name);
     case Family::parameter_server:
-      throw Error(ErrorCode::unsupported,
-                  "this build of tutti has no parameter server, which store type '" + type.name +
-                      "' needs; ask for 'dist_sync_mpi' and start the program with mpirun");
+      return make_server_backend(type, options);
     case Family::nccl:
       throw Error(ErrorCode::unsupported,
                   "this build of tutti has no CUDA and NCCL, which store type '" + type.name +

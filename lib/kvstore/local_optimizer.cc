@@ -1,5 +1,6 @@
 #include "kvstore/local_optimizer.h"
 
+#include "base/own_tensor.h"
 #include "base/sealed_file.h"
 #include "kvstore/local_values.h"
 #include "tutti/error.h"
@@ -38,7 +39,7 @@ void LocalOptimizer::check(const Key& key, const Tensor& like) const {
 void LocalOptimizer::update(const Key& key, std::span<const Tensor> gradients, ReduceOp op,
                             const Tensor& value) {
   // A copy, for a caller's array may be aligned to single bytes.
-  const Tensor merged = make_tensor(value.shape(), value.dtype());
+  const Tensor merged = base::own_tensor(value.shape(), value.dtype());
   merge(gradients, merged, op);
   updater_->update(key, merged, value);
 }

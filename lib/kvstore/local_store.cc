@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/own_tensor.h"
 #include "base/printable.h"
 #include "kvstore/checks.h"
+#include "kvstore/key_calls.h"
 #include "kvstore/local_optimizer.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
@@ -15,46 +17,14 @@
 namespace tutti {
 namespace {
 
-[[noreturn]] void refuse(Method method, const Key& key, const std::string& text) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of key {}: {}", name(method), key.describe(), text), {.key = key});
-}
-
-/// Everything that one call says about one key, which may stand in it several times.
-struct KeyCall {
-  std::vector<Tensor> ins;
-  std::vector<Tensor> outs;
-  const Tensor& any() const { return ins.empty() ? outs.front() : ins.front(); }
-};
-
-std::map<Key, KeyCall> by_key(const MethodCall& call) {
-  std::map<Key, KeyCall> calls;
-  const auto append = [](std::vector<Tensor>& all, const Values& values) {
-    all.insert(all.end(), values.begin(), values.end());
-  };
-  for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    KeyCall& key_call = calls[call.keys[i]];
-    if (!call.ins.empty()) append(key_call.ins, call.ins[i]);
-    if (!call.outs.empty()) append(key_call.outs, call.outs[i]);
-  }
-  return calls;
-}
-
-/// The tensors of every place where the key stands are alike, and like the stored value.
+/// As the other check, and that they are like the stored value.
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
     refuse(method, key,
            fmt::format("the tensor is {}, but the key was initialised as {}",
                        describe(key_call.any()), describe(*stored)));
   }
-  for (const auto* list : {&key_call.ins, &key_call.outs}) {
-    for (const Tensor& tensor : *list) {
-      if (alike(tensor, key_call.any())) continue;
-      refuse(method, key,
-             fmt::format("the key stands twice in one call, once as {} and once as {}",
-                         describe(key_call.any()), describe(tensor)));
-    }
-  }
+  tutti::check_alike(method, key, key_call);
 }
 
 class LocalStore : public Backend {
@@ -71,7 +41,9 @@ class LocalStore : public Backend {
   void configure(const Setting& setting) override;
   void barrier() override {}
   int join() override { return 0; }
-  Tensor allocate(const Shape& shape, DType dtype) override { return make_tensor(shape, dtype); }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    return base::own_tensor(shape, dtype);
+  }
   Counters counters() const override {
     const base::Lock lock(mutex_);
     return counters_;
@@ -117,7 +89,7 @@ void LocalStore::initialise(const MethodCall& call) {
                  "it is initialised already, as {}; push, pushpull and broadcast change its value",
                  describe(stored != nullptr ? *stored : fresh.at(key))));
     }
-    const Tensor own = make_tensor(value.shape(), value.dtype());
+    const Tensor own = base::own_tensor(value.shape(), value.dtype());
     copy(value, own);
     fresh.emplace(key, own);
   }
@@ -152,7 +124,7 @@ void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
 void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op) {
   const Tensor* stored = find(key);
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
-    stored = &(values_[key] = make_tensor(key_call.any().shape(), key_call.any().dtype()));
+    stored = &(values_[key] = base::own_tensor(key_call.any().shape(), key_call.any().dtype()));
   }
   const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
   merge(key_call.ins, merged, op);

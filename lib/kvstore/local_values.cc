@@ -1,19 +1,12 @@
 #include "kvstore/local_values.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <limits>
-#include <memory>
-#include <new>
 #include <vector>
 
 #include "reduce/reduce.h"
 
 namespace tutti {
 namespace {
-
-constexpr std::align_val_t alignment{64};
 
 void count(Method method, std::size_t bytes, Counters& counters) {
   if (method == Method::broadcast) {
@@ -29,19 +22,6 @@ void count(Method method, std::size_t bytes, Counters& counters) {
 }
 
 }  // namespace
-
-Tensor make_tensor(const Shape& shape, DType dtype) {
-  void* memory = nullptr;
-  if (shape.count() <= std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
-    memory = ::operator new(shape.count() * size_of(dtype), alignment, std::nothrow);
-  }
-  if (memory == nullptr) {
-    throw Error(ErrorCode::internal,
-                fmt::format("no memory for a tensor: {} {}", name(dtype), shape.describe()));
-  }
-  return {std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, alignment); }), shape,
-          dtype};
-}
 
 void copy(const Tensor& from, const Tensor& to) {
   // Overlap: the same tensor may stand in a list twice. Null: a tensor without elements.

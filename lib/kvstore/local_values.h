@@ -6,8 +6,7 @@
 
 namespace tutti {
 
-/// What stores of one process do with tensors. `internal` when there is no memory.
-Tensor make_tensor(const Shape& shape, DType dtype);
+// What stores do with the tensors of one process.
 
 /// The tensors are alike, and may be the same.
 void copy(const Tensor& from, const Tensor& to);

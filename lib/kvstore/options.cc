@@ -151,8 +151,9 @@ constexpr auto variables = std::to_array<OptionVariable>({
 constexpr std::string_view prefix = "TUTTI_";
 constexpr std::string_view mode_variable = "TUTTI_MODE";
 
-/// Variables that set no option: the launcher's mode, and one of the Python package.
-constexpr std::string_view other_names[] = {mode_variable, "TUTTI_AUTOLOAD"};
+/// Variables that set no option: the launcher's mode, the secret of a parameter-server job, which
+/// nobody should print, and one of the Python package.
+constexpr std::string_view other_names[] = {mode_variable, "TUTTI_JOB_KEY", "TUTTI_AUTOLOAD"};
 
 std::vector<std::string_view> known_names() {
   std::vector<std::string_view> names(std::begin(other_names), std::end(other_names));

@@ -1,6 +1,7 @@
 #include "kvstore/single_store.h"
 
 #include "base/mutex.h"
+#include "base/own_tensor.h"
 #include "kvstore/checks.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
@@ -27,7 +28,9 @@ class SingleStore : public Backend {
   }
   void barrier() override {}
   int join() override { return 0; }
-  Tensor allocate(const Shape& shape, DType dtype) override { return make_tensor(shape, dtype); }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    return base::own_tensor(shape, dtype);
+  }
   Counters counters() const override {
     const base::Lock lock(mutex_);
     return counters_;

@@ -73,7 +73,7 @@ StoreType find_store_type(std::string_view type, LaunchMode mode) {
   if (mode == LaunchMode::mpi && entry->family == Family::parameter_server) {
     return under_mpi(*entry);
   }
-  return {lower, entry->family};
+  return {lower, entry->family, entry->asynchronous};
 }
 
 }  // namespace tutti

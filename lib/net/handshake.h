@@ -19,27 +19,37 @@ struct ProvenPeer {
 };
 
 /// Who this end is. `purpose` tells kinds of listeners apart: a proof for one kind is not valid for
-/// another.
+/// another. The names are for messages; without them it is "rank 3" that talks to "rank 0".
 struct Identity {
   int rank = 0;
   Secret secret{};
   std::string purpose;
+  std::string name{};
+  std::string name_of_listener{};
+
+  std::string describe() const { return name.empty() ? describe_rank(rank) : name; }
+  std::string describe_listener(int listener) const {
+    return name_of_listener.empty() ? describe_rank(listener) : name_of_listener;
+  }
+
+ private:
+  static std::string describe_rank(int rank) { return "rank " + std::to_string(rank); }
 };
 
 // The handshake: the caller sends its rank and a nonce; the listener answers with a nonce of its
 // own and a proof over both; the caller sends its proof over both. Each end then knows that the
 // other one has the secret now, not that it once recorded somebody who had.
 
-/// The listening side. Accepts connections until each rank of `expected` has proved itself. Closes
-/// and logs a connection that says anything else, or nothing for 5 s, or that is the oldest when
-/// too many wait. Throws `timeout` at the deadline, naming the ranks that are missing, and what
-/// `patience` throws.
+/// The listening side. Accepts connections until each rank of `expected` has proved itself; turns
+/// others away as `Reception` does. Throws `timeout` at the deadline, naming the ranks that are
+/// missing, and what `patience` throws.
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
                                      std::vector<int> expected, const base::Patience& patience);
 
 /// The calling side. `ways` are sockets that are connected, or being connected, to addresses at
 /// which the listener may be. The first that leads to the listener is taken, the others are closed.
-/// Throws `peer_lost` if none does, saying why, and `timeout`.
+/// Throws `peer_lost` if none does, saying why, or `mismatch` if something answers that does not
+/// know the secret, and `timeout`.
 struct Way {
   base::Fd socket;
   std::string address;

@@ -60,7 +60,7 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
   std::ranges::copy(answer.first(nonce_bytes), listeners.begin());
   const Transcript transcript(me, me.rank, listener_rank, mine_, listeners);
   if (!equal(transcript.listeners_proof(), answer.last(mac_bytes))) {
-    throw Error(ErrorCode::peer_lost, "what answers there does not know the job's secret");
+    throw Error(ErrorCode::mismatch, "what answers there does not know the job's secret");
   }
   send_all(way_.socket, transcript.callers_proof());
   return transcript.callers_peer(std::move(way_.socket));
@@ -82,8 +82,9 @@ class Search {
       }
       std::erase_if(attempts_, [](const Attempt& one) { return !one.way().socket; });
     }
-    throw Error(ErrorCode::peer_lost, fmt::format("rank {} found no way to rank {}{}:{}", me_.rank,
-                                                  listener_rank_, patience.when(), failures_));
+    throw Error(code_,
+                fmt::format("{} found no way to {}{}:{}", me_.describe(),
+                            me_.describe_listener(listener_rank_), patience.when(), failures_));
   }
 
  private:
@@ -105,6 +106,7 @@ class Search {
     try {
       return attempt.advance(me_, listener_rank_);
     } catch (const Error& failure) {
+      if (failure.code() == ErrorCode::mismatch) code_ = ErrorCode::mismatch;
       failures_ += fmt::format(" {}: {};", attempt.way().address, failure.what());
       attempt.close();
       return std::nullopt;
@@ -114,17 +116,18 @@ class Search {
   [[noreturn]] void throw_late(const base::Patience& patience) const {
     std::string tried;
     for (const Attempt& one : attempts_) tried += " " + one.way().address;
-    throw Error(
-        ErrorCode::timeout,
-        fmt::format("rank {} gave up waiting for rank {} to answer at{}{};{} is it running, "
-                    "and does the network let it through?",
-                    me_.rank, listener_rank_, tried, patience.when(), failures_));
+    throw Error(ErrorCode::timeout,
+                fmt::format("{} gave up waiting for {} to answer at{}{};{} is it running, "
+                            "and does the network let it through?",
+                            me_.describe(), me_.describe_listener(listener_rank_), tried,
+                            patience.when(), failures_));
   }
 
   const Identity& me_;
   int listener_rank_;
   std::vector<Attempt> attempts_;
   std::string failures_;
+  ErrorCode code_ = ErrorCode::peer_lost;
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ class Poller {
  public:
   Poller();
 
+  /// Readable while an event waits: a poller may be watched by another.
+  const base::Fd& descriptor() const { return epoll_; }
   void add(const base::Fd& fd, std::uint64_t token);
   void watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing);
   /// Call it before closing a descriptor: a copy in a forked child would keep its events coming.

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/patience.h"
@@ -33,11 +34,17 @@ void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::st
 base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
                             const base::Patience& patience);
 
-/// Listen on a free TCP port: of the numeric `address`, or of all addresses of the family (IPv4 or
-/// IPv6) of `like`.
-base::Fd listen_tcp(const std::string& address);
+/// Listen on a TCP port, a free one if it is 0: of the numeric `address`, or of all addresses of
+/// the family (IPv4 or IPv6) of `like`.
+base::Fd listen_tcp(const std::string& address, std::uint16_t port = 0);
 base::Fd listen_tcp_everywhere(const std::string& like);
 std::uint16_t port_of(const base::Fd& listener);
+/// This host's numeric address on the connection.
+std::string local_address(const base::Fd& socket);
+/// The numeric addresses of a host's name, or of a numeric address itself. Throws
+/// `invalid_argument` when there is none.
+std::vector<std::string> resolve(const std::string& host);
+bool is_loopback(const std::string& address);
 
 /// Starts to connect; the socket becomes writable when that has succeeded or failed. `source`: the
 /// local address to connect from; empty: the system's choice.

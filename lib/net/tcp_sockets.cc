@@ -51,6 +51,9 @@ base::Fd tcp_socket(int family) {
 
 base::Fd listen_at(const Address& address, const std::string& text) {
   base::Fd socket = tcp_socket(address.family());
+  // A port whose last connections linger may be listened at again.
+  const int reuse = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   if (::bind(socket.get(), address.get(), address.size) != 0) {
     throw base::system_failure("bind a TCP port of " + text);
   }
@@ -79,8 +82,8 @@ bool wait_for(const base::Fd& fd, short events, const base::Patience& patience) 
 
 }  // namespace
 
-base::Fd listen_tcp(const std::string& address) {
-  return listen_at(numeric_address(address, 0), address);
+base::Fd listen_tcp(const std::string& address, std::uint16_t port) {
+  return listen_at(numeric_address(address, port), address);
 }
 
 base::Fd listen_tcp_everywhere(const std::string& like) {

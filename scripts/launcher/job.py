@@ -35,7 +35,7 @@ class Job:
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
         token = secrets.token_hex(16)
-        self.door = Door(self.events, token, request.workers, addresses, self.admit)
+        self.door = Door(self.events, token, request.processes(), addresses, self.admit)
         self.contact = token + "@" + ",".join(self.door.places)
 
     def start(self, words, env):
@@ -85,9 +85,9 @@ class Job:
 
     def admit(self, connection, rank, host):
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
-        if rank in self.workers or rank >= self.request.workers:
+        if rank in self.workers or rank >= self.request.processes():
             return False
-        self.workers[rank] = Worker(rank, host)
+        self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
         link = Link(connection, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
@@ -112,13 +112,14 @@ class Job:
     def on_message(self, worker, message):
         if "lines" in message:
             worker.hear(message["lines"])
-            worker.last += self.printer.lines(worker.rank, message["stream"], message["lines"])
+            worker.last += self.printer.lines(worker.title, message["stream"], message["lines"])
         if "exit" in message:
             worker.status, worker.told = message["exit"], message["told"]
             if worker.status != 0:
                 self.on_failure(worker)
         if worker.status is not None:  # an exit is told before the last lines
             self.end_the_silent()
+            self.dismiss_servers()
 
     def on_link_end(self, link):
         self.events.unregister(link.connection)
@@ -126,7 +127,7 @@ class Job:
         self.links.discard(link)
         if link.worker.status is None:
             self.on_failure(link.worker)
-        if len(self.workers) == self.request.workers and not self.links:
+        if len(self.workers) == self.request.processes() and not self.links:
             self.give(LEAVE_SECONDS)
 
     def on_failure(self, worker):
@@ -135,7 +136,7 @@ class Job:
             return
         self.failed = worker
         # Those that have not been heard of yet have their time, too.
-        left = self.request.workers - len(self.workers) + len(self.running())
+        left = self.request.processes() - len(self.workers) + len(self.running())
         if left:
             say(f"{worker.name()} {worker.fate()}; {left} more {'has' if left == 1 else 'have'} "
                 f"{self.request.grace:g} s to end by themselves")
@@ -146,11 +147,18 @@ class Job:
         and ended, nobody waits for it."""
         silent = set().union(*(worker.silent for worker in self.workers.values()))
         left = self.running()
-        if self.level > 0 or not left or len(self.workers) < self.request.workers:
+        if self.level > 0 or not left or len(self.workers) < self.request.processes():
             return
         if all(worker.rank in silent for worker in left):
             self.failed = self.failed or left[0]
             self.on_deadline()
+
+    def dismiss_servers(self):
+        """Servers end when the workers' stores have closed. Workers that had none leave them waiting."""
+        workers = [worker for rank, worker in self.workers.items() if rank < self.request.workers]
+        ended = len(workers) == self.request.workers and all(worker.status is not None for worker in workers)
+        if ended and self.level == 0 and self.failed is None and self.running():
+            self.give(STEP_SECONDS)
 
     def on_signal(self):
         for number in os.read(self.wake, 4096):
@@ -232,10 +240,12 @@ class Job:
         return first.code()
 
     def conclude_mpirun(self):
-        missing = self.request.workers - len([w for w in self.workers.values() if w.status == 0])
+        well = [worker for rank, worker in self.workers.items()
+                if worker.status == 0 and rank < self.request.workers]
+        missing = self.request.workers - len(well)
         if missing or self.mpirun.returncode:
             code = self.mpirun.returncode
-            say(f"mpirun ended with {code}, and {missing} of {self.request.workers} workers did not "
-                "end well or never started; what mpirun said is above")
+            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers did not "
+                "end well or never started; what it said is above")
             return code if code > 0 else 128 - code if code < 0 else 1
         return 0

@@ -10,6 +10,8 @@ import sys
 from launcher.options import UsageError
 
 FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH)$")
+# What starts the processes in each mode.
+NAMES = {"mpi": "mpirun", "ps": "what starts the processes"}
 SHIM = pathlib.Path(__file__).with_name("shim.py")
 # Open MPI 4.1 says this when a process is lost and the others may go on; it means nothing to a user.
 NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
@@ -29,9 +31,9 @@ def find_mpirun():
 
 
 def job_environment(request, contact):
-    """(environment of mpirun, names that it forwards to every worker)."""
+    """(environment of mpirun or the crew, names that mpirun forwards to every worker)."""
     env = dict(os.environ)
-    env.update(TUTTI_MODE="mpi", TUTTI_LAUNCH_CONTACT=contact)
+    env.update(TUTTI_MODE=request.mode, TUTTI_LAUNCH_CONTACT=contact)
     env.setdefault("TUTTI_AUTOLOAD", "mxnet")  # the package, where it is installed, gives MXNet tutti's stores
     named = set()
     for assignment in request.env:

@@ -11,6 +11,7 @@ from command_line import Parser, meant, program
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
 on this machine:   %(prog)s -n 4 --launcher local build/examples/train --kv-store dist_sync_mpi
+with servers:      %(prog)s -n 2 -s 2 --launcher local build/examples/train --kv-store dist_sync
 on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py"
 
 The command is separate words, or one quoted string, which then goes through a shell. In --mode mpi the
@@ -19,7 +20,7 @@ dist_sync_mpi. The exit code is that of the worker that failed first; its last l
 
 LAUNCHERS = ("ssh", "local", "mpi", "sge", "yarn", "slurm")
 # What the launcher tells its workers by.
-OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT")
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LAUNCH_NUMBER", "TUTTI_JOB_KEY")
 
 
 class UsageError(Exception):
@@ -35,7 +36,8 @@ class UsageError(Exception):
 class Request:
     """The command line, checked."""
     workers: int
-    servers: Optional[int]
+    servers: Optional[int]  # in mode mpi: as given
+    mode: str
     hostfile: Optional[str]
     launcher: str
     sync_dst_dir: Optional[str]
@@ -43,6 +45,19 @@ class Request:
     prefix: bool
     grace: float
     command: List[str]
+
+    def processes(self):
+        """How many there are. By number: the workers, and in mode ps the servers and the scheduler."""
+        return self.workers + (self.servers + 1 if self.mode == "ps" else 0)
+
+    def title(self, number):
+        if number < self.workers:
+            return f"worker {number}"
+        return f"server {number - self.workers}" if number < self.processes() - 1 else "scheduler"
+
+    def numbers(self):
+        """{title: number} in mode ps."""
+        return {self.title(number): number for number in range(self.processes())} if self.mode == "ps" else {}
 
 
 def make_parser():
@@ -59,9 +74,9 @@ def make_parser():
     add("--launcher", metavar="HOW",
         help="ssh, local, mpi, sge, yarn or slurm; of these ssh and local are there so far "
              "(default: ssh; example: --launcher local)")
-    add("--mode", default="mpi", metavar="MODE",
-        help="mpi, collectives under mpirun, or ps, a parameter server, which is not built yet "
-             "(default: mpi; example: --mode mpi)")
+    add("--mode", metavar="MODE",
+        help="mpi, collectives under mpirun, or ps, a parameter server, with --launcher local so far "
+             "(default: ps with --launcher local and -s, else mpi; example: --mode ps)")
     add("--sync-dst-dir", metavar="FOLDER",
         help="first copy the current folder to this one on every host, with rsync, and start the "
              "command there (default: no copy; example: --sync-dst-dir /tmp/job)")
@@ -101,16 +116,19 @@ def check_choice(option, given, known):
 
 
 def check(given):
-    check_choice("--mode", given.mode, ("ps", "mpi"))
+    if given.mode is not None:
+        check_choice("--mode", given.mode, ("ps", "mpi"))
     if given.launcher is not None:
         check_choice("--launcher", given.launcher, LAUNCHERS)
-    if given.mode == "ps":
-        raise UsageError("--mode ps: the parameter server is not built yet; use --mode mpi, the default, "
-                         "with the store dist_sync_mpi")
+    if given.mode == "ps" and given.launcher != "local":
+        raise UsageError("--mode ps is there with --launcher local so far; on several hosts use --mode mpi, the "
+                         "default there, with the store dist_sync_mpi")
     if given.launcher not in (None, "ssh", "local"):
         raise UsageError(f"--launcher {given.launcher} is not there yet; use ssh or local")
     if given.num_workers is None or given.num_workers < 1:
         raise UsageError("say how many workers: -n N, N being at least 1")
+    if given.num_servers is not None and given.num_servers < 1:
+        raise UsageError(f"-s {given.num_servers}: how many servers, 1 or more")
     if not (math.isfinite(given.grace) and given.grace >= 0):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
     for assignment in given.env:
@@ -153,6 +171,9 @@ def parse(words):
         raise UsageError(no_hosts(given, own, command))
     if len(command) == 1 and is_shell_line(command[0]):
         command = ["/bin/sh", "-c", command[0]]
-    return Request(given.num_workers, given.num_servers, given.hostfile, launcher,
-                   given.sync_dst_dir, given.env, given.prefix and given.num_workers > 1,
-                   given.grace, command)
+    mode = given.mode or ("ps" if launcher == "local" and given.num_servers is not None else "mpi")
+    servers = given.num_servers
+    if mode == "ps" and servers is None:
+        servers = given.num_workers
+    return Request(given.num_workers, servers, mode, given.hostfile, launcher, given.sync_dst_dir, given.env,
+                   given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command)

@@ -74,11 +74,11 @@ class Printer:
     def __init__(self, prefix):
         self.prefix = prefix
 
-    def lines(self, rank, stream, texts):
-        """Prints a worker's lines on its stream (1 or 2), byte by byte: on a terminal its colours are its own, and
+    def lines(self, title, stream, texts):
+        """Prints a process's lines on its stream (1 or 2), byte by byte: on a terminal its colours are its own, and
         elsewhere, where they mean nothing, they are left out. Returns them as printed."""
         file = sys.stdout if stream == 1 else sys.stderr
-        head = f"[worker {rank}] " if self.prefix else ""
+        head = f"[{title}] " if self.prefix else ""
         shown = [head + as_on_terminal(text) for text in texts]
         if not file.isatty():
             shown = [CONTROL.sub("", text) for text in shown]

@@ -1,6 +1,6 @@
 """Runs one worker's command on its host, and tells the launcher all there is to know about it.
 
-mpirun starts this in the command's place. Over a connection to the launcher it sends who it is, the
+mpirun, or the crew, starts this in the command's place. Over a connection to the launcher it sends who it is, the
 command's lines and its exit status; so mpirun itself sees success whatever happens, and leaves the
 survivors alone. When the launcher, mpirun or this process ends, the command and all that it started
 end too. This file may be sent to another host as text, so it imports nothing of ours.
@@ -266,7 +266,8 @@ def main():
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     adopt_orphans()
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
-    who = json.dumps({"rank": int(os.environ["OMPI_COMM_WORLD_RANK"]), "host": os.uname().nodename})
+    number = os.environ.pop("TUTTI_LAUNCH_NUMBER", None) or os.environ["OMPI_COMM_WORLD_RANK"]
+    who = json.dumps({"rank": int(number), "host": os.uname().nodename})
     link = connect(places.split(","), f"{token} {who}\n".encode())
     try:
         shim = Shim(link, json.loads(sys.argv[1]))

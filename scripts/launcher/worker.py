@@ -19,12 +19,20 @@ AWAITED = re.compile(LOGGED + r"rank \d{1,9} has waited .* ranks? (\d[\d, ]{0,99
 # What a call throws whose peer closed its store. No line of the log says it, so it stands within the program's words;
 # it tells only which of those that failed began it.
 LEFT = re.compile(r"\brank (\d{1,9}) has left the store")
+# What the processes of a parameter-server job log; the name is that of `Request.title`.
+SERVED_LOST = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: "
+                         r"(?:the job ends: )?(?:the )?(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
+                         r"(\d+ heartbeats are missing)?")
 WELCOME, ORDER = b"+", b"\n"
 
 
 class Worker:
-    def __init__(self, rank, host):
-        self.rank, self.host = rank, printable(host, 64)
+    """A process of the job: a worker, or what serves it."""
+
+    def __init__(self, rank, host, title=None, numbers=()):
+        """`numbers`: {title: rank} of all processes, where they lose each other by title."""
+        self.rank, self.host, self.title = rank, printable(host, 64), title or f"worker {rank}"
+        self.numbers = dict(numbers)
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
         self.garbled = False  # did its shim say what no shim says
@@ -37,10 +45,14 @@ class Worker:
         """The first loss counts, for it is the cause of others."""
         for line in map(as_on_terminal, lines):
             said, awaited, left = LOST.match(line), AWAITED.match(line), LEFT.search(line)
+            served = SERVED_LOST.match(line)
             is_first = self.lost is None or self.lost_left
             if said and int(said[1]) == self.rank and is_first:
                 self.lost, self.lost_left = int(said[2]), False
                 self.silent = {self.lost} if said[3] else set()
+            elif served and served[1] in self.numbers and is_first:
+                self.lost, self.lost_left = self.numbers[served[1]], False
+                self.silent = {self.lost} if served[2] else set()
             elif awaited and int(awaited[1]) == self.rank and is_first:
                 self.silent = {int(rank) for rank in re.findall(r"\d+", awaited[2])}
                 self.lost, self.lost_left = min(self.silent), False
@@ -48,7 +60,7 @@ class Worker:
                 self.lost, self.lost_left = int(left[1]), True
 
     def name(self):
-        return f"worker {self.rank} on {self.host}"
+        return f"{self.title} on {self.host}"
 
     def fate(self):
         if self.status is None and self.garbled:

@@ -239,7 +239,7 @@ class Lines(unittest.TestCase):
     def printed(self, is_terminal, *texts):
         stream = mock.Mock(isatty=lambda: is_terminal)
         with mock.patch.object(output, "write") as write, mock.patch("sys.stdout", stream):
-            Printer(True).lines(1, 1, texts)
+            Printer(True).lines("worker 1", 1, texts)
         return [line.removeprefix("[worker 1] ") for line in write.call_args.args[1]]
 
     def test_on_a_terminal_a_workers_own_colours_pass_through(self):

@@ -42,8 +42,8 @@ class Options(unittest.TestCase):
         self.assertIn("did you mean slurm?", self.refused("-n", "2", "--launcher", "slrum", "true"))
 
     def test_what_is_not_there_yet_says_so_and_what_is(self):
-        self.assertRegex(self.refused(*LOCAL, "--mode", "ps", "true"),
-                         "not built yet; use --mode mpi, .* dist_sync_mpi")
+        self.assertRegex(self.refused("-n", "2", "-H", "hosts", "--mode", "ps", "true"),
+                         "with --launcher local so far; .* --mode mpi, .* dist_sync_mpi")
         self.assertIn("use ssh or local", self.refused("-n", "2", "--launcher", "sge", "true"))
 
     def test_without_hosts_the_error_is_the_line_to_type(self):

@@ -1,16 +1,16 @@
-#include "control/link_end.h"
+#include "net/link_end.h"
 
 #include <fmt/format.h>
 
 #include "net/sockets.h"
 
-namespace tutti::control {
+namespace tutti::net {
 
-LinkEnd::LinkEnd(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token)
+LinkEnd::LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token, Bytes sign_of_life)
     : connection_(std::move(peer)),
       poller_(poller),
       token_(token),
-      sign_of_life_(encode(LinkMessage::Kind::heartbeat, {}, {})) {
+      sign_of_life_(std::move(sign_of_life)) {
   poller_.add(connection_.socket(), token_);
 }
 
@@ -36,7 +36,7 @@ void LinkEnd::flush() {
   }
 }
 
-std::optional<std::string> LinkEnd::receive(const std::function<void(net::ConstBytes)>& take) {
+std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {
   if (!open_) return std::nullopt;
   auto ended = connection_.receive();
   while (connection_.next(parcel_)) take(parcel_);
@@ -44,7 +44,7 @@ std::optional<std::string> LinkEnd::receive(const std::function<void(net::ConstB
   return ended;
 }
 
-std::optional<std::string> LinkEnd::beat(const net::Heartbeat& heartbeat) {
+std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
   if (!open_) return std::nullopt;
   connection_.queue(sign_of_life_);
   flush();
@@ -56,8 +56,7 @@ std::optional<std::string> LinkEnd::beat(const net::Heartbeat& heartbeat) {
 
 void LinkEnd::drain(base::Clock::time_point deadline) {
   flush();
-  while (open_ && connection_.has_unwritten() &&
-         net::wait_writable(connection_.socket(), deadline)) {
+  while (open_ && connection_.has_unwritten() && wait_writable(connection_.socket(), deadline)) {
     connection_.flush();
   }
 }
@@ -66,8 +65,7 @@ void LinkEnd::close_gracefully(base::Clock::time_point deadline) {
   if (open_) connection_.finish_writing();
   // Closing a socket with unread data resets the connection, and then the peer might not receive
   // the last that was sent. So read until the peer closes.
-  while (open_ && net::wait_readable(connection_.socket(), deadline))
-    receive([](net::ConstBytes) {});
+  while (open_ && wait_readable(connection_.socket(), deadline)) receive([](ConstBytes) {});
 }
 
-}  // namespace tutti::control
+}  // namespace tutti::net

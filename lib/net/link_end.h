@@ -4,35 +4,35 @@
 #include <string>
 #include <utility>
 
-#include "control/link_message.h"
 #include "net/connection.h"
 #include "net/heartbeat.h"
 #include "net/poller.h"
 
-namespace tutti::control {
+namespace tutti::net {
 
-/// One end of a link between nodes: the connection, watched by the poller of the thread that owns
-/// it, and the heartbeat in both directions. Once it has ended, calls do nothing.
+/// One end of a link between processes: the connection, watched by the poller of the thread that
+/// owns it, and the heartbeat in both directions. Once it has ended, calls do nothing.
 class LinkEnd {
  public:
-  /// `token`: of its events in `poller`, which outlives it.
-  LinkEnd(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
+  /// `token`: of its events in `poller`, which outlives it. `sign_of_life`: the message that is a
+  /// heartbeat; the other end ignores it.
+  LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token, Bytes sign_of_life);
   ~LinkEnd() { close(); }
   LinkEnd(const LinkEnd&) = delete;
   LinkEnd& operator=(const LinkEnd&) = delete;
 
   bool is_open() const { return open_; }
   int peer() const { return connection_.peer(); }
-  void queue(net::ConstBytes message) {
+  void queue(ConstBytes message) {
     if (open_) connection_.queue(message);
   }
   void flush();
   /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
   /// ended, and why.
-  std::optional<std::string> receive(const std::function<void(net::ConstBytes)>& take);
+  std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
-  std::optional<std::string> beat(const net::Heartbeat& heartbeat);
+  std::optional<std::string> beat(const Heartbeat& heartbeat);
 
   /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
@@ -45,14 +45,14 @@ class LinkEnd {
  private:
   void close();
 
-  net::Connection connection_;
-  net::Poller& poller_;
+  Connection connection_;
+  Poller& poller_;
   std::uint64_t token_;
-  net::HeartbeatCheck check_;
-  const net::Bytes sign_of_life_;
-  net::Bytes parcel_;
+  HeartbeatCheck check_;
+  const Bytes sign_of_life_;
+  Bytes parcel_;
   bool open_ = true;
   bool watching_writing_ = false;
 };
 
-}  // namespace tutti::control
+}  // namespace tutti::net

@@ -1,0 +1,190 @@
+#include "kvstore/server_store.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/own_tensor.h"
+#include "base/printable.h"
+#include "kvstore/checks.h"
+#include "kvstore/environment.h"
+#include "kvstore/key_calls.h"
+#include "kvstore/local_values.h"
+#include "kvstore/methods.h"
+#include "optimizer/catalogue.h"
+#include "ps/roles.h"
+#include "ps/worker.h"
+#include "runtime/fork_guard.h"
+#include "tutti/server.h"
+
+namespace tutti {
+namespace {
+
+std::optional<ps::Kind> kind_of(Method method) {
+  switch (method) {
+    case Method::init:
+      return ps::Kind::init;
+    case Method::broadcast:
+      return ps::Kind::broadcast;
+    case Method::push:
+      return ps::Kind::push;
+    case Method::pushpull:
+      return ps::Kind::pushpull;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool reduces(Method method) {
+  return method == Method::push || method == Method::pushpull;
+}
+
+/// What this worker contributes: its devices' sum.
+Tensor contribution(const MethodCall& call, const KeyCall& key_call) {
+  if (key_call.ins.empty()) return {};
+  if (!reduces(call.method) || key_call.ins.size() == 1) return key_call.ins.front();
+  const Tensor merged = base::own_tensor(key_call.any().shape(), key_call.any().dtype());
+  merge(key_call.ins, merged, call.options.op);
+  return merged;
+}
+
+class ServerStore : public Backend {
+ public:
+  ServerStore(const StoreType& type, std::unique_ptr<ps::Worker> worker)
+      : Backend({.type = type.name,
+                 .rank = worker->welcome().rank,
+                 .size = worker->size(),
+                 .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
+                             Method::broadcast, Method::set_optimizer,
+                             Method::set_gradient_compression},
+                 .sums_repeated_keys = true}),
+        worker_(std::move(worker)) {}
+  ~ServerStore() override {
+    if (!fork_.is_in_child()) return;
+    worker_->abandon();
+    // Its mutexes may be held by threads that do not exist here.
+    static_cast<void>(worker_.release());
+  }
+
+  Pending submit(const MethodCall& call) override;
+  void configure(const Setting& setting) override;
+  void close() override {
+    if (!fork_.is_in_child()) worker_->close();
+  }
+  void barrier() override {
+    fork_.check();
+    worker_->barrier();
+  }
+  int join() override {
+    throw Error(ErrorCode::unsupported,
+                "join is not supported by store type '" + traits().type +
+                    "'; instead, give every worker the same number of steps");
+  }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    return base::own_tensor(shape, dtype);
+  }
+  Counters counters() const override { return worker_->counters(); }
+
+ private:
+  ps::Task task(const MethodCall& call, const Key& key, KeyCall& key_call) const;
+
+  const runtime::ForkGuard fork_;
+  std::unique_ptr<ps::Worker> worker_;
+};
+
+ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_call) const {
+  const Tensor& like = key_call.any();
+  ps::Task task{.kind = kind_of(call.method),
+                .key = key,
+                .op = call.options.op,
+                .root = call.root,
+                .dtype = like.dtype(),
+                .shape = like.shape(),
+                .in = contribution(call, key_call)};
+  if (call.method != Method::broadcast || call.root != traits().rank) {
+    task.outs = std::move(key_call.outs);
+    return task;
+  }
+  for (const Tensor& out : key_call.outs) copy(task.in, out);
+  return task;
+}
+
+Pending ServerStore::submit(const MethodCall& call) {
+  fork_.check();
+  std::map<Key, KeyCall> calls = by_key(call);
+  const bool is_first = call.method == Method::init || call.method == Method::broadcast;
+  if (is_first && calls.size() < call.keys.size()) {
+    refuse(call.method, call.keys.front(), "a key stands twice in this call; name each once");
+  }
+  std::vector<ps::Task> tasks;
+  for (auto& [key, key_call] : calls) {
+    check_alike(call.method, key, key_call);
+    tasks.push_back(task(call, key, key_call));
+  }
+  const std::string first = tasks.front().describe();
+  auto completion = std::make_shared<base::Completion>(
+      tasks.size(),
+      tasks.size() == 1 ? first : fmt::format("{} and {} more", first, tasks.size() - 1));
+  worker_->submit(std::move(tasks), completion);
+  return Pending(std::move(completion));
+}
+
+void ServerStore::configure(const Setting& setting) {
+  fork_.check();
+  if (setting.method == Method::set_optimizer) {
+    static_cast<void>(optimizer::choose(*setting.optimizer));
+    return worker_->set_optimizer(*setting.optimizer);
+  }
+  if (setting.value == "none") return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("gradient compression {} is not supported by store type '{}' yet; it "
+                          "knows 'none'",
+                          base::quoted(setting.value), traits().type));
+}
+
+ps::Job job_of_worker(const StoreType& type, const Options& options) {
+  if (!options.ranks.empty()) {
+    throw Error(ErrorCode::unsupported, "Options::ranks is for 'dist_sync_mpi'; a store of type '" +
+                                            type.name + "' is over all workers of the job");
+  }
+  const ps::Job job = ps::Job::from(process_environment());
+  if (job.role == ps::Role::worker) return job;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("DMLC_ROLE={0} asks for a {0}, and this program is a worker; start "
+                          "`tutti-server` with this environment instead",
+                          name(job.role)));
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Options& options) {
+  const ps::Job job = job_of_worker(type, options);
+  if (!options.timeline.empty()) {
+    base::log().warn(
+        "store type '{}' records no timeline yet, so {} (TUTTI_TIMELINE) is not written", type.name,
+        base::quoted(options.timeline));
+  }
+  return std::make_unique<ServerStore>(
+      type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
+}
+
+bool run_server(const Options& options) {
+  check(options);
+  base::set_log_level(options.log_level);
+  const ps::Job job = ps::Job::from(process_environment());
+  switch (job.role) {
+    case ps::Role::scheduler:
+      return ps::run_scheduler(job, options);
+    case ps::Role::server:
+      ps::run_server(job, options);
+      return true;
+    case ps::Role::worker:
+      break;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "this process is to be a scheduler or a server: set DMLC_ROLE to one of them; "
+              "workers are programs that create a store such as dist_sync");
+}
+
+}  // namespace tutti

@@ -1,0 +1,214 @@
+#include "net/reception.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "net/handshake_wire.h"
+#include "net/poller.h"
+#include "net/sockets.h"
+#include "tutti/error.h"
+
+namespace tutti::net {
+namespace {
+
+using base::Clock;
+using namespace handshake;
+using namespace std::chrono_literals;
+
+constexpr Clock::duration silence_limit = 5s;
+constexpr std::size_t most_strangers = 256;
+
+/// A connection that has proved nothing yet.
+class Stranger {
+ public:
+  explicit Stranger(base::Fd socket) : socket_(std::move(socket)) {}
+
+  const base::Fd& socket() const { return socket_; }
+  Clock::time_point deadline() const { return deadline_; }
+  bool has_spoken() const { return answered_; }
+  int rank() const { return rank_; }
+
+  /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
+  /// it is not one of the expected ranks.
+  bool advance(const Identity& me, const Reception::Expects& expects);
+  ProvenPeer peer(const Identity& me) { return transcript(me).listeners_peer(std::move(socket_)); }
+  void close() { socket_.reset(); }
+
+ private:
+  void answer(const Identity& me, const Reception::Expects& expects);
+  Transcript transcript(const Identity& me) const { return {me, rank_, me.rank, callers_, mine_}; }
+
+  base::Fd socket_;
+  Clock::time_point deadline_ = Clock::now() + silence_limit;
+  bool answered_ = false;
+  Bytes buffer_;
+  int rank_ = -1;
+  Nonce callers_{};
+  Nonce mine_{};
+};
+
+bool Stranger::advance(const Identity& me, const Reception::Expects& expects) {
+  if (!answered_) {
+    const bool whole = receive_towards(socket_, buffer_, hello_bytes);
+    const std::size_t start = std::min(buffer_.size(), magic.size());
+    if (as_text(ConstBytes(buffer_).first(start)) != magic.substr(0, start)) {
+      throw Error(ErrorCode::internal, "it does not speak this protocol");
+    }
+    if (!whole) return false;
+    answer(me, expects);
+    answered_ = true;
+    buffer_.clear();
+  }
+  if (!receive_towards(socket_, buffer_, mac_bytes)) return false;
+  if (!equal(transcript(me).callers_proof(), buffer_)) {
+    throw Error(ErrorCode::internal, "it does not know the job's secret");
+  }
+  return true;
+}
+
+void Stranger::answer(const Identity& me, const Reception::Expects& expects) {
+  const ConstBytes hello(buffer_);
+  rank_ = static_cast<int>(load_u32(hello.data() + magic.size()));
+  if (!expects(rank_)) {
+    throw Error(ErrorCode::internal,
+                fmt::format("it says that it is rank {}, which is not waited for", rank_));
+  }
+  std::ranges::copy(hello.last(nonce_bytes), callers_.begin());
+  mine_ = random_nonce();
+  Bytes reply(mine_.begin(), mine_.end());
+  append(reply, transcript(me).listeners_proof());
+  send_all(socket_, reply);
+}
+
+/// Logs connections that were refused, at a limited rate: a line for the 1st, 2nd, 4th, 8th and so
+/// on, and one at the end for those after the last line.
+class Refusals {
+ public:
+  Refusals(std::string who, std::string when) : who_(std::move(who)), when_(std::move(when)) {}
+  ~Refusals() {
+    if (count_ > said_) say();
+  }
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+
+  void add(const std::string& reason) {
+    ++count_;
+    last_reason_ = reason;
+    if (std::has_single_bit(count_)) say();
+  }
+
+ private:
+  void say() {
+    said_ = count_;
+    base::log().warn("{} has closed {} connection{} that came in{}{}: {}", who_, count_,
+                     count_ == 1 ? "" : "s", when_, count_ == 1 ? "" : ", the last one because",
+                     last_reason_);
+  }
+
+  const std::string who_;
+  const std::string when_;
+  std::size_t count_ = 0;
+  std::size_t said_ = 0;
+  std::string last_reason_;
+};
+
+}  // namespace
+
+struct Reception::State {
+  State(const base::Fd& at, Identity identity, Audience audience, std::string when)
+      : listener(at),
+        me(std::move(identity)),
+        expects(std::move(audience.expects)),
+        most(most_strangers + audience.count),
+        refusals(me.describe(), std::move(when)) {}
+
+  void welcome();
+  void drop_oldest();
+  std::optional<ProvenPeer> talk_to(Stranger& stranger);
+  void close(Stranger& stranger);
+
+  const base::Fd& listener;
+  const Identity me;
+  const Expects expects;
+  const std::size_t most;
+  Poller poller;
+  std::vector<Stranger> strangers;  ///< in the order in which they came
+  Refusals refusals;
+};
+
+Reception::Reception(const base::Fd& listener, Identity me, Audience audience, std::string when)
+    : state_(
+          std::make_unique<State>(listener, std::move(me), std::move(audience), std::move(when))) {
+  state_->poller.add(listener, 0);
+}
+
+Reception::~Reception() = default;
+
+const base::Fd& Reception::descriptor() const {
+  return state_->poller.descriptor();
+}
+
+std::optional<Clock::time_point> Reception::deadline() const {
+  if (state_->strangers.empty()) return std::nullopt;
+  // They came in this order, and all have the same time.
+  return state_->strangers.front().deadline();
+}
+
+std::vector<ProvenPeer> Reception::advance() {
+  std::vector<ProvenPeer> proven;
+  for (Stranger& stranger : state_->strangers) {
+    if (auto peer = state_->talk_to(stranger)) proven.push_back(std::move(*peer));
+  }
+  std::erase_if(state_->strangers, [](const Stranger& one) { return !one.socket(); });
+  state_->welcome();
+  return proven;
+}
+
+/// Takes a batch at most, so that those who came are heard before others can push them out.
+void Reception::State::welcome() {
+  for (std::size_t taken = 0; taken < most_strangers / 2; ++taken) {
+    base::Fd socket = accept_one(listener);
+    if (!socket) return;
+    // Those who are waited for always have room.
+    if (strangers.size() >= most) drop_oldest();
+    poller.add(strangers.emplace_back(std::move(socket)).socket(), 0);
+  }
+}
+
+/// Of those who have said nothing, if there are any, for a peer speaks at once.
+void Reception::State::drop_oldest() {
+  const auto silent =
+      std::ranges::find_if(strangers, [](const Stranger& one) { return !one.has_spoken(); });
+  refusals.add("it had proved nothing and others came");
+  const auto oldest = silent != strangers.end() ? silent : strangers.begin();
+  close(*oldest);
+  strangers.erase(oldest);
+}
+
+void Reception::State::close(Stranger& stranger) {
+  poller.remove(stranger.socket());
+  stranger.close();
+}
+
+std::optional<ProvenPeer> Reception::State::talk_to(Stranger& stranger) {
+  try {
+    if (stranger.advance(me, expects)) {
+      poller.remove(stranger.socket());
+      return stranger.peer(me);
+    }
+    if (Clock::now() >= stranger.deadline()) {
+      throw Error(ErrorCode::timeout, "it did not prove who it is within 5 s");
+    }
+  } catch (const Error& refusal) {
+    refusals.add(refusal.what());
+    close(stranger);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::net

@@ -1,0 +1,43 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "net/handshake.h"
+
+namespace tutti::net {
+
+/// The listening side of handshakes as a part of a thread's own loop; never blocks. Closes and logs
+/// a connection that says anything else, or nothing for 5 s, or that is the oldest when too many
+/// wait.
+class Reception {
+ public:
+  using Expects = std::function<bool(int rank)>;
+  /// Who may prove that it is who it says, and about how many of them come at once.
+  struct Audience {
+    Expects expects;
+    std::size_t count = 0;
+  };
+
+  /// The listener outlives it. `when` ends sentences about strangers: " while the store was
+  /// created".
+  Reception(const base::Fd& listener, Identity me, Audience audience, std::string when = {});
+  ~Reception();
+
+  /// When it is readable `advance` has something to do.
+  const base::Fd& descriptor() const;
+  /// And then, too; nothing: it need not be called.
+  std::optional<base::Clock::time_point> deadline() const;
+  /// Those who have proved themselves since. Throws `internal` when this process has no room for
+  /// another connection.
+  std::vector<ProvenPeer> advance();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti::net

@@ -1,0 +1,82 @@
+#pragma once
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ps/requests.h"
+#include "ps/scheduler_link.h"
+#include "ps/worker.h"
+
+namespace tutti::ps {
+
+/// What the worker's thread does: it sends what was submitted, in that order, and completes it when
+/// the answers come. What waits for its placement holds up what was submitted after it, so that no
+/// setting overtakes a push.
+class Courier {
+ public:
+  Courier(Worker& worker, const Job& job, const Options& options);
+
+  /// Blocks until all nodes are there and all servers reached.
+  Welcome join(bool asynchronous);
+  /// The thread. When something ends the job for this worker, all calls fail with that.
+  void run() noexcept;
+  void abandon();
+
+ private:
+  /// What waits for all workers.
+  struct Meeting {
+    std::shared_ptr<base::Completion> completion{};
+    base::Clock::time_point begun{};
+    bool reported = false;
+  };
+
+  void connect(const Welcome& welcome);
+  net::ProvenPeer reach(const Welcome::Server& server, int rank);
+  void loop();
+  void on_event(std::uint64_t token);
+  void hear_scheduler(const FromScheduler& message);
+  void hear(std::size_t server);
+  void on_lost(const Lost& lost);
+  void end_with(const std::exception_ptr& failure) noexcept;
+
+  void take_posted();
+  void locate(const TaskList& list);
+  void advance();
+  /// False: not yet, its keys are not placed.
+  bool send(TaskList& list);
+  bool send(const Barrier& barrier);
+  bool send(const Setting& setting);
+  bool send(const Leaving& leaving);
+  void send_task(Task task, const std::shared_ptr<base::Completion>& completion);
+  void send_piece(const std::shared_ptr<Call>& call, std::size_t server, std::uint32_t piece,
+                  std::uint32_t pieces);
+  void send_to(std::size_t server, const ToServer& message);
+  void finish_leaving();
+  void look(base::Clock::time_point now);
+  void look(Meeting& meeting, base::Clock::time_point now) const;
+  static void finish(Meeting& meeting, const std::exception_ptr& failure);
+  void flush();
+
+  Worker& worker_;
+  const Job job_;
+  const std::string interface_;
+  net::Poller poller_;
+  SchedulerLink scheduler_;
+  std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::unique_ptr<Requests> requests_;
+  const Limits limits_;
+  int rank_ = 0;
+  bool asynchronous_ = false;
+  std::map<Key, std::vector<int>> placed_;
+  std::set<Key> asked_;  ///< whose placement is on its way
+  std::deque<Submission> queue_;
+  Meeting barrier_;
+  Meeting leaving_;
+  bool finished_ = false;
+  bool over_ = false;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ps/messages.h"
+
+namespace tutti::ps {
+
+/// Which servers keep which value. A value below the bound is on one server, the one with the
+/// fewest bytes; a larger one in equal pieces on all. What was decided for a key stays, whatever
+/// size it has later: a round finds all its contributions at the same pieces.
+class Directory {
+ public:
+  /// `big_count`: the elements from which on a value is split.
+  Directory(int servers, std::uint64_t big_count);
+
+  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
+  /// size that no value has.
+  Located locate(const Locate& asked);
+
+ private:
+  std::vector<int> place(const Locate::Value& value);
+  int emptiest() const;
+
+  std::uint64_t big_count_;
+  std::vector<std::uint64_t> bytes_;  ///< by server
+  std::map<Key, std::vector<int>> placed_;
+};
+
+/// No piece of a value is larger when it is placed: pieces travel in one message each.
+inline constexpr std::uint64_t largest_piece = std::uint64_t{64} << 20;
+
+}  // namespace tutti::ps

@@ -1,0 +1,45 @@
+#pragma once
+#include <deque>
+#include <variant>
+#include <vector>
+
+#include "ps/value.h"
+
+namespace tutti::ps {
+
+/// One piece of one value on its server, and the requests for it. These wait in a queue for each
+/// worker, in the order in which it made them. A round is the contributions at the heads of all
+/// queues: so a worker's second push is never taken for another's first, and a pull follows the
+/// worker's own last push.
+class Piece {
+ public:
+  /// The rules outlive the piece.
+  Piece(const PieceName& name, const Rules& rules);
+
+  /// Throws `internal` if the elements are not as many as the request says.
+  void add(int worker, const Contribution& said);
+  void add(int worker, const Pull& pull);
+  /// Executes what can be executed and answers through `rules.send`. Call it when requests have
+  /// been added and when a worker has become absent.
+  void advance();
+  void take_optimizer() { value_.take_optimizer(); }
+
+ private:
+  struct Request {
+    std::variant<Contribution, Pull> said;
+    std::vector<std::byte> data;  ///< what the contribution refers to
+  };
+  using Queue = std::deque<Request>;
+
+  bool is_collective(const Contribution& said) const;
+  bool advance_alone(int worker);
+  bool advance_round();
+  bool fail_for_absent();
+  void answer(int worker, const Value::Result& result);
+
+  const Rules& rules_;
+  Value value_;
+  std::vector<Queue> queues_;  ///< by worker
+};
+
+}  // namespace tutti::ps

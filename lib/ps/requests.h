@@ -1,0 +1,97 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/completion.h"
+#include "ps/messages.h"
+
+namespace tutti::ps {
+
+/// One key of a method call, as a worker sends it.
+struct Task {
+  std::optional<Kind> kind{};  ///< none: a pull
+  Key key = 0;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  DType dtype = DType::f32;
+  Shape shape{};
+  Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
+  std::vector<Tensor> outs{};  ///< for what comes back
+
+  /// "push of key 'w'".
+  std::string describe() const;
+};
+
+/// A task, or a setting, on its way: it is over when all servers that it went to have answered.
+struct Call {
+  Task task{};
+  std::optional<Key> key{};  ///< of a task
+  std::string what{};
+  std::shared_ptr<base::Completion> completion{};
+  base::Clock::time_point begun{};
+  std::size_t unanswered = 0;
+  std::exception_ptr failure{};  ///< the first one
+};
+
+/// What has been done; read by any thread.
+struct Tally {
+  std::atomic<std::uint64_t> tensors_reduced{0};
+  std::atomic<std::uint64_t> bytes_reduced{0};
+  std::atomic<std::uint64_t> tensors_broadcast{0};
+  std::atomic<std::uint64_t> bytes_broadcast{0};
+
+  void add(const Task& done);
+};
+
+/// How long calls may take.
+struct Limits {
+  base::Clock::duration stall_report_after{};
+  base::Clock::duration timeout{};
+};
+
+/// The requests of a worker that its servers have not answered. For one thread.
+class Requests {
+ public:
+  /// The tally outlives this.
+  Requests(std::size_t servers, Limits limits, Tally& tally);
+
+  /// Numbers a request to this server for a piece of the call.
+  std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
+                    std::uint32_t pieces);
+  /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
+  /// nothing that waits is ignored: the call has ended before. Throws `internal` if the server sent
+  /// another number of elements.
+  void take(std::size_t server, const Answer& answer);
+  /// Ends every call.
+  void fail_all(const std::exception_ptr& failure);
+  /// Ends calls that have taken too long and logs those that take long. Call it now and then.
+  void look(base::Clock::time_point now);
+  bool empty() const;
+
+ private:
+  struct Request {
+    std::shared_ptr<Call> call;
+    std::uint32_t piece = 0;
+    std::uint32_t pieces = 1;
+  };
+  using Table = std::map<std::uint64_t, Request>;
+
+  void finish(const std::shared_ptr<Call>& call);
+  void report(std::size_t server, const Call& call, base::Clock::time_point now);
+
+  const Limits limits_;
+  Tally& tally_;
+  std::vector<Table> waiting_;           ///< by server
+  std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
+  base::Clock::duration next_report_;
+};
+
+}  // namespace tutti::ps

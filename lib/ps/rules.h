@@ -1,0 +1,21 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/messages.h"
+
+namespace tutti::ps {
+
+/// What all pieces of a server need to know.
+struct Rules {
+  int workers = 1;
+  bool asynchronous = false;
+  std::optional<Optimizer> optimizer{};
+  /// By worker: it brings nothing more. What the others are told whose rounds need it.
+  std::vector<std::optional<Failure>> absent{};
+  std::function<void(int worker, const Answer&)> send{};
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,166 @@
+// The process that brings a job together.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/log.h"
+#include "base/printable.h"
+#include "net/heartbeat.h"
+#include "net/link_end.h"
+#include "net/reception.h"
+#include "net/sockets.h"
+#include "ps/registry.h"
+#include "ps/roles.h"
+#include "ps/scheduler_link.h"
+#include "ps/wire.h"
+
+namespace tutti::ps {
+namespace {
+
+using base::Clock;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t reception_token = 0;  // nodes count from 1
+
+base::Fd listen(const Job& job) {
+  const std::string address = net::resolve(job.root).front();
+  check_may_use(job, address);
+  try {
+    return net::listen_tcp(address, job.port);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the scheduler cannot listen at DMLC_PS_ROOT_URI={} and "
+                            "DMLC_PS_ROOT_PORT={}: {}; the address must be this host's and the "
+                            "port free",
+                            base::printable(job.root, 256), job.port, error.what()));
+  }
+}
+
+class Scheduler {
+ public:
+  Scheduler(const Job& job, const Options& options)
+      : listener_(listen(job)),
+        reception_(
+            listener_,
+            {static_cast<int>(Role::scheduler), job.secret, scheduler_purpose, "the scheduler"},
+            audience(job.company)),
+        heartbeat_(net::Heartbeat::from(options.heartbeat_timeout, options.heartbeat_timeout)),
+        ticker_(heartbeat_.beat),
+        deadline_(Clock::now() + options.create_timeout),
+        registry_(job.company, job.big_count,
+                  [this](Registry::Node node, const FromScheduler& message) {
+                    const auto it = links_.find(node);
+                    if (it != links_.end()) it->second->queue(encode(message));
+                  }) {
+    poller_.add(reception_.descriptor(), reception_token);
+  }
+
+  bool run();
+
+ private:
+  /// A node says its role where ranks are said elsewhere, for it has none yet.
+  static net::Reception::Audience audience(const Company& company) {
+    const auto expects = [](int role) {
+      return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);
+    };
+    return {expects, static_cast<std::size_t>(company.workers + company.servers)};
+  }
+  Clock::time_point wake_up_by() const;
+  void on_event(std::uint64_t token);
+  void welcome();
+  void hear(Registry::Node node);
+  void beat();
+  void flush();
+  void close();
+
+  base::Fd listener_;
+  net::Reception reception_;
+  net::Heartbeat heartbeat_;
+  net::Ticker ticker_;
+  const Clock::time_point deadline_;
+  net::Poller poller_;
+  std::map<Registry::Node, std::unique_ptr<net::LinkEnd>> links_;
+  Registry::Node last_node_ = 0;
+  Registry registry_;
+};
+
+Clock::time_point Scheduler::wake_up_by() const {
+  Clock::time_point by = ticker_.next();
+  if (const auto strangers = reception_.deadline()) by = std::min(by, *strangers);
+  return by;
+}
+
+bool Scheduler::run() {
+  while (!registry_.is_over()) {
+    for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
+    welcome();
+    if (ticker_.tick()) beat();
+    if (!registry_.is_complete() && Clock::now() >= deadline_) registry_.give_up_waiting();
+    flush();
+  }
+  close();
+  if (registry_.trouble().empty()) return true;
+  base::log().error("the job ends: {}", registry_.trouble());
+  return false;
+}
+
+void Scheduler::on_event(std::uint64_t token) {
+  if (token != reception_token) hear(token);
+}
+
+void Scheduler::welcome() {
+  for (net::ProvenPeer& peer : reception_.advance()) {
+    net::tune_link(peer.socket);
+    const Registry::Node node = ++last_node_;
+    links_[node] = std::make_unique<net::LinkEnd>(std::move(peer), poller_, node, net::Bytes());
+  }
+}
+
+void Scheduler::hear(Registry::Node node) {
+  const auto it = links_.find(node);
+  if (it == links_.end()) return;
+  std::optional<std::string> ended;
+  try {
+    ended = it->second->receive([&](net::ConstBytes bytes) {
+      if (!bytes.empty()) registry_.receive(node, decode_to_scheduler(bytes));
+    });
+  } catch (const Error& error) {
+    ended = error.what();
+    base::log().warn("the scheduler closes the connection of {}: {}", registry_.describe(node),
+                     *ended);
+  }
+  if (!ended) return;
+  links_.erase(it);
+  registry_.lose(node, fmt::format("its connection to the scheduler ended: {}", *ended));
+}
+
+void Scheduler::beat() {
+  std::vector<std::pair<Registry::Node, std::string>> silent;
+  for (const auto& [node, link] : links_) {
+    if (const auto why = link->beat(heartbeat_)) silent.emplace_back(node, *why);
+  }
+  for (const auto& [node, why] : silent) {
+    links_.erase(node);
+    registry_.lose(node, why + ", on its connection to the scheduler");
+  }
+}
+
+void Scheduler::flush() {
+  for (const auto& [node, link] : links_) link->flush();
+}
+
+void Scheduler::close() {
+  const auto deadline = Clock::now() + 3s;
+  for (const auto& [node, link] : links_) link->drain(deadline);
+  for (const auto& [node, link] : links_) link->close_gracefully(deadline);
+}
+
+}  // namespace
+
+bool run_scheduler(const Job& job, const Options& options) {
+  return Scheduler(job, options).run();
+}
+
+}  // namespace tutti::ps

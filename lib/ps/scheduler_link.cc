@@ -1,0 +1,140 @@
+#include "ps/scheduler_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/failure.h"
+#include "net/interfaces.h"
+#include "net/sockets.h"
+#include "ps/wire.h"
+
+namespace tutti::ps {
+namespace {
+
+using base::Clock;
+using namespace std::chrono_literals;
+
+std::string describe(const Job& job) {
+  if (job.wanted_rank < 0) return fmt::format("this {}", name(job.role));
+  return fmt::format("{} {}", name(job.role), job.wanted_rank);
+}
+
+}  // namespace
+
+void throw_failure(const Failure& failure) {
+  throw Error(failure.code, failure.text, {.key = {}, .ranks = failure.ranks});
+}
+
+Failure failure_of(const Lost& lost) {
+  std::vector<int> ranks;
+  if (lost.role == Role::worker) ranks.push_back(lost.rank);
+  return {ErrorCode::peer_lost,
+          lost.role == Role::scheduler
+              ? fmt::format("the scheduler is lost: {}", lost.reason)
+              : fmt::format("{} {} is lost: {}", name(lost.role), lost.rank, lost.reason),
+          std::move(ranks)};
+}
+
+void check_may_use(const Job& job, const std::string& address) {
+  if (job.has_secret || net::is_loopback(address)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("without TUTTI_JOB_KEY a job stays on this machine's loopback interface, "
+                          "and {} is not on it; give all processes the same key, 64 digits 0-9a-f, "
+                          "or let scripts/launch.py do it",
+                          address));
+}
+
+SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller& poller,
+                             std::uint64_t token)
+    : scheduler_(job.describe_scheduler()),
+      poller_(poller),
+      heartbeat_(net::Heartbeat::from(options.heartbeat_timeout, options.heartbeat_timeout)),
+      deadline_(Clock::now() + options.create_timeout),
+      ticker_(heartbeat_.beat) {
+  net::ProvenPeer peer = connect(job, options.interface);
+  net::tune_link(peer.socket);
+  local_address_ = net::local_address(peer.socket);
+  link_.emplace(std::move(peer), poller, token, net::Bytes());
+}
+
+/// The scheduler may not listen yet, so whoever answers nothing is asked again.
+net::ProvenPeer SchedulerLink::connect(const Job& job, const std::string& interface) const {
+  const std::string source = interface.empty() ? "" : net::reachable_addresses(interface).front();
+  const net::Identity me{static_cast<int>(job.role), job.secret, scheduler_purpose, describe(job),
+                         scheduler_};
+  for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
+    std::vector<net::Way> ways;
+    for (const std::string& address : net::resolve(job.root)) {
+      check_may_use(job, address);
+      ways.push_back({net::start_connecting(address, job.port, source), address});
+    }
+    try {
+      return net::prove_to(std::move(ways), me, static_cast<int>(Role::scheduler), deadline_);
+    } catch (const Error& error) {
+      const bool may_come = error.code() == ErrorCode::peer_lost;
+      if (may_come && Clock::now() + pause < deadline_) {
+        std::this_thread::sleep_for(pause);
+        continue;
+      }
+      throw Error(
+          may_come ? ErrorCode::timeout : error.code(),
+          fmt::format("{} Is it running, and has it the same TUTTI_JOB_KEY?", error.what()));
+    }
+  }
+}
+
+void SchedulerLink::send(const ToScheduler& message) {
+  link_->queue(encode(message));
+}
+
+void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& take) {
+  for (const FromScheduler& message : std::exchange(early_, {})) take(message);
+  const auto ended = link_->receive([&](net::ConstBytes bytes) {
+    if (bytes.empty()) return;
+    const FromScheduler message = decode_from_scheduler(bytes);
+    over_ = over_ || std::holds_alternative<End>(message);
+    take(message);
+  });
+  if (ended && !over_)
+    throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
+}
+
+void SchedulerLink::beat() {
+  if (!ticker_.tick() || over_) return;
+  if (const auto ended = link_->beat(heartbeat_)) {
+    throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
+  }
+}
+
+Welcome SchedulerLink::join(const Register& said) {
+  send(said);
+  std::optional<Welcome> welcome;
+  // The scheduler gives up at its own deadline, and then says who is missing.
+  const auto deadline = deadline_ + 5s;
+  while (!welcome) {
+    flush();
+    poller_.wait(std::min(deadline, next_beat()));
+    beat();
+    receive([&](const FromScheduler& message) {
+      if (welcome) return early_.push_back(message);
+      if (const auto* const refused = std::get_if<Refused>(&message))
+        throw_failure(refused->failure);
+      if (const auto* const lost = std::get_if<Lost>(&message)) throw_failure(failure_of(*lost));
+      if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
+    });
+    if (Clock::now() >= deadline) {
+      throw Error(ErrorCode::timeout, fmt::format("{} did not answer in time", scheduler_));
+    }
+  }
+  return *std::move(welcome);
+}
+
+void SchedulerLink::close() {
+  const auto deadline = Clock::now() + 3s;
+  link_->drain(deadline);
+  link_->close_gracefully(deadline);
+}
+
+}  // namespace tutti::ps

@@ -1,0 +1,66 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/heartbeat.h"
+#include "net/link_end.h"
+#include "ps/job.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+/// A node's connection to the scheduler, for the thread that owns the poller. What it throws, but
+/// for what `Refused` says, is `peer_lost` or `timeout`, and the job is over for this node.
+class SchedulerLink {
+ public:
+  /// Tries to connect until `create_timeout` has passed since now. `token`: of its events in
+  /// `poller`, which outlives it.
+  SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token);
+
+  /// This host's address on the connection.
+  const std::string& local_address() const { return local_address_; }
+  base::Clock::time_point deadline() const { return deadline_; }
+
+  /// Blocks until all nodes are there. Throws what the scheduler answers instead.
+  Welcome join(const Register& said);
+
+  void send(const ToScheduler& message);
+  void flush() { link_->flush(); }
+  /// Call it when its event has come. After `End` the scheduler may go.
+  void receive(const std::function<void(const FromScheduler&)>& take);
+  /// When to call `beat`, which does nothing before.
+  base::Clock::time_point next_beat() const { return ticker_.next(); }
+  void beat();
+  /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
+  void close();
+  void abandon() { link_->abandon(); }
+
+ private:
+  net::ProvenPeer connect(const Job& job, const std::string& interface) const;
+
+  const std::string scheduler_;
+  net::Poller& poller_;
+  const net::Heartbeat heartbeat_;
+  const base::Clock::time_point deadline_;
+  std::string local_address_;
+  std::optional<net::LinkEnd> link_;
+  net::Ticker ticker_;
+  std::vector<FromScheduler> early_;  ///< came together with Welcome
+  bool over_ = false;
+};
+
+/// What the handshakes of one job are for, so that no proof for one kind serves another.
+inline constexpr const char* scheduler_purpose = "ps scheduler";
+inline constexpr const char* server_purpose = "ps server";
+
+/// An error that a node's failure is for this process.
+[[noreturn]] void throw_failure(const Failure& failure);
+Failure failure_of(const Lost& lost);
+
+/// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
+void check_may_use(const Job& job, const std::string& address);
+
+}  // namespace tutti::ps

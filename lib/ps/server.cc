@@ -1,0 +1,153 @@
+// The process that keeps values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/log.h"
+#include "net/link_end.h"
+#include "net/reception.h"
+#include "net/sockets.h"
+#include "ps/roles.h"
+#include "ps/scheduler_link.h"
+#include "ps/table.h"
+#include "ps/wire.h"
+#include "tutti/version.h"
+
+namespace tutti::ps {
+namespace {
+
+// Tokens of epoll events. A worker's rank is the token of its connection; these two are larger.
+constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
+constexpr std::uint64_t reception_token = scheduler_token + 1;
+
+class Server {
+ public:
+  Server(const Job& job, const Options& options)
+      : job_(job),
+        scheduler_(job, options, poller_, scheduler_token),
+        listener_(listen()),
+        welcome_(scheduler_.join(registration())),
+        reception_(listener_, {welcome_.rank, job.secret, server_purpose, describe()}, audience()),
+        links_(static_cast<std::size_t>(job.company.workers)),
+        table_({.workers = job.company.workers,
+                .asynchronous = welcome_.asynchronous,
+                .send = [this](int worker, const Answer& answer) {
+                  if (auto& link = links_[static_cast<std::size_t>(worker)]) {
+                    link->queue(encode(answer));
+                  }
+                }}) {
+    base::set_log_rank(welcome_.rank);
+    poller_.add(reception_.descriptor(), reception_token);
+  }
+
+  void run();
+
+ private:
+  base::Fd listen() const;
+  Register registration() const;
+  std::string describe() const { return fmt::format("server {}", welcome_.rank); }
+  net::Reception::Audience audience();
+  base::Clock::time_point wake_up_by() const;
+  void hear_scheduler(const FromScheduler& message);
+  void welcome();
+  void hear(std::size_t worker);
+
+  const Job& job_;
+  net::Poller poller_;
+  SchedulerLink scheduler_;
+  base::Fd listener_;
+  const Welcome welcome_;
+  net::Reception reception_;
+  std::vector<std::unique_ptr<net::LinkEnd>> links_;  ///< by worker; null while it has none
+  Table table_;
+  bool over_ = false;
+};
+
+base::Fd Server::listen() const {
+  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
+  check_may_use(job_, address);
+  return net::listen_tcp(address);
+}
+
+Register Server::registration() const {
+  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
+  return {.role = Role::server,
+          .rank = job_.wanted_rank,
+          .workers = job_.company.workers,
+          .servers = job_.company.servers,
+          .version = version(),
+          .address = address,
+          .port = net::port_of(listener_)};
+}
+
+net::Reception::Audience Server::audience() {
+  const auto expects = [this](int rank) {
+    return rank >= 0 && rank < job_.company.workers && !links_[static_cast<std::size_t>(rank)];
+  };
+  return {expects, static_cast<std::size_t>(job_.company.workers)};
+}
+
+base::Clock::time_point Server::wake_up_by() const {
+  const auto beat = scheduler_.next_beat();
+  return std::min(beat, reception_.deadline().value_or(beat));
+}
+
+void Server::run() {
+  while (!over_) {
+    scheduler_.flush();
+    for (const auto& link : links_) {
+      if (link) link->flush();
+    }
+    for (const epoll_event& event : poller_.wait(wake_up_by())) {
+      if (event.data.u64 < links_.size()) hear(event.data.u64);
+    }
+    welcome();
+    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+    scheduler_.beat();
+  }
+  scheduler_.close();
+}
+
+void Server::hear_scheduler(const FromScheduler& message) {
+  over_ = over_ || std::holds_alternative<End>(message);
+  const auto* const lost = std::get_if<Lost>(&message);
+  if (lost == nullptr) return;
+  if (lost->role == Role::scheduler) throw_failure(failure_of(*lost));
+  if (lost->role == Role::worker) table_.lose(lost->rank, failure_of(*lost));
+}
+
+void Server::welcome() {
+  for (net::ProvenPeer& peer : reception_.advance()) {
+    auto& link = links_[static_cast<std::size_t>(peer.rank)];
+    if (link) continue;
+    net::tune_link(peer.socket);
+    const auto token = static_cast<std::uint64_t>(peer.rank);
+    link = std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes());
+  }
+}
+
+/// Whether a worker whose connection ends is lost is for the scheduler to say.
+void Server::hear(std::size_t worker) {
+  auto& link = links_[worker];
+  if (!link) return;
+  std::optional<std::string> ended;
+  try {
+    ended = link->receive([&](net::ConstBytes bytes) {
+      if (!bytes.empty()) table_.receive(static_cast<int>(worker), decode_to_server(bytes));
+    });
+  } catch (const Error& error) {
+    ended = error.what();
+    base::log().error("{} closes the connection of worker {}: {}", describe(), worker, *ended);
+  }
+  if (ended) link.reset();
+}
+
+}  // namespace
+
+void run_server(const Job& job, const Options& options) {
+  Server(job, options).run();
+}
+
+}  // namespace tutti::ps

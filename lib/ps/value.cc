@@ -1,0 +1,192 @@
+#include "ps/value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/own_tensor.h"
+#include "reduce/reduce.h"
+#include "tutti/shard.h"
+
+namespace tutti::ps {
+namespace {
+
+std::string describe(DType dtype, const Shape& shape) {
+  return fmt::format("{} {}", name(dtype), shape.describe());
+}
+
+/// "push (sum) of f32 (2, 3)", "broadcast from worker 1 of f32 (2, 3)".
+std::string describe(const Contribution& said) {
+  std::string how;
+  if (said.kind == Kind::broadcast) how = fmt::format(" from worker {}", said.root);
+  if (said.kind == Kind::push || said.kind == Kind::pushpull) {
+    how = fmt::format(" ({})", name(said.op));
+  }
+  return fmt::format("{}{} of {}", name(said.kind), how, describe(said.dtype, said.shape));
+}
+
+bool agree(const Contribution& a, const Contribution& b) {
+  return a.kind == b.kind && a.op == b.op && a.root == b.root && a.dtype == b.dtype &&
+         a.shape == b.shape;
+}
+
+/// What is written of an optimizer's many factors concerns one key.
+Optimizer narrowed(const Optimizer& whole, const Key& key) {
+  Optimizer one{.name = whole.name, .parameters = whole.parameters};
+  if (const auto it = whole.factors.find(key); it != whole.factors.end()) one.factors.insert(*it);
+  return one;
+}
+
+}  // namespace
+
+Value::Value(PieceName name, const Rules& rules) : name_(std::move(name)), rules_(rules) {
+  take_optimizer();
+}
+
+void Value::take_optimizer() {
+  if (!rules_.optimizer) return;
+  Optimizer mine = narrowed(*rules_.optimizer, name_.key);
+  if (updater_) {
+    updater_->set(std::move(mine));
+  } else {
+    updater_.emplace(std::move(mine));
+  }
+}
+
+std::size_t Value::count_in(const Shape& shape) const {
+  return shard(shape.count(), static_cast<int>(name_.index), static_cast<int>(name_.pieces))
+      .count();
+}
+
+Failure Value::refusal(std::string_view call, const std::string& text) const {
+  return {ErrorCode::invalid_argument,
+          fmt::format("{} of key {}: {}", call, name_.key.describe(), text),
+          {}};
+}
+
+Value::Result Value::execute(std::span<const Contribution* const> round) {
+  if (auto failure = disagreement(round)) return {.failure = std::move(failure)};
+  const Contribution& first = *round.front();
+  switch (first.kind) {
+    case Kind::init:
+      if (!stored_) return store(first);
+      return {.failure = refusal("init", fmt::format("it is initialised already, as {}; push, "
+                                                     "pushpull and broadcast change its value",
+                                                     describe(stored_->dtype(), stored_->shape)))};
+    case Kind::broadcast:
+      return store(*round[static_cast<std::size_t>(first.root)]);
+    default:
+      return push(round);
+  }
+}
+
+Value::Result Value::execute_alone(const Contribution& said) {
+  if (!updater_) {
+    return {.failure = refusal(name(said.kind),
+                               "an asynchronous store updates its values at once, and needs an "
+                               "optimizer for that; call set_optimizer first")};
+  }
+  const Contribution* const only = &said;
+  return push({&only, 1});
+}
+
+Value::Result Value::read(const Pull& pull) const {
+  if (!stored_) {
+    return {.failure = refusal("pull",
+                               "it was never initialised; call init or broadcast for it "
+                               "first")};
+  }
+  if (pull.dtype != stored_->dtype() || pull.shape != stored_->shape) {
+    return {.failure = refusal("pull", fmt::format("the tensor is {}, but the value is {}",
+                                                   describe(pull.dtype, pull.shape),
+                                                   describe(stored_->dtype(), stored_->shape)))};
+  }
+  return {.elements = stored_->elements};
+}
+
+std::optional<Failure> Value::disagreement(std::span<const Contribution* const> round) const {
+  std::vector<int> ranks;
+  std::string others;
+  for (std::size_t i = 1; i < round.size(); ++i) {
+    if (agree(*round[i], *round[0])) continue;
+    // A few tell as much as a thousand.
+    if (ranks.size() < 4) others += fmt::format(", worker {} {}", i, describe(*round[i]));
+    ranks.push_back(static_cast<int>(i));
+  }
+  if (ranks.empty()) return std::nullopt;
+  const std::string text = fmt::format(
+      "key {}: workers {} said something else than worker 0, which said {}{}; the key keeps its "
+      "value, and all make the same calls for a key",
+      name_.key.describe(), fmt::join(ranks, ", "), describe(*round[0]), others);
+  return Failure{ErrorCode::mismatch, text, std::move(ranks)};
+}
+
+Value::Result Value::store(const Contribution& said) {
+  const Shape mine{static_cast<std::int64_t>(count_in(said.shape))};
+  stored_ = {said.shape, base::own_tensor(mine, said.dtype)};
+  if (!said.data.empty()) std::memcpy(stored_->elements.data(), said.data.data(), said.data.size());
+  return {.elements = stored_->elements};
+}
+
+Tensor Value::merged(std::span<const Contribution* const> contributions) const {
+  const Contribution& first = *contributions.front();
+  const Shape mine{static_cast<std::int64_t>(count_in(first.shape))};
+  Tensor sum = base::own_tensor(mine, first.dtype);
+  std::vector<const void*> sources;
+  for (const Contribution* said : contributions) sources.push_back(said->data.data());
+  reduce::reduce({.in = first.dtype,
+                  .out = first.dtype,
+                  .op = first.op,
+                  .divisor = static_cast<double>(sources.size())},
+                 sources, sum.data(), sum.count());
+  return sum;
+}
+
+/// Without an optimizer a pushpull may bring any shape, and where no value is stored it only
+/// reduces.
+std::optional<Failure> Value::objection(const Contribution& said) const {
+  if (said.kind == Kind::pushpull && !updater_) return std::nullopt;
+  if (!stored_) {
+    return refusal(name(said.kind),
+                   "it was never initialised; call init or broadcast for it first");
+  }
+  if (said.dtype != stored_->dtype() || said.shape != stored_->shape) {
+    return refusal(name(said.kind), fmt::format("the tensor is {}, but the value is {}",
+                                                describe(said.dtype, said.shape),
+                                                describe(stored_->dtype(), stored_->shape)));
+  }
+  return updater_ ? objection_of_updater() : std::nullopt;
+}
+
+std::optional<Failure> Value::objection_of_updater() const {
+  if (name_.pieces > 1 && updater_->optimizer().name == "lamb") {
+    return Failure{ErrorCode::unsupported,
+                   fmt::format("key {}: lamb needs the norm of the whole value, and this one is "
+                               "split over {} pieces; raise MXNET_KVSTORE_BIGARRAY_BOUND at the "
+                               "scheduler, or use another optimizer",
+                               name_.key.describe(), name_.pieces),
+                   {}};
+  }
+  try {
+    updater_->check(name_.key, stored_->elements);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Failure{error.code(), error.what(), {}};
+  }
+}
+
+Value::Result Value::push(std::span<const Contribution* const> contributions) {
+  const Contribution& first = *contributions.front();
+  if (auto failure = objection(first)) return {.failure = std::move(failure)};
+  Tensor sum = merged(contributions);
+  if (updater_) {
+    updater_->update(name_.key, sum, stored_->elements);
+    return {.elements = stored_->elements};
+  }
+  if (stored_) *stored_ = {first.shape, sum};
+  return {.elements = std::move(sum)};
+}
+
+}  // namespace tutti::ps

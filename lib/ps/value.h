@@ -1,0 +1,54 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+
+#include "optimizer/updater.h"
+#include "ps/rules.h"
+
+namespace tutti::ps {
+
+/// One piece of one value, and what requests do to it.
+class Value {
+ public:
+  /// The rules outlive the value.
+  Value(PieceName name, const Rules& rules);
+
+  struct Result {
+    std::optional<Failure> failure{};
+    Tensor elements{};  ///< for those who want them; valid until the next change
+  };
+  /// One contribution of each worker, by rank. If they differ, all get the same `mismatch`, and
+  /// nothing changes.
+  Result execute(std::span<const Contribution* const> round);
+  /// An asynchronous push.
+  Result execute_alone(const Contribution& said);
+  Result read(const Pull& pull) const;
+
+  bool is_stored() const { return stored_.has_value(); }
+  /// The rules have another optimizer.
+  void take_optimizer();
+  std::size_t count_in(const Shape& shape) const;
+
+ private:
+  struct Stored {
+    Shape shape;      ///< of the whole value
+    Tensor elements;  ///< of this piece
+    DType dtype() const { return elements.dtype(); }
+  };
+
+  Result store(const Contribution& said);
+  Result push(std::span<const Contribution* const> contributions);
+  Tensor merged(std::span<const Contribution* const> contributions) const;
+  std::optional<Failure> disagreement(std::span<const Contribution* const> round) const;
+  std::optional<Failure> objection(const Contribution& said) const;
+  std::optional<Failure> objection_of_updater() const;
+  Failure refusal(std::string_view call, const std::string& text) const;
+
+  const PieceName name_;
+  const Rules& rules_;
+  std::optional<Stored> stored_;
+  std::optional<optimizer::Updater> updater_;
+};
+
+}  // namespace tutti::ps

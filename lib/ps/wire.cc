@@ -1,0 +1,163 @@
+#include "ps/wire.h"
+
+#include "net/bytes.h"
+#include "ps/wire_head.h"
+#include "wire_generated.h"
+
+namespace tutti::ps {
+namespace {
+
+using Builder = flatbuffers::FlatBufferBuilder;
+template <typename T>
+using Offset = flatbuffers::Offset<T>;
+
+template <typename Enum>
+std::uint8_t number(Enum value) {
+  return static_cast<std::uint8_t>(value);
+}
+
+Offset<wire::Key> pack(Builder& to, const Key& key) {
+  if (key.is_integer()) return wire::CreateKey(to, key.integer());
+  return wire::CreateKey(to, 0, to.CreateString(key.string()));
+}
+
+Offset<wire::Failure> pack(Builder& to, const Failure& failure) {
+  return wire::CreateFailure(to, number(failure.code), to.CreateString(failure.text),
+                             to.CreateVector(failure.ranks));
+}
+
+Offset<wire::Failure> pack(Builder& to, const std::optional<Failure>& failure) {
+  return failure ? pack(to, *failure) : Offset<wire::Failure>();
+}
+
+Offset<flatbuffers::Vector<std::int64_t>> pack(Builder& to, const Shape& shape) {
+  return to.CreateVector(shape.dims().data(), shape.dims().size());
+}
+
+Offset<wire::Register> pack(Builder& to, const Register& said) {
+  const auto version = to.CreateString(said.version);
+  return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
+                              said.asynchronous, to.CreateString(said.address), said.port);
+}
+Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
+  return wire::CreateBarrierAsked(to);
+}
+Offset<wire::Locate> pack(Builder& to, const Locate& locate) {
+  std::vector<Offset<wire::Value>> values;
+  for (const Locate::Value& value : locate.values) {
+    const auto key = pack(to, value.key);
+    values.push_back(wire::CreateValue(to, key, value.count, number(value.dtype)));
+  }
+  return wire::CreateLocate(to, to.CreateVector(values));
+}
+Offset<wire::Goodbye> pack(Builder& to, const Goodbye&) {
+  return wire::CreateGoodbye(to);
+}
+Offset<wire::Finished> pack(Builder& to, const Finished&) {
+  return wire::CreateFinished(to);
+}
+
+Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
+  return wire::CreateRefused(to, pack(to, refused.failure));
+}
+Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
+  std::vector<Offset<wire::Server>> servers;
+  for (const Welcome::Server& server : welcome.servers) {
+    servers.push_back(wire::CreateServer(to, to.CreateString(server.address), server.port));
+  }
+  return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers));
+}
+Offset<wire::Located> pack(Builder& to, const Located& located) {
+  std::vector<Offset<wire::Placement>> placements;
+  for (const Placement& placement : located.placements) {
+    const auto key = pack(to, placement.key);
+    placements.push_back(wire::CreatePlacement(to, key, to.CreateVector(placement.servers)));
+  }
+  return wire::CreateLocated(to, to.CreateVector(placements));
+}
+Offset<wire::BarrierOver> pack(Builder& to, const BarrierOver& over) {
+  return wire::CreateBarrierOver(to, pack(to, over.failure));
+}
+Offset<wire::Lost> pack(Builder& to, const Lost& lost) {
+  return wire::CreateLost(to, number(lost.role), lost.rank, to.CreateString(lost.reason));
+}
+Offset<wire::End> pack(Builder& to, const End&) {
+  return wire::CreateEnd(to);
+}
+
+Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
+  return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
+}
+Offset<wire::Contribution> pack(Builder& to, const Contribution& said) {
+  const auto piece = pack(to, said.piece);
+  return wire::CreateContribution(to, said.sequence, piece, number(said.kind), number(said.op),
+                                  said.root, number(said.dtype), pack(to, said.shape));
+}
+Offset<wire::Pull> pack(Builder& to, const Pull& pull) {
+  const auto piece = pack(to, pull.piece);
+  return wire::CreatePull(to, pull.sequence, piece, number(pull.dtype), pack(to, pull.shape));
+}
+Offset<wire::SetOptimizer> pack(Builder& to, const SetOptimizer& set) {
+  std::vector<Offset<wire::Parameter>> parameters;
+  for (const auto& [name, value] : set.optimizer.parameters) {
+    parameters.push_back(wire::CreateParameter(to, to.CreateString(name), value));
+  }
+  std::vector<Offset<wire::Factors>> factors;
+  for (const auto& [key, of_key] : set.optimizer.factors) {
+    factors.push_back(wire::CreateFactors(to, pack(to, key), of_key.learning_rate, of_key.wd));
+  }
+  const auto name = to.CreateString(set.optimizer.name);
+  const auto parameter_list = to.CreateVector(parameters);
+  return wire::CreateSetOptimizer(to, set.sequence, name, parameter_list, to.CreateVector(factors));
+}
+
+std::vector<std::byte> assembled(const Builder& built, std::span<const std::byte> elements) {
+  std::vector<std::byte> bytes(head_bytes);
+  bytes.reserve(head_bytes + built.GetSize() + elements.size());
+  net::store_u32(bytes.data(), built.GetSize());
+  net::append(bytes, std::as_bytes(std::span(built.GetBufferPointer(), built.GetSize())));
+  net::append(bytes, elements);
+  return bytes;
+}
+
+std::span<const std::byte> elements_of(const ToServer& message) {
+  const auto* const said = std::get_if<Contribution>(&message);
+  return said != nullptr ? said->data : std::span<const std::byte>();
+}
+
+/// `make` puts the body, of this number in its union, into its root table.
+template <typename Variant, typename Make>
+void finish(Builder& to, const Variant& message, const Make& make) {
+  std::visit([&](const auto& one) { to.Finish(make(pack(to, one).Union())); }, message);
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const ToScheduler& message) {
+  Builder to;
+  const auto kind = static_cast<wire::ToScheduler>(message.index() + 1);
+  finish(to, message, [&](auto body) { return wire::CreateUp(to, kind, body); });
+  return assembled(to, {});
+}
+
+std::vector<std::byte> encode(const FromScheduler& message) {
+  Builder to;
+  const auto kind = static_cast<wire::FromScheduler>(message.index() + 1);
+  finish(to, message, [&](auto body) { return wire::CreateDown(to, kind, body); });
+  return assembled(to, {});
+}
+
+std::vector<std::byte> encode(const ToServer& message) {
+  Builder to;
+  const auto kind = static_cast<wire::ToServer>(message.index() + 1);
+  finish(to, message, [&](auto body) { return wire::CreateRequest(to, kind, body); });
+  return assembled(to, elements_of(message));
+}
+
+std::vector<std::byte> encode(const Answer& message) {
+  Builder to;
+  to.Finish(wire::CreateAnswer(to, message.sequence, pack(to, message.failure)));
+  return assembled(to, message.data);
+}
+
+}  // namespace tutti::ps

@@ -1,0 +1,10 @@
+#pragma once
+// What both directions of the wire format share. Only wire*.cc include it.
+#include <cstddef>
+
+namespace tutti::ps {
+
+/// Before the table: its length in four bytes, and four bytes of zeros that align it.
+inline constexpr std::size_t head_bytes = 8;
+
+}  // namespace tutti::ps

@@ -1,0 +1,91 @@
+#include "ps/worker.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "ps/courier.h"
+
+namespace tutti::ps {
+
+Worker::Worker(const Job& job, bool asynchronous, const Options& options)
+    : size_(job.company.workers), bell_(net::EpollBell::make_descriptor(), asleep_) {
+  courier_ = std::make_unique<Courier>(*this, job, options);
+  welcome_ = courier_->join(asynchronous);
+  thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
+}
+
+Worker::~Worker() {
+  stop_ = true;
+  bell_.ring();
+  thread_.join();
+}
+
+void Worker::post(Submission submission) {
+  {
+    const base::Lock lock(mutex_);
+    if (ended_) std::rethrow_exception(ended_);
+    posted_.push_back(std::move(submission));
+  }
+  bell_.ring();
+}
+
+void Worker::post_and_wait(Submission submission,
+                           const std::shared_ptr<base::Completion>& completion) {
+  if (base::Completion::is_in_callback()) {
+    throw Error(ErrorCode::invalid_argument,
+                completion->what() + " in a callback or a deleter: it would wait for itself");
+  }
+  post(std::move(submission));
+  completion->wait_until(base::Clock::time_point::max());
+}
+
+std::vector<Submission> Worker::take_posted() {
+  const base::Lock lock(mutex_);
+  return std::exchange(posted_, {});
+}
+
+std::vector<Submission> Worker::end_with(const std::exception_ptr& failure) {
+  const base::Lock lock(mutex_);
+  ended_ = failure;
+  return std::exchange(posted_, {});
+}
+
+void Worker::submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion) {
+  post(TaskList{std::move(tasks), std::move(completion)});
+}
+
+void Worker::barrier() {
+  const base::Lock lock(meeting_);
+  const auto completion = std::make_shared<base::Completion>(1, "barrier");
+  post_and_wait(Barrier{completion}, completion);
+}
+
+void Worker::set_optimizer(const Optimizer& optimizer) {
+  const auto completion = std::make_shared<base::Completion>(1, "set_optimizer");
+  post_and_wait(Setting{optimizer, completion}, completion);
+}
+
+void Worker::close() noexcept {
+  try {
+    const auto completion = std::make_shared<base::Completion>(1, "leaving the job");
+    post_and_wait(Leaving{completion}, completion);
+  } catch (const std::exception& error) {
+    base::log().debug("left the job: {}", error.what());
+  }
+}
+
+Counters Worker::counters() const {
+  Counters counters;
+  counters.tensors_reduced = tally_.tensors_reduced;
+  counters.bytes_reduced = tally_.bytes_reduced;
+  counters.tensors_broadcast = tally_.tensors_broadcast;
+  counters.bytes_broadcast = tally_.bytes_broadcast;
+  return counters;
+}
+
+void Worker::abandon() {
+  thread_.abandon();
+  courier_->abandon();
+}
+
+}  // namespace tutti::ps

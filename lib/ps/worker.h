@@ -1,0 +1,91 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "net/epoll_bell.h"
+#include "ps/job.h"
+#include "ps/requests.h"
+#include "tutti/counters.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+class Courier;
+
+/// What the program's threads hand to the worker's thread, in order.
+struct TaskList {
+  std::vector<Task> tasks;
+  std::shared_ptr<base::Completion> completion;  ///< one part for each task
+};
+struct Barrier {
+  std::shared_ptr<base::Completion> completion;
+};
+struct Setting {
+  Optimizer optimizer;
+  std::shared_ptr<base::Completion> completion;
+};
+struct Leaving {
+  std::shared_ptr<base::Completion> completion;
+};
+using Submission = std::variant<TaskList, Barrier, Setting, Leaving>;
+
+/// This process as a worker of a parameter-server job. The thread tutti-ps-worker owns its
+/// connections. Thread-safe.
+class Worker {
+ public:
+  /// Joins the job; blocks until all of it is there. Throws what keeps it from joining.
+  Worker(const Job& job, bool asynchronous, const Options& options);
+  /// Ends the thread. `close` comes before, unless the store has failed.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  const Welcome& welcome() const { return welcome_; }
+  int size() const { return size_; }
+
+  /// Never waits. Throws the error that ended the worker.
+  void submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion);
+  /// These block, and throw what came back.
+  void barrier() TUTTI_EXCLUDES(meeting_);
+  void set_optimizer(const Optimizer& optimizer);
+  /// Leaves the job: waits for the calls under way, then until all workers have left. Does not
+  /// throw: the job may be over already.
+  void close() noexcept;
+
+  /// Nodes that were lost since the start.
+  int lost_nodes() const { return lost_nodes_; }
+  Counters counters() const;
+  /// In a forked child, where there is no thread: forgets it and closes the child's connections.
+  void abandon();
+
+ private:
+  friend class Courier;
+
+  void post(Submission submission) TUTTI_EXCLUDES(mutex_);
+  void post_and_wait(Submission submission, const std::shared_ptr<base::Completion>& completion);
+  std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
+  /// The worker is of no use any more; what was posted and not taken is returned.
+  std::vector<Submission> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
+
+  const int size_;
+  Welcome welcome_;
+  std::atomic<std::uint32_t> asleep_{0};
+  net::EpollBell bell_;
+  base::Mutex meeting_;  ///< one barrier at a time
+  base::Mutex mutex_;
+  std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
+  std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
+  std::atomic<int> lost_nodes_{0};
+  Tally tally_;
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Courier> courier_;
+  base::NamedThread thread_;  // last: the thread uses all members above
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,130 @@
+#include "ps/local_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "net/sockets.h"
+#include "ps/roles.h"
+
+namespace tutti {
+namespace {
+
+std::uint16_t free_port() {
+  return net::port_of(net::listen_tcp("127.0.0.1"));
+}
+
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
+}
+
+ps::Job job_of(const LocalJob::Size& size) {
+  set("DMLC_ROLE", "worker");
+  set("DMLC_PS_ROOT_URI", "127.0.0.1");
+  set("DMLC_PS_ROOT_PORT", std::to_string(free_port()));
+  set("DMLC_NUM_WORKER", std::to_string(size.workers));
+  set("DMLC_NUM_SERVER", std::to_string(size.servers));
+  set("TUTTI_JOB_KEY", std::string(64, 'a'));
+  const std::vector<std::pair<std::string, std::string>> variables = [] {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const char* name : {"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT",
+                             "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "TUTTI_JOB_KEY"}) {
+      all.emplace_back(name, std::getenv(name));
+    }
+    return all;
+  }();
+  ps::Job job = ps::Job::from(variables);
+  job.big_count = size.big_count;
+  return job;
+}
+
+std::string said_by(const std::function<std::string()>& role) {
+  try {
+    return role();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", name(error.code()), error.what());
+  }
+}
+
+}  // namespace
+
+Options LocalJob::options() {
+  using namespace std::chrono_literals;
+  Options options;
+  options.create_timeout = 10s;
+  options.key_timeout = 10s;
+  options.heartbeat_timeout = 5s;
+  return options;
+}
+
+LocalJob::LocalJob(Size size) : job_(job_of(size)) {
+  ends_.resize(static_cast<std::size_t>(size.servers) + 1);
+  // Servers first: nobody depends on the order.
+  for (int i = 1; i <= size.servers; ++i) {
+    start(static_cast<std::size_t>(i), [this] {
+      ps::Job mine = job_;
+      mine.role = ps::Role::server;
+      ps::run_server(mine, options());
+      return "";
+    });
+  }
+  start(0, [this, size] {
+    ps::Job mine = job_;
+    mine.role = ps::Role::scheduler;
+    Options of_scheduler = options();
+    of_scheduler.create_timeout = size.create_timeout;
+    return ps::run_scheduler(mine, of_scheduler) ? "" : "the job did not end well";
+  });
+}
+
+void LocalJob::start(std::size_t at, std::function<std::string()> role) {
+  threads_.emplace_back([this, at, role = std::move(role)] { ends_[at] = said_by(role); });
+}
+
+void LocalJob::join() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+LocalJob::~LocalJob() {
+  join();
+}
+
+const std::vector<std::string>& LocalJob::ends() {
+  join();
+  return ends_;
+}
+
+std::string LocalJob::run_one(const Work& work, const std::string& type) {
+  return said_by([&] {
+    const auto store = KVStore::create(type, options());
+    return work(*store);
+  });
+}
+
+std::vector<std::string> LocalJob::run(const Work& work, const std::string& type) const {
+  std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
+  std::vector<std::thread> workers;
+  for (std::string& mine : said) {
+    workers.emplace_back([&] {
+      std::string* place = &mine;
+      std::string words = run_one(
+          [&](KVStore& store) {
+            place = &said[static_cast<std::size_t>(store.rank())];
+            return said_by([&] { return work(store); });
+          },
+          type);
+      *place = std::move(words);
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return said;
+}
+
+std::string text_of(const std::vector<float>& values) {
+  return fmt::format("{}", fmt::join(values, " "));
+}
+
+}  // namespace tutti

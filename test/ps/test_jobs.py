@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Parameter-server jobs of scripts/launch.py --mode ps on this machine, with real processes.
+
+    test_jobs.py TUTTI_SERVER TRAIN
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from launching import LOCAL, LaunchCase
+
+SERVER, TRAIN = sys.argv[1], sys.argv[2]
+# Gives up well before the test does.
+IMPATIENT = {"TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20"}
+
+
+def weights(text):
+    return re.findall(r"rank \d weights sha256 (\w+)", text)
+
+
+def variables_of(pid):
+    try:
+        return dict(text.partition("=")[::2] for text in
+                    pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
+    except OSError:
+        return {}
+
+
+class JobCase(LaunchCase):
+    def environment(self, **more):
+        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        return super().environment(**{"PATH": path, **IMPATIENT, **more})
+
+    def process_of(self, role, rank):
+        """The process itself, not the shim that started it."""
+        for pid in self.marked():
+            known = variables_of(pid)
+            if (known.get("DMLC_ROLE"), known.get("DMLC_RANK")) == (role, str(rank)) \
+                    and "TUTTI_LAUNCH_NUMBER" not in known:
+                return pid
+        self.fail(f"no {role} {rank} runs")
+
+    def begun(self, *words):
+        """A job that trains for long, in its first steps."""
+        process = self.start("-n", 2, "-s", 2, *LOCAL, "--grace", 10, *words, TRAIN, "--network", "mlp",
+                             "--kv-store", "dist_sync", "--epochs", 100000)
+        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+        return process
+
+    def end_of(self, process):
+        out, err = process.communicate(timeout=40)
+        return process.returncode, out, err
+
+
+class Training(JobCase):
+    def test_lenet_learns_the_digits_with_equal_weights_on_all_workers(self):
+        code, out, err = self.launch("-n", 2, "-s", 2, *LOCAL, TRAIN, "--network", "lenet", "--dataset", "digits",
+                                     "--kv-store", "dist_sync", "--epochs", 8)
+        self.assertEqual(code, 0, err)
+        accuracies = [float(text) for text in re.findall(r"Test_acc ([\d.]+)", out)]
+        self.assertGreaterEqual(max(accuracies), 0.95, out)
+        self.assertEqual(len(weights(out)), 2, out)
+        self.assertEqual(len(set(weights(out))), 1, out)
+        self.assert_nothing_left()
+
+    def test_every_synchronous_name_and_any_number_of_servers_give_the_same_weights(self):
+        found = set()
+        for kind, servers, bound in (("dist", 1, "1000000"), ("dist_sync_device", 3, "100"), ("Dist_Sync", 2, "100")):
+            code, out, err = self.launch("-n", 2, "-s", servers, *LOCAL, TRAIN, "--network", "mlp", "--kv-store", kind,
+                                         "--epochs", 1, MXNET_KVSTORE_BIGARRAY_BOUND=bound)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(len(weights(out)), 2, out)
+            found.update(weights(out))
+        self.assertEqual(len(found), 1)
+
+    def test_several_devices_of_a_worker_are_summed(self):
+        code, out, err = self.launch("-n", 2, "--mode", "ps", *LOCAL, TRAIN, "--network", "mlp", "--devices", 2,
+                                     "--kv-store", "dist_device_sync", "--epochs", 4)
+        self.assertEqual(code, 0, err)
+        self.assertGreaterEqual(float(re.findall(r"Test_acc ([\d.]+)", out)[-1]), 0.95, out)
+        self.assertEqual(len(set(weights(out))), 1, out)
+
+
+class Deaths(JobCase):
+    def test_a_worker_that_is_killed_is_named_by_the_others_and_by_the_launcher(self):
+        process = self.begun()
+        os.kill(self.process_of("worker", 1), signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 137, err)
+        self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: its connection to the scheduler ended")
+        self.assertIn("worker 1 on", err[err.rindex("was the first to fail") - 60:])
+        self.assert_nothing_left()
+
+    def test_a_server_that_is_killed_ends_every_worker(self):
+        process = self.begun()
+        os.kill(self.process_of("server", 1), signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 137, err)
+        self.assertIn("server 1 on", err[err.rindex("was the first to fail") - 60:])
+        for rank in range(2):
+            self.assertRegex(err, rf"\[worker {rank}\] train: peer_lost: server 1 is lost")
+        self.assert_nothing_left()
+
+    def test_a_scheduler_that_is_killed_ends_everything(self):
+        process = self.begun()
+        os.kill(self.process_of("scheduler", 0), signal.SIGKILL)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 137, err)
+        self.assertIn("scheduler on", err[err.rindex("was the first to fail") - 60:])
+        for rank in range(2):
+            self.assertRegex(err, rf"\[worker {rank}\] train: peer_lost: the scheduler at 127.0.0.1:\d+ is lost")
+            self.assertRegex(err, rf"\[server {rank}\] tutti-server: peer_lost: the scheduler")
+        self.assert_nothing_left()
+
+    def test_a_worker_that_is_stopped_is_lost_after_the_heartbeat_timeout(self):
+        process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--network", "mlp", "--kv-store",
+                             "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="1")
+        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+        os.kill(self.process_of("worker", 1), signal.SIGSTOP)
+        code, _, err = self.end_of(process)
+        self.assertNotEqual(code, 0, err)
+        self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: \d+ heartbeats are missing")
+        self.assert_nothing_left()
+
+    def test_ctrl_c_leaves_nothing(self):
+        process = self.begun()
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 130, err)
+        self.assert_nothing_left()
+
+    def test_a_killed_launcher_leaves_nothing(self):
+        process = self.begun()
+        process.kill()
+        process.communicate(timeout=20)
+        self.assert_nothing_left()
+
+
+class Misuse(JobCase):
+    def test_workers_without_a_store_end_well_and_take_the_servers_with_them(self):
+        code, out, err = self.launch("-n", 2, "-s", 2, *LOCAL, "echo hello")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out.count("hello"), 2)
+        self.assert_nothing_left()
+
+    def test_without_a_launcher_the_error_says_what_is_missing(self):
+        env = {name: value for name, value in self.environment().items() if not name.startswith("DMLC_")}
+        done = subprocess.run([TRAIN, "--kv-store", "dist_sync"], env=env, text=True, capture_output=True, timeout=30,
+                              check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"DMLC_PS_ROOT_URI is not set: .* scripts/launch.py --mode ps")
+
+    def test_a_worker_that_is_told_another_role_says_what_to_start_instead(self):
+        code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, "env", "DMLC_ROLE=server", TRAIN, "--kv-store",
+                                   "dist_sync")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"DMLC_ROLE=server asks for a server, .* start `tutti-server`")
+
+    def test_a_port_in_use_is_an_error_that_names_it(self):
+        first = self.start(command=[SERVER], DMLC_ROLE="scheduler", DMLC_PS_ROOT_URI="127.0.0.1",
+                           DMLC_PS_ROOT_PORT="19417", DMLC_NUM_WORKER="1", DMLC_NUM_SERVER="1")
+        second = self.start(command=[SERVER], DMLC_ROLE="scheduler", DMLC_PS_ROOT_URI="127.0.0.1",
+                            DMLC_PS_ROOT_PORT="19417", DMLC_NUM_WORKER="1", DMLC_NUM_SERVER="1")
+        # Whichever came first has it.
+        self.wait_until(lambda: None not in (first.poll(), second.poll()) or first.poll() != second.poll(), "one gave up")
+        loser = first if first.poll() is not None else second
+        winner = second if loser is first else first
+        winner.kill()
+        winner.communicate()
+        self.assertRegex(loser.communicate()[1], r"DMLC_PS_ROOT_PORT=19417: .*Address already in use")
+        self.assertEqual(loser.returncode, 2)
+
+    def test_the_jobs_secret_is_in_no_command_line(self):
+        process = self.begun()
+        key = variables_of(self.process_of("server", 0))["TUTTI_JOB_KEY"]
+        self.assertRegex(key, "^[0-9a-f]{64}$")
+        for pid in self.marked():
+            self.assertNotIn(key, pathlib.Path("/proc", str(pid), "cmdline").read_text(errors="replace"))
+        process.send_signal(signal.SIGTERM)
+        self.end_of(process)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

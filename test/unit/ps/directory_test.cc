@@ -1,0 +1,69 @@
+#include "ps/directory.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+
+#include "unit/errors.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+
+namespace {
+
+std::vector<int> servers_of(Directory& directory, const Key& key, std::uint64_t count) {
+  Locate asked;
+  asked.values.push_back({key, count, DType::f32});
+  return directory.locate(asked).placements.at(0).servers;
+}
+
+}  // namespace
+
+TEST_CASE("a small value is on one server, a large one in equal pieces on all") {
+  Directory directory(3, 1000);
+  CHECK(servers_of(directory, "small", 999).size() == 1);
+  const auto large = servers_of(directory, "large", 1000);
+  CHECK(std::set<int>(large.begin(), large.end()) == std::set<int>{0, 1, 2});
+}
+
+TEST_CASE("where a key is does not change, whoever asks and with whatever size") {
+  Directory directory(2, 1000);
+  const auto first = servers_of(directory, "w", 10);
+  servers_of(directory, "v", 500);
+  CHECK(servers_of(directory, "w", 5000) == first);
+}
+
+TEST_CASE("a piece that would not fit a message is cut, on one server too") {
+  Directory directory(1, std::uint64_t{1} << 40);
+  CHECK(servers_of(directory, "w", (largest_piece / 4) + 1).size() == 2);
+  Directory two(2, 1000);
+  CHECK(servers_of(two, "w", largest_piece / 4 * 5).size() == 6);
+}
+
+TEST_CASE("keys that are asked for together fill the servers evenly") {
+  // Layers as convolutional networks have them: many small ones and few large ones.
+  Locate asked;
+  for (int i = 0; i < 50; ++i) {
+    const std::uint64_t side = 16ULL << (i / 10);
+    asked.values.push_back({i, side * side * 9, DType::f32});
+    asked.values.push_back({100 + i, side, DType::f32});
+  }
+  Directory directory(4, 1'000'000);
+  const Located located = directory.locate(asked);
+  std::vector<double> bytes(4);
+  for (std::size_t i = 0; i < asked.values.size(); ++i) {
+    const auto& servers = located.placements[i].servers;
+    CHECK(located.placements[i].key == asked.values[i].key);
+    for (const int server : servers) {
+      bytes[static_cast<std::size_t>(server)] +=
+          4.0 * static_cast<double>(asked.values[i].count) / static_cast<double>(servers.size());
+    }
+  }
+  const double even = std::accumulate(bytes.begin(), bytes.end(), 0.0) / 4;
+  for (const double held : bytes) CHECK(std::abs(held - even) < 0.05 * even);
+}
+
+TEST_CASE("a size that no value has is refused") {
+  Directory directory(2, 1000);
+  text_of(ErrorCode::internal, [&] { servers_of(directory, "w", std::uint64_t{1} << 60); });
+}

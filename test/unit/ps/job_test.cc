@@ -1,0 +1,79 @@
+#include "ps/job.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <vector>
+
+#include "unit/errors.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+
+namespace {
+
+/// The job of an environment that is right but for these; an empty value: not set.
+Job job_with(const std::map<std::string, std::string>& changes) {
+  std::map<std::string, std::string> all{{"DMLC_ROLE", "server"},
+                                         {"DMLC_PS_ROOT_URI", "10.0.0.1"},
+                                         {"DMLC_PS_ROOT_PORT", "9000"},
+                                         {"DMLC_NUM_WORKER", "3"},
+                                         {"DMLC_NUM_SERVER", "2"}};
+  for (const auto& [name, value] : changes) all[name] = value;
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const auto& [name, value] : all) {
+    if (!value.empty()) variables.emplace_back(name, value);
+  }
+  return Job::from(variables);
+}
+
+}  // namespace
+
+TEST_CASE("a process reads its place in the job from the environment") {
+  const Job job = job_with({{"DMLC_RANK", "1"}, {"TUTTI_JOB_KEY", std::string(64, '0')}});
+  CHECK(job.role == Role::server);
+  CHECK(job.root == "10.0.0.1");
+  CHECK(job.port == 9000);
+  CHECK(job.company.workers == 3);
+  CHECK(job.company.servers == 2);
+  CHECK(job.wanted_rank == 1);
+  CHECK(job.big_count == 1'000'000);
+  CHECK(job.has_secret);
+  CHECK(job_with({{"DMLC_ROLE", ""}}).role == Role::worker);
+}
+
+TEST_CASE("a variable that is missing is named, and who sets it") {
+  for (const char* name :
+       {"DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}) {
+    CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                       [&] {
+                         job_with({{name, ""}});
+                       }),
+               Contains(std::string(name) + " is not set") && Contains("launch.py --mode ps"));
+  }
+}
+
+TEST_CASE("a value that is not usable is refused with its variable") {
+  const std::pair<const char*, const char*> bad[] = {{"DMLC_ROLE", "master"},
+                                                     {"DMLC_PS_ROOT_PORT", "0"},
+                                                     {"DMLC_PS_ROOT_PORT", "x"},
+                                                     {"DMLC_NUM_WORKER", "-1"},
+                                                     {"DMLC_NUM_SERVER", "0"},
+                                                     {"DMLC_RANK", "first"},
+                                                     {"MXNET_KVSTORE_BIGARRAY_BOUND", "0"}};
+  for (const auto& [name, value] : bad) {
+    CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                       [&] {
+                         job_with({{name, value}});
+                       }),
+               Contains(std::string(name) + "='" + value + "' is not usable"));
+  }
+}
+
+TEST_CASE("a key that is not usable is refused, and not repeated") {
+  const std::string key = "0123456789abcdeg" + std::string(48, '0');
+  const std::string text = text_of(ErrorCode::invalid_argument, [&] {
+    job_with({{"TUTTI_JOB_KEY", key}});
+  });
+  CHECK_THAT(text, Contains("TUTTI_JOB_KEY is not usable") && !Contains("abcdeg"));
+}

@@ -1,0 +1,199 @@
+#include "ps/registry.h"
+
+#include <catch2/catch.hpp>
+
+#include "tutti/version.h"
+#include "unit/errors.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+
+namespace {
+
+/// A scheduler, and all that it has said to each node.
+struct Job {
+  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Registry registry;
+
+  explicit Job(Company company = {.workers = 2, .servers = 1})
+      : registry(company, 1'000'000, [this](Registry::Node node, const FromScheduler& message) {
+          heard[node].push_back(message);
+        }) {}
+
+  /// A job of two workers, nodes 1 and 2, and a server, node 3, in which all are there.
+  static std::unique_ptr<Job> complete(bool asynchronous = false) {
+    auto job = std::make_unique<Job>();
+    job->registry.receive(1, worker(-1, asynchronous));
+    job->registry.receive(2, worker(-1, asynchronous));
+    job->registry.receive(3, server());
+    return job;
+  }
+
+  static Register worker(int rank = -1, bool asynchronous = false) {
+    return {Role::worker, rank, 2, 1, version(), asynchronous, "", 0};
+  }
+  static Register server(std::uint16_t port = 77) {
+    return {Role::server, -1, 2, 1, version(), false, "127.0.0.1", port};
+  }
+
+  /// The last thing that the node heard, which must be of this kind.
+  template <typename Message>
+  const Message& last(Registry::Node node) {
+    REQUIRE_FALSE(heard[node].empty());
+    REQUIRE(std::holds_alternative<Message>(heard[node].back()));
+    return std::get<Message>(heard[node].back());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("when all are there each node hears its rank and where the servers are") {
+  Job job;
+  job.registry.receive(3, Job::server());
+  job.registry.receive(1, Job::worker());
+  CHECK(job.heard.empty());
+  job.registry.receive(2, Job::worker());
+  CHECK(job.registry.is_complete());
+  CHECK(job.last<Welcome>(1).rank == 0);
+  CHECK(job.last<Welcome>(2).rank == 1);
+  CHECK(job.last<Welcome>(3).rank == 0);
+  CHECK(job.last<Welcome>(2).servers.at(0).port == 77);
+}
+
+TEST_CASE("a rank that is asked for is given if it is free") {
+  Job job;
+  job.registry.receive(1, Job::worker(1));
+  job.registry.receive(2, Job::worker(1));
+  job.registry.receive(3, Job::server());
+  CHECK(job.last<Welcome>(1).rank == 1);
+  CHECK(job.last<Welcome>(2).rank == 0);
+}
+
+TEST_CASE("before all are there a process may be started again") {
+  Job job;
+  job.registry.receive(1, Job::worker(0));
+  job.registry.lose(1, "it was closed");
+  job.registry.receive(2, Job::worker(0));
+  job.registry.receive(4, Job::worker(1));
+  job.registry.receive(3, Job::server());
+  CHECK(job.last<Welcome>(2).rank == 0);
+}
+
+TEST_CASE("one process too many is refused, and the job goes on") {
+  const auto job = Job::complete();
+  job->registry.receive(9, Job::worker());
+  const Failure& failure = job->last<Refused>(9).failure;
+  CHECK(failure.code == ErrorCode::invalid_argument);
+  CHECK_THAT(failure.text, Contains("has its 2 workers already"));
+  CHECK_FALSE(job->registry.is_over());
+  CHECK(job->heard[1].size() == 1);
+}
+
+TEST_CASE("processes that do not fit together end the job, each knowing why") {
+  struct Misfit {
+    Register said;
+    std::string text;
+  };
+  Register count = Job::worker();
+  count.workers = 3;
+  Register version = Job::worker();
+  version.version = "9.9";
+  const Misfit misfits[] = {{count, "DMLC_NUM_WORKER=3"},
+                            {version, "tutti 9.9"},
+                            {Job::worker(-1, true), "asks for an asynchronous store"}};
+  for (const Misfit& misfit : misfits) {
+    Job job;
+    job.registry.receive(1, Job::worker());
+    job.registry.receive(2, misfit.said);
+    for (const Registry::Node node : {1, 2}) {
+      CHECK(job.last<Refused>(node).failure.code == ErrorCode::mismatch);
+      CHECK_THAT(job.last<Refused>(node).failure.text, Contains(misfit.text));
+    }
+    CHECK(job.registry.is_over());
+    CHECK_THAT(job.registry.trouble(), Contains(misfit.text));
+  }
+}
+
+TEST_CASE("who waits for processes that never come is told how many are missing") {
+  Job job;
+  job.registry.receive(1, Job::worker());
+  job.registry.give_up_waiting();
+  CHECK(job.last<Refused>(1).failure.code == ErrorCode::timeout);
+  CHECK_THAT(job.last<Refused>(1).failure.text, Contains("1 of 2 workers and 0 of 1 servers"));
+}
+
+TEST_CASE("a barrier ends when every worker has come to it") {
+  const auto job = Job::complete();
+  for (int round = 0; round < 2; ++round) {
+    job->registry.receive(1, BarrierAsked{});
+    CHECK(job->heard[1].size() == 1U + static_cast<std::size_t>(round));
+    job->registry.receive(2, BarrierAsked{});
+    CHECK_FALSE(job->last<BarrierOver>(1).failure);
+    CHECK_FALSE(job->last<BarrierOver>(2).failure);
+  }
+}
+
+TEST_CASE("a barrier that a worker has left for good ends with an error") {
+  const auto job = Job::complete();
+  job->registry.receive(1, BarrierAsked{});
+  job->registry.receive(2, Goodbye{});
+  const auto over = job->last<BarrierOver>(1);
+  REQUIRE(over.failure);
+  CHECK(over.failure->code == ErrorCode::aborted);
+  CHECK(over.failure->ranks == std::vector<int>{1});
+}
+
+TEST_CASE("the job is over when all workers have finished") {
+  const auto job = Job::complete();
+  job->registry.receive(1, Goodbye{});
+  job->registry.receive(1, Finished{});
+  CHECK_FALSE(job->registry.is_over());
+  job->registry.receive(2, Finished{});
+  for (const Registry::Node node : {1, 2, 3}) job->last<End>(node);
+  CHECK(job->registry.is_over());
+  CHECK(job->registry.trouble().empty());
+}
+
+TEST_CASE("a node that is lost is named to all others, and the job did not end well") {
+  const auto job = Job::complete();
+  job->registry.lose(2, "it was closed");
+  for (const Registry::Node node : {1, 3}) {
+    const auto& lost = job->last<Lost>(node);
+    CHECK(lost.role == Role::worker);
+    CHECK(lost.rank == 1);
+    CHECK(lost.reason == "it was closed");
+  }
+  job->registry.receive(1, Finished{});
+  CHECK(job->registry.is_over());
+  CHECK_THAT(job->registry.trouble(), Contains("worker 1 is lost"));
+}
+
+TEST_CASE("who has finished may go") {
+  const auto job = Job::complete();
+  job->registry.receive(2, Finished{});
+  job->registry.lose(2, "it was closed");
+  CHECK(job->heard[1].size() == 1);
+  CHECK(job->registry.trouble().empty());
+}
+
+TEST_CASE("a barrier goes on without a worker that was lost") {
+  const auto job = Job::complete(true);
+  job->registry.receive(1, BarrierAsked{});
+  job->registry.lose(2, "it was closed");
+  CHECK_FALSE(job->last<BarrierOver>(1).failure);
+}
+
+TEST_CASE("messages out of turn are refused and change nothing") {
+  Job job;
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, BarrierAsked{}); }),
+             Contains("has not registered"));
+  job.registry.receive(1, Job::worker());
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, Job::worker()); }),
+             Contains("registered already"));
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, Locate{}); }),
+             Contains("not all nodes are there"));
+  const auto complete = Job::complete();
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(3, Finished{}); }),
+             Contains("only workers"));
+}

@@ -1,0 +1,123 @@
+#include "ps/wire.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "unit/errors.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+using Bytes = std::vector<std::byte>;
+
+namespace {
+
+const Bytes elements{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+
+Bytes some_contribution() {
+  return encode(ToServer(Contribution{.sequence = 7,
+                                      .piece = {"fc1_weight", 1, 3},
+                                      .kind = Kind::pushpull,
+                                      .op = ReduceOp::average,
+                                      .root = 2,
+                                      .dtype = DType::u8,
+                                      .shape = {3, 4},
+                                      .data = elements}));
+}
+
+Bytes copy_of(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+TEST_CASE("a contribution arrives as it was sent, elements and all") {
+  const Bytes bytes = some_contribution();
+  const auto said = std::get<Contribution>(decode_to_server(bytes));
+  CHECK(said.sequence == 7);
+  CHECK(said.piece == PieceName{"fc1_weight", 1, 3});
+  CHECK(said.kind == Kind::pushpull);
+  CHECK(said.op == ReduceOp::average);
+  CHECK(said.root == 2);
+  CHECK(said.dtype == DType::u8);
+  CHECK(said.shape == Shape{3, 4});
+  CHECK(copy_of(said.data) == elements);
+}
+
+TEST_CASE("the other requests and answers arrive as they were sent") {
+  const Bytes pull = encode(ToServer(Pull{8, {5, 0, 1}, DType::f16, {}}));
+  CHECK(std::get<Pull>(decode_to_server(pull)).piece == PieceName{5, 0, 1});
+  const Optimizer adam{"adam", {{"beta1", 0.5}}, {{"bias", {.learning_rate = 2, .wd = 0}}}};
+  const Bytes set = encode(ToServer(SetOptimizer{9, adam}));
+  CHECK(std::get<SetOptimizer>(decode_to_server(set)).optimizer == adam);
+  CHECK(std::holds_alternative<Goodbye>(decode_to_server(encode(ToServer(Goodbye{})))));
+
+  const Failure failure{ErrorCode::mismatch, "workers 1 said", {1}};
+  const Bytes refused = encode(Answer{3, failure, {}});
+  CHECK(decode_answer(refused).failure == failure);
+  const Bytes value = encode(Answer{4, std::nullopt, elements});
+  CHECK(copy_of(decode_answer(value).data) == elements);
+}
+
+TEST_CASE("what nodes and scheduler say arrives as it was sent") {
+  const Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
+  const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
+  CHECK(said.role == Role::server);
+  CHECK(said.address == "10.0.0.1");
+  CHECK(said.port == 999);
+  const Locate locate{{{"w", 12, DType::f64}}};
+  const auto asked = std::get<Locate>(decode_to_scheduler(encode(ToScheduler(locate))));
+  CHECK(asked.values.at(0).count == 12);
+
+  const Welcome welcome{1, true, {{"10.0.0.1", 999}, {"::1", 1}}};
+  const auto met = std::get<Welcome>(decode_from_scheduler(encode(FromScheduler(welcome))));
+  CHECK(met.servers.at(1).address == "::1");
+  const Located located{{{"w", {1, 0}}}};
+  const auto found = std::get<Located>(decode_from_scheduler(encode(FromScheduler(located))));
+  CHECK(found.placements.at(0).servers == std::vector<int>{1, 0});
+  const Lost lost{Role::server, 1, "it was closed"};
+  const auto gone = std::get<Lost>(decode_from_scheduler(encode(FromScheduler(lost))));
+  CHECK(gone.reason == "it was closed");
+}
+
+TEST_CASE("a message that was cut anywhere is refused") {
+  const Bytes control = encode(ToScheduler(Locate{{{"w", 12, DType::f64}}}));
+  for (std::size_t length = 0; length < control.size(); ++length) {
+    const Bytes cut(control.begin(), control.begin() + static_cast<std::ptrdiff_t>(length));
+    CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_scheduler(cut); }),
+               Contains("malformed message"));
+  }
+}
+
+TEST_CASE("a message with bytes changed is refused or read, and never read beyond its end") {
+  const Bytes good = some_contribution();
+  std::mt19937 random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes bad = good;
+    for (int change = 0; change < 3; ++change) {
+      bad[random() % bad.size()] = static_cast<std::byte>(random());
+    }
+    try {
+      decode_to_server(bad);
+    } catch (const Error& error) {
+      REQUIRE(error.code() == ErrorCode::internal);
+    }
+  }
+}
+
+TEST_CASE("elements behind a message that has none are refused") {
+  Bytes pull = encode(ToServer(Pull{8, {5, 0, 1}, DType::f16, {}}));
+  pull.push_back(std::byte{0});
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_server(pull); }),
+             Contains("elements that belong to nothing"));
+}
+
+TEST_CASE("a key longer than keys are and a piece beyond the last are refused") {
+  const std::string name(Key::max_bytes + 1, 'k');
+  text_of(ErrorCode::internal, [&] {
+    decode_to_server(encode(ToServer(Pull{1, {name, 0, 1}, DType::f32, {}})));
+  });
+  text_of(ErrorCode::internal, [&] {
+    decode_to_server(encode(ToServer(Pull{1, {"w", 1, 1}, DType::f32, {}})));
+  });
+}
