@@ -38,6 +38,8 @@ std::optional<std::int64_t> int64_of(nb::handle integer) {
   return value;
 }
 
+}  // namespace
+
 Key to_key(nb::handle key) {
   if (PyUnicode_Check(key.ptr()) != 0) {
     Py_ssize_t size = 0;
@@ -56,8 +58,6 @@ Key to_key(nb::handle key) {
                                                " is out of range: an int as a key has 64 bits; "
                                                "pass it as a str");
 }
-
-}  // namespace
 
 Arguments::Arguments(nb::handle keys) : is_list_(is_list(keys)), arrays_(make_arrays()) {
   if (!is_list_) {

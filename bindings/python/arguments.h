@@ -32,6 +32,9 @@ class Arguments {
   std::shared_ptr<Arrays> arrays_;
 };
 
+/// Throws TypeError for what is no key, `invalid_argument` for an integer that no key holds.
+Key to_key(nb::handle key);
+
 /// An int of Python, or one of numpy's. Throws TypeError for what is none, `invalid_argument` for
 /// one that the result does not hold.
 int to_int(std::string_view name, nb::handle value);

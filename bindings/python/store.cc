@@ -188,8 +188,17 @@ void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) 
       [&](KVStore& store) { store.row_sparse_pull(arguments.keys(), outs, rows); });
 }
 
-void Store::set_optimizer(std::string_view name) {
-  run("set_optimizer", [&](KVStore& store) { store.set_optimizer({.name = std::string(name)}); });
+void Store::set_optimizer(std::string_view name, const nb::dict& parameters,
+                          const nb::dict& factors) {
+  Optimizer optimizer{.name = std::string(name)};
+  for (const auto& [parameter, value] : parameters) {
+    optimizer.parameters[nb::cast<std::string>(parameter)] = nb::cast<double>(value);
+  }
+  for (const auto& [key, of_key] : factors) {
+    optimizer.factors[to_key(key)] = {.learning_rate = nb::cast<double>(of_key[0]),
+                                      .wd = nb::cast<double>(of_key[1])};
+  }
+  run("set_optimizer", [&](KVStore& store) { store.set_optimizer(optimizer); });
 }
 
 void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {

@@ -45,7 +45,8 @@ class Store {
   Pending push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op);
   Pending pull(nb::handle key, nb::handle out, nb::handle priority);
   void row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids);
-  void set_optimizer(std::string_view name);
+  /// `parameters`: numbers by name; `factors`: by key, of the learning rate and of wd.
+  void set_optimizer(std::string_view name, const nb::dict& parameters, const nb::dict& factors);
   void save_optimizer_states(const std::string& fname, bool dump_optimizer);
   void load_optimizer_states(const std::string& fname);
 

@@ -45,7 +45,9 @@ void bind_stored_values(nb::class_<Store>& store) {
             nb::sig("def _pull(self, key: Keys, out: Values, priority: SupportsIndex) -> Pending"));
   store.def("_row_sparse_pull", &Store::row_sparse_pull, any("key"), any("out"), any("row_ids"),
             nb::sig("def _row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None"));
-  store.def("_set_optimizer", &Store::set_optimizer, arg("name"));
+  store.def("_set_optimizer", &Store::set_optimizer, arg("name"), arg("parameters"), arg("factors"),
+            nb::sig("def _set_optimizer(self, name: str, parameters: dict[str, float], "
+                    "factors: dict[Key, tuple[float, float]]) -> None"));
   store.def("_save_optimizer_states", &Store::save_optimizer_states, arg("path"),
             arg("dump_optimizer"));
   store.def("_load_optimizer_states", &Store::load_optimizer_states, arg("path"));

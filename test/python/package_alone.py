@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -90,6 +91,35 @@ class Local(unittest.TestCase):
             self.kv.init("seven", np.ones(1))
         with self.assertRaisesRegex(tutti.InvalidArgumentError, f"key {2**63} is out of range"):
             self.kv.init(2**63, np.ones(1))
+
+    def test_an_optimizer_updates_its_values(self):
+        values = [np.zeros(2, np.float32), np.zeros(2, np.float32)]
+        self.kv.init(["weight", "bias"], values)
+        self.kv.set_optimizer("sgd", learning_rate=0.5, factors={"bias": (4, 1)})
+        self.kv.push(["weight", "bias"], [np.ones(2, np.float32)] * 2).wait()
+        self.kv.pull(["weight", "bias"], values).wait()
+        self.assertEqual([value[0] for value in values], [-0.5, -2])
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "did you mean 'momentum'"):
+            self.kv.set_optimizer("sgd", momentun=0.9)
+        with self.assertRaisesRegex(TypeError, "an optimizer is a str"):
+            self.kv.set_optimizer(object())
+
+    def test_optimizer_states_go_through_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "states"
+            self.kv.init("weight", np.zeros(1))
+            self.kv.set_optimizer("adam", learning_rate=0.5)
+            self.kv.push("weight", np.ones(1)).wait()
+            self.kv.save_optimizer_states(file, dump_optimizer=True)
+            outs = [np.zeros(1), np.zeros(1)]
+            with tutti.create("local") as other:
+                self.kv.pull("weight", outs[0]).wait()
+                other.init("weight", outs[0])
+                other.load_optimizer_states(file)
+                for kv, out in zip((self.kv, other), outs):
+                    kv.push("weight", np.full(1, -2.0)).wait()
+                    kv.pull("weight", out).wait()
+            self.assertEqual(outs[0][0], outs[1][0])
 
     def test_a_closed_one_raises_in_every_method_that_exchanges(self):
         self.kv.close()

@@ -22,7 +22,7 @@ def store(kv: tutti.KVStore, array: np.ndarray[tuple[int, ...], np.dtype[np.floa
     kv.push(1, [array, array], 0, op="sum").wait()
     kv.pull(1, array, priority=np.int32(1)).wait()
     kv.row_sparse_pull(1, array, np.arange(2))
-    kv.set_optimizer("sgd")
+    kv.set_optimizer("sgd", learning_rate=0.1, factors={"bias": (1.0, 0.0)})
     kv.save_optimizer_states(pathlib.Path("states"), dump_optimizer=True)
     kv.load_optimizer_states("states")
     kv.set_gradient_compression("fp16")

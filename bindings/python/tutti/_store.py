@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tutti import _arrays, _core, _fingerprint, _objects
 from tutti._core import Pending
-from tutti.types import Choice, Counters, Keys, Op, Path, Shape, Values
+from tutti.types import Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,16 +135,38 @@ class KVStore(_core.Store):
         """Copies rows of the stored value. Raises UnsupportedError: no type has it yet."""
         self._row_sparse_pull(key, out, row_ids)
 
-    def set_optimizer(self, optimizer: object) -> None:
-        """Updates on the store. Raises UnsupportedError: no type has it yet; update locally."""
-        self._set_optimizer(optimizer if isinstance(optimizer, str) else type(optimizer).__name__)
+    def set_optimizer(self, optimizer: str, *, factors: Mapping[Key, tuple[float, float]] | None = None,
+                      **parameters: float) -> None:
+        """From now on the store updates its values by this rule: push and pushpull bring gradients.
+
+        optimizer: 'sgd', 'nag', 'adam', 'adamw', 'adagrad', 'rmsprop' or 'lamb'; tutti/optimizer.h has the formulas.
+        parameters: learning_rate, wd, rescale_grad, clip_gradient, multi_precision, and those of the rule, such as
+            momentum. What is left out has MXNet's default.
+        factors: {key: (of the learning rate, of wd)} for single keys.
+
+        Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. Raises
+        InvalidArgumentError for an unknown rule or parameter and a value out of range, UnsupportedError with
+        dist_sync_mpi: update the weights in the program.
+        """
+        if not isinstance(optimizer, str):
+            raise TypeError(f"an optimizer is a str, such as 'sgd', with its parameters by name, not {optimizer!r}")
+        by_key = {key: (float(rate), float(wd)) for key, (rate, wd) in (factors or {}).items()}
+        self._set_optimizer(optimizer, {name: float(value) for name, value in parameters.items()}, by_key)
 
     def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
-        """Writes the optimizer's state to a file. Raises UnsupportedError: no type has an optimizer yet."""
+        """Writes what the rule keeps of each key into a file, with dump_optimizer also the rule and its parameters.
+
+        The file is replaced whole or not at all. Raises InvalidArgumentError when there is no optimizer, InternalError
+        when the file cannot be written, UnsupportedError with dist_sync_mpi.
+        """
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
     def load_optimizer_states(self, fname: Path) -> None:
-        """Reads the optimizer's state from a file. Raises UnsupportedError: no type has an optimizer yet."""
+        """Takes them from such a file; the optimizer, too, if it is there.
+
+        Raises InvalidArgumentError for a file that is missing or damaged and for another rule's states,
+        UnsupportedError with dist_sync_mpi.
+        """
         self._load_optimizer_states(os.fsdecode(fname))
 
     def set_gradient_compression(self, kind: str) -> None:
