@@ -16,6 +16,24 @@ import tutti
 import tutti.mxnet
 
 
+class Slow(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        time.sleep(0.5)
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@mx.operator.register("slow")
+class SlowProperties(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Slow()
+
+
+def ends_while_python_computes(_):
+    kv = mx.kv.create("dist_sync_mpi")
+    kv.pushpull("weight", mx.nd.Custom(mx.nd.ones(3), op_type="slow"))
+    print("done", flush=True)
+
+
 def fail(how):
     if how == "raises":
         raise ValueError("what went wrong")
@@ -82,24 +100,6 @@ def ends_without_a_wait(_):
         big = mx.nd.dot(big, big) / 1000
     for i in range(10):
         kv.pushpull(i, big[i] * (kv.rank + 1))
-    print("done", flush=True)
-
-
-class Slow(mx.operator.CustomOp):
-    def forward(self, is_train, req, in_data, out_data, aux):
-        time.sleep(0.5)
-        self.assign(out_data[0], req[0], in_data[0])
-
-
-@mx.operator.register("slow")
-class SlowProperties(mx.operator.CustomOpProp):
-    def create_operator(self, ctx, shapes, dtypes):
-        return Slow()
-
-
-def ends_while_python_computes(_):
-    kv = mx.kv.create("dist_sync_mpi")
-    kv.pushpull("weight", mx.nd.Custom(mx.nd.ones(3), op_type="slow"))
     print("done", flush=True)
 
 
