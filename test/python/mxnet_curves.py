@@ -186,28 +186,28 @@ def measure(names, file):
 
 
 def draw(curves, file):
-    """Above the curves, below how far they are apart."""
+    """Above the curves, below how far they have been apart."""
     from matplotlib.figure import Figure
-    figure = Figure(figsize=(3.4 * len(CASES), 6), dpi=110, layout="tight")
+    figure = Figure(figsize=(3.4 * len(CASES), 5.5), dpi=90, layout="tight")
     axes = figure.subplots(2, len(CASES), squeeze=False, sharex="col")
-    colours = {(way, optimizer): f"C{i}" for i, (way, optimizer) in
-               enumerate((way, optimizer) for way in WAYS for optimizer in OPTIMIZERS)}
+    ways = [(way, optimizer) for way in WAYS for optimizer in OPTIMIZERS]
     for each in curves:
         above, below = axes[:, list(CASES).index(each["network"])]
-        colour, steps = colours[each["way"], each["optimizer"]], range(1, len(each["joint"]) + 1)
-        label = f"{each['way']}, {each['optimizer']}" if each["workers"] == 2 else None
-        above.plot(steps, each["alone"], color=colour, linewidth=1, label=label)
-        above.plot(steps, each["joint"], color=colour, linestyle="", marker="os^"[each["workers"] - 2],
-                   markersize=3 + each["workers"], markerfacecolor="none")
-        apart = np.maximum(np.abs(np.subtract(each["joint"], each["alone"])), 1e-17)
-        below.plot(steps, apart, color=colour, linewidth=0.7, marker="os^"[each["workers"] - 2], markersize=3)
+        number, workers, steps = ways.index((each["way"], each["optimizer"])), each["workers"], len(each["joint"])
+        shown = slice((4 * number + workers) % max(1, steps // 8), None, max(1, steps // 8))
+        style = {"color": f"C{number}", "marker": "os^"[workers - 2], "markersize": 5, "markerfacecolor": "none"}
+        above.plot(range(1, steps + 1), each["alone"], color=f"C{number}", linewidth=1)
+        above.plot(range(1, steps + 1)[shown], each["joint"][shown], linestyle="", **style,
+                   label=f"{each['way']}, {each['optimizer']}" if workers == 2 else None)
+        apart = np.maximum.accumulate(np.abs(np.subtract(each["joint"], each["alone"])))
+        below.plot(range(1, steps + 1), np.maximum(apart, 1e-17), linewidth=0.8, markevery=max(1, steps // 8), **style)
     for name, (above, below) in zip(CASES, axes.T):
         above.set(title=name, ylim=(0, None))
         below.axhline(LIMIT, color="black", linestyle="--", linewidth=0.8)
         below.set(yscale="log", xlabel="step", ylim=(5e-18, 1e-3))
         below.grid(color="#dddddd")
-    axes[0][0].set_ylabel("loss: lines one process,\ncircle 2, square 3, triangle 4 workers")
-    axes[1][0].set_ylabel("workers and process apart; dashed: limit")
+    axes[0][0].set_ylabel("loss: lines 1 process;\n○ 2, □ 3, △ 4 workers")
+    axes[1][0].set_ylabel("apart at most so far\n(dashed: limit)")
     axes[0][0].legend(fontsize=8)
     figure.savefig(file)
 

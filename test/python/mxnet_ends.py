@@ -18,6 +18,24 @@ import tutti.mxnet
 began = 0.0  # of the wait in which the others learn of it
 
 
+class Slow(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        time.sleep(0.5)
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@mx.operator.register("slow")
+class SlowProperties(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Slow()
+
+
+def ends_while_python_computes(_):
+    kv = mx.kv.create("dist_sync_mpi")
+    kv.pushpull("weight", mx.nd.Custom(mx.nd.ones(3), op_type="slow"))
+    print("done", flush=True)
+
+
 def fail(how):
     if how == "raises":
         raise ValueError("what went wrong")

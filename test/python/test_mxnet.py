@@ -119,6 +119,10 @@ class MXNet(Examples, Files, Script, WithMXNet):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_layouts.py")
 
+    def test_a_program_ends_in_order_though_custom_operators_still_compute(self):
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
+
     def test_an_order_that_changes_is_learnt(self):
         for count in (2, 3):
             with self.subTest(ranks=count):

@@ -2,6 +2,7 @@
 import atexit
 import copy
 import itertools
+import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
@@ -77,6 +78,19 @@ class _Exchange:
     def start(self, method, key, arrays, priority):
         call = getattr(self._engine, method)
         call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
+
+
+@atexit.register
+def _finish_custom_operators():
+    """They end with Python. So what may need them is waited for while it runs, though the exit status is not known."""
+    held = list(mxnet.operator._registry.ref_holder.values())
+    operators = [each for each in held if isinstance(each, (mxnet.operator.CustomOp, mxnet.operator.CustomOpProp))]
+    if hasattr(sys, "last_value") or not operators:
+        return
+    try:
+        mxnet.nd.waitall()
+    except mxnet.MXNetError:
+        pass  # raised to whoever waited for the arrays
 
 
 class Store(KVStoreBase):
