@@ -27,8 +27,9 @@ Range range_of(const Tensor& tensor, std::size_t key) {
 /// Two keys may have one output where both results are the same: a key that stands twice, in types
 /// that take that, and weights that two layers share in a broadcast. `a` begins first.
 void check_apart(const MethodCall& call, const Range& a, const Range& b) {
-  const bool same_result = call.method == Method::broadcast || call.keys[a.key] == call.keys[b.key];
-  const bool is_same = a.begin == b.begin && a.end == b.end && a.key != b.key && same_result;
+  const bool is_shared = call.method == Method::broadcast && a.end == b.end;
+  const bool is_same =
+      a.begin == b.begin && a.key != b.key && (is_shared || call.keys[a.key] == call.keys[b.key]);
   if (a.end <= b.begin || is_same) return;
   const auto [first, second] = std::minmax(a.key, b.key);
   const Key& key = call.keys[first];
