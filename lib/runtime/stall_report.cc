@@ -17,8 +17,9 @@ bool Executor::has_waiting_user() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  base::log().warn("nothing has moved for {:.1f} s; {}", waited.count(), wait_text());
-  // Also what is in flight.
+  // A line of its own must tell which key waits for which rank.
+  const std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
+  base::log().warn("nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
   base::log().warn("{}", participant_.describe());
   const std::string last = recorder_.dump(events);
   if (!last.empty()) base::log().warn("last events: {}", last);
