@@ -95,6 +95,7 @@ class Job:
         if self.level > 0:
             link.order()
         self.end_the_silent()
+        self.dismiss_servers()
         return True
 
     def on_link(self, link):
@@ -222,8 +223,8 @@ class Job:
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
-        lost = next((worker.lost for worker in self.workers.values()
-                     if worker.lost in self.workers and not worker.lost_left), None)
+        lost = next((worker.lost for rank, worker in self.workers.items() if rank < self.request.workers
+                     and worker.lost in self.workers and not worker.lost_left), None)
         if lost is not None:
             say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
             return 1
