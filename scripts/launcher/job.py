@@ -246,7 +246,7 @@ class Job:
         missing = self.request.workers - len(well)
         if missing or self.mpirun.returncode:
             code = self.mpirun.returncode
-            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers did not "
-                "end well or never started; what it said is above")
+            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers "
+                "did not end well or never started; what it said is above")
             return code if code > 0 else 128 - code if code < 0 else 1
         return 0
