@@ -110,9 +110,13 @@ void Courier::end_with(const std::exception_ptr& failure) noexcept {
   }
   finish(barrier_, failure);
   finish(leaving_, over_ ? nullptr : failure);
-  if (!finished_) scheduler_.send(Finished{});
   servers_.clear();
-  scheduler_.close();
+  try {
+    if (!finished_) scheduler_.send(Finished{});
+    scheduler_.close();
+  } catch (const Error& error) {
+    base::log().debug("the scheduler was not told of the end: {}", error.what());
+  }
 }
 
 }  // namespace tutti::ps
