@@ -60,6 +60,12 @@ class TUTTI_EXPORT KVStore {
   /// After a timeout between machines it may throw `internal`, which says that the job must end.
   /// Nothing interrupts MPI_Init: where it would wait for a lost rank or longer than
   /// `create_timeout`, the process says for whom and ends with status 1.
+  ///
+  /// `dist_sync`, `dist_async` and their kin join the parameter-server job that DMLC_PS_ROOT_URI,
+  /// DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY tell of, as
+  /// `scripts/launch.py --mode ps` sets them, and block until all of it is there. They throw
+  /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
+  /// some do not come. They have no reduce_scatter, allgather and join.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
@@ -144,8 +150,9 @@ class TUTTI_EXPORT KVStore {
   // From here to load_optimizer_states: parameter-server and local types only, `unsupported` with
   // `dist_sync_mpi`. No type has row-sparse values yet.
 
-  /// Stores a copy of each key's first value. Throws `invalid_argument` if one of the keys has a
-  /// value already; then nothing is stored.
+  /// Stores a copy of each key's first value; with a parameter server worker 0's, and it blocks
+  /// until every worker has called it. Throws `invalid_argument` if one of the keys has a value
+  /// already; in a store of one process nothing is stored then, in others no such key.
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
   /// push replaces the stored value by the sum (or `op`) of all `values`; pull copies the stored
   /// value to every `outs`. Both throw `invalid_argument` for a key without a stored value, and for
@@ -153,6 +160,12 @@ class TUTTI_EXPORT KVStore {
   /// shape of the stored value to those of its tensors; without a stored value it only reduces.
   /// Once there is an optimizer, push and pushpull update the stored value by that sum instead, and
   /// pushpull, too, wants a stored value of the same dtype and shape.
+  ///
+  /// With a parameter server what is wrong comes through the `Pending`, on every worker alike. A
+  /// key may be in flight several times: a worker's calls for it are done in their order, so a pull
+  /// follows the worker's last push. `dist_sync` and its kin merge the n-th push of every worker,
+  /// then update once. `dist_async` and its kin update by each push at once, whole, and need an
+  /// optimizer.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
@@ -163,7 +176,8 @@ class TUTTI_EXPORT KVStore {
   /// From now on the store updates its values by this rule. Called again with the same rule, it
   /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
   /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
-  /// nothing has changed.
+  /// nothing has changed. With a parameter server every worker calls it with the same rule, and it
+  /// blocks until they have; with `dist_async` until worker 0 has.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.

@@ -101,7 +101,7 @@ void Courier::loop() {
     advance();
     finish_leaving();
     flush();
-    for (const epoll_event& event : poller_.wait(scheduler_.next_beat())) {
+    for (const epoll_event& event : poller_.wait(wake_up_by())) {
       on_event(event.data.u64);
     }
     scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });

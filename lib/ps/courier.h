@@ -3,6 +3,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -55,6 +56,7 @@ class Courier {
                   std::uint32_t pieces);
   void send_to(std::size_t server, const ToServer& message);
   void finish_leaving();
+  base::Clock::time_point wake_up_by() const;
   void look(base::Clock::time_point now);
   void look(Meeting& meeting, base::Clock::time_point now) const;
   static void finish(Meeting& meeting, const std::exception_ptr& failure);
@@ -75,6 +77,13 @@ class Courier {
   std::deque<Submission> queue_;
   Meeting barrier_;
   Meeting leaving_;
+  /// A server whose connection has ended. Who was lost first, perhaps the scheduler, is heard of in
+  /// a moment.
+  struct Broken {
+    std::string what;
+    base::Clock::time_point until{};
+  };
+  std::optional<Broken> broken_;
   bool finished_ = false;
   bool over_ = false;
 };

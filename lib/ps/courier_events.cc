@@ -1,6 +1,8 @@
 // The worker's thread: what it hears, and how it ends.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/log.h"
@@ -11,6 +13,9 @@ namespace tutti::ps {
 namespace {
 
 using base::Clock;
+
+/// How long the scheduler may take to say who was lost.
+constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
 
 std::exception_ptr exception_of(const Failure& failure) {
   return std::make_exception_ptr(
@@ -45,11 +50,10 @@ void Courier::hear(std::size_t server) {
     if (!bytes.empty()) requests_->take(server, decode_answer(bytes));
   });
   // Once this worker has finished, servers end as they like.
-  if (!ended || finished_) return;
-  throw_failure({ErrorCode::peer_lost,
-                 fmt::format("server {} is lost: its connection to worker {} ended: {}", server,
-                             rank_, *ended),
-                 {}});
+  if (!ended || finished_ || broken_) return;
+  broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
+                         *ended),
+             Clock::now() + cause_is_heard};
 }
 
 void Courier::finish_leaving() {
@@ -58,7 +62,15 @@ void Courier::finish_leaving() {
   scheduler_.send(Finished{});
 }
 
+Clock::time_point Courier::wake_up_by() const {
+  const auto beat = scheduler_.next_beat();
+  return broken_ ? std::min(beat, broken_->until) : beat;
+}
+
 void Courier::look(Clock::time_point now) {
+  if (broken_ && !finished_ && now >= broken_->until) {
+    throw_failure({ErrorCode::peer_lost, broken_->what, {}});
+  }
   requests_->look(now);
   look(barrier_, now);
   look(leaving_, now);
@@ -98,9 +110,13 @@ void Courier::end_with(const std::exception_ptr& failure) noexcept {
   }
   finish(barrier_, failure);
   finish(leaving_, over_ ? nullptr : failure);
-  if (!finished_) scheduler_.send(Finished{});
   servers_.clear();
-  scheduler_.close();
+  try {
+    if (!finished_) scheduler_.send(Finished{});
+    scheduler_.close();
+  } catch (const Error& error) {
+    base::log().debug("the scheduler was not told of the end: {}", error.what());
+  }
 }
 
 }  // namespace tutti::ps

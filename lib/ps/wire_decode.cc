@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "net/bytes.h"
@@ -47,13 +48,17 @@ std::optional<Failure> unpack(const wire::Failure* failure) {
   return unpack(*failure);
 }
 
-Shape unpack(const flatbuffers::Vector<std::int64_t>* dims) {
+/// A shape whose bytes can be counted.
+Shape unpack(const flatbuffers::Vector<std::int64_t>* dims, DType dtype) {
   const auto& list = needed(dims);
+  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
   try {
-    return Shape(std::span(list.data(), list.size()));
+    Shape shape(std::span(list.data(), list.size()));
+    if (shape.count() <= most / size_of(dtype)) return shape;
   } catch (const Error&) {
-    malformed("an impossible shape");
+    // Refused below.
   }
+  malformed("an impossible shape");
 }
 
 PieceName unpack(const wire::Piece& piece) {
@@ -110,13 +115,13 @@ Contribution unpack(const wire::Contribution& from, Elements elements) {
           .op = checked(from.op(), ReduceOp::max),
           .root = from.root(),
           .dtype = checked(from.dtype(), DType::i64),
-          .shape = unpack(from.dims()),
+          .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
           .data = elements};
 }
 
 Pull unpack(const wire::Pull& from) {
-  return {from.sequence(), unpack(*from.piece()), checked(from.dtype(), DType::i64),
-          unpack(from.dims())};
+  const DType dtype = checked(from.dtype(), DType::i64);
+  return {from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype)};
 }
 
 SetOptimizer unpack(const wire::SetOptimizer& from) {

@@ -95,6 +95,7 @@ class Job:
         if self.level > 0:
             link.order()
         self.end_the_silent()
+        self.dismiss_servers()
         return True
 
     def on_link(self, link):
@@ -222,8 +223,8 @@ class Job:
         if self.signal:
             say(f"ended by {signal.Signals(self.signal).name}")
             return 128 + self.signal
-        lost = next((worker.lost for worker in self.workers.values()
-                     if worker.lost in self.workers and not worker.lost_left), None)
+        lost = next((worker.lost for rank, worker in self.workers.items() if rank < self.request.workers
+                     and worker.lost in self.workers and not worker.lost_left), None)
         if lost is not None:
             say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
             return 1
@@ -245,7 +246,7 @@ class Job:
         missing = self.request.workers - len(well)
         if missing or self.mpirun.returncode:
             code = self.mpirun.returncode
-            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers did not "
-                "end well or never started; what it said is above")
+            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers "
+                "did not end well or never started; what it said is above")
             return code if code > 0 else 128 - code if code < 0 else 1
         return 0

@@ -20,8 +20,9 @@ AWAITED = re.compile(LOGGED + r"rank \d{1,9} has waited .* ranks? (\d[\d, ]{0,99
 # it tells only which of those that failed began it.
 LEFT = re.compile(r"\brank (\d{1,9}) has left the store")
 # What the processes of a parameter-server job log; the name is that of `Request.title`.
-SERVED_LOST = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: "
-                         r"(?:the job ends: )?(?:the )?(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
+SERVED_LOST = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: |"
+                         r"tutti-server: peer_lost: )(?:the job ends: )?(?:the )?"
+                         r"(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
                          r"(\d+ heartbeats are missing)?")
 WELCOME, ORDER = b"+", b"\n"
 

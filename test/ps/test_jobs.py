@@ -156,8 +156,8 @@ class Misuse(JobCase):
         self.assertRegex(done.stderr, r"DMLC_PS_ROOT_URI is not set: .* scripts/launch.py --mode ps")
 
     def test_a_worker_that_is_told_another_role_says_what_to_start_instead(self):
-        code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, "env", "DMLC_ROLE=server", TRAIN, "--kv-store",
-                                   "dist_sync")
+        code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, "env", "DMLC_ROLE=server", TRAIN,
+                                   "--kv-store", "dist_sync")
         self.assertNotEqual(code, 0)
         self.assertRegex(err, r"DMLC_ROLE=server asks for a server, .* start `tutti-server`")
 
@@ -167,7 +167,7 @@ class Misuse(JobCase):
         second = self.start(command=[SERVER], DMLC_ROLE="scheduler", DMLC_PS_ROOT_URI="127.0.0.1",
                             DMLC_PS_ROOT_PORT="19417", DMLC_NUM_WORKER="1", DMLC_NUM_SERVER="1")
         # Whichever came first has it.
-        self.wait_until(lambda: None not in (first.poll(), second.poll()) or first.poll() != second.poll(), "one gave up")
+        self.wait_until(lambda: first.poll() != second.poll(), "one of them has given up")
         loser = first if first.poll() is not None else second
         winner = second if loser is first else first
         winner.kill()

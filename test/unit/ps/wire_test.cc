@@ -121,3 +121,10 @@ TEST_CASE("a key longer than keys are and a piece beyond the last are refused") 
     decode_to_server(encode(ToServer(Pull{1, {"w", 1, 1}, DType::f32, {}})));
   });
 }
+
+TEST_CASE("a shape whose bytes cannot be counted is refused") {
+  const Shape huge{std::int64_t{1} << 61};
+  const Bytes pull = encode(ToServer(Pull{1, {"w", 0, 1}, DType::f64, huge}));
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_server(pull); }),
+             Contains("impossible shape"));
+}
