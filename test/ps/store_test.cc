@@ -1,16 +1,9 @@
-#include <sys/socket.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <mutex>
 
-#include "net/sockets.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
-#include "tutti/version.h"
 
 using namespace tutti;
-using Catch::Contains;
 using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
 
@@ -20,25 +13,6 @@ namespace {
 Said twice(const std::string& text) {
   return {text, text};
 }
-
-/// A worker that joins the job and then does nothing.
-class Sleeper {
- public:
-  explicit Sleeper(const ps::Job& job, int rank) : link_(job, LocalJob::options(), poller_, 0) {
-    link_.join({.role = ps::Role::worker,
-                .rank = rank,
-                .workers = job.company.workers,
-                .servers = job.company.servers,
-                .version = version(),
-                .asynchronous = false,
-                .address = {},
-                .port = 0});
-  }
-
- private:
-  net::Poller poller_;
-  ps::SchedulerLink link_;
-};
 
 }  // namespace
 
@@ -145,7 +119,6 @@ TEST_CASE("an optimizer on the servers follows what was pushed before it") {
 
 TEST_CASE("an asynchronous store updates at once, and needs an optimizer") {
   LocalJob job({});
-  std::mutex turn;
   CHECK(job.run(
             [&](KVStore& kv) {
               Floats value{0};
@@ -182,114 +155,6 @@ TEST_CASE("a barrier holds every worker until the last has come") {
     return seen;
   });
   CHECK(said == Said{"yyyyy", "yyyyy", "yyyyy"});
-}
-
-TEST_CASE("workers that disagree all get the same mismatch, and the store lives on") {
-  LocalJob job({});
-  const auto said = job.run([](KVStore& kv) {
-    Floats values(kv.rank() == 0 ? 2 : 3, 1.0F);
-    std::string text;
-    try {
-      kv.pushpull("g", tensor(values), tensor(values)).wait();
-    } catch (const Error& error) {
-      text = std::string(name(error.code())) + ": " + error.what();
-    }
-    values.resize(1);
-    kv.pushpull("g", tensor(values), tensor(values)).wait();
-    return text + " / " + text_of(values);
-  });
-  CHECK(said[0] == said[1]);
-  CHECK_THAT(said[0], Contains("mismatch: key 'g': workers 1 said something else") &&
-                          Contains("f32 (2)") && Contains("f32 (3)") && Contains("/ 2"));
-}
-
-TEST_CASE("push before init, init twice, and pull of an unknown key are errors on every worker") {
-  LocalJob job({});
-  const auto said = job.run([](KVStore& kv) {
-    Floats values{1};
-    std::string text;
-    const auto attempt = [&](const auto& call) {
-      try {
-        call();
-        text += "no error;";
-      } catch (const Error& error) {
-        text += std::string(error.what()) + ";";
-      }
-    };
-    attempt([&] { kv.push({"w"}, {tensor(values)}).wait(); });
-    attempt([&] { kv.pull({"w"}, {tensor(values)}).wait(); });
-    kv.init({"w"}, {tensor(values)});
-    attempt([&] { kv.init({"w"}, {tensor(values)}); });
-    return text;
-  });
-  CHECK(said[0] == said[1]);
-  CHECK_THAT(said[0], Contains("push of key 'w': it was never initialised") &&
-                          Contains("pull of key 'w': it was never initialised") &&
-                          Contains("init of key 'w': it is initialised already"));
-}
-
-TEST_CASE("a worker that closes its store aborts what needs it, and the others end well") {
-  LocalJob job({});
-  const auto said = job.run([](KVStore& kv) {
-    Floats values{1};
-    if (kv.rank() == 1) return std::string("left");
-    kv.pushpull("g", tensor(values), tensor(values)).wait();
-    return std::string("no error");
-  });
-  CHECK(said[1] == "left");
-  CHECK_THAT(said[0], Contains("aborted: worker 1 has left the store"));
-  CHECK(job.ends() == Said{"", "", ""});
-}
-
-TEST_CASE("a worker that dies is peer_lost on the others, by name") {
-  LocalJob job({});
-  std::string said;
-  std::thread survivor([&] {
-    said = LocalJob::run_one([](KVStore& kv) {
-      Floats values{1};
-      kv.pushpull("g", tensor(values), tensor(values)).wait();
-      return "no error";
-    });
-  });
-  { const Sleeper dying(job.job(), 1); }
-  survivor.join();
-  CHECK_THAT(said, Contains("peer_lost: worker 1 is lost: its connection to the scheduler ended"));
-  CHECK(job.ends() == Said{"the job did not end well", "", ""});
-}
-
-TEST_CASE("processes that do not come are missed after create_timeout") {
-  LocalJob job({.create_timeout = std::chrono::milliseconds(500)});
-  std::string said;
-  try {
-    KVStore::create("dist_sync", LocalJob::options());
-  } catch (const Error& error) {
-    said = std::string(name(error.code())) + ": " + error.what();
-  }
-  CHECK_THAT(said, Contains("timeout: the scheduler gave up waiting: 1 of 2 workers and 2 of 2"));
-  CHECK(job.ends()[0] == "the job did not end well");
-}
-
-TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
-  LocalJob job({.workers = 1, .servers = 1});
-  ps::Job stranger = job.job();
-  stranger.secret.fill(std::byte{7});
-  try {
-    const Sleeper refused(stranger, 0);
-    FAIL("it got in");
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::mismatch);
-    CHECK_THAT(error.what(), Contains("does not know the job's secret"));
-  }
-  // Nor does what speaks otherwise.
-  const net::Bytes noise(100'000, std::byte{0x41});
-  const base::Fd caller = net::start_connecting("127.0.0.1", job.job().port, "");
-  net::wait_writable(caller, base::Clock::now() + std::chrono::seconds(5));
-  ::send(caller.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
-  CHECK(job.run([](KVStore& kv) {
-    Floats values{1};
-    kv.pushpull("g", tensor(values), tensor(values)).wait();
-    return text_of(values);
-  }) == Said{"1"});
 }
 
 TEST_CASE("a callback may submit, and may not wait") {

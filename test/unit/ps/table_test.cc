@@ -2,99 +2,19 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <random>
 
 #include "unit/errors.h"
+#include "unit/ps/table_job.h"
 
 using namespace tutti;
 using namespace tutti::ps;
 using Catch::Contains;
-using Floats = std::vector<float>;
-
-namespace {
-
-struct Heard {
-  int worker = 0;
-  std::uint64_t sequence = 0;
-  std::optional<Failure> failure;
-  Floats values;
-};
-
-/// A server, what workers say to it, and what they hear.
-class Job {
- public:
-  explicit Job(int workers = 2, bool asynchronous = false)
-      : table_({.workers = workers,
-                .asynchronous = asynchronous,
-                .send = [this](int worker, const Answer& answer) { hear(worker, answer); }}),
-        sequences_(static_cast<std::size_t>(workers)) {}
-
-  std::uint64_t say(int worker, Kind kind, const Floats& values, Contribution like = {}) {
-    like.sequence = next(worker);
-    like.piece = {"w", 0, 1};
-    like.kind = kind;
-    like.shape = {static_cast<std::int64_t>(values.size())};
-    like.data = std::as_bytes(std::span(values));
-    if (!brings_data(like, worker)) like.data = {};
-    table_.receive(worker, like);
-    return like.sequence;
-  }
-  std::uint64_t pull(int worker, std::int64_t count) {
-    const std::uint64_t sequence = next(worker);
-    table_.receive(worker, Pull{sequence, {"w", 0, 1}, DType::f32, {count}});
-    return sequence;
-  }
-  std::uint64_t set(int worker, const Optimizer& optimizer) {
-    const std::uint64_t sequence = next(worker);
-    table_.receive(worker, SetOptimizer{sequence, optimizer});
-    return sequence;
-  }
-  void init(const Floats& values) {
-    for (int worker = 0; worker < size(); ++worker) say(worker, Kind::init, values);
-    heard.clear();
-  }
-  Floats stored(std::int64_t count) {
-    heard.clear();
-    pull(0, count);
-    REQUIRE(heard.size() == 1);
-    REQUIRE_FALSE(heard[0].failure);
-    return heard[0].values;
-  }
-  int size() const { return static_cast<int>(sequences_.size()); }
-  std::uint64_t next(int worker) { return ++sequences_[static_cast<std::size_t>(worker)]; }
-  Table& table() { return table_; }
-
-  /// Whether all workers have heard one thing, the same error.
-  std::string common_failure(ErrorCode code) const {
-    REQUIRE(heard.size() == sequences_.size());
-    for (const Heard& one : heard) {
-      REQUIRE(one.failure);
-      CHECK(one.failure == heard[0].failure);
-      CHECK(one.failure->code == code);
-    }
-    return heard[0].failure->text;
-  }
-
-  std::vector<Heard> heard;
-
- private:
-  void hear(int worker, const Answer& answer) {
-    Heard one{worker, answer.sequence, answer.failure, Floats(answer.data.size() / sizeof(float))};
-    if (!answer.data.empty()) {
-      std::memcpy(one.values.data(), answer.data.data(), answer.data.size());
-    }
-    heard.push_back(std::move(one));
-  }
-
-  Table table_;
-  std::vector<std::uint64_t> sequences_;
-};
-
-}  // namespace
 
 TEST_CASE("init stores worker 0's value once all workers have called it") {
-  Job job;
+  TableJob job;
   job.say(1, Kind::init, {7, 7});
   CHECK(job.heard.empty());
   job.say(0, Kind::init, {1, 2});
@@ -103,7 +23,7 @@ TEST_CASE("init stores worker 0's value once all workers have called it") {
 }
 
 TEST_CASE("a second init is an error for all, and the value stays") {
-  Job job;
+  TableJob job;
   job.init({1, 2});
   job.say(0, Kind::init, {3, 4});
   job.say(1, Kind::init, {3, 4});
@@ -112,7 +32,7 @@ TEST_CASE("a second init is an error for all, and the value stays") {
 }
 
 TEST_CASE("broadcast stores the root's value and gives it to the others") {
-  Job job;
+  TableJob job;
   job.say(0, Kind::broadcast, {0, 0, 0}, {.root = 1});
   job.say(1, Kind::broadcast, {1, 2, 3}, {.root = 1});
   REQUIRE(job.heard.size() == 2);
@@ -122,7 +42,7 @@ TEST_CASE("broadcast stores the root's value and gives it to the others") {
 }
 
 TEST_CASE("a push puts the sum of all workers in place of the value") {
-  Job job;
+  TableJob job;
   job.init({100});
   job.say(0, Kind::push, {1});
   CHECK(job.heard.empty());
@@ -131,7 +51,7 @@ TEST_CASE("a push puts the sum of all workers in place of the value") {
 }
 
 TEST_CASE("two pushes of one worker do not close a round") {
-  Job job;
+  TableJob job;
   job.init({0});
   job.say(0, Kind::push, {1});
   job.say(0, Kind::push, {10});
@@ -143,7 +63,7 @@ TEST_CASE("two pushes of one worker do not close a round") {
 }
 
 TEST_CASE("a pull follows the worker's own last push") {
-  Job job;
+  TableJob job;
   job.init({0});
   job.say(0, Kind::push, {1});
   job.pull(0, 1);
@@ -159,7 +79,7 @@ TEST_CASE("a pull follows the worker's own last push") {
 }
 
 TEST_CASE("a request that comes again does nothing") {
-  Job job;
+  TableJob job;
   job.init({0});
   const Floats one{1};
   const Contribution push{.sequence = job.next(0),
@@ -173,13 +93,13 @@ TEST_CASE("a request that comes again does nothing") {
 }
 
 TEST_CASE("a request that is missing between two is noticed") {
-  Job job;
+  TableJob job;
   job.next(0);
   CHECK_THAT(text_of(ErrorCode::internal, [&] { job.pull(0, 1); }), Contains("is missing"));
 }
 
 TEST_CASE("pushpull of a key without a value only reduces, in any shape") {
-  Job job;
+  TableJob job;
   for (const Floats& values : {Floats{1, 2}, Floats{5}}) {
     job.heard.clear();
     job.say(0, Kind::pushpull, values);
@@ -194,7 +114,7 @@ TEST_CASE("pushpull of a key without a value only reduces, in any shape") {
 }
 
 TEST_CASE("push of a key without a value is an error for all") {
-  Job job;
+  TableJob job;
   job.say(0, Kind::push, {1});
   job.say(1, Kind::push, {1});
   CHECK_THAT(job.common_failure(ErrorCode::invalid_argument),
@@ -202,7 +122,7 @@ TEST_CASE("push of a key without a value is an error for all") {
 }
 
 TEST_CASE("tensors unlike the value are refused, and the value stays") {
-  Job job;
+  TableJob job;
   job.init({1, 2});
   job.say(0, Kind::push, {1});
   job.say(1, Kind::push, {1});
@@ -215,7 +135,7 @@ TEST_CASE("tensors unlike the value are refused, and the value stays") {
 }
 
 TEST_CASE("workers that disagree all hear what each said, and the value stays") {
-  Job job(3);
+  TableJob job(3);
   job.init({1, 2});
   struct Other {
     Kind kind;
@@ -243,7 +163,7 @@ TEST_CASE("workers that disagree all hear what each said, and the value stays") 
 }
 
 TEST_CASE("average, min and max reduce as they do everywhere") {
-  Job job;
+  TableJob job;
   job.init({0});
   const auto reduced = [&](ReduceOp op) {
     job.say(0, Kind::push, {1}, {.op = op});
@@ -267,7 +187,7 @@ TEST_CASE("whatever the order of arrival, results have the same bits") {
   }
   std::optional<Floats> first;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    Job job(workers);
+    TableJob job(workers);
     job.init(Floats(64));
     // Each worker pushes twice; whose turn it is is drawn.
     std::vector<int> turns;
@@ -282,73 +202,9 @@ TEST_CASE("whatever the order of arrival, results have the same bits") {
   }
 }
 
-TEST_CASE("an optimizer updates the value by the sum, once a round") {
-  Job job;
-  job.init({1});
-  const Optimizer sgd{"sgd", {{"learning_rate", 0.5}}};
-  job.set(0, sgd);
-  CHECK(job.heard.empty());
-  job.set(1, sgd);
-  CHECK(job.heard.size() == 2);
-  job.heard.clear();
-  job.say(0, Kind::pushpull, {1});
-  job.say(1, Kind::pushpull, {2});
-  REQUIRE(job.heard.size() == 2);
-  CHECK(job.heard[0].values == Floats{-0.5F});
-  CHECK(job.stored(1) == Floats{-0.5F});
-}
-
-TEST_CASE("an optimizer has its factors of the key, and keeps its state with new parameters") {
-  Job job(1);
-  job.init({0});
-  Optimizer sgd{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}, {{"w", {.learning_rate = 2}}}};
-  job.set(0, sgd);
-  job.say(0, Kind::push, {1});
-  CHECK(job.stored(1) == Floats{-2});
-  sgd.parameters["learning_rate"] = 0;
-  job.set(0, sgd);
-  job.say(0, Kind::push, {1});
-  CHECK(job.stored(1) == Floats{-3});
-}
-
-TEST_CASE("workers that give different optimizers are told, and nothing changes") {
-  Job job;
-  job.init({5});
-  job.set(0, {"sgd", {{"learning_rate", 0.5}}});
-  job.set(1, {"adam"});
-  CHECK_THAT(job.common_failure(ErrorCode::mismatch),
-             Contains("worker 1 gave 'adam', and worker 0 'sgd'"));
-  job.say(0, Kind::push, {1});
-  job.say(1, Kind::push, {1});
-  CHECK(job.stored(1) == Floats{2});
-}
-
-TEST_CASE("an optimizer that is unknown is an error for all") {
-  Job job;
-  job.set(0, {"sdg"});
-  job.set(1, {"sdg"});
-  CHECK_THAT(job.common_failure(ErrorCode::invalid_argument), Contains("sgd"));
-}
-
-TEST_CASE("lamb is refused for a value in pieces") {
-  Job job(1);
-  job.set(0, {"lamb"});
-  const Floats values{1, 2};
-  const PieceName piece{"w", 1, 2};
-  const auto data = std::as_bytes(std::span(values).first(1));
-  job.table().receive(
-      0,
-      Contribution{
-          .sequence = job.next(0), .piece = piece, .kind = Kind::init, .shape = {2}, .data = data});
-  job.table().receive(
-      0, Contribution{.sequence = job.next(0), .piece = piece, .shape = {2}, .data = data});
-  REQUIRE(job.heard.back().failure);
-  CHECK_THAT(job.heard.back().failure->text, Contains("MXNET_KVSTORE_BIGARRAY_BOUND"));
-}
-
 TEST_CASE("a round that needs a worker which has left or is lost fails, naming it") {
   const bool leaves = GENERATE(true, false);
-  Job job;
+  TableJob job;
   job.init({1});
   job.say(0, Kind::push, {1});
   if (leaves) {
@@ -366,7 +222,7 @@ TEST_CASE("a round that needs a worker which has left or is lost fails, naming i
 }
 
 TEST_CASE("what a worker sent before it left still counts") {
-  Job job;
+  TableJob job;
   job.init({1});
   job.say(1, Kind::push, {2});
   job.table().receive(1, Goodbye{});
@@ -374,40 +230,8 @@ TEST_CASE("what a worker sent before it left still counts") {
   CHECK(job.stored(1) == Floats{3});
 }
 
-TEST_CASE("an asynchronous store updates at once and goes on without a lost worker") {
-  Job job(2, true);
-  job.init({1});
-  job.set(1, {"sgd"});
-  CHECK(job.heard.empty());
-  job.set(0, {"sgd", {{"learning_rate", 1}}});
-  CHECK(job.heard.size() == 2);
-  job.say(1, Kind::push, {2});
-  CHECK(job.stored(1) == Floats{-1});
-  job.table().lose(1, {ErrorCode::peer_lost, "worker 1 is lost", {1}});
-  job.say(0, Kind::push, {2});
-  CHECK(job.stored(1) == Floats{-3});
-}
-
-TEST_CASE("an asynchronous push without an optimizer is an error") {
-  Job job(2, true);
-  job.init({1});
-  job.say(0, Kind::push, {1});
-  REQUIRE(job.heard.size() == 1);
-  REQUIRE(job.heard[0].failure);
-  CHECK_THAT(job.heard[0].failure->text, Contains("call set_optimizer first"));
-}
-
-TEST_CASE("an asynchronous pushpull of a key without a value reduces over all workers") {
-  Job job(2, true);
-  job.say(0, Kind::pushpull, {1});
-  CHECK(job.heard.empty());
-  job.say(1, Kind::pushpull, {2});
-  REQUIRE(job.heard.size() == 2);
-  CHECK(job.heard[0].values == Floats{3});
-}
-
 TEST_CASE("elements that are not as many as the shape says are refused") {
-  Job job;
+  TableJob job;
   const Floats three{1, 2, 3};
   const Contribution push{
       .sequence = 1, .piece = {"w", 0, 1}, .shape = {2}, .data = std::as_bytes(std::span(three))};

@@ -1,0 +1,105 @@
+// Optimizers on their way into a server, and what asynchronous stores do with them.
+#include <catch2/catch.hpp>
+
+#include "unit/errors.h"
+#include "unit/ps/table_job.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+
+TEST_CASE("an optimizer updates the value by the sum, once a round") {
+  TableJob job;
+  job.init({1});
+  const Optimizer sgd{"sgd", {{"learning_rate", 0.5}}};
+  job.set(0, sgd);
+  CHECK(job.heard.empty());
+  job.set(1, sgd);
+  CHECK(job.heard.size() == 2);
+  job.heard.clear();
+  job.say(0, Kind::pushpull, {1});
+  job.say(1, Kind::pushpull, {2});
+  REQUIRE(job.heard.size() == 2);
+  CHECK(job.heard[0].values == Floats{-0.5F});
+  CHECK(job.stored(1) == Floats{-0.5F});
+}
+
+TEST_CASE("an optimizer has its factors of the key, and keeps its state with new parameters") {
+  TableJob job(1);
+  job.init({0});
+  Optimizer sgd{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}, {{"w", {.learning_rate = 2}}}};
+  job.set(0, sgd);
+  job.say(0, Kind::push, {1});
+  CHECK(job.stored(1) == Floats{-2});
+  sgd.parameters["learning_rate"] = 0;
+  job.set(0, sgd);
+  job.say(0, Kind::push, {1});
+  CHECK(job.stored(1) == Floats{-3});
+}
+
+TEST_CASE("workers that give different optimizers are told, and nothing changes") {
+  TableJob job;
+  job.init({5});
+  job.set(0, {"sgd", {{"learning_rate", 0.5}}});
+  job.set(1, {"adam"});
+  CHECK_THAT(job.common_failure(ErrorCode::mismatch),
+             Contains("worker 1 gave 'adam', and worker 0 'sgd'"));
+  job.say(0, Kind::push, {1});
+  job.say(1, Kind::push, {1});
+  CHECK(job.stored(1) == Floats{2});
+}
+
+TEST_CASE("an optimizer that is unknown is an error for all") {
+  TableJob job;
+  job.set(0, {"sdg"});
+  job.set(1, {"sdg"});
+  CHECK_THAT(job.common_failure(ErrorCode::invalid_argument), Contains("sgd"));
+}
+
+TEST_CASE("lamb is refused for a value in pieces") {
+  TableJob job(1);
+  job.set(0, {"lamb"});
+  const Floats values{1, 2};
+  const PieceName piece{"w", 1, 2};
+  const auto data = std::as_bytes(std::span(values).first(1));
+  job.table().receive(
+      0,
+      Contribution{
+          .sequence = job.next(0), .piece = piece, .kind = Kind::init, .shape = {2}, .data = data});
+  job.table().receive(
+      0, Contribution{.sequence = job.next(0), .piece = piece, .shape = {2}, .data = data});
+  REQUIRE(job.heard.back().failure);
+  CHECK_THAT(job.heard.back().failure->text, Contains("MXNET_KVSTORE_BIGARRAY_BOUND"));
+}
+
+TEST_CASE("an asynchronous store updates at once and goes on without a lost worker") {
+  TableJob job(2, true);
+  job.init({1});
+  job.set(1, {"sgd"});
+  CHECK(job.heard.empty());
+  job.set(0, {"sgd", {{"learning_rate", 1}}});
+  CHECK(job.heard.size() == 2);
+  job.say(1, Kind::push, {2});
+  CHECK(job.stored(1) == Floats{-1});
+  job.table().lose(1, {ErrorCode::peer_lost, "worker 1 is lost", {1}});
+  job.say(0, Kind::push, {2});
+  CHECK(job.stored(1) == Floats{-3});
+}
+
+TEST_CASE("an asynchronous push without an optimizer is an error") {
+  TableJob job(2, true);
+  job.init({1});
+  job.say(0, Kind::push, {1});
+  REQUIRE(job.heard.size() == 1);
+  REQUIRE(job.heard[0].failure);
+  CHECK_THAT(job.heard[0].failure->text, Contains("call set_optimizer first"));
+}
+
+TEST_CASE("an asynchronous pushpull of a key without a value reduces over all workers") {
+  TableJob job(2, true);
+  job.say(0, Kind::pushpull, {1});
+  CHECK(job.heard.empty());
+  job.say(1, Kind::pushpull, {2});
+  REQUIRE(job.heard.size() == 2);
+  CHECK(job.heard[0].values == Floats{3});
+}
