@@ -114,6 +114,19 @@ void Presence::count_stops() {
   }
 }
 
+std::optional<Presence::Lost> Presence::stopped_for_long(base::Clock::duration limit,
+                                                         const std::vector<int>& among) const {
+  for (const auto& [rank, mate] : mates_) {
+    if (!is_asked_for(rank, among)) continue;
+    if (mate.beats_stopped * beat < std::max<base::Clock::duration>(limit, 2 * beat)) continue;
+    const std::chrono::duration<double> seconds = mate.beats_stopped * beat;
+    return Lost{{rank, fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
+                                   seconds.count())},
+                true};
+  }
+  return std::nullopt;
+}
+
 std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for,
                                              const std::vector<int>& among) {
   const base::Lock lock(mutex_);
@@ -124,17 +137,11 @@ std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_f
     count_stops();
   }
   // First, for others that have ended may have done so because of it.
-  for (const auto& [rank, mate] : mates_) {
-    if (!is_asked_for(rank, among)) continue;
-    if (mate.beats_stopped * beat < std::max<base::Clock::duration>(stopped_for, 2 * beat))
-      continue;
-    const std::chrono::duration<double> seconds = mate.beats_stopped * beat;
-    return Lost{{rank, fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
-                                   seconds.count())},
-                true};
-  }
+  if (auto stopped = stopped_for_long(stopped_for, among)) return stopped;
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
+    // Each process counts for itself: this one may have been some beats ahead.
+    if (auto stopped = stopped_for_long(stopped_for - 3 * beat, among)) return stopped;
     return Lost{{rank, "its process ended"}};
   }
   return std::nullopt;

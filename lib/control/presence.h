@@ -77,6 +77,8 @@ class Presence {
   void take_in(const base::Fd& socket, int rank) TUTTI_REQUIRES(mutex_);
   void look_for_ended() TUTTI_REQUIRES(mutex_);
   void count_stops() TUTTI_REQUIRES(mutex_);
+  std::optional<Lost> stopped_for_long(base::Clock::duration limit,
+                                       const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
 
   const std::string job_;
   const int rank_;

@@ -90,10 +90,10 @@ class CApi(unittest.TestCase):
                                                  ctypes.byref(tensor)), 0)
         # The same tensor on two devices: its sum is twice the value.
         tensors = (ctypes.c_void_p * 2)(tensor, tensor)
-        both = Values(tensors, 2)
+        both, one = Values(tensors, 2), Values(tensors, 1)
         key = Key(b"weight", 0)
         self.assertEqual(lib.tutti_store_pushpull(store, ctypes.c_size_t(1), ctypes.byref(key), ctypes.byref(both),
-                                                  ctypes.byref(both), None, ctypes.byref(pending)), 0)
+                                                  ctypes.byref(one), None, ctypes.byref(pending)), 0)
         self.assertEqual(lib.tutti_pending_wait(pending), 0)
         self.assertEqual(list(data), [2, 4, 6])
         self.assertNotEqual(lib.tutti_store_pull(store, ctypes.c_size_t(1), ctypes.byref(Key(b"none", 0)),
