@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from installed import HERE, RANKS, ROOT, Installed
+from installed import HERE, ROOT, Installed
 from mxnet_examples import Examples
 from mxnet_files import Files
 from mxnet_script import Hosts, Script
@@ -37,17 +37,17 @@ class WithMXNet(Installed):
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
 
-class MXNet(Examples, Files, Script, WithMXNet):
-    HOSTS = 2
+class Promises(WithMXNet):
+    """What is tried with as many ranks as `COUNTS` says."""
 
     def test_what_scripts_may_count_on(self):
-        for count in RANKS:
+        for count in self.COUNTS:
             for part in PARTS:
                 with self.subTest(ranks=count, part=part):
                     self.on_ranks(count, HERE / f"{part}.py", "-v", timeout=180)
 
     def test_what_scripts_that_do_not_name_tutti_may_count_on(self):
-        for count in RANKS:
+        for count in self.COUNTS:
             with self.subTest(ranks=count, by="python -m tutti"):
                 self.on_ranks(count, "-m", "tutti", UNCHANGED, "-v", timeout=180)
             with self.subTest(ranks=count, by="the launcher"):
@@ -63,6 +63,11 @@ class MXNet(Examples, Files, Script, WithMXNet):
         done = subprocess.run([str(word) for word in command], text=True, check=False, timeout=120, cwd=self.top,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, done.stdout, done.stderr
+
+
+class MXNet(Examples, Files, Script, Promises):
+    COUNTS = (1, 3)
+    HOSTS = 2
 
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
@@ -129,7 +134,8 @@ class MXNet(Examples, Files, Script, WithMXNet):
                 self.on_ranks(count, HERE / "mxnet_order.py")
 
 
-class AtLength(Hosts, WithMXNet):
+class AtLength(Hosts, Promises):
+    COUNTS = (2, 4)
     HOSTS = 8
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):

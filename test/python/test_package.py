@@ -40,8 +40,7 @@ def readme_shell_lines():
 
 
 class Promises:
-    """What is tried of the package whatever it is built for."""
-    COUNTS = RANKS
+    """What is tried of the package whatever it is built for, with as many ranks as `COUNTS` says."""
     SLOWER = 1
 
     def on_ranks(self, count, *words, timeout=60):
@@ -145,6 +144,8 @@ class Learning(Installed):
 
 @unittest.skipIf(KIND, "another kind is asked for")
 class Package(Promises, Learning):
+    COUNTS = (1, 3)
+
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
 
@@ -186,12 +187,12 @@ class Package(Promises, Learning):
                     self.assertEqual(text.count(": well"), count, text)
 
     def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
-        for count in RANKS:
+        for count in self.COUNTS:
             with self.subTest(ranks=count):
                 self.learns_on(count)
 
     def test_workers_learn_what_one_learns_whose_batch_is_all_of_theirs(self):
-        for count in RANKS:
+        for count in self.COUNTS:
             with self.subTest(ranks=count):
                 self.learns_what_one_learns(count)
 
@@ -201,7 +202,9 @@ class Package(Promises, Learning):
 
 
 @unittest.skipUnless(KIND == "slow", "takes long")
-class Slow(Learning):
+class Slow(Promises, Learning):
+    COUNTS = (2, 4)
+
     @classmethod
     def install(cls):
         """By a wheel, which needs no sources any more."""
@@ -242,12 +245,14 @@ class Slow(Learning):
         said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top, timeout=180)
 
     def test_the_example_learns_the_digits_on_more_ranks(self):
-        for count in (5, 6, 7, 8):
+        for count in (*self.COUNTS, 5, 6, 7, 8):
             with self.subTest(ranks=count):
                 self.learns_on(count)
 
-    def test_eight_workers_learn_what_one_learns(self):
-        self.learns_what_one_learns(8)
+    def test_more_workers_learn_what_one_learns(self):
+        for count in (*self.COUNTS, 8):
+            with self.subTest(ranks=count):
+                self.learns_what_one_learns(count)
 
     def test_objects_above_2_gib(self):
         # Two ranks of 4 GiB each, for the object and its pickle.
