@@ -72,6 +72,7 @@ class ServerStore : public Backend {
   void close() override {
     if (!fork_.is_in_child()) worker_->close();
   }
+  void end() override { close(); }
   void barrier() override {
     fork_.check();
     worker_->barrier();

@@ -67,6 +67,9 @@ void Worker::set_optimizer(const Optimizer& optimizer) {
 
 void Worker::close() noexcept {
   try {
+    const base::Lock lock(meeting_);
+    if (left_) return;
+    left_ = true;
     const auto completion = std::make_shared<base::Completion>(1, "leaving the job");
     post_and_wait(Leaving{completion}, completion);
   } catch (const std::exception& error) {

@@ -55,8 +55,8 @@ class Worker {
   void barrier() TUTTI_EXCLUDES(meeting_);
   void set_optimizer(const Optimizer& optimizer);
   /// Leaves the job: waits for the calls under way, then until all workers have left. Does not
-  /// throw: the job may be over already.
-  void close() noexcept;
+  /// throw: the job may be over already. Does nothing a second time.
+  void close() noexcept TUTTI_EXCLUDES(meeting_);
 
   /// Nodes that were lost since the start.
   int lost_nodes() const { return lost_nodes_; }
@@ -77,7 +77,8 @@ class Worker {
   Welcome welcome_;
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;
-  base::Mutex meeting_;  ///< one barrier at a time
+  base::Mutex meeting_;  ///< one barrier at a time, and none while this leaves
+  bool left_ TUTTI_GUARDED_BY(meeting_) = false;
   base::Mutex mutex_;
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);

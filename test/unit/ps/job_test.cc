@@ -63,7 +63,7 @@ TEST_CASE("a value that is not usable is refused with its variable") {
                                                      {"MXNET_KVSTORE_BIGARRAY_BOUND", "0"}};
   for (const auto& [name, value] : bad) {
     CHECK_THAT(text_of(ErrorCode::invalid_argument,
-                       [&] {
+                       [name = name, value = value] {
                          job_with({{name, value}});
                        }),
                Contains(std::string(name) + "='" + value + "' is not usable"));

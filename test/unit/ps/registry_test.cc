@@ -106,7 +106,7 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
     Job job;
     job.registry.receive(1, Job::worker());
     job.registry.receive(2, misfit.said);
-    for (const Registry::Node node : {1, 2}) {
+    for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 2}) {
       CHECK(job.last<Refused>(node).failure.code == ErrorCode::mismatch);
       CHECK_THAT(job.last<Refused>(node).failure.text, Contains(misfit.text));
     }
@@ -150,7 +150,8 @@ TEST_CASE("the job is over when all workers have finished") {
   job->registry.receive(1, Finished{});
   CHECK_FALSE(job->registry.is_over());
   job->registry.receive(2, Finished{});
-  for (const Registry::Node node : {1, 2, 3}) job->last<End>(node);
+  for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 2, 3})
+    job->last<End>(node);
   CHECK(job->registry.is_over());
   CHECK(job->registry.trouble().empty());
 }
@@ -158,7 +159,7 @@ TEST_CASE("the job is over when all workers have finished") {
 TEST_CASE("a node that is lost is named to all others, and the job did not end well") {
   const auto job = Job::complete();
   job->registry.lose(2, "it was closed");
-  for (const Registry::Node node : {1, 3}) {
+  for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 3}) {
     const auto& lost = job->last<Lost>(node);
     CHECK(lost.role == Role::worker);
     CHECK(lost.rank == 1);
