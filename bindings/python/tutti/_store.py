@@ -144,7 +144,8 @@ class KVStore(_core.Store):
             momentum. What is left out has MXNet's default.
         factors: {key: (of the learning rate, of wd)} for single keys.
 
-        Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. Raises
+        Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. With
+        servers it is collective and blocks until every worker has called it; else it does not block. Raises
         InvalidArgumentError for an unknown rule or parameter and a value out of range, UnsupportedError with
         dist_sync_mpi: update the weights in the program.
         """
@@ -156,16 +157,17 @@ class KVStore(_core.Store):
     def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
         """Writes what the rule keeps of each key into a file, with dump_optimizer also the rule and its parameters.
 
-        The file is replaced whole or not at all. Raises InvalidArgumentError when there is no optimizer, InternalError
-        when the file cannot be written, UnsupportedError with dist_sync_mpi.
+        The file is replaced whole or not at all. Blocks until it is on the disk; not collective. Raises
+        InvalidArgumentError when there is no optimizer, InternalError when the file cannot be written, UnsupportedError
+        with dist_sync_mpi and its like.
         """
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
     def load_optimizer_states(self, fname: Path) -> None:
         """Takes them from such a file; the optimizer, too, if it is there.
 
-        Raises InvalidArgumentError for a file that is missing or damaged and for another rule's states,
-        UnsupportedError with dist_sync_mpi.
+        Blocks while it reads; not collective. Raises InvalidArgumentError for a file that is missing or damaged and for
+        another rule's states, UnsupportedError with dist_sync_mpi and its like.
         """
         self._load_optimizer_states(os.fsdecode(fname))
 
