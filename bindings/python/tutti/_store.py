@@ -159,7 +159,7 @@ class KVStore(_core.Store):
 
         The file is replaced whole or not at all. Blocks until it is on the disk; not collective. Raises
         InvalidArgumentError when there is no optimizer, InternalError when the file cannot be written, UnsupportedError
-        with dist_sync_mpi and its like.
+        with dist_sync_mpi and with servers.
         """
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
@@ -167,7 +167,7 @@ class KVStore(_core.Store):
         """Takes them from such a file; the optimizer, too, if it is there.
 
         Blocks while it reads; not collective. Raises InvalidArgumentError for a file that is missing or damaged and for
-        another rule's states, UnsupportedError with dist_sync_mpi and its like.
+        another rule's states, UnsupportedError with dist_sync_mpi and with servers.
         """
         self._load_optimizer_states(os.fsdecode(fname))
 
