@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/failure.h"
+#include "base/log.h"
 #include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/wire.h"
@@ -46,6 +47,19 @@ void check_may_use(const Job& job, const std::string& address) {
                           address));
 }
 
+namespace {
+
+std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
+  std::vector<net::Way> ways;
+  for (const std::string& address : net::resolve(job.root)) {
+    check_may_use(job, address);
+    ways.push_back({net::start_connecting(address, job.port, source), address});
+  }
+  return ways;
+}
+
+}  // namespace
+
 SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller& poller,
                              std::uint64_t token)
     : scheduler_(job.describe_scheduler()),
@@ -53,27 +67,31 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       heartbeat_(net::Heartbeat::from(options.heartbeat_timeout, options.heartbeat_timeout)),
       deadline_(Clock::now() + options.create_timeout),
       ticker_(heartbeat_.beat) {
-  net::ProvenPeer peer = connect(job, options.interface);
+  net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket);
   local_address_ = net::local_address(peer.socket);
   link_.emplace(std::move(peer), poller, token, net::Bytes());
 }
 
-/// The scheduler may not listen yet, so whoever answers nothing is asked again.
-net::ProvenPeer SchedulerLink::connect(const Job& job, const std::string& interface) const {
-  const std::string source = interface.empty() ? "" : net::reachable_addresses(interface).front();
+/// The scheduler may not listen yet, and nothing tells when it does, so it is asked again.
+net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) const {
+  const std::string source =
+      options.interface.empty() ? "" : net::reachable_addresses(options.interface).front();
   const net::Identity me{static_cast<int>(job.role), job.secret, scheduler_purpose, describe(job),
                          scheduler_};
+  const auto begun = Clock::now();
+  Clock::duration report_after = options.stall_report_after;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
-    std::vector<net::Way> ways;
-    for (const std::string& address : net::resolve(job.root)) {
-      check_may_use(job, address);
-      ways.push_back({net::start_connecting(address, job.port, source), address});
-    }
     try {
-      return net::prove_to(std::move(ways), me, static_cast<int>(Role::scheduler), deadline_);
+      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler), deadline_);
     } catch (const Error& error) {
       const bool may_come = error.code() == ErrorCode::peer_lost;
+      const Clock::duration waited = Clock::now() - begun;
+      if (may_come && waited >= report_after) {
+        base::log().warn("{} has waited {:.0f} s for {}: {}", me.name,
+                         std::chrono::duration<double>(waited).count(), scheduler_, error.what());
+        report_after = 2 * waited;
+      }
       if (may_come && Clock::now() + pause < deadline_) {
         std::this_thread::sleep_for(pause);
         continue;

@@ -39,7 +39,7 @@ class SchedulerLink {
   void abandon() { link_->abandon(); }
 
  private:
-  net::ProvenPeer connect(const Job& job, const std::string& interface) const;
+  net::ProvenPeer connect(const Job& job, const Options& options) const;
 
   const std::string scheduler_;
   net::Poller& poller_;

@@ -155,6 +155,14 @@ class Misuse(JobCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"DMLC_PS_ROOT_URI is not set: .* scripts/launch.py --mode ps")
 
+    def test_who_waits_for_a_scheduler_that_does_not_come_says_so_meanwhile_and_in_the_end(self):
+        code, _, err = self.launch(command=[TRAIN, "--kv-store", "dist_sync"], DMLC_ROLE="worker",
+                                   DMLC_PS_ROOT_URI="127.0.0.1", DMLC_PS_ROOT_PORT="19418", DMLC_NUM_WORKER="1",
+                                   DMLC_NUM_SERVER="1", TUTTI_CREATE_SECONDS="3", TUTTI_STALL_SECONDS="1")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"warning: this worker has waited 1 s for the scheduler at 127.0.0.1:19418: .*refused")
+        self.assertRegex(err, r"timeout: .*127.0.0.1:19418.*Is it running")
+
     def test_a_worker_that_is_told_another_role_says_what_to_start_instead(self):
         code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, "env", "DMLC_ROLE=server", TRAIN,
                                    "--kv-store", "dist_sync")

@@ -1,6 +1,7 @@
 """What the launcher's tests share: a running launcher, and who is left of its job."""
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import time
@@ -11,6 +12,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "scripts/launch.py"
 LIMIT = 60
 LOCAL = ("--launcher", "local")
+
+
+def on_terminal(words, limit=LIMIT, **options):
+    """(exit code, what a terminal gets) of a program."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                          **options) as process:
+        os.close(theirs)
+        said = b""
+        try:
+            while data := os.read(ours, 65536):
+                said += data
+        except OSError:  # how a terminal says end of file
+            pass
+        os.close(ours)
+        return process.wait(limit), said
 
 
 #: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell.

@@ -1,7 +1,6 @@
 """How users start a script for MXNet, and what it shows them: a part of test_mxnet.py."""
 import os
 import pathlib
-import pty
 import shlex
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import tempfile
 
 from installed import HERE, ROOT, said
-from launching import add_ssh
+from launching import add_ssh, on_terminal
 from mxnet_examples import EXAMPLES, TRAIN
 
 sys.path.insert(0, str(ROOT / "test/lab"))
@@ -67,18 +66,8 @@ class Script(Hosts):
 
     def on_terminal(self, *words):
         """What a terminal gets of a short training in one process."""
-        ours, theirs = pty.openpty()
-        with subprocess.Popen([str(word) for word in (self.python, TRAIN, *SHORT, *words)], stdin=subprocess.DEVNULL,
-                              stdout=theirs, stderr=theirs) as process:
-            os.close(theirs)
-            shown = b""
-            try:
-                while data := os.read(ours, 65536):
-                    shown += data
-            except OSError:  # how a terminal says end of file
-                pass
-            os.close(ours)
-            self.assertEqual(process.wait(60), 0, shown)
+        code, shown = on_terminal((self.python, TRAIN, *SHORT, *words))
+        self.assertEqual(code, 0, shown)
         return shown
 
     def test_a_terminal_shows_a_progress_bar_and_a_file_gets_none(self):

@@ -3,13 +3,10 @@
 
     test_launch_progress.py TRAIN
 """
-import os
-import pty
-import subprocess
 import sys
 import unittest
 
-from launching import LAUNCH, LIMIT, LOCAL, LaunchCase
+from launching import LAUNCH, LOCAL, LaunchCase, on_terminal
 
 TRAIN = sys.argv.pop()
 
@@ -17,19 +14,9 @@ TRAIN = sys.argv.pop()
 class Progress(LaunchCase):
     def on_terminal(self, *words):
         """What a terminal gets of a short training that these words start."""
-        ours, theirs = pty.openpty()
         words = [*words, TRAIN, "--dataset", "digits", "--num-epochs", 1, "--kv-store", "local"]
-        with subprocess.Popen([*map(str, words)], env=self.environment(), stdout=theirs, stderr=theirs,
-                              stdin=subprocess.DEVNULL) as process:
-            os.close(theirs)
-            said = b""
-            try:
-                while data := os.read(ours, 65536):
-                    said += data
-            except OSError:  # how a terminal says end of file
-                pass
-            os.close(ours)
-            self.assertEqual(process.wait(LIMIT), 0, said)
+        code, said = on_terminal(words, env=self.environment())
+        self.assertEqual(code, 0, said)
         self.assertIn(b"Epoch 0: Train_loss", said)
         return said
 

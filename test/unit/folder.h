@@ -1,12 +1,15 @@
 #pragma once
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 namespace tutti {
 
-/// A folder that goes with its owner.
+/// A folder for a test's files, gone with its owner.
 class Folder {
  public:
   Folder() {
@@ -17,10 +20,19 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
-  std::string path() const { return path_; }
+
+  const std::string& path() const { return path_; }
+  /// Writes a file and gives its path.
+  std::filesystem::path file(const std::string& name,
+                             const std::vector<std::uint8_t>& bytes) const {
+    const std::filesystem::path file = path_ + "/" + name;
+    std::ofstream stream(file, std::ios::binary);
+    for (const std::uint8_t byte : bytes) stream.put(static_cast<char>(byte));
+    return file;
+  }
 
  private:
-  std::filesystem::path path_;
+  std::string path_;
 };
 
 }  // namespace tutti

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "../folder.h"
 #include "dataset/catalogue.h"
-#include "temporary_folder.h"
 #include "tutti/error.h"
 
 namespace {
@@ -34,7 +34,7 @@ std::string refusal(const std::function<void()>& read) {
 }
 
 std::string idx_refusal(const Bytes& images, const Bytes& labels) {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   const auto images_file = folder.file("images", images);
   const auto labels_file = folder.file("labels", labels);
   return refusal([&] { dataset::read_idx(images_file, labels_file); });
@@ -50,7 +50,7 @@ Bytes cifar_record(std::uint8_t label) {
 }  // namespace
 
 TEST_CASE("IDX files give their images and labels") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   const auto images =
       dataset::read_idx(folder.file("images", idx_images()), folder.file("labels", idx_labels()));
   CHECK(images.extent == nn::Extent{1, 2, 1});
@@ -104,7 +104,7 @@ TEST_CASE("a label that is no class is refused") {
 }
 
 TEST_CASE("a missing file is named, and a zipped one beside it is pointed out") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   const auto read = [&] { dataset::load("mnist", folder.path()); };
   CHECK_THAT(refusal(read), Contains("train-images-idx3-ubyte: expected") &&
                                 Contains("No such file") && !Contains("gunzip"));
@@ -113,14 +113,14 @@ TEST_CASE("a missing file is named, and a zipped one beside it is pointed out") 
 }
 
 TEST_CASE("a folder in the place of a file is refused") {
-  const TemporaryFolder folder;
-  std::filesystem::create_directory(folder.path() / "train-images-idx3-ubyte");
+  const tutti::Folder folder;
+  std::filesystem::create_directory(folder.path() + "/train-images-idx3-ubyte");
   CHECK_THAT(refusal([&] { dataset::load("mnist", folder.path()); }),
              Contains("train-images-idx3-ubyte: is a folder; expected"));
 }
 
 TEST_CASE("MNIST's four files give a training and a test set") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   for (const char* part : {"train", "t10k"}) {
     folder.file(std::string(part) + "-images-idx3-ubyte", idx_images());
     folder.file(std::string(part) + "-labels-idx1-ubyte", idx_labels());
@@ -137,7 +137,7 @@ TEST_CASE("MNIST's four files give a training and a test set") {
 }
 
 TEST_CASE("CIFAR-10's records give images with interleaved colours") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   Bytes two = cifar_record(3);
   const Bytes second = cifar_record(9);
   two.insert(two.end(), second.begin(), second.end());
@@ -150,7 +150,7 @@ TEST_CASE("CIFAR-10's records give images with interleaved colours") {
 }
 
 TEST_CASE("a CIFAR-10 file of the wrong size or with a wrong label is refused") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   const auto refusal_of = [&](const Bytes& bytes) {
     const std::vector files{folder.file("batch.bin", bytes)};
     return refusal([&] { dataset::read_cifar10(files); });
@@ -163,8 +163,8 @@ TEST_CASE("a CIFAR-10 file of the wrong size or with a wrong label is refused") 
 }
 
 TEST_CASE("CIFAR-10 is found in the folder that its archive unpacks into") {
-  const TemporaryFolder folder;
-  std::filesystem::create_directory(folder.path() / "cifar-10-batches-bin");
+  const tutti::Folder folder;
+  std::filesystem::create_directory(folder.path() + "/cifar-10-batches-bin");
   for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
                            "data_batch_5", "test_batch"}) {
     folder.file("cifar-10-batches-bin/" + std::string(name) + ".bin", cifar_record(2));
@@ -190,7 +190,7 @@ TEST_CASE("the digits that come with the program are whole, and split into two p
 }
 
 TEST_CASE("digits brighter than digits are refused") {
-  const TemporaryFolder folder;
+  const tutti::Folder folder;
   folder.file("digits-images-idx3-ubyte", {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 16, 17});
   folder.file("digits-labels-idx1-ubyte", {0, 0, 8, 1, 0, 0, 0, 1, 7});
   CHECK_THAT(refusal([&] { dataset::load("digits", folder.path()); }),

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "temporary_folder.h"
+#include "../folder.h"
 #include "training/console.h"
 #include "training/curves.h"
 #include "tutti/error.h"
@@ -56,9 +56,9 @@ TEST_CASE("an epoch is reported in the words that scripts look for") {
 }
 
 TEST_CASE("a run's numbers can be read back from its file") {
-  const TemporaryFolder folder;
-  training::write_json(folder.path() / "run.json", {}, history());
-  const auto json = nlohmann::json::parse(std::ifstream(folder.path() / "run.json"));
+  const tutti::Folder folder;
+  training::write_json(folder.path() + "/run.json", {}, history());
+  const auto json = nlohmann::json::parse(std::ifstream(folder.path() + "/run.json"));
   CHECK(json["network"] == "lenet");
   CHECK(json["workers"] == 2);
   CHECK(json["gradient_bytes_reduced"] == 80);
@@ -80,11 +80,11 @@ TEST_CASE("a file that cannot be written is refused before the training") {
 }
 
 TEST_CASE("asking whether a file can be written neither makes nor changes one") {
-  const TemporaryFolder folder;
-  training::check_writable(folder.path() / "new");
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "new"));
+  const tutti::Folder folder;
+  training::check_writable(folder.path() + "/new");
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/new"));
   training::check_writable(folder.file("old", {1, 2}));
-  CHECK(std::filesystem::file_size(folder.path() / "old") == 2);
+  CHECK(std::filesystem::file_size(folder.path() + "/old") == 2);
 }
 
 TEST_CASE("progress within an epoch is a line twice a minute where there is no terminal") {
@@ -125,14 +125,14 @@ TEST_CASE("the curves are drawn into a PNG") {
     WARN("skipped: python3 has no matplotlib");
     return;
   }
-  const TemporaryFolder folder;
-  const auto image = folder.path() / "curves.png";
-  training::write_json(folder.path() / "run.json", {}, history());
-  training::draw(folder.path() / "run.json", image);
+  const tutti::Folder folder;
+  const auto image = folder.path() + "/curves.png";
+  training::write_json(folder.path() + "/run.json", {}, history());
+  training::draw(folder.path() + "/run.json", image);
   std::string magic(4, ' ');
   std::ifstream(image).read(magic.data(), 4);
   CHECK(magic == "\x89PNG");
 
-  CHECK_THROWS_WITH(training::draw(folder.path() / "absent.json", image),
+  CHECK_THROWS_WITH(training::draw(folder.path() + "/absent.json", image),
                     Contains("curves.png failed") && Contains("absent.json"));
 }
