@@ -14,7 +14,8 @@ TRAIN = sys.argv.pop()
 class Progress(LaunchCase):
     def on_terminal(self, *words):
         """What a terminal gets of a short training that these words start."""
-        words = [*words, TRAIN, "--dataset", "digits", "--num-epochs", 1, "--kv-store", "local"]
+        # Small batches, so that an epoch takes several times the 0.1 s between two updates on any machine.
+        words = [*words, TRAIN, "--dataset", "digits", "--num-epochs", 1, "--batch-size", 1, "--kv-store", "local"]
         code, said = on_terminal(words, env=self.environment())
         self.assertEqual(code, 0, said)
         self.assertIn(b"Epoch 0: Train_loss", said)
