@@ -48,6 +48,12 @@ struct TUTTI_EXPORT Options {
   /// chunking or algorithm. `false` allows faster algorithms without this promise; there is none
   /// yet. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
+  /// [agreed] For `dist_async` and its kin: how many more of its pushes of a key may have been
+  /// executed than of the slowest worker's; one that would be ahead farther waits in the server.
+  /// Unset: any number. 0: the workers go together, as with `dist_sync`. Else every worker pushes
+  /// the same keys equally often; one that has left or is lost holds nobody up. In words of the
+  /// variable: a whole number up to 1,000,000, or off. `TUTTI_STALENESS`.
+  std::optional<int> staleness;
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};

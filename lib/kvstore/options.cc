@@ -108,6 +108,16 @@ bool set_log_level(Options& options, std::string_view text) {
   return std::find(levels.begin(), levels.end(), text) != levels.end();
 }
 
+constexpr std::string_view no_bound = "off";
+
+bool set_staleness(Options& options, std::string_view text) {
+  constexpr int most = 1'000'000;
+  options.staleness.reset();
+  if (text == no_bound) return true;
+  int& staleness = options.staleness.emplace();
+  return parse(text, staleness) && staleness >= 0 && staleness <= most;
+}
+
 /// "0,2,5", or nothing.
 bool set_ranks(Options& options, std::string_view text) {
   options.ranks.clear();
@@ -130,6 +140,11 @@ constexpr auto variables = std::to_array<OptionVariable>({
     variable<&Options::user_makes_no_mpi_calls>("user_makes_no_mpi_calls",
                                                 "TUTTI_USER_MAKES_NO_MPI_CALLS"),
     variable<&Options::reproducible>("reproducible", "TUTTI_REPRODUCIBLE"),
+    {"staleness", "TUTTI_STALENESS", "off, or a whole number up to 1000000, such as 2",
+     set_staleness,
+     [](const Options& o) {
+       return o.staleness ? std::to_string(*o.staleness) : std::string(no_bound);
+     }},
     variable<&Options::stall_report_after>("stall_report_after", "TUTTI_STALL_SECONDS"),
     variable<&Options::key_timeout>("key_timeout", "TUTTI_TIMEOUT_SECONDS"),
     variable<&Options::heartbeat_timeout>("heartbeat_timeout", "TUTTI_HEARTBEAT_SECONDS"),

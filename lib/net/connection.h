@@ -24,6 +24,8 @@ class Connection {
   void flush();
   /// Something is left to write once the socket takes more.
   bool has_unwritten() const { return !wire_.empty(); }
+  /// Also what is queued.
+  std::size_t unwritten_bytes() const { return queued_.size() + wire_.rest().size(); }
 
   /// Reads what has arrived. Returns nothing while the connection is up, else a text that says why
   /// it ended; messages that arrived before can still be taken with `next`.

@@ -27,6 +27,8 @@ class LinkEnd {
     if (open_) connection_.queue(message);
   }
   void flush();
+  /// What is queued, or left to write.
+  std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
   /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
   /// ended, and why.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "net/interfaces.h"
-#include "net/message_stream.h"
 #include "net/sockets.h"
+#include "ps/rows.h"
 #include "ps/wire.h"
 #include "tutti/shard.h"
 #include "tutti/version.h"
@@ -23,8 +23,9 @@ constexpr std::uint64_t bell_token = scheduler_token + 1;
 
 using base::Clock;
 
-/// Room for the table in front of the elements.
-constexpr std::size_t most_piece_bytes = net::max_message_bytes - (std::size_t{1} << 16);
+/// What a connection may have to write before more is handed to it: what is more urgent waits for
+/// that, and for the end of a message.
+constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -37,7 +38,7 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
-Welcome Courier::join(bool asynchronous) {
+Welcome Courier::join(bool asynchronous, int staleness) {
   Welcome welcome = scheduler_.join({.role = Role::worker,
                                      .rank = job_.wanted_rank,
                                      .workers = job_.company.workers,
@@ -45,11 +46,13 @@ Welcome Courier::join(bool asynchronous) {
                                      .version = version(),
                                      .asynchronous = asynchronous,
                                      .address = {},
-                                     .port = 0});
+                                     .port = 0,
+                                     .staleness = staleness});
   rank_ = welcome.rank;
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);
   connect(welcome);
+  outboxes_.resize(servers_.size());
   requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
   return welcome;
 }
@@ -126,10 +129,19 @@ void Courier::take_posted() {
 }
 
 void Courier::locate(const TaskList& list) {
-  Locate locate;
+  std::vector<Locate::Value> values;
   for (const Task& task : list.tasks) {
-    if (placed_.contains(task.key) || !asked_.insert(task.key).second) continue;
-    locate.values.push_back({task.key, task.shape.count(), task.dtype});
+    values.push_back({task.key, task.shape.count(), task.dtype, worker_.keeps_whole_});
+  }
+  ask_for(values);
+}
+
+/// Once for each key.
+void Courier::ask_for(const std::vector<Locate::Value>& values) {
+  Locate locate;
+  for (const Locate::Value& value : values) {
+    if (placed_.contains(value.key) || !asked_.insert(value.key).second) continue;
+    locate.values.push_back(value);
   }
   if (!locate.values.empty()) scheduler_.send(locate);
 }
@@ -144,7 +156,7 @@ void Courier::advance() {
 bool Courier::send(TaskList& list) {
   const auto is_placed = [this](const Task& task) { return placed_.contains(task.key); };
   if (!std::ranges::all_of(list.tasks, is_placed)) return false;
-  for (Task& task : list.tasks) send_task(std::move(task), list.completion);
+  for (Task& task : list.tasks) add_task(std::move(task), list.completion);
   return true;
 }
 
@@ -154,28 +166,18 @@ bool Courier::send(const Barrier& barrier) {
   return true;
 }
 
-bool Courier::send(const Setting& setting) {
-  const auto call = std::make_shared<Call>();
-  call->what = "set_optimizer";
-  call->completion = setting.completion;
-  call->begun = Clock::now();
-  for (std::size_t server = 0; server < servers_.size(); ++server) {
-    send_to(server, SetOptimizer{requests_->add(server, call, 0, 1), setting.optimizer});
-  }
-  return true;
-}
-
 bool Courier::send(const Leaving& leaving) {
+  if (!has_sent_tasks()) return false;
   leaving_ = {leaving.completion, Clock::now(), false};
   for (std::size_t server = 0; server < servers_.size(); ++server) send_to(server, Goodbye{});
   scheduler_.send(Goodbye{});
   return true;
 }
 
-void Courier::send_task(Task task, const std::shared_ptr<base::Completion>& completion) {
+void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const std::vector<int>& servers = placed_.at(task.key);
   const std::size_t largest = (task.shape.count() + servers.size() - 1) / servers.size();
-  if (largest > most_piece_bytes / size_of(task.dtype)) {
+  if (largest > most_elements_bytes / size_of(task.dtype)) {
     completion->finish(std::make_exception_ptr(
         Error(ErrorCode::invalid_argument,
               fmt::format("{}: {} {} is too large for the {} pieces that the key was given when it "
@@ -187,38 +189,64 @@ void Courier::send_task(Task task, const std::shared_ptr<base::Completion>& comp
   const auto call = std::make_shared<Call>();
   call->key = task.key;
   call->what = task.describe();
+  call->priority = task.priority;
   call->completion = completion;
-  call->begun = Clock::now();
   call->task = std::move(task);
   const auto pieces = static_cast<std::uint32_t>(servers.size());
+  requests_->begin(call, pieces);
   for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-    send_piece(call, static_cast<std::size_t>(servers[piece]), piece, pieces);
+    outboxes_[static_cast<std::size_t>(servers[piece])].add({call, piece, pieces});
   }
 }
 
-void Courier::send_piece(const std::shared_ptr<Call>& call, std::size_t server, std::uint32_t piece,
-                         std::uint32_t pieces) {
-  const Task& task = call->task;
-  const std::uint64_t sequence = requests_->add(server, call, piece, pieces);
-  const PieceName name{task.key, piece, pieces};
-  if (!task.kind) return send_to(server, Pull{sequence, name, task.dtype, task.shape});
-  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape, {}};
+bool Courier::has_sent_tasks() const {
+  return std::ranges::all_of(outboxes_, [](const Outbox& outbox) { return outbox.empty(); });
+}
+
+/// Hands the most urgent pieces to the connection while it has little to write.
+void Courier::fill(std::size_t server) {
+  net::LinkEnd& link = *servers_[server];
+  Outbox& outbox = outboxes_[server];
+  while (!outbox.empty() && link.unwritten_bytes() < most_unwritten_bytes) {
+    const Outbox::Entry entry = outbox.take();
+    // Nobody waits any more for a call that has timed out.
+    if (entry.call->completion) send_piece(server, entry);
+    if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
+  }
+}
+
+void Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
+  const Task& task = entry.call->task;
+  const std::uint64_t sequence = requests_->add(server, entry.call, entry.piece, entry.pieces);
+  const PieceName name{task.key, entry.piece, entry.pieces};
+  const Shard mine =
+      shard(task.shape.count(), static_cast<int>(entry.piece), static_cast<int>(entry.pieces));
+  if (!task.kind) {
+    Pull pull{sequence, name, task.dtype, task.shape, {}};
+    if (task.rows) pull.rows = rows_within(*task.rows, task.shape, mine);
+    return send_to(server, pull);
+  }
+  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape, {}, {}};
   if (brings_data(said, rank_)) {
-    const Shard mine = shard(task.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
     const std::size_t element = size_of(task.dtype);
     said.data = {task.in.as<const std::byte>() + mine.begin * element, mine.count() * element};
+    compressor_.compress(said, task.compression, mine);
   }
   send_to(server, said);
 }
 
 void Courier::send_to(std::size_t server, const ToServer& message) {
   const std::vector<std::byte> bytes = encode(message);
+  worker_.tally_.bytes_sent += bytes.size();
   servers_[server]->queue(bytes);
 }
 
 void Courier::flush() {
   scheduler_.flush();
-  for (const auto& server : servers_) server->flush();
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    fill(server);
+    servers_[server]->flush();
+  }
 }
 
 }  // namespace tutti::ps

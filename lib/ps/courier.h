@@ -7,21 +7,23 @@
 #include <set>
 #include <vector>
 
+#include "ps/compression.h"
+#include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
 #include "ps/worker.h"
 
 namespace tutti::ps {
 
-/// What the worker's thread does: it sends what was submitted, in that order, and completes it when
-/// the answers come. What waits for its placement holds up what was submitted after it, so that no
-/// setting overtakes a push.
+/// What the worker's thread does: it sends what was submitted and completes it when the answers
+/// come. Tensors leave by their priority. What waits for its placement holds up what was submitted
+/// after it, and a setting waits until all tensors before it have left, so that it overtakes none.
 class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options);
 
   /// Blocks until all nodes are there and all servers reached.
-  Welcome join(bool asynchronous);
+  Welcome join(bool asynchronous, int staleness);
   /// The thread. When something ends the job for this worker, all calls fail with that.
   void run() noexcept;
   void abandon();
@@ -45,15 +47,24 @@ class Courier {
 
   void take_posted();
   void locate(const TaskList& list);
+  void locate(const std::map<Key, optimizer::State>& states);
+  void ask_for(const std::vector<Locate::Value>& values);
   void advance();
   /// False: not yet, its keys are not placed.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
-  bool send(const Setting& setting);
+  bool send(Change& change);
+  bool send(Survey& survey);
   bool send(const Leaving& leaving);
-  void send_task(Task task, const std::shared_ptr<base::Completion>& completion);
-  void send_piece(const std::shared_ptr<Call>& call, std::size_t server, std::uint32_t piece,
-                  std::uint32_t pieces);
+  std::shared_ptr<Call> new_call(const std::shared_ptr<base::Completion>& completion) const;
+  bool has_sent_tasks() const;
+  bool are_placed(const std::map<Key, optimizer::State>& states) const;
+  void send_setting(const Setting& setting, std::size_t server, const std::shared_ptr<Call>& call);
+  void send_states(const Change& change, const std::shared_ptr<Call>& call);
+  void send_survey(const Survey& survey);
+  void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
+  void fill(std::size_t server);
+  void send_piece(std::size_t server, const Outbox::Entry& entry);
   void send_to(std::size_t server, const ToServer& message);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
@@ -68,12 +79,15 @@ class Courier {
   net::Poller poller_;
   SchedulerLink scheduler_;
   std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
+  Compressor compressor_;
   const Limits limits_;
   int rank_ = 0;
   bool asynchronous_ = false;
   std::map<Key, std::vector<int>> placed_;
-  std::set<Key> asked_;  ///< whose placement is on its way
+  std::set<Key> asked_;          ///< whose placement is on its way
+  bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<Submission> queue_;
   Meeting barrier_;
   Meeting leaving_;

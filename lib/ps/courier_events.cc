@@ -27,6 +27,7 @@ std::exception_ptr exception_of(const Failure& failure) {
 void Courier::hear_scheduler(const FromScheduler& message) {
   if (const auto* const located = std::get_if<Located>(&message)) {
     for (const Placement& one : located->placements) placed_[one.key] = one.servers;
+    all_are_placed_ = all_are_placed_ || located->all;
   } else if (const auto* const over = std::get_if<BarrierOver>(&message)) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
   } else if (const auto* const lost = std::get_if<Lost>(&message)) {

@@ -34,13 +34,14 @@ int Directory::emptiest() const {
 
 std::vector<int> Directory::place(const Locate::Value& value) {
   const std::uint64_t all = bytes_.size();
+  const bool is_split = value.count >= big_count_ && !value.whole;
   std::uint64_t pieces = (bytes_of(value) + largest_piece - 1) / largest_piece;
-  pieces = std::max<std::uint64_t>(pieces, 1);
-  if (value.count >= big_count_) pieces = (pieces + all - 1) / all * all;
+  pieces = value.whole ? 1 : std::max<std::uint64_t>(pieces, 1);
+  if (is_split) pieces = (pieces + all - 1) / all * all;
   std::vector<int> servers;
   const auto first = static_cast<std::uint64_t>(emptiest());
   for (std::uint64_t i = 0; i < pieces; ++i) {
-    const std::uint64_t server = (first + i) % all;
+    const std::uint64_t server = is_split ? (first + i) % all : first;
     const Shard piece = shard(value.count, static_cast<int>(i), static_cast<int>(pieces));
     bytes_[server] += piece.count() * size_of(value.dtype);
     servers.push_back(static_cast<int>(server));
@@ -63,6 +64,12 @@ Located Directory::locate(const Locate& asked) {
   for (const Locate::Value& value : asked.values) {
     located.placements.push_back({value.key, placed_.at(value.key)});
   }
+  return located;
+}
+
+Located Directory::all() const {
+  Located located{{}, true};
+  for (const auto& [key, servers] : placed_) located.placements.push_back({key, servers});
   return located;
 }
 

@@ -7,9 +7,9 @@
 
 namespace tutti::ps {
 
-/// Which servers keep which value. A value below the bound is on one server, the one with the
-/// fewest bytes; a larger one in equal pieces on all. What was decided for a key stays, whatever
-/// size it has later: a round finds all its contributions at the same pieces.
+/// Which servers keep which value. A value below the bound, and one that must be whole, is on one
+/// server, the one with the fewest bytes; a larger one in equal pieces on all. What was decided for
+/// a key stays, whatever size it has later: a round finds all its contributions at the same pieces.
 class Directory {
  public:
   /// `big_count`: the elements from which on a value is split.
@@ -18,6 +18,8 @@ class Directory {
   /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
   /// size that no value has.
   Located locate(const Locate& asked);
+  /// Every key that was placed.
+  Located all() const;
 
  private:
   std::vector<int> place(const Locate::Value& value);
@@ -28,7 +30,8 @@ class Directory {
   std::map<Key, std::vector<int>> placed_;
 };
 
-/// No piece of a value is larger when it is placed: pieces travel in one message each.
-inline constexpr std::uint64_t largest_piece = std::uint64_t{64} << 20;
+/// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels
+/// in one message, and what is more urgent waits for the end of one.
+inline constexpr std::uint64_t largest_piece = std::uint64_t{4} << 20;
 
 }  // namespace tutti::ps

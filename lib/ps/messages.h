@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "net/message_stream.h"
 #include "tutti/error.h"
 #include "tutti/key.h"
 #include "tutti/optimizer.h"
@@ -31,6 +32,9 @@ struct Failure {
 
 // From a node to the scheduler.
 
+/// Of an asynchronous store: a worker may be ahead of the slowest one as far as it likes.
+inline constexpr int unbounded = -1;
+
 struct Register {
   Role role = Role::worker;
   int rank = -1;  ///< the one it would like; -1: any
@@ -40,6 +44,7 @@ struct Register {
   bool asynchronous = false;  ///< of a worker: its store type
   std::string address;        ///< of a server: where it listens for workers
   std::uint16_t port = 0;
+  int staleness = unbounded;  ///< of an asynchronous worker
 };
 struct BarrierAsked {};
 /// Asks on which servers these values are. The first worker to name a key decides.
@@ -48,14 +53,17 @@ struct Locate {
     Key key;
     std::uint64_t count = 0;
     DType dtype = DType::f32;
+    bool whole = false;  ///< in one piece, whatever its size
   };
   std::vector<Value> values;
 };
+/// Asks where all values are that have been placed.
+struct LocateAll {};
 /// To scheduler and servers: this worker makes no new calls.
 struct Goodbye {};
 /// After Goodbye: and none of its calls is under way any more.
 struct Finished {};
-using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished>;
+using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll>;
 
 // From the scheduler to a node.
 
@@ -71,6 +79,7 @@ struct Welcome {
   int rank = 0;
   bool asynchronous = false;
   std::vector<Server> servers;  ///< by rank
+  int staleness = unbounded;
 };
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {
@@ -79,6 +88,7 @@ struct Placement {
 };
 struct Located {
   std::vector<Placement> placements;
+  bool all = false;  ///< answers LocateAll
 };
 struct BarrierOver {
   std::optional<Failure> failure;
@@ -106,6 +116,18 @@ enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
 /// "init", "broadcast", ...
 std::string_view name(Kind kind);
 
+/// How the elements of a contribution travel.
+enum class Encoding : std::uint8_t { none, fp16, bf16, two_bits, one_bit };
+/// "none", "fp16", "bf16", "2bit", "1bit": what `KVStore::set_gradient_compression` takes.
+std::string_view name(Encoding encoding);
+
+struct Compression {
+  Encoding encoding = Encoding::none;
+  float threshold = 0;  ///< of two_bits and one_bit
+
+  friend bool operator==(const Compression&, const Compression&) = default;
+};
+
 /// A worker's part in a round.
 struct Contribution {
   std::uint64_t sequence = 0;
@@ -114,7 +136,8 @@ struct Contribution {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   DType dtype = DType::f32;
-  Shape shape{};  ///< of the whole value
+  Shape shape{};              ///< of the whole value
+  Compression compression{};  ///< of the data
   /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
   /// in the decoded bytes.
   std::span<const std::byte> data{};
@@ -124,12 +147,48 @@ struct Pull {
   PieceName piece{};
   DType dtype = DType::f32;
   Shape shape{};
+  /// Those rows of the whole value alone, ascending, as far as they are in this piece.
+  std::optional<std::vector<std::int64_t>> rows{};
 };
+/// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
+struct PullOptimizer {
+  std::uint64_t sequence = 0;
+};
+/// Asks for the optimizer's state of a piece: as above with one state, or nothing where it has
+/// none.
+struct PullState {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+};
+/// A state for a piece, as above. It counts once LoadStates is applied.
+struct SetState {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  std::span<const std::byte> data{};  ///< as in Contribution
+};
+
+// Settings: each worker makes all of them, in the same order.
+
 struct SetOptimizer {
   std::uint64_t sequence = 0;
   Optimizer optimizer;
 };
-using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye>;
+struct SetCompression {
+  std::uint64_t sequence = 0;
+  Compression compression;
+};
+/// The states that worker 0 has brought before take the place of all there are. Only what worker 0
+/// says counts.
+struct LoadStates {
+  std::uint64_t sequence = 0;
+  std::optional<Failure> failure{};      ///< why worker 0 brings none
+  std::string rule{};                    ///< whose states they are
+  std::optional<Optimizer> optimizer{};  ///< to be set with them
+};
+using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
+
+using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression,
+                              PullOptimizer, PullState, SetState, LoadStates>;
 
 /// From a server to a worker, once for each request.
 struct Answer {
@@ -137,6 +196,9 @@ struct Answer {
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
 };
+
+/// The most bytes of elements that a message has room for, beside the table in front of them.
+inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
 
 /// Whether the worker that says this brings elements, and whether it gets any back.
 inline bool brings_data(const Contribution& said, int worker) {

@@ -4,14 +4,26 @@
 
 #include <algorithm>
 
+#include "ps/compression.h"
+
 namespace tutti::ps {
 
 Piece::Piece(const PieceName& name, const Rules& rules)
-    : rules_(rules), value_(name, rules), queues_(static_cast<std::size_t>(rules.workers)) {}
+    : rules_(rules),
+      value_(name, rules),
+      queues_(static_cast<std::size_t>(rules.workers)),
+      pushes_(queues_.size()) {}
 
 void Piece::add(int worker, const Contribution& said) {
   const bool brings = brings_data(said, worker);
-  const std::size_t wanted = brings ? value_.count_in(said.shape) * size_of(said.dtype) : 0;
+  const Encoding encoding = said.compression.encoding;
+  const std::size_t wanted =
+      brings ? encoded_bytes(encoding, said.dtype, value_.piece_of(said.shape).count()) : 0;
+  const bool is_gradient = said.kind == Kind::push || said.kind == Kind::pushpull;
+  if (encoding != Encoding::none && (!is_gradient || !can_carry(encoding, said.dtype))) {
+    throw Error(ErrorCode::internal, fmt::format("a {} of {} compressed with '{}'", name(said.kind),
+                                                 name(said.dtype), name(encoding)));
+  }
   if (said.data.size() != wanted || said.root < 0 || said.root >= rules_.workers) {
     throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
                                                  name(said.kind), said.data.size(), wanted));
@@ -22,6 +34,10 @@ void Piece::add(int worker, const Contribution& said) {
 }
 
 void Piece::add(int worker, const Pull& pull) {
+  queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
+}
+
+void Piece::add(int worker, const PullState& pull) {
   queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
 }
 
@@ -42,12 +58,32 @@ bool Piece::is_collective(const Contribution& said) const {
   return said.kind != Kind::push;
 }
 
+/// Whether the worker's first request waits for those of all others.
+bool Piece::is_in_round(std::size_t worker) const {
+  const Queue& queue = queues_[worker];
+  if (queue.empty()) return false;
+  const auto* const said = std::get_if<Contribution>(&queue.front().said);
+  return said != nullptr && is_collective(*said);
+}
+
+/// Whether another asynchronous push would put the worker too far before the slowest of those that
+/// still push. Who waits for a round pushes nothing until the others have come to it.
+bool Piece::is_too_far_ahead(std::size_t worker) const {
+  if (rules_.staleness == unbounded) return false;
+  const auto most_ahead = static_cast<std::uint64_t>(rules_.staleness);
+  for (std::size_t other = 0; other < queues_.size(); ++other) {
+    if (other == worker || rules_.absent[other] || is_in_round(other)) continue;
+    if (pushes_[worker] + 1 > pushes_[other] + most_ahead) return true;
+  }
+  return false;
+}
+
 void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
   const Request& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
   Answer answer;
-  answer.sequence = said != nullptr ? said->sequence : std::get<Pull>(request.said).sequence;
+  answer.sequence = std::visit([](const auto& one) { return one.sequence; }, request.said);
   answer.failure = result.failure;
   if (!result.failure && (said == nullptr || wants_data(*said, worker))) {
     answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
@@ -63,17 +99,23 @@ bool Piece::advance_alone(int worker) {
     answer(worker, value_.read(*pull));
     return true;
   }
-  const auto& said = std::get<Contribution>(queue.front().said);
-  if (is_collective(said)) return false;
-  answer(worker, value_.execute_alone(said));
+  if (std::holds_alternative<PullState>(queue.front().said)) {
+    answer(worker, value_.read_state());
+    return true;
+  }
+  const auto at = static_cast<std::size_t>(worker);
+  if (is_in_round(at) || is_too_far_ahead(at)) return false;
+  const Value::Result result = value_.execute_alone(std::get<Contribution>(queue.front().said));
+  if (!result.failure) ++pushes_[at];
+  answer(worker, result);
   return true;
 }
 
 bool Piece::advance_round() {
   std::vector<const Contribution*> round;
-  for (const Queue& queue : queues_) {
-    if (queue.empty()) return false;
-    round.push_back(&std::get<Contribution>(queue.front().said));
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
+    if (!is_in_round(worker)) return false;
+    round.push_back(&std::get<Contribution>(queues_[worker].front().said));
   }
   const Value::Result result = value_.execute(round);
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
@@ -86,11 +128,11 @@ bool Piece::fail_for_absent() {
     if (!rules_.absent[i] || !queues_[i].empty()) continue;
     bool failed = false;
     for (int worker = 0; worker < rules_.workers; ++worker) {
-      if (queues_[static_cast<std::size_t>(worker)].empty()) continue;
+      if (!is_in_round(static_cast<std::size_t>(worker))) continue;
       answer(worker, {.failure = rules_.absent[i], .elements = {}});
       failed = true;
     }
-    return failed;
+    if (failed) return true;
   }
   return false;
 }

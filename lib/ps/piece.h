@@ -1,5 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <deque>
+#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,19 +22,23 @@ class Piece {
   /// Throws `internal` if the elements are not as many as the request says.
   void add(int worker, const Contribution& said);
   void add(int worker, const Pull& pull);
+  void add(int worker, const PullState& pull);
   /// Executes what can be executed and answers through `rules.send`. Call it when requests have
   /// been added and when a worker has become absent.
   void advance();
   void take_optimizer() { value_.take_optimizer(); }
+  void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
  private:
   struct Request {
-    std::variant<Contribution, Pull> said;
+    std::variant<Contribution, Pull, PullState> said;
     std::vector<std::byte> data;  ///< what the contribution refers to
   };
   using Queue = std::deque<Request>;
 
   bool is_collective(const Contribution& said) const;
+  bool is_in_round(std::size_t worker) const;
+  bool is_too_far_ahead(std::size_t worker) const;
   bool advance_alone(int worker);
   bool advance_round();
   bool fail_for_absent();
@@ -39,7 +46,8 @@ class Piece {
 
   const Rules& rules_;
   Value value_;
-  std::vector<Queue> queues_;  ///< by worker
+  std::vector<Queue> queues_;          ///< by worker
+  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were executed
 };
 
 }  // namespace tutti::ps

@@ -11,8 +11,14 @@
 namespace tutti::ps {
 namespace {
 
-std::string_view kind_of(bool asynchronous) {
-  return asynchronous ? "an asynchronous store (dist_async)" : "a synchronous store (dist_sync)";
+std::string kind_of(const Register& said) {
+  if (!said.asynchronous) return "a synchronous store (dist_sync, or TUTTI_STALENESS=0)";
+  if (said.staleness == unbounded) return "an asynchronous store (dist_async)";
+  return fmt::format("an asynchronous store with TUTTI_STALENESS={}", said.staleness);
+}
+
+bool is_same_kind(const Register& a, const Register& b) {
+  return a.asynchronous == b.asynchronous && a.staleness == b.staleness;
 }
 
 int wanted_count(Role role, const Company& company) {
@@ -77,12 +83,11 @@ std::optional<Failure> Registry::disagreement(const Register& said) const {
   }
   if (said.role != Role::worker) return std::nullopt;
   for (const auto& [node, other] : members_) {
-    if (other.said.role != Role::worker || other.said.asynchronous == said.asynchronous) continue;
-    return Failure{
-        ErrorCode::mismatch,
-        fmt::format("{} asks for {}, and worker {} for {}; all ask for the same", who,
-                    kind_of(said.asynchronous), other.rank, kind_of(other.said.asynchronous)),
-        {}};
+    if (other.said.role != Role::worker || is_same_kind(other.said, said)) continue;
+    return Failure{ErrorCode::mismatch,
+                   fmt::format("{} asks for {}, and worker {} for {}; all ask for the same", who,
+                               kind_of(said), other.rank, kind_of(other.said)),
+                   {}};
   }
   return std::nullopt;
 }
@@ -131,6 +136,7 @@ void Registry::welcome_all() {
     welcome.servers.push_back({server.said.address, server.said.port});
   }
   welcome.asynchronous = find(Role::worker, 0)->said.asynchronous;
+  welcome.staleness = find(Role::worker, 0)->said.staleness;
   for (const auto& [node, member] : members_) {
     welcome.rank = member.rank;
     send_(node, welcome);
@@ -161,6 +167,11 @@ void Registry::end_barrier() {
 void Registry::on(Node node, const Locate& asked) {
   static_cast<void>(member(node));
   send_(node, directory_.locate(asked));
+}
+
+void Registry::on(Node node, const LocateAll&) {
+  static_cast<void>(member(node));
+  send_(node, directory_.all());
 }
 
 void Registry::on(Node node, const Goodbye&) {

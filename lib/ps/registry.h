@@ -55,6 +55,7 @@ class Registry {
   void on(Node node, const Register& said);
   void on(Node node, const BarrierAsked&);
   void on(Node node, const Locate& asked);
+  void on(Node node, const LocateAll&);
   void on(Node node, const Goodbye&);
   void on(Node node, const Finished&);
 

@@ -33,6 +33,7 @@ class Server {
         links_(static_cast<std::size_t>(job.company.workers)),
         table_({.workers = job.company.workers,
                 .asynchronous = welcome_.asynchronous,
+                .staleness = welcome_.staleness,
                 .send = [this](int worker, const Answer& answer) {
                   if (auto& link = links_[static_cast<std::size_t>(worker)]) {
                     link->queue(encode(answer));

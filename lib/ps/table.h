@@ -25,14 +25,33 @@ class Table {
   void lose(int worker, const Failure& failure);
 
  private:
+  /// What worker 0 brings before it says LoadStates.
+  struct Brought {
+    PieceName piece;
+    optimizer::State state;
+  };
+
   void on(int worker, const Contribution& said);
   void on(int worker, const Pull& pull);
+  void on(int worker, const PullState& pull);
+  void on(int worker, const PullOptimizer& pull);
+  void on(int worker, const SetState& set);
   void on(int worker, const SetOptimizer& set);
+  void on(int worker, const SetCompression& set);
+  void on(int worker, const LoadStates& load);
   void on(int worker, const Goodbye&);
 
+  std::optional<Failure> apply(const SetOptimizer& set);
+  std::optional<Failure> apply(const SetCompression&);
+  std::optional<Failure> apply(const LoadStates& load);
+  std::vector<Brought> take_brought(std::uint64_t before);
+  template <typename Request>
+  void add_to_piece(int worker, const Request& request);
+  void add_setting(int worker, const Setting& setting);
+  template <typename Work>
+  void for_pieces(const Work& work);
   bool is_new(int worker, std::uint64_t sequence);
   Piece& find(const PieceName& name);
-  void advance_all();
 
   Rules rules_;
   std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
@@ -42,6 +61,7 @@ class Table {
     std::map<std::uint32_t, std::unique_ptr<Piece>> held;  ///< by index
   };
   std::map<Key, Place> places_;
+  std::map<std::uint64_t, Brought> brought_;  ///< by sequence
 };
 
 }  // namespace tutti::ps

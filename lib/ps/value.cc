@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/own_tensor.h"
+#include "ps/compression.h"
 #include "reduce/reduce.h"
-#include "tutti/shard.h"
 
 namespace tutti::ps {
 namespace {
@@ -55,9 +55,8 @@ void Value::take_optimizer() {
   }
 }
 
-std::size_t Value::count_in(const Shape& shape) const {
-  return shard(shape.count(), static_cast<int>(name_.index), static_cast<int>(name_.pieces))
-      .count();
+Shard Value::piece_of(const Shape& shape) const {
+  return shard(shape.count(), static_cast<int>(name_.index), static_cast<int>(name_.pieces));
 }
 
 Failure Value::refusal(std::string_view call, const std::string& text) const {
@@ -93,17 +92,18 @@ Value::Result Value::execute_alone(const Contribution& said) {
 }
 
 Value::Result Value::read(const Pull& pull) const {
+  const std::string_view call = pull.rows ? "row_sparse_pull" : "pull";
   if (!stored_) {
-    return {.failure = refusal("pull",
+    return {.failure = refusal(call,
                                "it was never initialised; call init or broadcast for it "
                                "first")};
   }
   if (pull.dtype != stored_->dtype() || pull.shape != stored_->shape) {
-    return {.failure = refusal("pull", fmt::format("the tensor is {}, but the value is {}",
-                                                   describe(pull.dtype, pull.shape),
-                                                   describe(stored_->dtype(), stored_->shape)))};
+    return {.failure = refusal(call, fmt::format("the tensor is {}, but the value is {}",
+                                                 describe(pull.dtype, pull.shape),
+                                                 describe(stored_->dtype(), stored_->shape)))};
   }
-  return {.elements = stored_->elements};
+  return pull.rows ? read_rows(pull) : Result{.elements = stored_->elements};
 }
 
 std::optional<Failure> Value::disagreement(std::span<const Contribution* const> round) const {
@@ -124,7 +124,7 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
 }
 
 Value::Result Value::store(const Contribution& said) {
-  const Shape mine{static_cast<std::int64_t>(count_in(said.shape))};
+  const Shape mine{static_cast<std::int64_t>(piece_of(said.shape).count())};
   stored_ = {said.shape, base::own_tensor(mine, said.dtype)};
   if (!said.data.empty()) std::memcpy(stored_->elements.data(), said.data.data(), said.data.size());
   return {.elements = stored_->elements};
@@ -132,10 +132,15 @@ Value::Result Value::store(const Contribution& said) {
 
 Tensor Value::merged(std::span<const Contribution* const> contributions) const {
   const Contribution& first = *contributions.front();
-  const Shape mine{static_cast<std::int64_t>(count_in(first.shape))};
-  Tensor sum = base::own_tensor(mine, first.dtype);
+  const std::size_t count = piece_of(first.shape).count();
+  Tensor sum = base::own_tensor({static_cast<std::int64_t>(count)}, first.dtype);
+  std::vector<Tensor> unpacked;
   std::vector<const void*> sources;
-  for (const Contribution* said : contributions) sources.push_back(said->data.data());
+  for (const Contribution* said : contributions) {
+    const bool is_plain = said->compression.encoding == Encoding::none;
+    if (!is_plain) unpacked.push_back(decoded(*said, count));
+    sources.push_back(is_plain ? said->data.data() : unpacked.back().data());
+  }
   reduce::reduce({.in = first.dtype,
                   .out = first.dtype,
                   .op = first.op,
@@ -161,12 +166,12 @@ std::optional<Failure> Value::objection(const Contribution& said) const {
 }
 
 std::optional<Failure> Value::objection_of_updater() const {
-  if (name_.pieces > 1 && updater_->optimizer().name == "lamb") {
+  if (name_.pieces > 1 && updater_->needs_whole()) {
     return Failure{ErrorCode::unsupported,
-                   fmt::format("key {}: lamb needs the norm of the whole value, and this one is "
-                               "split over {} pieces; raise MXNET_KVSTORE_BIGARRAY_BOUND at the "
-                               "scheduler, or use another optimizer",
-                               name_.key.describe(), name_.pieces),
+                   fmt::format("key {}: {} needs the norm of the whole value, and this one was "
+                               "split into {} pieces; call set_optimizer before the key's first "
+                               "init or broadcast, which then keeps it whole",
+                               name_.key.describe(), updater_->optimizer().name, name_.pieces),
                    {}};
   }
   try {

@@ -5,6 +5,7 @@
 
 #include "optimizer/updater.h"
 #include "ps/rules.h"
+#include "tutti/shard.h"
 
 namespace tutti::ps {
 
@@ -24,11 +25,16 @@ class Value {
   /// An asynchronous push.
   Result execute_alone(const Contribution& said);
   Result read(const Pull& pull) const;
+  /// As PullState asks for it.
+  Result read_state() const;
 
   bool is_stored() const { return stored_.has_value(); }
   /// The rules have another optimizer.
   void take_optimizer();
-  std::size_t count_in(const Shape& shape) const;
+  /// In place of what the optimizer keeps of this piece. There is an optimizer.
+  void set_state(std::optional<optimizer::State> state);
+  /// The elements of a value of this shape that are in this piece.
+  Shard piece_of(const Shape& shape) const;
 
  private:
   struct Stored {
@@ -39,6 +45,7 @@ class Value {
 
   Result store(const Contribution& said);
   Result push(std::span<const Contribution* const> contributions);
+  Result read_rows(const Pull& pull) const;
   Tensor merged(std::span<const Contribution* const> contributions) const;
   std::optional<Failure> disagreement(std::span<const Contribution* const> round) const;
   std::optional<Failure> objection(const Contribution& said) const;

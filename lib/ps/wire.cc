@@ -37,7 +37,8 @@ Offset<flatbuffers::Vector<std::int64_t>> pack(Builder& to, const Shape& shape) 
 Offset<wire::Register> pack(Builder& to, const Register& said) {
   const auto version = to.CreateString(said.version);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
-                              said.asynchronous, to.CreateString(said.address), said.port);
+                              said.asynchronous, to.CreateString(said.address), said.port,
+                              said.staleness);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);
@@ -46,7 +47,7 @@ Offset<wire::Locate> pack(Builder& to, const Locate& locate) {
   std::vector<Offset<wire::Value>> values;
   for (const Locate::Value& value : locate.values) {
     const auto key = pack(to, value.key);
-    values.push_back(wire::CreateValue(to, key, value.count, number(value.dtype)));
+    values.push_back(wire::CreateValue(to, key, value.count, number(value.dtype), value.whole));
   }
   return wire::CreateLocate(to, to.CreateVector(values));
 }
@@ -57,6 +58,10 @@ Offset<wire::Finished> pack(Builder& to, const Finished&) {
   return wire::CreateFinished(to);
 }
 
+Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
+  return wire::CreateLocateAll(to);
+}
+
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
   return wire::CreateRefused(to, pack(to, refused.failure));
 }
@@ -65,7 +70,8 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   for (const Welcome::Server& server : welcome.servers) {
     servers.push_back(wire::CreateServer(to, to.CreateString(server.address), server.port));
   }
-  return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers));
+  return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers),
+                             welcome.staleness);
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;
@@ -73,7 +79,7 @@ Offset<wire::Located> pack(Builder& to, const Located& located) {
     const auto key = pack(to, placement.key);
     placements.push_back(wire::CreatePlacement(to, key, to.CreateVector(placement.servers)));
   }
-  return wire::CreateLocated(to, to.CreateVector(placements));
+  return wire::CreateLocated(to, to.CreateVector(placements), located.all);
 }
 Offset<wire::BarrierOver> pack(Builder& to, const BarrierOver& over) {
   return wire::CreateBarrierOver(to, pack(to, over.failure));
@@ -91,24 +97,51 @@ Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
 Offset<wire::Contribution> pack(Builder& to, const Contribution& said) {
   const auto piece = pack(to, said.piece);
   return wire::CreateContribution(to, said.sequence, piece, number(said.kind), number(said.op),
-                                  said.root, number(said.dtype), pack(to, said.shape));
+                                  said.root, number(said.dtype), pack(to, said.shape),
+                                  number(said.compression.encoding), said.compression.threshold);
 }
 Offset<wire::Pull> pack(Builder& to, const Pull& pull) {
   const auto piece = pack(to, pull.piece);
-  return wire::CreatePull(to, pull.sequence, piece, number(pull.dtype), pack(to, pull.shape));
+  const auto dims = pack(to, pull.shape);
+  Offset<flatbuffers::Vector<std::int64_t>> rows;
+  if (pull.rows) rows = to.CreateVector(*pull.rows);
+  return wire::CreatePull(to, pull.sequence, piece, number(pull.dtype), dims, rows);
 }
-Offset<wire::SetOptimizer> pack(Builder& to, const SetOptimizer& set) {
+Offset<wire::Optimizer> pack(Builder& to, const Optimizer& optimizer) {
   std::vector<Offset<wire::Parameter>> parameters;
-  for (const auto& [name, value] : set.optimizer.parameters) {
+  for (const auto& [name, value] : optimizer.parameters) {
     parameters.push_back(wire::CreateParameter(to, to.CreateString(name), value));
   }
   std::vector<Offset<wire::Factors>> factors;
-  for (const auto& [key, of_key] : set.optimizer.factors) {
+  for (const auto& [key, of_key] : optimizer.factors) {
     factors.push_back(wire::CreateFactors(to, pack(to, key), of_key.learning_rate, of_key.wd));
   }
-  const auto name = to.CreateString(set.optimizer.name);
+  const auto name = to.CreateString(optimizer.name);
   const auto parameter_list = to.CreateVector(parameters);
-  return wire::CreateSetOptimizer(to, set.sequence, name, parameter_list, to.CreateVector(factors));
+  return wire::CreateOptimizer(to, name, parameter_list, to.CreateVector(factors));
+}
+Offset<wire::SetOptimizer> pack(Builder& to, const SetOptimizer& set) {
+  return wire::CreateSetOptimizer(to, set.sequence, pack(to, set.optimizer));
+}
+Offset<wire::SetCompression> pack(Builder& to, const SetCompression& set) {
+  return wire::CreateSetCompression(to, set.sequence, number(set.compression.encoding),
+                                    set.compression.threshold);
+}
+Offset<wire::PullOptimizer> pack(Builder& to, const PullOptimizer& pull) {
+  return wire::CreatePullOptimizer(to, pull.sequence);
+}
+Offset<wire::PullState> pack(Builder& to, const PullState& pull) {
+  return wire::CreatePullState(to, pull.sequence, pack(to, pull.piece));
+}
+Offset<wire::SetState> pack(Builder& to, const SetState& set) {
+  return wire::CreateSetState(to, set.sequence, pack(to, set.piece));
+}
+Offset<wire::LoadStates> pack(Builder& to, const LoadStates& load) {
+  const auto failure = pack(to, load.failure);
+  const auto rule = to.CreateString(load.rule);
+  Offset<wire::Optimizer> optimizer;
+  if (load.optimizer) optimizer = pack(to, *load.optimizer);
+  return wire::CreateLoadStates(to, load.sequence, failure, rule, optimizer);
 }
 
 std::vector<std::byte> assembled(const Builder& built, std::span<const std::byte> elements) {
@@ -121,8 +154,9 @@ std::vector<std::byte> assembled(const Builder& built, std::span<const std::byte
 }
 
 std::span<const std::byte> elements_of(const ToServer& message) {
-  const auto* const said = std::get_if<Contribution>(&message);
-  return said != nullptr ? said->data : std::span<const std::byte>();
+  if (const auto* const said = std::get_if<Contribution>(&message)) return said->data;
+  if (const auto* const set = std::get_if<SetState>(&message)) return set->data;
+  return {};
 }
 
 /// `make` puts the body, of this number in its union, into its root table.

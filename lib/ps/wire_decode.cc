@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -74,20 +75,21 @@ Register unpack(const wire::Register& from) {
           .version = from.version()->str(),
           .asynchronous = from.asynchronous(),
           .address = from.address()->str(),
-          .port = from.port()};
+          .port = from.port(),
+          .staleness = from.staleness()};
 }
 
 Locate unpack(const wire::Locate& from) {
   Locate locate;
   for (const wire::Value* value : needed(from.values())) {
-    locate.values.push_back(
-        {unpack(*value->key()), value->count(), checked(value->dtype(), DType::i64)});
+    locate.values.push_back({unpack(*value->key()), value->count(),
+                             checked(value->dtype(), DType::i64), value->whole()});
   }
   return locate;
 }
 
 Welcome unpack(const wire::Welcome& from) {
-  Welcome welcome{from.rank(), from.asynchronous(), {}};
+  Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness()};
   for (const wire::Server* server : needed(from.servers())) {
     welcome.servers.push_back({server->address()->str(), server->port()});
   }
@@ -95,7 +97,7 @@ Welcome unpack(const wire::Welcome& from) {
 }
 
 Located unpack(const wire::Located& from) {
-  Located located;
+  Located located{{}, from.all()};
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());
     if (servers.size() == 0) malformed("a value on no server");
@@ -108,6 +110,10 @@ Lost unpack(const wire::Lost& from) {
   return {checked(from.role(), Role::worker), from.rank(), from.reason()->str()};
 }
 
+Compression unpack(std::uint8_t encoding, float threshold) {
+  return {checked(encoding, Encoding::one_bit), threshold};
+}
+
 Contribution unpack(const wire::Contribution& from, Elements elements) {
   return {.sequence = from.sequence(),
           .piece = unpack(*from.piece()),
@@ -116,23 +122,55 @@ Contribution unpack(const wire::Contribution& from, Elements elements) {
           .root = from.root(),
           .dtype = checked(from.dtype(), DType::i64),
           .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
+          .compression = unpack(from.encoding(), from.threshold()),
           .data = elements};
+}
+
+/// They ascend, and a value of this shape has them.
+std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
+                                 const Shape& shape) {
+  std::vector<std::int64_t> list(rows.begin(), rows.end());
+  const bool ascend = std::ranges::adjacent_find(list, std::greater_equal()) == list.end();
+  const bool may_be = !shape.dims().empty() && ascend;
+  if (may_be && list.empty()) return list;
+  if (may_be && list.front() >= 0 && list.back() < shape.dims()[0]) return list;
+  malformed("impossible rows");
 }
 
 Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
-  return {from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype)};
+  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {}};
+  if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
+  return pull;
+}
+
+Optimizer unpack(const wire::Optimizer& from) {
+  Optimizer optimizer{.name = from.name()->str()};
+  for (const wire::Parameter* one : needed(from.parameters())) {
+    optimizer.parameters[one->name()->str()] = one->value();
+  }
+  for (const wire::Factors* one : needed(from.factors())) {
+    optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};
+  }
+  return optimizer;
 }
 
 SetOptimizer unpack(const wire::SetOptimizer& from) {
-  SetOptimizer set{from.sequence(), {.name = from.name()->str()}};
-  for (const wire::Parameter* one : needed(from.parameters())) {
-    set.optimizer.parameters[one->name()->str()] = one->value();
-  }
-  for (const wire::Factors* one : needed(from.factors())) {
-    set.optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};
-  }
-  return set;
+  return {from.sequence(), unpack(*from.optimizer())};
+}
+
+SetCompression unpack(const wire::SetCompression& from) {
+  return {from.sequence(), unpack(from.encoding(), from.threshold())};
+}
+
+PullState unpack(const wire::PullState& from) {
+  return {from.sequence(), unpack(*from.piece())};
+}
+
+LoadStates unpack(const wire::LoadStates& from) {
+  LoadStates load{from.sequence(), unpack(from.failure()), from.rule()->str(), {}};
+  if (from.optimizer() != nullptr) load.optimizer = unpack(*from.optimizer());
+  return load;
 }
 
 struct Split {
@@ -184,6 +222,8 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
       return Goodbye{};
     case wire::ToScheduler::Finished:
       return Finished{};
+    case wire::ToScheduler::LocateAll:
+      return LocateAll{};
     default:
       malformed("of no known kind");
   }
@@ -215,6 +255,9 @@ ToServer decode_to_server(std::span<const std::byte> bytes) {
   if (const auto* const said = request.body_as_Contribution()) {
     return unpack(*said, parts.elements);
   }
+  if (const auto* const set = request.body_as_SetState()) {
+    return SetState{set->sequence(), unpack(*set->piece()), parts.elements};
+  }
   if (!parts.elements.empty()) malformed("elements that belong to nothing");
   switch (request.body_type()) {
     case wire::ToServer::Pull:
@@ -223,6 +266,14 @@ ToServer decode_to_server(std::span<const std::byte> bytes) {
       return unpack(*request.body_as_SetOptimizer());
     case wire::ToServer::Goodbye:
       return Goodbye{};
+    case wire::ToServer::SetCompression:
+      return unpack(*request.body_as_SetCompression());
+    case wire::ToServer::PullOptimizer:
+      return PullOptimizer{request.body_as_PullOptimizer()->sequence()};
+    case wire::ToServer::PullState:
+      return unpack(*request.body_as_PullState());
+    case wire::ToServer::LoadStates:
+      return unpack(*request.body_as_LoadStates());
     default:
       malformed("of no known kind");
   }

@@ -97,14 +97,15 @@ const std::vector<std::string>& LocalJob::ends() {
   return ends_;
 }
 
-std::string LocalJob::run_one(const Work& work, const std::string& type) {
+std::string LocalJob::run_one(const Work& work, const std::string& type, const Options& of_worker) {
   return said_by([&] {
-    const auto store = KVStore::create(type, options());
+    const auto store = KVStore::create(type, of_worker);
     return work(*store);
   });
 }
 
-std::vector<std::string> LocalJob::run(const Work& work, const std::string& type) const {
+std::vector<std::string> LocalJob::run(const Work& work, const std::string& type,
+                                       const Options& of_workers) const {
   std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
   std::vector<std::thread> workers;
   for (std::string& mine : said) {
@@ -115,7 +116,7 @@ std::vector<std::string> LocalJob::run(const Work& work, const std::string& type
             place = &said[static_cast<std::size_t>(store.rank())];
             return said_by([&] { return work(store); });
           },
-          type);
+          type, of_workers);
       *place = std::move(words);
     });
   }

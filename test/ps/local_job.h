@@ -34,9 +34,11 @@ class LocalJob {
   /// What each worker's thread says in the end, by rank: what `work` returns, or its error as
   /// "code: text".
   using Work = std::function<std::string(KVStore&)>;
-  std::vector<std::string> run(const Work& work, const std::string& type = "dist_sync") const;
+  std::vector<std::string> run(const Work& work, const std::string& type = "dist_sync",
+                               const Options& of_workers = options()) const;
   /// What one worker says, as above. For workers that do different things.
-  static std::string run_one(const Work& work, const std::string& type = "dist_sync");
+  static std::string run_one(const Work& work, const std::string& type = "dist_sync",
+                             const Options& of_worker = options());
 
   /// What scheduler and servers said when they ended, once they have: "" for a good end.
   const std::vector<std::string>& ends();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Parameter-server jobs of scripts/launch.py --mode ps on this machine, with real processes.
 
-    test_jobs.py TUTTI_SERVER TRAIN
+    test_jobs.py TUTTI_SERVER TRAIN C_WORKER
 """
 import os
 import pathlib
@@ -9,12 +9,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from launching import LOCAL, LaunchCase
 
-SERVER, TRAIN = sys.argv[1], sys.argv[2]
+SERVER, TRAIN, C_WORKER = sys.argv[1:4]
 # Gives up well before the test does.
 IMPATIENT = {"TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20"}
 
@@ -84,6 +85,29 @@ class Training(JobCase):
         self.assertEqual(code, 0, err)
         self.assertGreaterEqual(float(re.findall(r"Test_acc ([\d.]+)", out)[-1]), 0.95, out)
         self.assertEqual(len(set(weights(out))), 1, out)
+
+
+class Values(JobCase):
+    def test_a_c_program_does_all_that_servers_offer(self):
+        for workers, servers in ((1, 3), (2, 2), (3, 1), (4, 2)):
+            with self.subTest(workers=workers, servers=servers), tempfile.TemporaryDirectory() as folder:
+                code, out, err = self.launch("-n", workers, "-s", servers, *LOCAL, C_WORKER, f"{folder}/states",
+                                             MXNET_KVSTORE_BIGARRAY_BOUND="4")
+                self.assertEqual(code, 0, err)
+                self.assertEqual(out.count(": 0 checks failed"), workers, out)
+        self.assert_nothing_left()
+
+    def test_workers_that_may_run_ahead_differently_far_are_told(self):
+        code, _, err = self.launch("-n", 2, "-s", 1, *LOCAL, "--grace", 1, "sh", "-c",
+                                   f"TUTTI_STALENESS=$DMLC_RANK exec {TRAIN} --network mlp --kv-store dist_async")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"mismatch: .*TUTTI_STALENESS=1.*TUTTI_STALENESS=0")
+
+    def test_a_bound_that_is_none_is_refused_by_name(self):
+        code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--kv-store", "dist_sync",
+                                   TUTTI_STALENESS="-1")
+        self.assertNotEqual(code, 0)
+        self.assertIn("TUTTI_STALENESS='-1' is not usable; it takes off, or a whole number", err)
 
 
 class Deaths(JobCase):

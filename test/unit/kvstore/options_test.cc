@@ -28,6 +28,7 @@ TEST_CASE("each variable sets its field") {
   const Options options = options_from({{"DMLC_INTERFACE", "eth0"},
                                         {"TUTTI_USER_MAKES_NO_MPI_CALLS", "1"},
                                         {"TUTTI_REPRODUCIBLE", "false"},
+                                        {"TUTTI_STALENESS", "3"},
                                         {"TUTTI_STALL_SECONDS", "0.25"},
                                         {"TUTTI_TIMEOUT_SECONDS", "90"},
                                         {"TUTTI_HEARTBEAT_SECONDS", "3"},
@@ -41,6 +42,8 @@ TEST_CASE("each variable sets its field") {
   CHECK(options.interface == "eth0");
   CHECK(options.user_makes_no_mpi_calls);
   CHECK_FALSE(options.reproducible);
+  CHECK(options.staleness == 3);
+  CHECK_FALSE(options_from({{"TUTTI_STALENESS", "off"}}).staleness);
   CHECK(options.stall_report_after == 250ms);
   CHECK(options.key_timeout == 90s);
   CHECK(options.heartbeat_timeout == 3s);
@@ -151,6 +154,8 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   CHECK_THAT(refused([](Options& o) { o.slice_bytes = std::size_t{4194304} << 40; }),
              Catch::Contains("(TUTTI_SLICE_BYTES) is 4194304T; it takes a number of bytes"));
   CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
+  CHECK_THAT(refused([](Options& o) { o.staleness = -1; }),
+             Catch::Contains("(TUTTI_STALENESS) is -1; it takes off, or a whole number"));
   CHECK_THAT(refused([](Options& o) { o.interface = "\x1b[2J"; }),
              Catch::Contains("(DMLC_INTERFACE) is \\x1b[2J; it takes"));
 }

@@ -40,6 +40,21 @@ TEST_CASE("a piece that would not fit a message is cut, on one server too") {
   CHECK(servers_of(two, "w", largest_piece / 4 * 5).size() == 6);
 }
 
+TEST_CASE("a value that must be whole is in one piece") {
+  Directory directory(3, 1000);
+  Locate asked{{{"w", largest_piece, DType::f32, true}, {"v", 10, DType::f32, false}}};
+  const Located located = directory.locate(asked);
+  REQUIRE(located.placements[0].servers.size() == 1);
+  CHECK(located.placements[1].servers != located.placements[0].servers);
+}
+
+TEST_CASE("a value below the bound is on one server, whatever its pieces") {
+  Directory directory(3, std::uint64_t{1} << 40);
+  const auto servers = servers_of(directory, "w", largest_piece);
+  CHECK(servers.size() == 4);
+  CHECK(std::set<int>(servers.begin(), servers.end()).size() == 1);
+}
+
 TEST_CASE("keys that are asked for together fill the servers evenly") {
   // Layers as convolutional networks have them: many small ones and few large ones.
   Locate asked;

@@ -128,3 +128,71 @@ TEST_CASE("a shape whose bytes cannot be counted is refused") {
   CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_server(pull); }),
              Contains("impossible shape"));
 }
+
+TEST_CASE("settings and requests for states arrive as they were sent") {
+  const Compression two_bits{Encoding::two_bits, 0.25F};
+  const Bytes set = encode(ToServer(SetCompression{3, two_bits}));
+  CHECK(std::get<SetCompression>(decode_to_server(set)).compression == two_bits);
+  const Optimizer adam{"adam", {{"beta1", 0.5}}};
+  const Failure failure{ErrorCode::invalid_argument, "no such file", {}};
+  const Bytes load = encode(ToServer(LoadStates{4, failure, "adam", adam}));
+  const auto loaded = std::get<LoadStates>(decode_to_server(load));
+  CHECK(loaded.failure == failure);
+  CHECK(loaded.rule == "adam");
+  CHECK(loaded.optimizer == adam);
+  const Bytes none = encode(ToServer(LoadStates{.sequence = 5}));
+  CHECK_FALSE(std::get<LoadStates>(decode_to_server(none)).optimizer);
+
+  const Bytes state = encode(ToServer(PullState{6, {"w", 1, 2}}));
+  CHECK(std::get<PullState>(decode_to_server(state)).piece == PieceName{"w", 1, 2});
+  const Bytes optimizer = encode(ToServer(PullOptimizer{7}));
+  CHECK(std::get<PullOptimizer>(decode_to_server(optimizer)).sequence == 7);
+  const Bytes brought = encode(ToServer(SetState{8, {"w", 0, 1}, elements}));
+  CHECK(copy_of(std::get<SetState>(decode_to_server(brought)).data) == elements);
+}
+
+TEST_CASE("how elements travel arrives with them") {
+  const Bytes bytes = encode(ToServer(Contribution{.sequence = 1,
+                                                   .piece = {"w", 0, 1},
+                                                   .shape = {9},
+                                                   .compression = {Encoding::one_bit, 0.5F},
+                                                   .data = elements}));
+  CHECK(std::get<Contribution>(decode_to_server(bytes)).compression ==
+        Compression{Encoding::one_bit, 0.5F});
+}
+
+TEST_CASE("rows arrive as they were sent, none too, and those that no value has are refused") {
+  const auto arrived = [](const std::optional<std::vector<std::int64_t>>& rows,
+                          const Shape& shape) {
+    const Bytes bytes = encode(ToServer(Pull{1, {"w", 0, 1}, DType::f32, shape, rows}));
+    return std::get<Pull>(decode_to_server(bytes)).rows;
+  };
+  const std::vector<std::int64_t> some{0, 3, 4};
+  const std::vector<std::int64_t> none{};
+  CHECK(arrived(some, {5, 2}) == some);
+  CHECK(arrived(none, {5, 2}) == none);
+  CHECK_FALSE(arrived(std::nullopt, {5, 2}));
+  const std::vector<std::int64_t> bad[] = {{5}, {-1}, {1, 1}, {3, 2}};
+  for (const auto& rows : bad) {
+    CHECK_THAT(text_of(ErrorCode::internal,
+                       [&] {
+                         arrived(rows, {5, 2});
+                       }),
+               Contains("impossible rows"));
+  }
+  text_of(ErrorCode::internal, [&] { arrived(none, {}); });
+}
+
+TEST_CASE("what is said about staleness and whole values arrives") {
+  Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0};
+  worker.staleness = 3;
+  CHECK(std::get<Register>(decode_to_scheduler(encode(ToScheduler(worker)))).staleness == 3);
+  const Welcome welcome{1, true, {}, 3};
+  CHECK(std::get<Welcome>(decode_from_scheduler(encode(FromScheduler(welcome)))).staleness == 3);
+  const Locate locate{{{"w", 12, DType::f64, true}}};
+  CHECK(std::get<Locate>(decode_to_scheduler(encode(ToScheduler(locate)))).values.at(0).whole);
+  const Bytes all = encode(ToScheduler(LocateAll{}));
+  CHECK(std::holds_alternative<LocateAll>(decode_to_scheduler(all)));
+  const Located located{{}, true};
+  CHECK(std::get<Located>(decode_from_scheduler(encode(FromScheduler(located)))).all);
+}
