@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "scripts/launch.py"
 LIMIT = 60
 LOCAL = ("--launcher", "local")
+MPI = ("--mode", "mpi", *LOCAL)
 
 
 def on_terminal(words, limit=LIMIT, **options):
