@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
-
 from installed import ROOT
 from mxnet_examples import EXAMPLES
 
@@ -27,9 +25,8 @@ def write_cifar10(folder, images):
     """Random images, in the format of CIFAR-10's binary version."""
     folder.mkdir()
     for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
-        records = np.random.RandomState(1).randint(0, 256, (images, 1 + 3 * 32 * 32)).astype(np.uint8)
-        records[:, 0] %= 10
-        (folder / name).write_bytes(records.tobytes())
+        of_pixels = random.Random(1)
+        (folder / name).write_bytes(b"".join(bytes([i % 10]) + of_pixels.randbytes(3 * 32 * 32) for i in range(images)))
 
 
 class SshHosts:
