@@ -43,3 +43,19 @@ class Examples:
                              "--kv-store", "dist_sync_mpi", timeout=300)
         for rank in (0, 1):
             self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
+
+
+class Served:
+    def test_scripts_learn_the_digits_over_servers_unchanged(self):
+        for kind, words, least in (("dist_sync", (), 0.95), ("dist", (), 0.95),
+                                   # Gradients of older weights bear a smaller rate.
+                                   ("dist_async", ("--lr", 0.01), 0.93),
+                                   ("dist_device_sync", ("--devices", 2), 0.95)):
+            with self.subTest(kind):
+                text = self.served(2, 2, "train_mnist.py", "--network", "lenet", "--kv-store", kind, *words,
+                                   timeout=300, cwd=EXAMPLES)
+                if kind == "dist_async":
+                    accuracy = float(re.findall(r"Test_acc (\d\.\d{6})", text)[-1])
+                else:
+                    accuracy = self.accuracy(text, 2)
+                self.assertGreaterEqual(accuracy, least, text)
