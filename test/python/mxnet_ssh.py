@@ -2,8 +2,8 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
-import shlex
 import shutil
 import subprocess
 import sys
