@@ -2,15 +2,15 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 
 from installed import ROOT
-from mxnet_examples import EXAMPLES
+from mxnet_examples import EXAMPLES, Said
 
 sys.path.insert(0, str(ROOT / "test/lab"))
 import hosts
@@ -29,7 +29,7 @@ def write_cifar10(folder, images):
         (folder / name).write_bytes(b"".join(bytes([i % 10]) + of_pixels.randbytes(3 * 32 * 32) for i in range(images)))
 
 
-class SshHosts:
+class SshHosts(Said):
     @contextlib.contextmanager
     def over_ssh(self, count):
         """A folder with a host file and the examples, and what runs a line there on the first of these hosts."""
@@ -84,7 +84,7 @@ class OverSshAtLength(SshHosts):
     def test_scripts_of_a_shared_folder_and_of_a_copied_one_learn(self):
         with self.over_ssh(2) as (job, _, run):
             shutil.copytree(ROOT / "examples/data", job / "digits")
-            for kind, how in (("dist_sync", "--launcher ssh"), ("dist_async", "--launcher ssh"),
+            for kind, how in (("dist_sync", "--launcher ssh"), ("dist_async --lr 0.01", "--launcher ssh"),
                               ("dist_sync", f"--sync-dst-dir {job.parent}/copied")):
                 with self.subTest(kind, how=how):
                     text = run(f"{ROOT}/scripts/launch.py -n 2 {how} -H hosts python train_mnist.py --network lenet "
