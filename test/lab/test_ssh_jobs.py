@@ -191,4 +191,4 @@ if __name__ == "__main__":
     if reason:
         print(f"skipped: {reason}")
         sys.exit(hosts.SKIPPED)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
