@@ -18,7 +18,7 @@ import slurm
 from launching import LaunchCase
 
 SKIPPED = 77
-SERVER, TRAIN = sys.argv[1], sys.argv[2]
+SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
 SHORT = (TRAIN, "--network", "mlp", "--kv-store", "dist_sync", "--epochs", 1)
 # A task's role by its index, as a user would write it who has no launcher.
 BY_HAND = """

@@ -16,7 +16,7 @@ import hosts
 SLOW = sys.argv[-1] == "slow"
 if SLOW:
     sys.argv.pop()
-SERVER, TRAIN = sys.argv[1], sys.argv[2]
+SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
 
 
 class Jobs(SshCase):
