@@ -3,18 +3,34 @@
 import os
 import sys
 
-from launcher import hosts, mpirun, options, output, servers
+from launcher import batch, hosts, members, mpirun, options, output, servers, starter
 from launcher.job import Job
 
 
-def place(request):
-    """[(host, workers there)], the hosts having what they need."""
+def placed(request, listed):
+    """[(host, workers there)], the hosts having what they need; none where the user names no host."""
     if request.launcher == "local":
         return [("localhost", request.workers)]
-    placement = hosts.deal(request.workers, hosts.read_hostfile(request.hostfile))
+    if not listed:
+        return []
+    placement = hosts.deal(request.workers, listed)
     if request.sync_dst_dir:
-        hosts.sync([host for host, _ in placement], request.sync_dst_dir)
+        used = [host for host, _ in placement] if request.mode == "mpi" else [host for host, _ in listed]
+        hosts.sync(list(dict.fromkeys(used)), request.sync_dst_dir)
     return placement
+
+
+def starter_of(request, listed, env, forwarded):
+    server = servers.find_server(request) if request.mode == "ps" else None
+    if request.launcher in batch.SYSTEMS:
+        return batch.SYSTEMS[request.launcher](request, env, forwarded, server)
+    if request.mode == "mpi" or request.launcher == "mpi":
+        return mpirun.starter(request, placed(request, listed), env, forwarded, server)
+    if request.launcher == "local":
+        return members.starter(request, [None] * request.processes(), env, forwarded, server)
+    members.check_ssh()
+    where = members.spread(request, placed(request, listed), list(dict.fromkeys(host for host, _ in listed)))
+    return members.starter(request, where, env, forwarded, server)
 
 
 def started(words):
@@ -23,14 +39,12 @@ def started(words):
     if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")
     interface = os.environ.get("DMLC_INTERFACE")
-    addresses = hosts.reachable(interface)
-    program = mpirun.find_mpirun() if request.mode == "mpi" else servers.find_server(request.command)
-    job = Job(request, [] if request.launcher == "local" else addresses)
-    env, forwarded = mpirun.job_environment(request, job.contact)
-    if request.mode == "mpi":
-        job.start(mpirun.words(program, request, place(request), forwarded, interface), env)
-    else:
-        job.start(servers.words(request, program), servers.job_environment(request, env, interface))
+    listed = hosts.read_hostfile(request.hostfile) if request.hostfile else []
+    addresses = hosts.reachable(interface, [host for host, _ in listed])
+    is_here = request.launcher == "local"
+    job = Job(request, [] if is_here else addresses, servers.root_address(interface) if is_here else None)
+    env, forwarded = starter.environment(request, job.contact)
+    job.start(starter_of(request, listed, env, forwarded))
     return job
 
 

@@ -16,15 +16,21 @@ class Exchange {
 
   /// Gives rank 0's weights to every device of every rank. Collective, blocks.
   void broadcast_weights();
-  /// Starts to sum a layer's gradients over all devices and ranks. The nearer a layer is to the
-  /// input, the sooner the next step needs it, so the higher is its priority.
+  /// Starts to sum a layer's gradients over all devices and ranks; in an asynchronous store over
+  /// the devices, and the store updates the weights by them. The nearer a layer is to the input,
+  /// the sooner the next step needs it, so the higher is its priority.
   void push_gradients(std::size_t layer);
-  /// Blocks until the gradients of that layer, pushed before, are summed.
+  /// Blocks until the gradients of that layer, pushed before, are summed, or the weights updated.
   void wait_gradients(std::size_t layer);
+  /// In an asynchronous store: blocks until all ranks have called it, then takes its weights, so
+  /// that all ranks have the same.
+  void settle_weights();
   /// Sums lists of equal length element by element over all ranks. Collective, blocks. `name` must
   /// differ for lists of different purpose or length.
   void sum(const std::string& name, std::span<double> numbers);
 
+  /// Whether the store is asynchronous, and updates the weights.
+  bool store_updates() const { return store_updates_; }
   int rank() const { return store_.rank(); }
   int ranks() const { return store_.num_workers(); }
   /// Bytes of gradients summed since the start, one device's copy each.
@@ -37,7 +43,11 @@ class Exchange {
     tutti::Pending pending;
   };
 
+  void sum_by_broadcasts(const std::string& name, std::span<double> numbers);
+
   tutti::KVStore& store_;
+  const bool store_updates_;
+  const tutti::Optimizer optimizer_;
   std::vector<Layer> layers_;
   std::set<std::string> known_;  ///< keys of `sum`
   std::size_t other_bytes_ = 0;  ///< bytes reduced that are no gradients

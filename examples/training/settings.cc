@@ -20,7 +20,8 @@ using command_line::one_of;
 constexpr const char* footer =
     "examples:\n"
     "  train --network mlp\n"
-    "  mpirun -n 4 train --network lenet --dataset digits --kv-store dist_sync_mpi";
+    "  mpirun -n 4 train --network lenet --dataset digits --kv-store dist_sync_mpi\n"
+    "  scripts/launch.py --launcher local -n 2 train --network lenet --kv-store dist_sync";
 
 std::string wrong_suffix(const std::string& file) {
   return file.ends_with(".png") ? "" : "a PNG is drawn: give it a name that ends in .png";
@@ -48,7 +49,8 @@ void add_work(CLI::App& app, Settings& settings) {
 void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
   app.add_option("--kv-store,--kvstore", settings.kv_store,
                  "how gradients are exchanged: dist_sync_mpi between the processes of mpirun; "
-                 "device or local between the devices of one process")
+                 "dist_sync over parameter servers, and dist_async, where these update the weights "
+                 "by each worker's gradients; device or local between the devices of one process")
       ->capture_default_str();
   app.add_option("--devices", raw.devices, "CPU devices of each worker (default: 1)")
       ->check(between(1, 1024));

@@ -44,6 +44,7 @@ EpochResult Trainer::run_epoch(int epoch, const OnStep& on_step) {
 
   const auto start = std::chrono::steady_clock::now();
   const nn::Score score = train(epoch, on_step, step_loss);
+  exchange_.settle_weights();
   const Report mine{static_cast<double>(score.correct), static_cast<double>(score.samples),
                     seconds_since(start), static_cast<double>(test(on_step).correct)};
   double* place = &numbers[steps + report_size * static_cast<std::size_t>(exchange_.rank())];
@@ -86,12 +87,17 @@ nn::Score Trainer::train(int epoch, const OnStep& on_step, std::span<double> ste
 }
 
 void Trainer::step(std::size_t index, nn::Score& score, double& loss) {
-  const nn::Score own =
-      worker_.compute(data_.train, sampler_.batch(index),
-                      [this](std::size_t layer) { exchange_.push_gradients(layer); });
+  const bool store_updates = exchange_.store_updates();
+  const std::size_t global_batch = sampler_.global_batch_size(index);
+  // A store that updates by each worker's gradients makes as many updates as there are workers:
+  // all of them together are one step.
+  const nn::Score own = worker_.compute(data_.train, sampler_.batch(index), [&](std::size_t layer) {
+    if (store_updates) worker_.average(layer, global_batch);
+    exchange_.push_gradients(layer);
+  });
   for (std::size_t layer = 0; layer < worker_.layer_count(); ++layer) {
     exchange_.wait_gradients(layer);
-    worker_.update(layer, sampler_.global_batch_size(index));
+    if (!store_updates) worker_.update(layer, global_batch);
   }
   score += own;
   loss = own.loss;

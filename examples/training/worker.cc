@@ -99,6 +99,18 @@ void Worker::backward(std::size_t layer) {
   }
 }
 
+void Worker::average(std::size_t layer, std::size_t samples) {
+  for (const Shared& shared : layers_[layer]) {
+    for (const nn::Parameter* copy : shared.copies) {
+      for (float& each : numbers(copy->gradient)) each /= static_cast<float>(samples);
+    }
+  }
+}
+
+tutti::Optimizer Worker::optimizer() const {
+  return {.name = "sgd", .parameters = {{"learning_rate", plan_.lr}, {"momentum", plan_.momentum}}};
+}
+
 void Worker::update(std::size_t layer, std::size_t global_batch) {
   const float scale = 1.0F / static_cast<float>(global_batch);
   std::size_t first = 0;

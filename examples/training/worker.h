@@ -9,6 +9,7 @@
 
 #include "dataset/images.h"
 #include "nn/network.h"
+#include "tutti/optimizer.h"
 
 namespace training {
 
@@ -55,6 +56,10 @@ class Worker {
   /// parameters, the last one first, once its gradients are there on all devices.
   nn::Score compute(const dataset::Images& images, std::span<const std::uint32_t> batch,
                     const std::function<void(std::size_t layer)>& ready);
+  /// Divides a layer's gradients by a number of samples.
+  void average(std::size_t layer, std::size_t samples);
+  /// What `update` does, for a store that does it.
+  tutti::Optimizer optimizer() const;
   /// Updates a layer's weights. The gradients must be sums over a global batch of this many
   /// samples.
   void update(std::size_t layer, std::size_t global_batch);

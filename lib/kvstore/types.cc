@@ -63,6 +63,14 @@ StoreType under_mpi(const Entry& entry) {
                           entry.name, collective_name));
 }
 
+[[noreturn]] void refuse_under_servers(const Entry& entry) {
+  throw Error(ErrorCode::unsupported,
+              fmt::format("store type '{}' needs the processes of one MPI job, and this job was "
+                          "started with --mode ps (TUTTI_MODE=ps), in which each would work alone; "
+                          "start it with --mode mpi, or ask for 'dist_sync'",
+                          entry.name));
+}
+
 }  // namespace
 
 StoreType find_store_type(std::string_view type, LaunchMode mode) {
@@ -73,6 +81,7 @@ StoreType find_store_type(std::string_view type, LaunchMode mode) {
   if (mode == LaunchMode::mpi && entry->family == Family::parameter_server) {
     return under_mpi(*entry);
   }
+  if (mode == LaunchMode::ps && entry->family == Family::collective) refuse_under_servers(*entry);
   return {lower, entry->family, entry->asynchronous};
 }
 

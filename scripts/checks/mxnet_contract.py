@@ -26,9 +26,11 @@ LINES = {
         "the store is found by a script that does not name tutti",
         "elsewhere the servers' names stay those of MXNet",
         "under the launcher the servers' names are tutti's",
+        "the servers' names are tutti's in any case",
     ),
     "is_capable is static, takes any case, knows 'optimizer' alone and raises ValueError for others": (
         "a store updates no weights and knows no other capability",
+        "a store updates weights and knows no other capability",
     ),
     "a Trainer creates, asks, sets compression, broadcasts once, and sums in place with priority -i": (
         "a trainer sets the store up, gives rank 0's weights once and sums each gradient in place",
@@ -43,12 +45,15 @@ LINES = {
     ),
     "a type with 'async' forces updates on the store": (
         "a type with async is refused since nobody updates on the store",
+        "a trainer must update on the servers",
     ),
     "a type with 'dist' forbids to reset the store": (
         "a trainer does not let its store be reset",
     ),
     "Module.fit calls init and never pulls": (
         "init gives the value of rank 0 and says so",
+        "modules begin with worker 0's weights and train like one process",
+        "modules that update on the workers begin with worker 0's weights too",
         "modules begin with rank 0's weights and train like one process with the joint batch",
         "weights of a checkpoint are given to the ranks by rank 0",
     ),
@@ -78,6 +83,9 @@ LINES = {
         "weight decay leaves biases alone",
         "weight decay and learning rate are by each parameter's own factor",
         "a new learning rate and a schedule hold from the next step",
+        "a new learning rate reaches the servers with the next push",
+        "a schedule counts this worker's pushes",
+        "factors are by index and by name",
     ),
     "with updates on the store a changed batch size raises UserWarning": (
         "the batch size may change without a warning",
@@ -109,6 +117,9 @@ LINES = {
     ),
     "scripts also call _barrier, _set_updater, _send_command_to_servers, pull(ignore_sparse=)": (
         "the barrier of scripts waits for all ranks",
+        "the barrier of scripts waits for all workers",
+        "an updater and the command of MXNet's own set its optimizer",
+        "a pull gives the value to every out, whatever ignore_sparse says",
         "what is done on servers is refused with what to do instead",
         "push and pull say what to call",
     ),

@@ -1,29 +1,83 @@
-"""Starts the processes of a parameter-server job on this machine, each under a shim, and ends with the last of them.
+"""Starts the processes of a job, each through a program of its own such as ssh, and ends with the last of them.
 
-Takes mpirun's place, and like the shim it imports nothing of ours. The plan, in JSON, is a list of
-{"env": what this process has beside the common environment, "command": words}; its order is that of their numbers.
+Takes mpirun's place. Standard input has the plan in JSON: a list of
+{"title": "worker 0 on h0", "host": "h0", "words": what to start, "told": its standard input}.
 """
+import collections
 import json
 import os
 import pathlib
+import selectors
+import signal
 import subprocess
 import sys
 
-SHIM = pathlib.Path(__file__).with_name("shim.py")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from launcher.processes import dies_with_parent, file_of
+from launcher.shim import UP
+
+# An sshd turns callers away when ten have not shown who they are.
+MOST_AT_ONCE = 8
 
 
-def start(number, one):
-    words = [sys.executable, "-I", "-S", str(SHIM), json.dumps(one["command"])]
-    env = {**os.environ, **one["env"], "TUTTI_LAUNCH_NUMBER": str(number)}
-    return subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL)
+def start(one):
+    with file_of(one["told"].encode()) as told:
+        return subprocess.Popen(one["words"], stdin=told, stdout=subprocess.PIPE,
+                                preexec_fn=dies_with_parent(signal.SIGTERM))
 
 
-def main():
-    # A shim ends when its parent does, so SIGTERM to this process ends all.
-    shims = [start(number, one) for number, one in enumerate(json.loads(sys.argv[1]))]
-    for shim in shims:
-        shim.wait()
+class Member:
+    """What one process of the job is started by."""
+
+    def __init__(self, one):
+        self.title, self.host, self.program, self.up = one["title"], one["host"], one["words"][0], False
+        self.process = start(one)
+
+    def hear(self):
+        """Whether it goes on. One that ends before its helper is up ends the crew."""
+        data = os.read(self.process.stdout.fileno(), 4096)
+        self.up = self.up or UP.encode() in data.split(b"\n")
+        if data:
+            return True
+        code = self.process.wait()
+        if not self.up:
+            print(f"{self.title} could not be started: {self.program} ended with {code}; what it said is above",
+                  file=sys.stderr, flush=True)
+            sys.exit(code if code > 0 else 1)
+        return False
+
+
+class Crew:
+    """Starts a few at once on each host. What it starts ends when this process does."""
+
+    def __init__(self, plan):
+        self.events = selectors.DefaultSelector()
+        self.waiting = collections.defaultdict(collections.deque)  # by host
+        for one in plan:
+            self.waiting[one["host"]].append(one)
+        self.starting = collections.Counter()
+        for host in self.waiting:
+            self.start_more(host)
+
+    def start_more(self, host):
+        while self.waiting[host] and self.starting[host] < MOST_AT_ONCE:
+            member = Member(self.waiting[host].popleft())
+            self.starting[host] += 1
+            self.events.register(member.process.stdout, selectors.EVENT_READ, member)
+
+    def hear(self, file, member):
+        was_up = member.up
+        if not member.hear():
+            self.events.unregister(file)
+        if member.up and not was_up:
+            self.starting[member.host] -= 1
+            self.start_more(member.host)
+
+    def run(self):
+        while self.events.get_map():
+            for key, _ in self.events.select():
+                self.hear(key.fileobj, key.data)
 
 
 if __name__ == "__main__":
-    main()
+    Crew(json.load(sys.stdin)).run()

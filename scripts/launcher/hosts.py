@@ -17,6 +17,8 @@ from launcher.output import write
 SIOCGIFADDR = 0x8915
 # How rsync says that files went away while it copied, such as a program's temporary ones.
 VANISHED = 24
+# Nobody is there to answer a question.
+SSH = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=20"]
 
 
 def read_hostfile(path):
@@ -84,15 +86,27 @@ def addresses(wanted=None):
     return {wanted: known[wanted]}
 
 
-def reachable(interface=None):
-    """The addresses at which other hosts may reach this one: of its interfaces, or of the one asked for."""
-    known = addresses(interface).values()
+def route_to(host):
+    """This host's address on the way to another, or None where its name says nothing here, as one of ssh's does."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing
+            return probe.getsockname()[0]
+    except OSError:
+        return None
+
+
+def reachable(interface=None, others=()):
+    """The addresses at which other hosts may reach this one, best first: of its interfaces, or of the one asked for."""
+    known = list(addresses(interface).values())
+    routes = [route_to(host) for host in others]
+    ordered = dict.fromkeys([*(address for address in routes if address in known), *known])
     # On another host this one's loopback address is that host.
-    return [address for address in known if not address.startswith("127.")] or list(known)
+    return [address for address in ordered if not address.startswith("127.")] or known
 
 
 def rsync_words(source, host, folder):
-    return ["rsync", "-a", "-e", "ssh", f"{source}/", f"{host}:{folder}"]
+    return ["rsync", "-a", "-e", shlex.join(SSH), f"{source}/", f"{host}:{folder}"]
 
 
 def sync(hosts, folder):

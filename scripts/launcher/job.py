@@ -3,34 +3,39 @@ import os
 import secrets
 import selectors
 import signal
+import socket
 import subprocess
 import time
 
 from launcher import mpirun, shim
 from launcher.door import Door
+from launcher.processes import adopt_orphans, dies_with_parent, end_all, file_of
 from launcher.output import Printer, say
 from launcher.worker import Link, Worker, lost_in_turn
 
 # Between two steps of ending a job, each harsher than the one before.
 STEP_SECONDS = 5.0
-# Once mpirun has ended, how long its shims' next words may be under way.
+# Once the starter has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
-# Once every worker has ended, how long mpirun may take to notice.
-LEAVE_SECONDS = 10.0
+# From the first process that comes to the last.
+GATHER_SECONDS = 300.0
 
 
 class Job:
-    """Use: contact, start, run. One thread; every wait has mpirun's end or a deadline behind it."""
+    """Use: contact, start, run. One thread; every wait has the starter's end or a deadline behind it."""
 
-    def __init__(self, request, addresses):
-        """Listens at these addresses, or, without any, for workers of this machine."""
-        self.request = request
+    def __init__(self, request, addresses, root=None):
+        """Listens at these addresses, or, without any, for processes of this machine. `root`: the scheduler's address,
+        where it is not the one from which its helper comes."""
+        self.request, self.root = request, root
+        self.variables = {} if request.mode == "mpi" else None  # by which processes begin, once they are known
         self.printer = Printer(request.prefix)
         self.workers, self.links = {}, set()
         self.failed = None         # the worker that failed first
         self.signal = None         # that ended the launcher
         self.level, self.deadline = 0, None
-        self.mpirun, self.unfinished = None, b""
+        self.gather_by = None      # while some processes have come and others have not
+        self.starter, self.process, self.unfinished = None, None, b""
         self.events = selectors.DefaultSelector()
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
@@ -38,16 +43,18 @@ class Job:
         self.door = Door(self.events, token, request.processes(), addresses, self.admit)
         self.contact = token + "@" + ",".join(self.door.places)
 
-    def start(self, words, env):
-        """mpirun gets a session of its own, so that Ctrl-C reaches it through this process alone."""
-        shim.adopt_orphans()
+    def start(self, starter):
+        """It gets a session of its own, so that Ctrl-C reaches it through this process alone."""
+        self.starter = starter
+        adopt_orphans()
         signal.set_wakeup_fd(self.wake_write)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
-        self.mpirun = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, start_new_session=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       preexec_fn=shim.dies_with_parent(signal.SIGTERM))
-        self.events.register(self.mpirun.stdout, selectors.EVENT_READ, self.on_mpirun)
+        with file_of(starter.told.encode()) as told:
+            self.process = subprocess.Popen(starter.words, env=starter.env, stdin=told, start_new_session=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                            preexec_fn=dies_with_parent(signal.SIGTERM))
+        self.events.register(self.process.stdout, selectors.EVENT_READ, self.on_starter)
 
     def run(self):
         """Until all is over. Returns the exit code."""
@@ -56,8 +63,7 @@ class Job:
                 for key, _ in self.events.select(self.seconds_left()):
                     key.data()
                 self.door.expire()
-                if self.deadline is not None and time.monotonic() >= self.deadline:
-                    self.on_deadline()
+                self.on_time()
         finally:
             self.door.close()
             self.end_now()
@@ -65,13 +71,20 @@ class Job:
 
     def seconds_left(self):
         """Until the next deadline; None without one."""
-        deadlines = [at for at in (self.deadline, self.door.deadline()) if at is not None]
+        deadlines = [at for at in (self.deadline, self.gather_by, self.door.deadline()) if at is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     # What happens
 
-    def on_mpirun(self):
-        data = os.read(self.mpirun.stdout.fileno(), 65536)
+    def on_time(self):
+        now = time.monotonic()
+        if self.gather_by is not None and now >= self.gather_by:
+            self.on_missing()
+        if self.deadline is not None and now >= self.deadline:
+            self.on_deadline()
+
+    def on_starter(self):
+        data = os.read(self.process.stdout.fileno(), 65536)
         *lines, rest = (self.unfinished + data).split(b"\n")
         if rest and (not data or len(rest) > shim.LONGEST_LINE):
             lines, rest = lines + [rest], b""
@@ -79,21 +92,27 @@ class Job:
         for line in lines:
             text = line.decode("utf-8", "surrogateescape")
             if not mpirun.NOISE.search(text):
-                self.printer.note(text)
+                self.printer.note(self.starter.name, text)
         if not data:
-            self.events.unregister(self.mpirun.stdout)
+            self.events.unregister(self.process.stdout)
 
     def admit(self, connection, rank, host):
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
         if rank in self.workers or rank >= self.request.processes():
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
+        if connection.family == socket.AF_INET:
+            shim.notice_death(connection)
         link = Link(connection, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
         link.welcome()
+        missing = len(self.workers) < self.request.processes()
+        self.gather_by = self.gather_by or time.monotonic() + GATHER_SECONDS if missing else None
         if self.level > 0:
             link.order()
+        elif self.variables is not None:
+            link.begin(self.variables)
         self.end_the_silent()
         self.dismiss_servers()
         return True
@@ -101,14 +120,28 @@ class Job:
     def on_link(self, link):
         if link not in self.links:
             return
-        if self.mpirun.returncode is not None:
+        if self.process.returncode is not None:
             self.give(LINGER_SECONDS)
         messages = link.read()
         if messages is None:
             self.on_link_end(link)
             return
         for message in messages:
-            self.on_message(link.worker, message)
+            if "port" in message:
+                self.on_scheduler(link, message["port"])
+            else:
+                self.on_message(link.worker, message)
+
+    def on_scheduler(self, link, port):
+        """Now that its place is known all begin."""
+        if self.variables is not None or link.worker.title != "scheduler":
+            return
+        root = self.root or link.address()
+        if root is None:
+            return
+        self.variables = {"DMLC_PS_ROOT_URI": root, "DMLC_PS_ROOT_PORT": os.environ.get("DMLC_PS_ROOT_PORT", str(port))}
+        for each in self.links:
+            each.begin(self.variables)
 
     def on_message(self, worker, message):
         if "lines" in message:
@@ -129,19 +162,30 @@ class Job:
         if link.worker.status is None:
             self.on_failure(link.worker)
         if len(self.workers) == self.request.processes() and not self.links:
-            self.give(LEAVE_SECONDS)
+            self.give(self.starter.leave_seconds)
 
     def on_failure(self, worker):
         """The first one counts; those that were told to end do not."""
         if self.failed or worker.told or self.level > 0:
             return
         self.failed = worker
+        if self.variables is None:  # nobody has begun
+            self.on_deadline()
+            return
         # Those that have not been heard of yet have their time, too.
         left = self.request.processes() - len(self.workers) + len(self.running())
         if left:
             say(f"{worker.name()} {worker.fate()}; {left} more {'has' if left == 1 else 'have'} "
                 f"{self.request.grace:g} s to end by themselves")
             self.give(self.request.grace)
+
+    def on_missing(self):
+        """A queue that is full, or a host that hangs, keeps those that have come from beginning or going on."""
+        missing = [self.request.title(rank) for rank in range(self.request.processes()) if rank not in self.workers]
+        say(f"{', '.join(missing)} did not come within {GATHER_SECONDS:g} s after the first process; is there room for "
+            f"all {self.request.processes()} at once?")
+        self.gather_by = None
+        self.step()
 
     def end_the_silent(self):
         """A process that is stopped, or comes too late to start, would not use its time: once all others have lost it
@@ -166,7 +210,7 @@ class Job:
             if number != signal.SIGCHLD:
                 self.signal = self.signal or number
                 self.step()
-        if self.mpirun and self.mpirun.poll() is not None:
+        if self.process and self.process.poll() is not None:
             self.give(LINGER_SECONDS)
 
     def running(self):
@@ -179,7 +223,7 @@ class Job:
 
     def on_deadline(self):
         """What had its time did not use it."""
-        if self.mpirun.returncode is not None:
+        if self.process.returncode is not None:
             self.end_now()
             return
         if self.level == 0 and self.running():
@@ -187,31 +231,32 @@ class Job:
         self.step()
 
     def step(self):
-        """Ends the job: first politely through the shims, then through mpirun, then at once."""
+        """Ends the job: first politely through the shims, then through their starter, then at once."""
         self.level += 1
+        self.gather_by = None
         self.give(STEP_SECONDS)
         if self.level == 1:
             for link in self.links:
                 link.order()
         elif self.level == 2:
-            self.mpirun.terminate()
+            self.process.terminate()
         else:
             self.end_now()
 
     def end_now(self):
-        """A shim that loses its connection kills its command, and mpirun's end ends its helpers."""
-        if self.mpirun.poll() is None:
-            os.killpg(self.mpirun.pid, signal.SIGKILL)
-            self.mpirun.wait()
+        """A shim that loses its connection kills its command, and the starter's end ends its helpers."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         for link in list(self.links):
             self.events.unregister(link.connection)
             link.connection.close()
             self.links.discard(link)
-        shim.end_all()
+        end_all()
 
     def over(self):
         """A shim starts its command only when it has been welcomed, so none has said all without a link."""
-        return self.mpirun.returncode is not None and not self.links
+        return self.process.returncode is not None and not self.links
 
     def conclude(self):
         """Names what went wrong, last of all. Returns the exit code."""
@@ -228,7 +273,7 @@ class Job:
         if lost is not None:
             say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
             return 1
-        return self.conclude_mpirun()
+        return self.conclude_starter()
 
     def conclude_failure(self, chain):
         """The last of them that ended badly was the first to fail. One that it had lost and that ended well is
@@ -240,13 +285,13 @@ class Job:
         say(text + (" Its last lines:" if first.last else " It had printed nothing."), first.last)
         return first.code()
 
-    def conclude_mpirun(self):
+    def conclude_starter(self):
         well = [worker for rank, worker in self.workers.items()
                 if worker.status == 0 and rank < self.request.workers]
         missing = self.request.workers - len(well)
-        if missing or self.mpirun.returncode:
-            code = self.mpirun.returncode
-            say(f"{mpirun.NAMES[self.request.mode]} ended with {code}, and {missing} of {self.request.workers} workers "
+        if missing or self.process.returncode:
+            code = self.process.returncode
+            say(f"{self.starter.name} ended with {code}, and {missing} of {self.request.workers} workers "
                 "did not end well or never started; what it said is above")
             return code if code > 0 else 128 - code if code < 0 else 1
         return 0

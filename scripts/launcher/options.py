@@ -10,17 +10,20 @@ from command_line import Parser, meant, program
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
-on this machine:   %(prog)s -n 4 --launcher local build/examples/train --kv-store dist_sync_mpi
-with servers:      %(prog)s -n 2 -s 2 --launcher local build/examples/train --kv-store dist_sync
-on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py"
+on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py --kv-store dist_sync"
+on this machine:   %(prog)s -n 2 --launcher local build/examples/train --kv-store dist_sync
+without servers:   %(prog)s -n 4 --mode mpi --launcher local build/examples/train --kv-store dist_sync_mpi
 
-The command is separate words, or one quoted string, which then goes through a shell. In --mode mpi the
-workers run under mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean
-dist_sync_mpi. The exit code is that of the worker that failed first; its last lines are printed last."""
+The command is separate words, or one quoted string, which then goes through a shell. With a parameter server
+(--mode ps) servers and a scheduler are started beside the workers. In --mode mpi the workers run under
+mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean dist_sync_mpi.
+The exit code is that of the process that failed first; its last lines are printed last."""
 
-LAUNCHERS = ("ssh", "local", "mpi", "sge", "yarn", "slurm")
+BATCH = ("sge", "yarn", "slurm")
+LAUNCHERS = ("ssh", "local", "mpi", *BATCH)
 # What the launcher tells its workers by.
-OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LAUNCH_NUMBER", "TUTTI_JOB_KEY")
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER",
+                 "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
 
 
 class UsageError(Exception):
@@ -72,11 +75,11 @@ def make_parser():
         help="the hosts, one name or address a line, each optionally with slots=COUNT; "
              "~/.ssh/config is honoured (default: none; example: -H hosts)")
     add("--launcher", metavar="HOW",
-        help="ssh, local, mpi, sge, yarn or slurm; of these ssh and local are there so far "
-             "(default: ssh; example: --launcher local)")
+        help="ssh: one ssh a process; local: on this machine; mpi: mpirun, in an allocation or over -H; sge, yarn, "
+             "slurm: a job of that batch system (default: ssh; example: --launcher local)")
     add("--mode", metavar="MODE",
-        help="mpi, collectives under mpirun, or ps, a parameter server, with --launcher local so far "
-             "(default: ps with --launcher local and -s, else mpi; example: --mode ps)")
+        help="ps: a parameter server, for the stores dist_sync, dist_async and their kin; mpi: collectives under "
+             "mpirun, for dist_sync_mpi (default: ps; example: --mode mpi)")
     add("--sync-dst-dir", metavar="FOLDER",
         help="first copy the current folder to this one on every host, with rsync, and start the "
              "command there (default: no copy; example: --sync-dst-dir /tmp/job)")
@@ -120,26 +123,35 @@ def check(given):
         check_choice("--mode", given.mode, ("ps", "mpi"))
     if given.launcher is not None:
         check_choice("--launcher", given.launcher, LAUNCHERS)
-    if given.mode == "ps" and given.launcher != "local":
-        raise UsageError("--mode ps is there with --launcher local so far; on several hosts use --mode mpi, the "
-                         "default there, with the store dist_sync_mpi")
-    if given.launcher not in (None, "ssh", "local"):
-        raise UsageError(f"--launcher {given.launcher} is not there yet; use ssh or local")
     if given.num_workers is None or given.num_workers < 1:
         raise UsageError("say how many workers: -n N, N being at least 1")
     if given.num_servers is not None and given.num_servers < 1:
         raise UsageError(f"-s {given.num_servers}: how many servers, 1 or more")
     if not (math.isfinite(given.grace) and given.grace >= 0):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
-    for assignment in given.env:
+    check_variables(given.env)
+    check_hosts(given)
+
+
+def check_variables(assignments):
+    for assignment in assignments:
         name = assignment.partition("=")[0]
         if not name:
             raise UsageError(f"--env {assignment}: names no variable; give --env NAME or --env NAME=VALUE")
         if name in OWN_VARIABLES:
-            raise UsageError(f"--env {name}: the launcher sets this variable itself, for every worker")
+            raise UsageError(f"--env {name}: the launcher sets this variable itself, for every process")
+
+
+def check_hosts(given):
+    """Who knows the hosts: the user, or what the launcher asks for them."""
     if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
         raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
                          "everything here")
+    if given.launcher in BATCH and (given.hostfile or given.sync_dst_dir):
+        raise UsageError(f"-H and --sync-dst-dir go with --launcher ssh or mpi; --launcher {given.launcher} chooses "
+                         "the hosts itself, and the current folder must be there on all of them")
+    if given.launcher == "mpi" and given.sync_dst_dir and not given.hostfile:
+        raise UsageError("--sync-dst-dir needs the hosts to copy to: -H FILE")
 
 
 def no_hosts(given, own, command):
@@ -171,7 +183,7 @@ def parse(words):
         raise UsageError(no_hosts(given, own, command))
     if len(command) == 1 and is_shell_line(command[0]):
         command = ["/bin/sh", "-c", command[0]]
-    mode = given.mode or ("ps" if launcher == "local" and given.num_servers is not None else "mpi")
+    mode = given.mode or "ps"
     servers = given.num_servers
     if mode == "ps" and servers is None:
         servers = given.num_workers

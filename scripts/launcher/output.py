@@ -86,6 +86,7 @@ class Printer:
         return shown
 
     @staticmethod
-    def note(line):
-        """A line of mpirun's own, or of a host's that it could not start on."""
-        write(sys.stderr, ["mpirun: " + printable(line.rstrip("\r"))])
+    def note(name, line):
+        """A line of what starts the processes, such as mpirun, or of a host's that it could not start on."""
+        text = printable(line.rstrip("\r"))
+        write(sys.stderr, [text if text.startswith(f"{name}: ") else f"{name}: {text}"])

@@ -1,11 +1,10 @@
-"""Runs one worker's command on its host, and tells the launcher all there is to know about it.
+"""Runs one process's command on its host, and tells the launcher all there is to know about it.
 
-mpirun, or the crew, starts this in the command's place. Over a connection to the launcher it sends who it is, the
-command's lines and its exit status; so mpirun itself sees success whatever happens, and leaves the
-survivors alone. When the launcher, mpirun or this process ends, the command and all that it started
-end too. This file may be sent to another host as text, so it imports nothing of ours.
+mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
+the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
+alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
+file goes to other hosts as text, with processes.py, which is all of ours that it may import.
 """
-import ctypes
 import json
 import os
 import pty
@@ -17,10 +16,14 @@ import sys
 import termios
 import time
 
+from launcher.processes import PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, prctl, signal_all
+
 CONNECT_SECONDS = 20
 # Until the next try, where the launcher had no room for this process among strangers.
 RETRY_SECONDS = 0.1
 WELCOME = b"+"
+# What standard output says, to the crew, once the launcher has welcomed this process.
+UP = "up"
 # After the command has ended, how long what it started may still hold its output open without
 # saying anything, and how much it may say.
 DRAIN_SECONDS = 0.5
@@ -28,29 +31,19 @@ DRAIN_BYTES = 1 << 20
 # From SIGTERM to SIGKILL.
 TERM_SECONDS = 3.0
 LONGEST_LINE = 65536
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-
-def adopt_orphans():
-    """What loses its parent somewhere below becomes a child of this process, not of init."""
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def dies_with_parent(number):
-    """To call in a child before exec: it gets this signal when this process dies, however it dies."""
-    mine = os.getpid()
-
-    def prepare():
-        prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != mine:
-            os._exit(128 + number)
-
-    return prepare
+# Of a peer whose host is silent: when it is asked, how often, how many times.
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
 
 class TurnedAway(OSError):
     """The connection was there and ended before a welcome."""
+
+
+def notice_death(link):
+    """A host that is cut off ends the connection, though it says nothing."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEP_ALIVE:
+        link.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def call(place, hello, seconds):
@@ -58,7 +51,7 @@ def call(place, hello, seconds):
     host, colon, port = place.rpartition(":")
     if colon:
         link = socket.create_connection((host, int(port)), timeout=seconds)
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        notice_death(link)
     else:
         link = socket.socket(socket.AF_UNIX)
         link.settimeout(seconds)
@@ -107,44 +100,18 @@ def open_terminal():
     return ours, theirs
 
 
-def descendants():
-    """Process ids of all that live below this process."""
-    children = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(name))
-    found, todo = [], [os.getpid()]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
-
-
-def signal_all(number):
-    for pid in descendants():
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass
-
-
-def end_all():
-    """Kills and reaps until nothing lives below, adopted orphans included."""
-    while descendants():
-        signal_all(signal.SIGKILL)
-        os.waitpid(-1, 0)
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
 
 
 class Shim:
     """One event loop over the command's output, the launcher's orders, signals and deadlines."""
 
     def __init__(self, link, command):
-        self.link = link
+        self.link, self.command = link, command
+        self.orders = b""          # the last one is not complete
         self.told = False          # did the launcher or mpirun order the end
         self.deadline = None       # of what comes next
         self.status = None         # of the command
@@ -158,23 +125,24 @@ class Shim:
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
         self.events.register(link, selectors.EVENT_READ, self.on_order)
         # Kept whole: a Popen that nobody holds would take the exit status with it.
-        self.child = self.start(command)
+        self.child = None
 
-    def start(self, command):
+    def start(self, variables):
+        os.environ.update(variables)
         out, their_out = open_terminal()
         err, their_err = os.pipe()
         try:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=their_out,
-                                     stderr=their_err, preexec_fn=dies_with_parent(signal.SIGKILL))
+            self.child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=their_out,
+                                          stderr=their_err, preexec_fn=dies_with_parent(signal.SIGKILL))
         except OSError as error:
-            os.write(their_err, f"cannot start {command[0]}: {error.strerror}\n".encode())
+            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}\n".encode())
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
-            child = None
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
             self.partial[stream] = b""
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd, s=stream: self.on_output(fd, s))
-        return child
+        if self.status is not None:
+            self.report_exit()
 
     def send(self, **message):
         self.link.sendall(json.dumps(message).encode() + b"\n")
@@ -203,9 +171,16 @@ class Shim:
             os.close(fd)
 
     def on_order(self):
-        if self.link.recv(64) == b"":
+        """Variables in JSON start the command; an empty line ends it."""
+        data = self.link.recv(65536)
+        if not data:
             raise ConnectionError("the launcher is gone")
-        self.end_command()
+        *lines, self.orders = (self.orders + data).split(b"\n")
+        for line in lines:
+            if not line:
+                self.end_command()
+            elif self.child is None and self.status is None:
+                self.start(json.loads(line))
 
     def on_signal(self):
         numbers = os.read(self.wake, 4096)
@@ -216,7 +191,10 @@ class Shim:
 
     def end_command(self):
         """The first time politely. What is stopped goes on, or it would not hear of it."""
-        if self.status is None:
+        if self.status is None and self.child is None:
+            self.told, self.status = True, 128 + signal.SIGTERM
+            self.report_exit()
+        elif self.status is None:
             signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
             signal_all(signal.SIGCONT)
             self.told = True
@@ -249,8 +227,6 @@ class Shim:
         return time.monotonic() >= self.deadline and not self.events.select(0)
 
     def run(self):
-        if self.status is not None:
-            self.report_exit()
         while not self.over():
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             for key, _ in self.events.select(left):
@@ -261,24 +237,52 @@ class Shim:
             self.send_lines(stream, [rest] if rest else [])
 
 
+def part_of(groups, number):
+    """The group of equal processes that this number is in, and its number there."""
+    for group in groups:
+        if number < group["count"]:
+            return group, number
+        number -= group["count"]
+    sys.exit(f"this process has a number too many: the job has {sum(group['count'] for group in groups)} processes")
+
+
+def index_of(told):
+    """This process's number: told, or counted by what started it."""
+    if "number" in told:
+        return told["number"]
+    variable, first = told["index"]
+    return int(os.environ[variable]) - first
+
+
+def enter(link, told, number, parent):
+    group, rank = part_of(told["groups"], number)
+    if "role" in group:
+        os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
+    if os.path.isdir(told.get("folder", "")):
+        os.chdir(told["folder"])
+    shim = Shim(link, group["command"])
+    if group.get("role") == "scheduler":
+        shim.send(port=free_port())
+    if os.getppid() != parent:
+        raise ConnectionError("what started this is gone")
+    shim.run()
+
+
 def main():
     parent = os.getppid()
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     adopt_orphans()
+    told = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.readline())
+    os.environ.update(told.get("env", {}))
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
-    number = os.environ.pop("TUTTI_LAUNCH_NUMBER", None) or os.environ["OMPI_COMM_WORLD_RANK"]
-    who = json.dumps({"rank": int(number), "host": os.uname().nodename})
+    number = index_of(told)
+    who = json.dumps({"rank": number, "host": os.uname().nodename})
     link = connect(places.split(","), f"{token} {who}\n".encode())
+    if "number" in told:
+        print(UP, flush=True)
     try:
-        shim = Shim(link, json.loads(sys.argv[1]))
-        if os.getppid() != parent:
-            raise ConnectionError("mpirun is gone")
-        shim.run()
+        enter(link, told, number, parent)
     except ConnectionError:
         pass  # nobody is left to tell
     finally:
         end_all()
-
-
-if __name__ == "__main__":
-    main()

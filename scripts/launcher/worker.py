@@ -125,13 +125,16 @@ def are_lines(texts):
 
 
 def message_of(line):
-    """{"stream": 1 or 2, "lines": [text ...]} or {"exit": code, "told": whether by order}, or None."""
+    """{"stream": 1 or 2, "lines": [text ...]}, {"exit": code, "told": whether by order}, {"port": one that is free for
+    the scheduler}, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
     if said.keys() == {"stream", "lines"} and is_whole(said["stream"], 1, 2) and are_lines(said["lines"]):
         return said
     if said.keys() == {"exit", "told"} and is_whole(said["exit"], 0, 255) and isinstance(said["told"], bool):
+        return said
+    if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
         return said
     return None
 
@@ -162,6 +165,17 @@ class Link:
     def welcome(self):
         """Tells the shim that it has come to the right place."""
         self.send(WELCOME)
+
+    def begin(self, variables):
+        """Tells the shim to start its command, with these variables."""
+        self.send(json.dumps(variables).encode() + ORDER)
+
+    def address(self):
+        """Whence it comes; None: it is gone."""
+        try:
+            return self.connection.getpeername()[0]
+        except OSError:
+            return None
 
     def order(self):
         """Tells the shim to end its command; told again, at once."""

@@ -13,7 +13,7 @@ GROUPED, LAUNCHER, ON_HOSTS = sys.argv[1:4]
 
 def launched(way, *options):
     """Under the launcher, for mpirun ends the survivors."""
-    return [sys.executable, LAUNCHER, "-n", "4", "--launcher", "local", *options, GROUPED, way]
+    return [sys.executable, LAUNCHER, "-n", "4", "--mode", "mpi", "--launcher", "local", *options, GROUPED, way]
 
 
 class Groups(unittest.TestCase):

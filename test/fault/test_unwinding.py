@@ -13,7 +13,8 @@ LAUNCH = pathlib.Path(__file__).resolve().parents[2] / "scripts/launch.py"
 
 class Unwinding(unittest.TestCase):
     def end(self, how):
-        done = subprocess.run([sys.executable, str(LAUNCH), "-n", "3", "--launcher", "local", UNWINDING, how],
+        done = subprocess.run([sys.executable, str(LAUNCH), "-n", "3", "--mode", "mpi", "--launcher", "local",
+                               UNWINDING, how],
                               text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
                               check=False)

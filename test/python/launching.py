@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "scripts/launch.py"
 LIMIT = 60
 LOCAL = ("--launcher", "local")
+MPI = ("--mode", "mpi", *LOCAL)
 
 
 def on_terminal(words, limit=LIMIT, **options):
@@ -32,7 +33,7 @@ def on_terminal(words, limit=LIMIT, **options):
 
 #: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell.
 SSH = """#!/bin/sh
-[ "$1" = -x ] && shift
+while [ "${{1#-}}" != "$1" ]; do shift; done
 host=$1
 shift
 exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 \\

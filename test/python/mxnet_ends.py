@@ -1,6 +1,6 @@
 """MXNet programs in which rank 1 fails in the middle of the training; the others say what they see of it.
 
-    scripts/launch.py --launcher local -n N python mxnet_ends.py PLACE [HOW]
+    scripts/launch.py --mode mpi --launcher local -n N python mxnet_ends.py PLACE [HOW]
 """
 import gc
 import os

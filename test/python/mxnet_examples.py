@@ -13,7 +13,7 @@ def readme_line():
     return re.search(r"^mpirun -n 4 python -m tutti .*/mxnet/.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
 
 
-class Examples:
+class Said:
     def accuracy(self, text, count):
         """The last one; all workers have the same weights."""
         accuracies = re.findall(r"Epoch \d+: Test_acc (\d\.\d{6})", text)
@@ -22,6 +22,8 @@ class Examples:
         self.assertEqual(len({digest for _, digest in weights}), 1, text)
         return float(accuracies[-1])
 
+
+class Examples(Said):
     def test_an_unchanged_script_of_modules_learns_the_digits_alone_and_on_several_ranks(self):
         self.assertNotIn("tutti", "".join(line for line in TRAIN.read_text().splitlines() if "import" in line))
         alone = said(self.python, "train_mnist.py", "--network", "lenet", timeout=180, cwd=EXAMPLES)
@@ -43,3 +45,19 @@ class Examples:
                              "--kv-store", "dist_sync_mpi", timeout=300)
         for rank in (0, 1):
             self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
+
+
+class Served(Said):
+    def test_scripts_learn_the_digits_over_servers_unchanged(self):
+        for kind, words, least in (("dist_sync", (), 0.95), ("dist", (), 0.95),
+                                   # Gradients of older weights bear a smaller rate.
+                                   ("dist_async", ("--lr", 0.01), 0.93),
+                                   ("dist_device_sync", ("--devices", 2), 0.95)):
+            with self.subTest(kind):
+                text = self.served(2, 2, "train_mnist.py", "--network", "lenet", "--kv-store", kind, *words,
+                                   timeout=300, cwd=EXAMPLES)
+                if kind == "dist_async":
+                    accuracy = float(re.findall(r"Test_acc (\d\.\d{6})", text)[-1])
+                else:
+                    accuracy = self.accuracy(text, 2)
+                self.assertGreaterEqual(accuracy, least, text)

@@ -177,7 +177,7 @@ class Exchanged(Ranks):
             self.kv.pushpull("a", self.mine(), out=self.mine(), priority=3)
             self.kv.broadcast("a", self.mine(), out=self.mine(), priority=5)
             self.kv.init("a", self.mine())
-        self.assertEqual([(call.args[0], call.args[1], call.args[3]) for call in start.call_args_list],
+        self.assertEqual([(call.args[0], call.args[1], call.args[4]) for call in start.call_args_list],
                          [("pushpull", "a", -7), ("pushpull", "b", -7), ("pushpull", "a", 3), ("broadcast", "a", 5),
                           ("broadcast", "a", 0)])
 

@@ -54,15 +54,27 @@ class Files(unittest.TestCase):
         self.assertEqual(self.modules(installed), self.modules(ROOT / "bindings/python/tutti"))
 
 
+MPI_LAUNCH = (BIN / "tutti-launch", "--mode", "mpi", "--launcher", "local")
+
+
 class Launch(Commands):
     def test_it_starts_workers_that_form_a_job(self):
         script = self.write("train.py", "import tutti\nwith tutti.create('dist_sync_mpi') as kv:\n"
                                         "    print('worker', kv.allgather_object(kv.rank))\n")
-        out, _ = self.run_words(BIN / "tutti-launch", "-n", 2, "--launcher", "local", sys.executable, script)
+        out, _ = self.run_words(*MPI_LAUNCH, "-n", 2, sys.executable, script)
         self.assertEqual(sorted(out.splitlines()), ["[worker 0] worker [0, 1]", "[worker 1] worker [0, 1]"])
 
+    def test_it_starts_the_packages_own_servers(self):
+        script = self.write("serve.py", "import numpy, tutti\nwith tutti.create('dist_sync') as kv:\n"
+                                        "    ones = numpy.ones(3)\n    kv.pushpull('w', ones).wait()\n"
+                                        "    print('worker', kv.rank, 'sum', ones[0])\n")
+        out, _ = self.run_words(BIN / "tutti-launch", "-n", 2, "-s", 1, "--launcher", "local", sys.executable, script)
+        self.assertEqual(sorted(out.splitlines()), [f"[worker {i}] worker {i} sum 2.0" for i in (0, 1)])
+        out, _ = self.run_words(BIN / "tutti-server", "--version")
+        self.assertTrue(out.startswith("tutti "), out)
+
     def test_its_exit_code_is_the_first_failing_workers(self):
-        _, err = self.run_words(BIN / "tutti-launch", "-n", 1, "--launcher", "local", "sh", "-c", "exit 7", status=7)
+        _, err = self.run_words(*MPI_LAUNCH, "-n", 1, "sh", "-c", "exit 7", status=7)
         self.assertIn("exit code 7", err)
 
     def test_it_says_what_to_type_in_its_own_name(self):

@@ -1,6 +1,6 @@
 """Programs that end in many ways; rank 1 is the one that fails, the others say what they see of it.
 
-    scripts/launch.py --launcher local -n N python package_ends.py HOW
+    scripts/launch.py --mode mpi --launcher local -n N python package_ends.py HOW
 """
 import os
 import signal

@@ -14,7 +14,7 @@ ASKED_FOR = [
     ("scripts/launch.py", "-n two --launcher local true", "invalid int value: 'two'"),
     ("scripts/launch.py", "-n 0 --launcher local true", "-n N, N being at least 1"),
     ("scripts/launch.py", "-n 2 --launcher locla true", "did you mean local?"),
-    ("scripts/launch.py", "-n 2 --mode ps --launcher local true", "--mode ps needs tutti-server"),
+    ("scripts/launch.py", "-n 2 --launcher local true", "--mode ps needs tutti-server"),
     ("scripts/launch.py", "-n 2 true", "scripts/launch.py -n 2 --launcher local true"),
     ("scripts/launch.py", "-n 2 --launcher local", "the command to start is missing"),
     ("scripts/launch.py", "-n 2 --launcher local --grace soon true", "'soon'"),

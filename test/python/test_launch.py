@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from launching import LAUNCH, LOCAL, LaunchCase
+from launching import LAUNCH, MPI, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
@@ -30,12 +30,12 @@ os._exit(4)
 
 class Outcome(LaunchCase):
     def test_all_well_is_0(self):
-        code, out, err = self.launch("-n", 3, *LOCAL, "true")
+        code, out, err = self.launch("-n", 3, *MPI, "true")
         self.assertEqual((code, out, err), (0, "", ""))
 
     def test_the_first_failure_gives_the_exit_code_and_is_named_last_with_its_last_lines(self):
         code, out, err = self.launch(
-            "-n", 3, *LOCAL, f"echo hello; [ {RANK} = 1 ] && echo no more memory && exit 3; sleep 1; exit 9")
+            "-n", 3, *MPI, f"echo hello; [ {RANK} = 1 ] && echo no more memory && exit 3; sleep 1; exit 9")
         self.assertEqual(code, 3, err)
         self.assertEqual(out.count("hello"), 3)
         report = err[err.index("first to fail"):]
@@ -45,25 +45,25 @@ class Outcome(LaunchCase):
 
     def test_a_survivor_that_ends_before_the_rank_it_lost_is_not_the_first_to_fail(self):
         for said in (LOST.format("it ended"), "key 7: rank 1 has left the store"):
-            code, _, err = self.launch("-n", 3, *LOCAL,
+            code, _, err = self.launch("-n", 3, *MPI,
                                        f"[ {RANK} = 1 ] && sleep 1 && exit 5; echo \"{said}\" >&2; exit 42")
             self.assertEqual(code, 5, err)
             self.assertIn("worker 1 on", err[err.index("first to fail") - 40:])
 
     def test_a_worker_that_a_signal_ends_gives_128_and_the_signal(self):
-        code, _, err = self.launch("-n", 2, *LOCAL, f"[ {RANK} = 1 ] && kill -9 $$; exit 0")
+        code, _, err = self.launch("-n", 2, *MPI, f"[ {RANK} = 1 ] && kill -9 $$; exit 0")
         self.assertEqual(code, 137, err)
         self.assertIn("worker 1", err)
         self.assertIn("SIGKILL", err)
 
     def test_survivors_in_mpi_outlive_a_peer_that_is_killed(self):
-        code, out, err = self.launch("-n", 3, *LOCAL, sys.executable, "-c", IN_MPI)
+        code, out, err = self.launch("-n", 3, *MPI, sys.executable, "-c", IN_MPI)
         self.assertEqual(code, 137, err)
         self.assertEqual(out.count("still here"), 2, out)
         self.assertNotIn("PMIX ERROR", err)
 
     def test_survivors_that_do_not_end_are_ended_after_the_grace(self):
-        code, _, err = self.launch("-n", 3, *LOCAL, "--grace", "0.5",
+        code, _, err = self.launch("-n", 3, *MPI, "--grace", "0.5",
                                    f"[ {RANK} = 2 ] && exit 5; {CLING}")
         self.assertEqual(code, 5, err)
         self.assertIn("ending worker", err)
@@ -74,28 +74,28 @@ class Outcome(LaunchCase):
         for status in (0, 42):
             with self.subTest(status=status):
                 start = time.monotonic()
-                code, _, err = self.launch("-n", 3, *LOCAL,
+                code, _, err = self.launch("-n", 3, *MPI,
                                            f"[ {RANK} = 1 ] && kill -STOP $$; echo \"{silent}\"; exit {status}")
                 self.assertNotEqual(code, 0, err)
                 self.assertLess(time.monotonic() - start, 15, err)
                 self.assertIn("ending worker 1 on", err)
 
     def test_one_that_others_lost_is_an_error_though_every_worker_ended_with_0(self):
-        code, _, err = self.launch("-n", 3, *LOCAL, f'[ {RANK} = 1 ] || echo "{LOST.format("its process ended")}"')
+        code, _, err = self.launch("-n", 3, *MPI, f'[ {RANK} = 1 ] || echo "{LOST.format("its process ended")}"')
         self.assertEqual(code, 1, err)
         self.assertRegex(err, "the others lost worker 1 on .*, though it ended with exit code 0")
 
     def test_what_a_program_repeats_of_an_old_log_fails_nothing(self):
-        code, out, err = self.launch("-n", 2, *LOCAL, "echo log of last week: rank 1 is lost: its process ended")
+        code, out, err = self.launch("-n", 2, *MPI, "echo log of last week: rank 1 is lost: its process ended")
         self.assertEqual((code, out.count("last week"), err), (0, 2, ""))
 
     def test_a_command_that_is_not_there_gives_127_and_its_name(self):
-        code, _, err = self.launch("-n", 2, *LOCAL, "no-such-program", "argument")
+        code, _, err = self.launch("-n", 2, *MPI, "no-such-program", "argument")
         self.assertEqual(code, 127, err)
         self.assertIn("cannot start no-such-program: No such file or directory", err)
 
     def test_what_a_worker_leaves_running_ends_with_it(self):
-        code, _, err = self.launch("-n", 2, *LOCAL, "setsid sleep 600 & exit 0")
+        code, _, err = self.launch("-n", 2, *MPI, "setsid sleep 600 & exit 0")
         self.assertEqual(code, 0, err)
         self.assert_nothing_left(2)
 
@@ -103,16 +103,16 @@ class Outcome(LaunchCase):
 class Output(LaunchCase):
     def test_lines_carry_their_worker_unless_there_is_one_or_it_is_turned_off(self):
         say = ("sh", "-c", f"echo out {RANK}; echo err {RANK} >&2")
-        _, out, err = self.launch("-n", 2, *LOCAL, *say)
+        _, out, err = self.launch("-n", 2, *MPI, *say)
         self.assertEqual(sorted(out.splitlines()), ["[worker 0] out 0", "[worker 1] out 1"])
         self.assertEqual(sorted(err.splitlines()), ["[worker 0] err 0", "[worker 1] err 1"])
-        _, out, _ = self.launch("-n", 1, *LOCAL, *say)
+        _, out, _ = self.launch("-n", 1, *MPI, *say)
         self.assertEqual(out, "out 0\n")
-        _, out, _ = self.launch("-n", 2, "--no-prefix", *LOCAL, *say)
+        _, out, _ = self.launch("-n", 2, "--no-prefix", *MPI, *say)
         self.assertEqual(sorted(out.splitlines()), ["out 0", "out 1"])
 
     def test_a_line_comes_at_once_though_the_program_does_not_flush(self):
-        process = self.start("-n", 2, *LOCAL, sys.executable, "-c",
+        process = self.start("-n", 2, *MPI, sys.executable, "-c",
                              "import time; print('early'); time.sleep(600)")
         self.wait_for_lines(process, 2, "early")
         process.terminate()
@@ -120,7 +120,7 @@ class Output(LaunchCase):
 
     def test_lines_of_several_workers_arrive_whole(self):
         tail = "x" * 200
-        code, out, err = self.launch("-n", 3, *LOCAL, f"seq -f \"{RANK} %g {tail}\" 5000")
+        code, out, err = self.launch("-n", 3, *MPI, f"seq -f \"{RANK} %g {tail}\" 5000")
         self.assertEqual(code, 0, err)
         for rank in range(3):
             mine = [line for line in out.splitlines() if line.startswith(f"[worker {rank}] ")]
@@ -131,16 +131,16 @@ class Output(LaunchCase):
         self.assertEqual(out.count("\n"), 15000)
 
     def test_of_a_progress_line_its_last_state_is_shown(self):
-        _, out, _ = self.launch("-n", 2, *LOCAL, "printf '10 %%\\r90 %%\\r100 %%\\r\\nunfinished'")
+        _, out, _ = self.launch("-n", 2, *MPI, "printf '10 %%\\r90 %%\\r100 %%\\r\\nunfinished'")
         self.assertEqual(sorted(out.splitlines()),
                          [f"[worker {r}] {text}" for r in (0, 1) for text in ("100 %", "unfinished")])
 
     def test_bytes_that_are_no_utf8_arrive_as_they_left(self):
-        _, out, _ = self.launch("-n", 1, *LOCAL, "printf '\\377\\n'")
+        _, out, _ = self.launch("-n", 1, *MPI, "printf '\\377\\n'")
         self.assertEqual(out.encode("utf-8", "surrogateescape"), b"\xff\n")
 
     def test_a_reader_that_leaves_ends_the_job(self):
-        process = self.start("-n", 2, *LOCAL, "yes")
+        process = self.start("-n", 2, *MPI, "yes")
         self.wait_for_lines(process, 1, "y")
         process.stdout.close()
         self.assertNotEqual(process.wait(30), 0)
@@ -148,7 +148,7 @@ class Output(LaunchCase):
         self.assert_nothing_left()
 
     def redirected(self, how, job):
-        return self.launch(*map(str, (*LOCAL, "-n", 2, job)),
+        return self.launch(*map(str, (*MPI, "-n", 2, job)),
                            command=("sh", "-c", f'exec "$@" {how}', "sh", sys.executable, str(LAUNCH)))
 
     def test_an_output_that_takes_no_more_ends_the_job_with_a_reason(self):
@@ -168,13 +168,13 @@ class Output(LaunchCase):
 class Command(LaunchCase):
     def test_separate_words_stay_as_they_are(self):
         words = ("printf", "<%s>", "two words", ":", "$HOME", "", "--help")
-        _, out, _ = self.launch("-n", 1, *LOCAL, *words)
+        _, out, _ = self.launch("-n", 1, *MPI, *words)
         self.assertEqual(out, "<two words><:><$HOME><><--help>\n")
 
     def test_variables_reach_the_workers_whatever_is_in_them(self):
         awkward = "a b;c=d\n$e'\""
         code, out, err = self.launch(
-            "-n", 2, *LOCAL, "--env", "OTHER=1,2", sys.executable, "-c",
+            "-n", 2, *MPI, "--env", "OTHER=1,2", sys.executable, "-c",
             "import os; print([os.environ.get(n) for n in ('DMLC_X', 'OTHER', 'TUTTI_MODE', "
             "'TUTTI_LAUNCH_CONTACT')])", DMLC_X=awkward)
         self.assertEqual(code, 0, err)
@@ -183,7 +183,7 @@ class Command(LaunchCase):
 
 class End(LaunchCase):
     def start_clinging(self):
-        process = self.start("-n", 2, *LOCAL, CLING)
+        process = self.start("-n", 2, *MPI, CLING)
         self.wait_for_lines(process, 2, "up")
         self.assertGreater(len(self.marked()), 6)
         return process

@@ -17,7 +17,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-from launcher import door, shim
+from launcher import door, helper, shim
 from launcher.options import UsageError
 from strangers import call, hello, is_turned_away, send, words_of_strangers
 
@@ -217,14 +217,15 @@ class Calling(unittest.TestCase):
             listener, place = door.listen_here(f"tutti-test-{os.getpid()}-{number}")
             listener.settimeout(20)
             self.addCleanup(listener.close)
-            command = ["sh", "-c", "echo up; exec sleep 600"]
+            told = {"groups": [{"count": 1, "command": ["sh", "-c", "echo up; exec sleep 600"]}],
+                    "index": ["OMPI_COMM_WORLD_RANK", 0]}
             env = {**os.environ, "TUTTI_LAUNCH_CONTACT": f"{TOKEN}@{place}", "OMPI_COMM_WORLD_RANK": "0"}
-            process = subprocess.Popen([sys.executable, shim.__file__, json.dumps(command)], env=env)
+            process = subprocess.Popen([sys.executable, "-c", helper.source(), json.dumps(told)], env=env)
             connection, _ = listener.accept()
             connection.settimeout(20)
             with connection, connection.makefile("r") as lines:
                 lines.readline()
-                connection.sendall(shim.WELCOME)
+                connection.sendall(shim.WELCOME + b"{}\n")
                 self.assertIn("up", lines.readline())
                 process.send_signal(number)
                 said = [json.loads(line) for line in lines]

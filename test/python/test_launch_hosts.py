@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/launch.py --launcher ssh, over two emulated hosts and an ssh that goes there."""
+"""scripts/launch.py --mode mpi --launcher ssh, over two emulated hosts and an ssh that goes there."""
 import os
 import pathlib
 import shlex
@@ -29,7 +29,7 @@ class TwoHosts(LaunchCase):
         (self.folder / "hosts").write_text("".join(f"{name}\n" for name in self.hosts.names))
 
     def start(self, *words, **env):
-        line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "-H", "hosts",
+        line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--mode", "mpi", "-H", "hosts",
                 "--env", "LAUNCH_TEST_MARK", *map(str, words)]
         return super().start(command=hosts.enter(self.hosts.names[0], shlex.join(line)),
                              PATH=f"{self.folder}/bin:{os.environ['PATH']}", DMLC_INTERFACE="eth0", **env)

@@ -17,7 +17,7 @@ from launcher import job, options, output
 from launcher.output import Printer, as_on_terminal
 from launcher.worker import MESSAGE_BYTES, Link, Worker
 
-LOCAL = ["--launcher", "local"]
+LOCAL = ["--mode", "mpi", "--launcher", "local"]
 
 
 def lost(own, rank, why="its process ended", level="error"):
@@ -56,7 +56,7 @@ class Links(unittest.TestCase):
                       of(stream=1, lines=[["a"]]),
                       of(exit=0), of(exit="0", told=False), of(exit=True, told=False), of(exit=256, told=False),
                       of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False),
-                      of(exit=0, told=0),
+                      of(exit=0, told=0), of(port=0), of(port="1"), of(port=65536), of(port=1, exit=0),
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
                 self.link.worker.garbled = False
@@ -74,7 +74,7 @@ class JobCase(unittest.TestCase):
     def made(self, workers=3, *words):
         made = job.Job(options.parse(["-n", str(workers), *LOCAL, *words, "true"]), [])
         made.printer = mock.Mock(lines=lambda rank, stream, texts: texts)
-        made.mpirun = mock.Mock(returncode=0)
+        made.process, made.starter = mock.Mock(returncode=0), mock.Mock()
         self.addCleanup(made.door.close)
         made.workers = {rank: Worker(rank, f"h{rank}") for rank in range(workers)}
         return made
@@ -184,17 +184,17 @@ class Words(JobCase):
 
     def test_what_mpirun_says_is_named_so_and_plain(self):
         with mock.patch.object(output, "write") as write:
-            Printer(True).note(f"Welcome to {self.FORGED}\r")
+            Printer(True).note("mpirun", f"Welcome to {self.FORGED}\r")
         line, = write.call_args.args[1]
         self.assertRegex(line, r"^mpirun: Welcome to [\x20-\x7e]*$")
 
-    def test_lines_of_mpirun_that_come_in_pieces_are_put_together(self):
+    def test_lines_of_what_starts_the_processes_that_come_in_pieces_are_put_together(self):
         heard, said = self.made(), []
-        heard.printer.note = said.append
+        heard.printer.note = lambda _, text: said.append(text)
         pieces = [b"one\ntw", b"o\n\xff", b""]
         with mock.patch("os.read", side_effect=pieces), mock.patch.object(heard, "events"):
             for _ in pieces:
-                heard.on_mpirun()
+                heard.on_starter()
         self.assertEqual(said, ["one", "two", "\udcff"])
 
     def test_text_from_elsewhere_is_printable_and_has_a_length(self):

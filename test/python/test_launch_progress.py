@@ -6,7 +6,7 @@
 import sys
 import unittest
 
-from launching import LAUNCH, LOCAL, LaunchCase, on_terminal
+from launching import LAUNCH, MPI, LaunchCase, on_terminal
 
 TRAIN = sys.argv.pop()
 
@@ -22,7 +22,7 @@ class Progress(LaunchCase):
         return said
 
     def test_below_the_launcher_it_overwrites_no_line(self):
-        self.assertNotIn(b"\x1b", self.on_terminal(sys.executable, LAUNCH, "-n", 1, *LOCAL))
+        self.assertNotIn(b"\x1b", self.on_terminal(sys.executable, LAUNCH, "-n", 1, *MPI))
 
     def test_below_mpirun_on_a_terminal_it_overwrites_its_line(self):
         self.assertIn(b"\x1b[K", self.on_terminal("mpirun", "-n", 1))

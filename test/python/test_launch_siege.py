@@ -44,7 +44,7 @@ class Besieged(LaunchCase):
 
     def launcher(self, where, limit=""):
         """A launcher of three workers that waits for `go`, and its siege."""
-        words = ["-n", 3, *where, sys.executable, "-c", WORKER]
+        words = ["-n", 3, "--mode", "mpi", *where, sys.executable, "-c", WORKER]
         command = ("sh", "-c", f'cd {self.folder}; {limit} exec "$@"', "sh", sys.executable, str(LAUNCH))
         path = f"{self.folder}:{pathlib.Path(sys.executable).parent}:/usr/bin:/bin"
         process = self.start(*words, command=command, PATH=path, DMLC_INTERFACE="lo")

@@ -2,6 +2,7 @@
 """The launcher's command line, host file and mpirun line, without starting anything."""
 import contextlib
 import io
+import json
 import pathlib
 import re
 import sys
@@ -9,9 +10,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
 
-from launcher import hosts, mpirun, options, output
+from launcher import hosts, members, mpirun, options, output, servers, starter
 
 LOCAL = ["-n", "2", "--launcher", "local"]
 
@@ -41,10 +43,13 @@ class Options(unittest.TestCase):
         self.assertIn("did you mean --num-workers?", self.refused("--num-worker", "2", "true"))
         self.assertIn("did you mean slurm?", self.refused("-n", "2", "--launcher", "slrum", "true"))
 
-    def test_what_is_not_there_yet_says_so_and_what_is(self):
-        self.assertRegex(self.refused("-n", "2", "-H", "hosts", "--mode", "ps", "true"),
-                         "with --launcher local so far; .* --mode mpi, .* dist_sync_mpi")
-        self.assertIn("use ssh or local", self.refused("-n", "2", "--launcher", "sge", "true"))
+    def test_a_parameter_server_over_ssh_is_the_default_with_as_many_servers_as_workers(self):
+        request = options.parse(["-n", "3", "-H", "hosts", "true"])
+        self.assertEqual((request.mode, request.launcher, request.servers, request.processes()), ("ps", "ssh", 3, 7))
+        self.assertEqual([request.title(number) for number in (2, 3, 5, 6)],
+                         ["worker 2", "server 0", "server 2", "scheduler"])
+        self.assertEqual(options.parse([*LOCAL, "-s", "1", "true"]).servers, 1)
+        self.assertEqual(options.parse([*LOCAL, "--mode", "mpi", "true"]).processes(), 2)
 
     def test_without_hosts_the_error_is_the_line_to_type(self):
         with mock.patch.object(sys, "argv", ["scripts/launch.py"]):
@@ -61,12 +66,17 @@ class Options(unittest.TestCase):
         self.assertIn("command", self.refused(*LOCAL))
         self.assertIn("command", self.refused(*LOCAL, " "))
         self.assertIn("--launcher ssh", self.refused(*LOCAL, "--sync-dst-dir", "/tmp/x", "true"))
+        self.assertIn("-H FILE", self.refused("-n", "2", "--launcher", "mpi", "--sync-dst-dir", "/tmp/x", "true"))
+        for system in ("slurm", "sge", "yarn"):
+            self.assertIn(f"--launcher {system} chooses the hosts itself",
+                          self.refused("-n", "2", "--launcher", system, "-H", "hosts", "true"))
 
     def test_values_that_cannot_be_are_refused(self):
         for grace in ("-1", "nan", "inf"):
             self.assertIn(f"--grace {grace}", self.refused(*LOCAL, "--grace", grace, "true"))
         self.assertIn("names no variable", self.refused(*LOCAL, "--env", "=3", "true"))
-        for given in ("TUTTI_LAUNCH_CONTACT=x", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE=ps"):
+        for given in ("TUTTI_LAUNCH_CONTACT=x", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE=ps", "DMLC_ROLE=server",
+                      "TUTTI_JOB_KEY", "DMLC_PS_ROOT_URI=h"):
             self.assertIn("the launcher sets this variable itself", self.refused(*LOCAL, "--env", given, "true"))
 
     def test_help_gives_every_option_a_default_and_an_example(self):
@@ -140,38 +150,85 @@ class Hosts(unittest.TestCase):
 
 class Mpirun(unittest.TestCase):
     def request(self, *words):
-        return options.parse(["-n", "4", *words, "python", "train.py"])
+        return options.parse(["-n", "4", "--mode", "mpi", *words, "python", "train.py"])
 
     def test_over_ssh_the_line_names_hosts_interface_folder_and_variables(self):
         request = self.request("-H", "hosts", "--sync-dst-dir", "/tmp/job")
-        line = mpirun.words("mpirun", request, [("a", 2), ("b", 2)], ["PATH", "PS_VERBOSE"], "eth0")
+        with mock.patch.dict("os.environ", {"DMLC_INTERFACE": "eth0"}):
+            line = mpirun.words("mpirun", request, [("a", 2), ("b", 2)], ["PATH", "PS_VERBOSE"])
         text = " ".join(line)
         for part in ("--enable-recovery", "-n 4", "--host a:2,b:2", "--wdir /tmp/job", "-x PATH -x PS_VERBOSE",
                      "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0"):
             self.assertIn(part, text)
-        self.assertEqual(line[-1], '["python", "train.py"]')
-        self.assertNotIn(str(mpirun.SHIM), line, "another host may not have this folder")
+        self.assertEqual(json.loads(line[-1]), {"groups": [{"count": 4, "command": ["python", "train.py"]}],
+                                                "index": ["OMPI_COMM_WORLD_RANK", 0]})
+        self.assertNotIn(str(ROOT), text, "another host may not have this folder")
+
+    def test_in_mode_ps_mpirun_starts_every_role_and_goes_round_the_hosts(self):
+        request = options.parse(["-n", "4", "-s", "2", "--launcher", "mpi", "python", "train.py"])
+        line = mpirun.words("mpirun", request, [], ["PATH"], "/opt/tutti-server")
+        self.assertIn("-n 7 --bind-to none --map-by node:OVERSUBSCRIBE -x PATH", " ".join(line))
+        self.assertEqual([(group["count"], group["role"], group["command"][0])
+                          for group in json.loads(line[-1])["groups"]],
+                         [(4, "worker", "python"), (2, "server", "/opt/tutti-server"),
+                          (1, "scheduler", "/opt/tutti-server")])
 
     def test_the_environment_that_travels_is_the_agreed_one(self):
         here = {"PATH": "/bin", "PS_VERBOSE": "1", "DMLC_INTERFACE": "lo", "OMP_NUM_THREADS": "2",
                 "MXNET_X": "", "TUTTI_Y": "2", "HOME": "/", "PATHS": "no", "NAMED": "3"}
         with mock.patch.dict("os.environ", here, clear=True):
-            env, names = mpirun.job_environment(self.request("-H", "f", "--env", "NAMED", "--env", "GIVEN=a=b"), "c@")
+            env, names = starter.environment(self.request("-H", "f", "--env", "NAMED", "--env", "GIVEN=a=b"), "c@")
             self.assertEqual(names, ["DMLC_INTERFACE", "GIVEN", "MXNET_X", "NAMED", "OMP_NUM_THREADS", "PATH",
                                      "PS_VERBOSE", "TUTTI_AUTOLOAD", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE", "TUTTI_Y"])
             self.assertEqual((env["TUTTI_MODE"], env["GIVEN"]), ("mpi", "a=b"))
             with self.assertRaisesRegex(options.UsageError, "--env ABSENT: this variable is not set"):
-                mpirun.job_environment(self.request("-H", "f", "--env", "ABSENT"), "c@")
+                starter.environment(self.request("-H", "f", "--env", "ABSENT"), "c@")
 
     def test_copied_files_win_over_others_of_their_name(self):
         with mock.patch.dict("os.environ", {"PYTHONPATH": "/old"}, clear=True):
-            env, _ = mpirun.job_environment(self.request("-H", "f", "--sync-dst-dir", "/tmp/job"), "c@")
+            env, _ = starter.environment(self.request("-H", "f", "--sync-dst-dir", "/tmp/job"), "c@")
         self.assertEqual((env["PYTHONPATH"], env["LD_LIBRARY_PATH"]), ("/tmp/job:/old", "/tmp/job"))
 
     def test_an_mpirun_that_is_not_open_mpi_is_refused(self):
         with mock.patch("shutil.which", return_value="/bin/echo"):
             with self.assertRaisesRegex(options.UsageError, "/bin/echo is not Open MPI's mpirun"):
-                mpirun.find_mpirun()
+                mpirun.find_mpirun(self.request("-H", "f"))
+
+
+class Members(unittest.TestCase):
+    """One ssh for each process."""
+
+    def request(self, *words):
+        return options.parse(["-n", "3", "-s", "2", "-H", "hosts", *words, "python", "train.py"])
+
+    def plan(self, *words, key="0" * 64):
+        request = self.request(*words)
+        where = members.spread(request, [("a", 2), ("b", 1)], ["a", "b"])
+        return members.plan(request, where, {"TUTTI_JOB_KEY": key, "HOME": "/root"}, ["TUTTI_JOB_KEY"], "/opt/server")
+
+    def test_servers_go_round_the_hosts_and_the_scheduler_is_on_the_first(self):
+        self.assertEqual(members.spread(self.request(), [("a", 2), ("b", 1)], ["a", "b"]), list("aababa"))
+        self.assertEqual([one["title"] for one in self.plan()],
+                         ["worker 0 on a", "worker 1 on a", "worker 2 on b", "server 0 on a", "server 1 on b",
+                          "scheduler on a"])
+
+    def test_what_a_process_needs_goes_through_standard_input_and_never_by_the_command_line(self):
+        for one in self.plan(key="5e" * 32):
+            self.assertNotIn("5e5e", " ".join(one["words"]))
+            self.assertLess(len(" ".join(one["words"])), 300)
+            told = json.loads(one["told"].splitlines()[1])
+            self.assertEqual(told["env"], {"TUTTI_JOB_KEY": "5e" * 32})
+            self.assertIn("BatchMode=yes", " ".join(one["words"]), "nobody answers a question")
+
+    def test_the_command_starts_in_the_copied_folder(self):
+        told = [json.loads(one["told"].splitlines()[1]) for one in self.plan("--sync-dst-dir", "/tmp/job")]
+        self.assertEqual({each["folder"] for each in told}, {"/tmp/job"})
+
+    def test_the_server_is_where_the_current_folder_is_copied_to_if_it_lies_there(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch("os.getcwd", return_value=folder):
+            self.assertEqual(servers.copied(f"{folder}/build/tutti-server", "/tmp/job"), "/tmp/job/build/tutti-server")
+            self.assertEqual(servers.copied("/usr/bin/tutti-server", "/tmp/job"), "/usr/bin/tutti-server")
+            self.assertEqual(servers.copied(f"{folder}/tutti-server", None), f"{folder}/tutti-server")
 
 
 if __name__ == "__main__":

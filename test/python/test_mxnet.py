@@ -12,15 +12,17 @@ import time
 import unittest
 
 from installed import HERE, ROOT, Installed
-from mxnet_examples import Examples
+from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
 from mxnet_script import Hosts, Script
+from mxnet_ssh import OverSsh, OverSshAtLength
 
 SLOW = sys.argv[-1] == "slow"
 if SLOW:
     sys.argv.pop()
 Installed.build_type = sys.argv.pop()
 #: Files whose sentences every number of ranks is told.
+SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
 LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
@@ -59,15 +61,31 @@ class Promises(WithMXNet):
 
     def launched(self, count, *words):
         """(exit code, stdout, stderr) of a job that tutti's launcher starts."""
-        command = [*self.launcher(count), self.python, *words]
-        done = subprocess.run([str(word) for word in command], text=True, check=False, timeout=120, cwd=self.top,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return self.outcome([*self.launcher(count), self.python, *words])
+
+    def outcome(self, words, timeout=120, cwd=None):
+        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=timeout,
+                              cwd=cwd or self.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
         return done.returncode, done.stdout, done.stderr
 
+    def served(self, count, servers, *words, timeout=180, cwd=None):
+        """What a job with a parameter server prints, which must end well."""
+        code, out, err = self.outcome([sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count,
+                                       "-s", servers, self.python, *words], timeout, cwd)
+        self.assertEqual(code, 0, f"{out}\n{err}")
+        return out
 
-class MXNet(Examples, Files, Script, Promises):
+
+class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
     COUNTS = (1, 3)
     HOSTS = 2
+
+    def test_what_scripts_may_count_on_with_a_parameter_server(self):
+        for count, servers in ((1, 1), (2, 3)):
+            for part in SERVED:
+                with self.subTest(workers=count, part=part):
+                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
@@ -134,7 +152,7 @@ class MXNet(Examples, Files, Script, Promises):
                 self.on_ranks(count, HERE / "mxnet_order.py")
 
 
-class AtLength(Hosts, Promises):
+class AtLength(OverSshAtLength, Hosts, Promises):
     COUNTS = (2, 4)
     HOSTS = 8
 

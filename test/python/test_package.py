@@ -76,8 +76,8 @@ class Promises:
 
     def end(self, count, way):
         """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
-        words = [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count, *self.BEFORE,
-                 self.python, HERE / "package_ends.py", way]
+        words = [sys.executable, ROOT / "scripts/launch.py", "--mode", "mpi", "--launcher", "local", "-n", count,
+                 *self.BEFORE, self.python, HERE / "package_ends.py", way]
         done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60 * self.SLOWER,
                               cwd=self.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, done.stdout, done.stderr

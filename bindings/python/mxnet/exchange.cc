@@ -82,11 +82,13 @@ class Exchange {
         key_(std::move(call.key)),
         priority_(call.priority),
         kind_(kind) {
-    arrays_.reserve(call.arrays.size());
-    for (const Handle array : call.arrays) arrays_.push_back(library_->share(array));
+    share(call.ins, ins_);
+    share(call.outs, outs_);
   }
   ~Exchange() {
-    for (const Handle array : arrays_) library_->free(array);
+    for (const auto* const arrays : {&ins_, &outs_}) {
+      for (const Handle array : *arrays) library_->free(array);
+    }
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -111,18 +113,37 @@ class Exchange {
   }
 
  private:
+  void share(const std::vector<Handle>& arrays, std::vector<Handle>& into) {
+    into.reserve(arrays.size());
+    for (const Handle array : arrays) into.push_back(library_->share(array));
+  }
+
+  Values values_of(const std::vector<Handle>& arrays) {
+    std::vector<Tensor> values;
+    for (const Handle array : arrays) {
+      memory_.push_back(library_->memory(array));
+      values.push_back(memory_.back().tensor());
+    }
+    return values;
+  }
+
   Pending submit() {
     const std::shared_ptr<KVStore> store = store_.lock();
     if (store == nullptr)
       throw Error(ErrorCode::aborted,
                   "the store that key " + key_.describe() + " belongs to is closed");
-    std::vector<Tensor> values;
-    for (const Handle array : arrays_) {
-      memory_.push_back(library_->memory(array));
-      values.push_back(memory_.back().tensor());
+    const CallOptions options{.priority = priority_};
+    switch (kind_) {
+      case Kind::broadcast:
+        return store->broadcast(key_, values_of(outs_), 0, options);
+      case Kind::push:
+        return store->push({key_}, {values_of(ins_)}, options);
+      case Kind::pull:
+        return store->pull({key_}, {values_of(outs_)}, options);
+      case Kind::pushpull:
+        break;
     }
-    if (kind_ == Kind::broadcast) return store->broadcast(key_, values, 0, {.priority = priority_});
-    return store->pushpull(key_, values, values, {.priority = priority_});
+    return store->pushpull(key_, values_of(ins_), values_of(outs_), options);
   }
 
   const std::shared_ptr<const Library> library_;
@@ -130,7 +151,8 @@ class Exchange {
   const Key key_;
   const int priority_;
   const Kind kind_;
-  std::vector<Handle> arrays_;
+  std::vector<Handle> ins_;
+  std::vector<Handle> outs_;
   std::vector<Memory> memory_;
 };
 
@@ -147,14 +169,6 @@ void destroy(void* exchange) {
 Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
     : library_(std::make_shared<const Library>(path)), store_(std::move(store)) {}
 
-void Engine::pushpull(Call call) {
-  push(std::move(call), Kind::pushpull);
-}
-
-void Engine::broadcast(Call call) {
-  push(std::move(call), Kind::broadcast);
-}
-
 void Engine::finish_at_exit() const {
   Store::call_last([library = library_, owner = ::getpid()](int status) {
     if (::getpid() != owner) return;  // in a forked child nothing goes on
@@ -165,30 +179,45 @@ void Engine::finish_at_exit() const {
 }
 
 void Engine::push(Call call, Kind kind) {
-  std::vector<Handle> written = call.arrays;
-  written.push_back(call.turn);
+  // What is read is the operation's own, too: it may have to be laid out anew.
+  std::vector<Handle> used = call.ins;
+  used.insert(used.end(), call.outs.begin(), call.outs.end());
+  used.push_back(call.turn);
   const int priority = call.priority;
   auto exchange = std::make_unique<Exchange>(library_, store_, std::move(call), kind);
   // The engine destroys it, also where it refuses the operation.
-  library_->push({run, exchange.release(), destroy, priority, "tutti"}, written);
+  library_->push({run, exchange.release(), destroy, priority, "tutti"}, used);
 }
 
 namespace {
 
 const std::string parameters =
-    "(self, key: int | str, arrays: list[int], turn: int, priority: int) -> None";
+    "(self, key: int | str, ins: list[int], outs: list[int], turn: int, priority: int) -> None";
 
 Handle to_handle(std::uintptr_t address) {
   return reinterpret_cast<Handle>(address);
 }
 
-template <auto method>
-void exchange(Engine& engine, nb::handle key, const std::vector<std::uintptr_t>& arrays,
-              std::uintptr_t turn, int priority) {
-  Engine::Call call{Arguments(key).keys().front(), {}, to_handle(turn), priority};
-  for (const std::uintptr_t array : arrays) call.arrays.push_back(to_handle(array));
+std::vector<Handle> to_handles(const std::vector<std::uintptr_t>& addresses) {
+  std::vector<Handle> handles;
+  for (const std::uintptr_t address : addresses) handles.push_back(to_handle(address));
+  return handles;
+}
+
+template <Kind kind>
+void exchange(Engine& engine, nb::handle key, const std::vector<std::uintptr_t>& ins,
+              const std::vector<std::uintptr_t>& outs, std::uintptr_t turn, int priority) {
+  Engine::Call call{Arguments(key).keys().front(), to_handles(ins), to_handles(outs),
+                    to_handle(turn), priority};
   const WithoutGil unlocked;
-  (engine.*method)(std::move(call));
+  engine.push(std::move(call), kind);
+}
+
+template <Kind kind>
+void add_call(nb::class_<Engine>& engine, const char* name) {
+  using nb::arg;
+  engine.def(name, &exchange<kind>, arg("key"), arg("ins"), arg("outs"), arg("turn"),
+             arg("priority"), nb::sig(("def " + std::string(name) + parameters).c_str()));
 }
 
 }  // namespace
@@ -196,18 +225,19 @@ void exchange(Engine& engine, nb::handle key, const std::vector<std::uintptr_t>&
 void bind_mxnet(nb::module_& module) {
   using nb::arg;
   nb::module_ mxnet = module.def_submodule("mxnet", "What tutti.mxnet is made of.");
-  nb::class_<Engine>(mxnet, "Engine", "Calls of a store that MXNet's engine starts.")
+  nb::class_<Engine> engine(mxnet, "Engine", "Calls of a store that MXNet's engine starts.");
+  engine
       .def(
           "__init__",
-          [](Engine* engine, const std::string& path, const Store& store) {
-            new (engine) Engine(path, store.opened("tutti.mxnet"));
+          [](Engine* self, const std::string& path, const Store& store) {
+            new (self) Engine(path, store.opened("tutti.mxnet"));
           },
           arg("path"), arg("store"))
-      .def("pushpull", &exchange<&Engine::pushpull>, arg("key"), arg("arrays"), arg("turn"),
-           arg("priority"), nb::sig(("def pushpull" + parameters).c_str()))
-      .def("broadcast", &exchange<&Engine::broadcast>, arg("key"), arg("arrays"), arg("turn"),
-           arg("priority"), nb::sig(("def broadcast" + parameters).c_str()))
       .def("finish_at_exit", &Engine::finish_at_exit, nb::sig("def finish_at_exit(self) -> None"));
+  add_call<Kind::pushpull>(engine, "pushpull");
+  add_call<Kind::broadcast>(engine, "broadcast");
+  add_call<Kind::push>(engine, "push");
+  add_call<Kind::pull>(engine, "pull");
   mxnet.def(
       "failure", [](const std::string& text) { return to_exception(recall(text)); }, arg("text"),
       nb::sig("def failure(text: str) -> BaseException | None"),

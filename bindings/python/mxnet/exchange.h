@@ -17,23 +17,24 @@ namespace nb = nanobind;
 /// was to write, and whoever waits for these gets the error.
 class Engine {
  public:
-  enum class Kind { pushpull, broadcast };
+  enum class Kind { pushpull, broadcast, push, pull };
 
   /// Throws as Library's constructor does.
   Engine(const std::string& path, std::shared_ptr<KVStore> store);
 
-  /// What one call exchanges: `arrays` in place, one array for each device.
+  /// What one call exchanges.
   struct Call {
     Key key;
-    std::vector<Handle> arrays;
+    /// One array for each device; a broadcast and a pull have none.
+    std::vector<Handle> ins;
+    /// May be some of `ins`. A broadcast gives them rank 0's first one.
+    std::vector<Handle> outs;
     /// Calls with the same one go one after another.
     Handle turn;
     int priority;
   };
-  /// Do not block, but in MXNet's NaiveEngine. Need no GIL.
-  void pushpull(Call call);
-  /// Of rank 0's first array.
-  void broadcast(Call call);
+  /// Does not block, but in MXNet's NaiveEngine. Needs no GIL.
+  void push(Call call, Kind kind);
 
   /// For the end of the process. With status 0 what MXNet's engine has not done yet is done first,
   /// for the other ranks count on it. With another status they may wait for something else, and
@@ -42,8 +43,6 @@ class Engine {
   void finish_at_exit() const;
 
  private:
-  void push(Call call, Kind kind);
-
   const std::shared_ptr<const Library> library_;
   /// Not owned: the last reference may be dropped on a thread that the store would wait for.
   const std::weak_ptr<KVStore> store_;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -32,6 +33,11 @@ constexpr int before_computation = 3;
 /// NDArray::Chunk::Reorder2Default(). What the C interface has for it waits for the engine, which
 /// would wait for the operation that asks.
 constexpr auto reorder_to_default = "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv";
+
+/// An NDArray begins with the pointer to its memory.
+void* chunk_of(Handle array) {
+  return *static_cast<void**>(array);
+}
 
 template <typename Function>
 void find(void* library, const char* name, Function*& function) {
@@ -97,18 +103,20 @@ void Library::free(Handle array) const noexcept {
 }
 
 Memory Library::memory(Handle array) const {
-  // An NDArray begins with the pointer to its chunk.
-  if (lay_out_ != nullptr) lay_out_(*static_cast<void**>(array));
+  if (lay_out_ != nullptr) lay_out_(chunk_of(array));
   void* dlpack = nullptr;
   check(to_dlpack_(array, &dlpack), "give an array's memory");
   return Memory(dlpack);
 }
 
-void Library::push(const Operation& operation, std::vector<Handle>& written) const {
+void Library::push(const Operation& operation, std::vector<Handle> used) const {
+  // The engine would wait for ever for the same memory twice.
+  std::ranges::sort(used, {}, chunk_of);
+  used.erase(std::ranges::unique(used, {}, chunk_of).begin(), used.end());
   const Context context{cpu, 0};
   check(push_(operation.run, operation.argument, operation.destroy, &context, nullptr, 0,
-              written.data(), static_cast<int>(written.size()), &before_computation,
-              operation.priority, operation.name, false),
+              used.data(), static_cast<int>(used.size()), &before_computation, operation.priority,
+              operation.name, false),
         "schedule an exchange");
 }
 

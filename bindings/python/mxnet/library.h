@@ -60,9 +60,9 @@ class Library {
     int priority;
     const char* name;
   };
-  /// Lets MXNet's engine run the operation once nothing else uses `written`, and lets nothing else
-  /// use these until it is done. Does not block, but in MXNet's NaiveEngine.
-  void push(const Operation& operation, std::vector<Handle>& written) const;
+  /// Lets MXNet's engine run the operation once nothing else uses these arrays, and lets nothing
+  /// else use them until it is done. Does not block, but in MXNet's NaiveEngine.
+  void push(const Operation& operation, std::vector<Handle> used) const;
 
   /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
   /// later.

@@ -4,6 +4,7 @@ The scripts beside this file are the repository's, unchanged.
 """
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -18,6 +19,14 @@ def run(name, file):
     sys.modules[name] = script
     loader.exec_module(script)
     return script.main()
+
+
+def server():
+    """Becomes the program, which has no Python in it."""
+    program = HERE / "tutti-server"
+    if not program.exists():
+        sys.exit("tutti-server: this package was built without the parameter server (-Dps=disabled)")
+    os.execv(program, ["tutti-server", *sys.argv[1:]])
 
 
 def launch():

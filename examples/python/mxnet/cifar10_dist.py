@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains ResNet-18 with Gluon, on images that are split over workers and over the devices of each.
+"""Trains ResNet-18 or VGG with Gluon, on images that are split over workers and over the devices of each.
 
     mpirun -n 2 python3 cifar10_dist.py --kv-store dist_sync_mpi --dataset cifar10 --data-dir DIR
 
@@ -15,7 +15,7 @@ import numpy as np
 import common
 from tutti.mxnet import SplitSampler, split_and_load
 
-NETWORKS = ("resnet18",)
+NETWORKS = ("resnet18", "vgg11", "vgg16")
 DATASETS = ("digits", "cifar10")
 CLASSES = 10
 
@@ -61,7 +61,8 @@ def train(args):
     sampler = SplitSampler(min(len(labels), args.images or len(labels)), store.num_workers, store.rank)
     batches, test = loader(args, images, labels, sampler), loader(args, test_images, test_labels)
     devices = common.contexts(args)
-    net = gluon.model_zoo.vision.resnet18_v1(classes=CLASSES)
+    name = args.network + "_v1" if args.network.startswith("resnet") else args.network
+    net = gluon.model_zoo.vision.get_model(name, classes=CLASSES)
     net.initialize(mx.init.Xavier(), ctx=devices)
     net.hybridize()
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": args.lr}, kvstore=store)

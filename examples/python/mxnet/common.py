@@ -65,9 +65,10 @@ def _idx(path):
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 
 
-def _digits(_):
-    images = _idx(DIGITS / "digits-images-idx3-ubyte").astype(np.float32)[:, None] / 16
-    labels = _idx(DIGITS / "digits-labels-idx1-ubyte").astype(np.float32)
+def _digits(folder):
+    folder = folder or DIGITS
+    images = _idx(folder / "digits-images-idx3-ubyte").astype(np.float32)[:, None] / 16
+    labels = _idx(folder / "digits-labels-idx1-ubyte").astype(np.float32)
     test = np.arange(len(labels)) % 5 == 4
     return images[~test], labels[~test], images[test], labels[test]
 

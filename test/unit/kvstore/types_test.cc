@@ -56,3 +56,9 @@ TEST_CASE("under the launcher's mode mpi the asynchronous names are unsupported"
             Catch::Contains("--mode ps"));
   }
 }
+
+TEST_CASE("under the launcher's mode ps dist_sync_mpi is unsupported, for each would work alone") {
+  CHECK_THAT(text_of(ErrorCode::unsupported, [] { family("dist_sync_mpi", LaunchMode::ps); }),
+             Catch::StartsWith("store type 'dist_sync_mpi' needs the processes of one MPI job") &&
+                 Catch::Contains("--mode mpi, or ask for 'dist_sync'"));
+}

@@ -7,6 +7,7 @@ from mxnet import kvstore
 from mxnet.kvstore import KVStoreBase
 
 from tutti.errors import InvalidArgumentError
+from tutti.mxnet.servers import ServedStore
 from tutti.mxnet.store import Store
 
 #: Those of the parameter server, which are tutti's under its launcher alone.
@@ -42,6 +43,8 @@ def _checking(native):
 
 
 def register_stores():
+    served = ServedStore if os.environ.get("TUTTI_MODE") == "ps" else Store  # under --mode mpi they mean dist_sync_mpi
     for name in names():
-        KVStoreBase.register(type(name, (Store,), {"__doc__": Store.__doc__, "__module__": __name__, "asked": name}))
+        kind = served if name in SERVED else Store
+        KVStoreBase.register(type(name, (kind,), {"__doc__": kind.__doc__, "__module__": __name__, "asked": name}))
     kvstore.create = kvstore.base.create = _checking(kvstore.create)

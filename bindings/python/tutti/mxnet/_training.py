@@ -5,7 +5,7 @@ from mxnet.module import module
 
 from tutti.errors import UnsupportedError
 from tutti.mxnet._names import check, names
-from tutti.mxnet.store import Store, copy_to
+from tutti.mxnet.store import Store
 
 
 def _ours(kvstore):
@@ -40,11 +40,11 @@ def _setting_up(native):
 
 def _initializing(native):
     def initialize(kvstore, param_arrays, arg_params, param_names, update_on_kvstore):
-        """MXNet's own does not copy back what the store has, and so would each rank keep its own first weights."""
+        """MXNet's own copies nothing back where workers update, and so would each keep its own first weights."""
         native(kvstore, param_arrays, arg_params, param_names, update_on_kvstore)
-        if isinstance(kvstore, Store):
+        if isinstance(kvstore, Store) and not update_on_kvstore:
             for name, arrays in zip(param_names, param_arrays):
-                copy_to(arg_params[name], arrays)
+                kvstore.give_first(name, arg_params[name], arrays)
     return initialize
 
 

@@ -63,6 +63,7 @@ class _Exchange:
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
+        self.users = itertools.count()
         self.open.append(self)
         # MXNet's own comes before it is known whether the program ends well, and then the engine skips what it has not
         # begun.
@@ -75,9 +76,14 @@ class _Exchange:
             self._turns[key] = mxnet.nd.empty(1)
         return self._turns[key]
 
-    def start(self, method, key, arrays, priority):
-        call = getattr(self._engine, method)
-        call(key, [array.handle.value for array in arrays], self.turn(key).handle.value, priority)
+    def start(self, method, key, ins, outs, priority):
+        handles = ([array.handle.value for array in arrays] for arrays in (ins, outs))
+        getattr(self._engine, method)(key, *handles, self.turn(key).handle.value, priority)
+
+    def wait(self):
+        """Until all that has been started is done. Raises what was raised there."""
+        for turn in self._turns.values():
+            turn.wait_to_read()
 
 
 @atexit.register
@@ -105,7 +111,6 @@ class Store(KVStoreBase):
     def __init__(self):
         self._exchange = _Exchange(self.asked)
         self._store = self._exchange.store
-        self._users = itertools.count()
         self._user = 0
 
     @property
@@ -136,6 +141,10 @@ class Store(KVStoreBase):
     def init(self, key, value):
         """Gives rank 0's `value` to `value` on all ranks: as a store on servers would have it. Collective."""
         self.broadcast(key, value, value)
+
+    def give_first(self, _, value, outs):
+        """To a worker's arrays the first value, with which `init` has been called."""
+        copy_to(value, outs)
 
     def pushpull(self, key, value, out=None, priority=0):
         """Sums `value` over the devices and all ranks, into every array of `out`, or into `value`.
@@ -200,13 +209,13 @@ class Store(KVStoreBase):
     def for_one_user(self):
         """The store as one Trainer or Module has it: two that share a store may use equal keys."""
         part = copy.copy(self)
-        part._user = next(self._users)
+        part._user = next(self._exchange.users)
         return part
 
     def _start(self, method, key, arrays, priority):
         # Arrays of one device may share memory, and the engine would wait for ever for the same memory twice.
         own = arrays if len({array.context for array in arrays}) == len(arrays) else [a.copy() for a in arrays]
-        self._exchange.start(method, self._name(key), own, priority)
+        self._exchange.start(method, self._name(key), own if method == "pushpull" else [], own, priority)
         if own is not arrays:
             copy_to(own[0], arrays)
 

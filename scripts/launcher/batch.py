@@ -1,0 +1,106 @@
+"""Batch systems: what submits a job whose tasks are the processes, by their index, or in mode mpi one of mpirun."""
+import glob
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+from launcher import helper, mpirun
+from launcher.options import UsageError
+from launcher.starter import Starter, groups
+
+SUBMIT = pathlib.Path(__file__).with_name("submit.py")
+# They tell of the end when they look next.
+LEAVE_SECONDS = 120.0
+# The names that Grid Engine's sites give to the parallel environments that are for MPI.
+USUAL_ENVIRONMENTS = ("mpi", "openmpi", "ompi", "orte")
+# In a job of mode mpi: becomes mpirun, with the job's variables.
+BECOME = ("import json, os, sys\ntold = json.loads(sys.stdin.readline())\nos.environ.update(told['env'])\n"
+          "if os.path.isdir(told['folder']): os.chdir(told['folder'])\n"
+          "os.execvp(told['words'][0], told['words'])\n")
+
+
+def find(program, launcher, package):
+    path = shutil.which(program)
+    if path is None:
+        raise UsageError(f"--launcher {launcher} needs {program}, and it is not in PATH: {package}")
+    return path
+
+
+def told(request, index, env, forwarded, server, placement=()):
+    """What a task of the job reads. In mode mpi the job has one, which becomes mpirun."""
+    here = {"env": {name: env[name] for name in forwarded}, "folder": os.getcwd()}
+    if request.mode == "ps":
+        return helper.lines(helper.source(), {**here, "groups": groups(request, server), "index": index})
+    # By these mpirun does as root what it does for others.
+    here["env"].update((name, env[name]) for name in env if name.startswith("OMPI_"))
+    return helper.lines(BECOME, {**here, "words": mpirun.words("mpirun", request, placement, forwarded)})
+
+
+def task_words():
+    return shlex.join(["exec", *helper.python(False), helper.BOOT])
+
+
+def slurm(request, env, forwarded, server):
+    """srun gives its standard input to every task. An allocation that there is already is used."""
+    if request.mode == "ps":
+        words = [find("srun", "slurm", "apt-get install slurm-client"), "--ntasks", str(request.processes()),
+                 "--kill-on-bad-exit=0", "--wait=0", "--job-name", "tutti", *helper.python(False), helper.BOOT]
+        return Starter("srun", words, env, told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
+    line = mpirun.words(mpirun.find_mpirun(request), request, [], forwarded)
+    if "SLURM_JOB_ID" not in env:
+        line = [find("salloc", "slurm", "apt-get install slurm-client"), "--ntasks", str(request.workers),
+                "--job-name", "tutti", *line]
+    return Starter(pathlib.Path(line[0]).name, line, env, leave_seconds=LEAVE_SECONDS)
+
+
+def submitted(name, words, env, file, script=""):
+    plan = {"words": words, "file": file, "script": script}
+    return Starter(name, [sys.executable, "-I", "-S", str(SUBMIT)], env, json.dumps(plan), LEAVE_SECONDS)
+
+
+def parallel_environment():
+    known = subprocess.run(["qconf", "-spl"], check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True).stdout.split()
+    for name in (*USUAL_ENVIRONMENTS, *(known if len(known) == 1 else ())):
+        if name in known:
+            return name
+    raise UsageError(f"--launcher sge --mode mpi needs a parallel environment named {' or '.join(USUAL_ENVIRONMENTS)}; "
+                     f"there are: {', '.join(known) or 'none'}")
+
+
+def sge(request, env, forwarded, server):
+    """What is told lies in the file, for Grid Engine shows everyone a job's variables and script."""
+    tasks = (["-pe", parallel_environment(), str(request.workers)] if request.mode == "mpi"
+             else ["-t", f"1-{request.processes()}"])
+    words = [find("qsub", "sge", "it comes with Grid Engine"), "-sync", "y", "-S", "/bin/sh", "-N", "tutti",
+             "-o", "/dev/null", "-j", "y", *tasks]
+    return submitted("qsub", words, env, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
+                     f"{task_words()} <@FILE@\n")
+
+
+def distributed_shell(env):
+    """The program of Hadoop's that runs a script in containers."""
+    for home in filter(None, map(env.get, ("HADOOP_YARN_HOME", "HADOOP_HOME"))):
+        found = glob.glob(f"{glob.escape(home)}/share/hadoop/yarn/hadoop-yarn-applications-distributedshell-*.jar")
+        if found:
+            return sorted(found)[-1]
+    raise UsageError("--launcher yarn needs Hadoop's distributed shell, share/hadoop/yarn/hadoop-yarn-applications-"
+                     "distributedshell-*.jar; set HADOOP_HOME to the folder that has it")
+
+
+def yarn(request, env, forwarded, server):
+    """The script has all that is told: Hadoop keeps it from other users, and its hosts share no folder."""
+    jar = distributed_shell(env)
+    containers = 1 if request.mode == "mpi" else request.processes()
+    here = [("localhost", request.workers)]  # a container knows of no other
+    words = [find("yarn", "yarn", "it comes with Hadoop"), "jar", jar, "-jar", jar, "-appname", "tutti",
+             "-num_containers", str(containers), "-shell_script", "@FILE@"]
+    text = told(request, ["YARN_SHELL_ID", 1], env, forwarded, server, here)
+    return submitted("yarn", words, env, f"{task_words()} <<'TOLD'\n{text}TOLD\n")
+
+
+SYSTEMS = {"slurm": slurm, "sge": sge, "yarn": yarn}

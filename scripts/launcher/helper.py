@@ -1,0 +1,29 @@
+"""The helper that runs beside each process of a job (shim.py), as other hosts get it: they may not have this folder."""
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+MODULES = ("processes", "shim")
+# Runs the program in its first line of standard input. What that needs follows, so that no command line has it.
+BOOT = "import json,sys;exec(json.loads(sys.stdin.readline()))"
+PYTHON = ["python3", "-I", "-S", "-c"]
+
+
+def source():
+    """The helper in one text of Python."""
+    texts = {f"launcher.{name}": (HERE / f"{name}.py").read_text(encoding="utf-8") for name in MODULES}
+    return (f"import sys, types\nfor name, text in {texts!r}.items():\n"
+            "    module = sys.modules[name] = types.ModuleType(name)\n"
+            "    exec(compile(text, name, 'exec'), module.__dict__)\n"
+            "module.main()\n")
+
+
+def python(is_here):
+    """On this machine it is the one that runs this."""
+    return [sys.executable if is_here else PYTHON[0], *PYTHON[1:]]
+
+
+def lines(program, told):
+    """What BOOT reads: a program's text, and what that reads."""
+    return f"{json.dumps(program)}\n{json.dumps(told)}\n"

@@ -1,0 +1,65 @@
+"""Processes below this one: none outlives it, and none is left behind. A part of what runs on other hosts."""
+import ctypes
+import os
+import signal
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def adopt_orphans():
+    """What loses its parent somewhere below becomes a child of this process, not of init."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def dies_with_parent(number):
+    """To call in a child before exec: it gets this signal when this process dies, however it dies."""
+    mine = os.getpid()
+
+    def prepare():
+        prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != mine:
+            os._exit(128 + number)
+
+    return prepare
+
+
+def descendants():
+    """Process ids of all that live below this process."""
+    children = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def signal_all(number):
+    for pid in descendants():
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end_all():
+    """Kills and reaps until nothing lives below, adopted orphans included."""
+    while descendants():
+        signal_all(signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+def file_of(data):
+    """A file to read that is in memory alone, for there are secrets in it."""
+    file = open(os.memfd_create("told"), "r+b")
+    file.write(data)
+    file.seek(0)
+    return file

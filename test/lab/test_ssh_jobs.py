@@ -1,0 +1,194 @@
+"""Parameter-server jobs over ssh, on hosts with a real sshd.
+
+    test_ssh_jobs.py TUTTI_SERVER TRAIN [slow]
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+from ssh_lab import SECOND, SshCase, why_not
+import hosts
+
+SLOW = sys.argv[-1] == "slow"
+if SLOW:
+    sys.argv.pop()
+SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
+
+
+class Jobs(SshCase):
+    PATH = f"{pathlib.Path(SERVER).parent}:{SshCase.PATH}"
+
+    def train(self, *words, network="mlp", **env):
+        return self.over_hosts(*words, TRAIN, "--network", network, "--kv-store", "dist_sync", "--epochs", 1, **env)
+
+    def weights(self, out):
+        return re.findall(r"rank \d weights sha256 (\w+)", out)
+
+
+class Quick(Jobs):
+    def test_workers_of_a_shared_folder_train_with_as_many_servers(self):
+        code, out, err = self.train("-n", 2, "--launcher", "ssh")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(self.weights(out)), 2, out)
+        self.assertEqual(len(set(self.weights(out))), 1, out)
+        self.assert_hosts_are_idle()
+
+    def test_files_are_copied_and_the_command_starts_among_them(self):
+        target = self.folder / "job"
+        (self.folder / "job.sh").write_text('echo "$(hostname) $(pwd) $DMLC_ROLE $DMLC_RANK $PS_X $TUTTI_MODE"\n')
+        code, out, err = self.over_hosts("-n", 2, "--sync-dst-dir", target, "sh job.sh", PS_X="a b")
+        self.assertEqual(code, 0, err)
+        for rank, host in enumerate(self.names):
+            self.assertIn(f"[worker {rank}] {host} {target} worker {rank} a b ps\n", out)
+            self.assertRegex(out, rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d rsync {self.folder}/ -> {host}:{target}\n")
+
+    def test_all_traffic_goes_through_the_interface_that_is_asked_for(self):
+        before, second = self.traffic("eth0"), self.traffic(SECOND)
+        code, out, err = self.train("-n", 2, "-s", 2, DMLC_INTERFACE=SECOND)
+        self.assertEqual(code, 0, err)
+        for old, new in zip(second, self.traffic(SECOND)):
+            self.assertGreater(new - old, 1_000_000, out)
+        # ssh goes where the hosts' names lead.
+        for old, new in zip(before, self.traffic("eth0")):
+            self.assertLess(new - old, 200_000, out)
+
+    def test_without_a_wish_the_route_to_the_scheduler_is_taken(self):
+        before = self.traffic("eth0")
+        code, out, err = self.train("-n", 2)
+        self.assertEqual(code, 0, err)
+        for old, new in zip(before, self.traffic("eth0")):
+            self.assertGreater(new - old, 1_000_000, out)
+
+    def test_the_process_that_failed_first_is_named_last_with_its_host(self):
+        code, out, err = self.over_hosts("-n", 2, '[ "$DMLC_RANK" = 1 ] && kill -SEGV $$; sleep 1; echo saved')
+        self.assertEqual(code, 139, err)
+        self.assertIn(f"worker 1 on {self.names[1]} was the first to fail", err)
+        self.assertIn("[worker 0] saved", out)
+        self.assert_hosts_are_idle()
+
+    def test_a_server_that_is_killed_on_its_host_is_named(self):
+        process = self.begun()
+        for pid in self.marked():
+            if pathlib.Path("/proc", str(pid), "comm").read_text() == "tutti-server\n" and self.role(pid) == "server 1":
+                os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 137, err)
+        self.assertIn(f"server 1 on {self.names[1]} was the first to fail", err)
+        self.assert_hosts_are_idle()
+
+    def role(self, pid):
+        variables = dict(text.partition("=")[::2] for text in
+                         pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
+        return f"{variables['DMLC_ROLE']} {variables['DMLC_RANK']}"
+
+    def begun(self):
+        process = self.start("-H", "hosts", "-n", 2, "--grace", 10, TRAIN, "--network", "mlp", "--kv-store",
+                             "dist_sync", "--epochs", 100000)
+        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+        return process
+
+    def test_ctrl_c_ends_every_process_on_every_host(self):
+        process = self.begun()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assert_hosts_are_idle()
+
+    def test_a_launcher_that_is_killed_leaves_nothing_on_any_host(self):
+        process = self.begun()
+        process.kill()
+        process.communicate(timeout=60)
+        self.assert_hosts_are_idle()
+
+    def test_the_jobs_key_is_in_no_command_line_on_any_host(self):
+        process = self.begun()
+        keys = {line.partition("=")[2] for pid in self.marked() for line in
+                pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0")
+                if line.startswith("TUTTI_JOB_KEY=")}
+        self.assertEqual(len(keys), 1)
+        lines = [pathlib.Path("/proc", str(pid), "cmdline").read_text(errors="replace")
+                 for pid in self.lab.processes() if pathlib.Path("/proc", str(pid)).exists()]
+        self.assertGreater(len(lines), 10)
+        self.assertNotIn(keys.pop(), "\n".join(lines))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+class Refused(Jobs):
+    def test_an_unknown_interface_lists_those_there_are(self):
+        code, _, err = self.train("-n", 1, DMLC_INTERFACE="eth9")
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, f"DMLC_INTERFACE=eth9: .*there are .*eth0, {SECOND}")
+
+    def test_an_interface_that_one_host_lacks_is_named_there(self):
+        hosts.run(f"ip -n {self.names[1]} link set {SECOND} down")
+        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set {SECOND} up")
+        code, _, err = self.train("-n", 2, DMLC_INTERFACE=SECOND)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, rf"{self.names[1]} cannot reach the launcher at 10.98.0.1:\d+: .*DMLC_INTERFACE")
+        self.assertRegex(err, rf"on {self.names[1]} could not be started")
+        self.assert_hosts_are_idle()
+
+    def test_a_host_that_cannot_be_reached_ends_the_job_with_what_ssh_said(self):
+        self.write_hosts([self.names[0], "nowhere"])
+        code, _, err = self.train("-n", 2)
+        self.assertEqual(code, 255, err)
+        self.assertIn("Could not resolve hostname nowhere", err)
+        self.assertRegex(err, "on nowhere could not be started: ssh ended with 255")
+        self.assert_hosts_are_idle()
+        code, _, err = self.train("-n", 2, "--sync-dst-dir", self.folder / "job")
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, "rsync failed\n.*nowhere")
+
+    def test_an_empty_host_file_is_refused(self):
+        self.write_hosts([])
+        code, _, err = self.train("-n", 1)
+        self.assertEqual(code, 2, err)
+        self.assertIn("hosts: names no host", err)
+
+    def test_a_port_in_use_is_named_with_what_to_do(self):
+        taken = subprocess.Popen(hosts.enter(self.names[0], f"{sys.executable} -c \"import socket, time\n"
+                                             "s = socket.create_server(('', 29411)); print(flush=True)\n"
+                                             "time.sleep(600)\""), stdout=subprocess.PIPE)
+        self.addCleanup(taken.communicate)
+        self.addCleanup(taken.kill)
+        taken.stdout.readline()
+        code, _, err = self.train("-n", 1, DMLC_PS_ROOT_PORT="29411")
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, "DMLC_PS_ROOT_PORT=29411: .*Address already in use; .* the port free")
+        self.assertIn("scheduler on", err[err.index("was the first to fail") - 40:])
+
+
+class AtLength(Jobs):
+    def test_a_host_that_is_cut_off_ends_the_job_and_is_named(self):
+        process = self.start("-H", "hosts", "-n", 2, "--grace", 3, TRAIN, "--network", "mlp", "--kv-store",
+                             "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="5")
+        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+        hosts.run(f"ip -n {self.names[1]} link set eth0 down")
+        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
+        _, err = process.communicate(timeout=90)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(err, rf"(worker 1|server 1) on {self.names[1]}")
+
+    def test_many_processes_of_one_host_are_not_too_many_for_its_sshd(self):
+        self.write_hosts([self.names[1]])
+        code, out, err = self.over_hosts("-n", 30, "-s", 10, "echo hello")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out.count("hello"), 30)
+
+
+def load_tests(loader, _tests, _pattern):
+    cases = (AtLength,) if SLOW else (Quick, Refused)
+    return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
+
+
+if __name__ == "__main__":
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(hosts.SKIPPED)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

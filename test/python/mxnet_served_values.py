@@ -1,0 +1,169 @@
+"""What an MXNet script may count on of values that it keeps on servers, on every worker."""
+import time
+import unittest
+
+import mxnet as mx
+import numpy as np
+
+import tutti
+from mxnet_served_fixture import Served, devices
+
+NAMES = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device")
+
+
+class Named(Served):
+    def test_the_servers_names_are_tuttis_in_any_case(self):
+        for name in (*NAMES, "Dist_Sync"):
+            kv = mx.kv.create(name)
+            self.assertEqual((kv.type, kv.rank, kv.num_workers), (name.lower(), self.rank, self.size))
+            self.assertIsInstance(kv, mx.kv.KVStoreBase)
+            self.assertTrue(kv)
+
+    def test_a_store_updates_weights_and_knows_no_other_capability(self):
+        for name in ("optimizer", "Optimizer"):
+            self.assertIs(self.kv.is_capable(name), True)
+            self.assertIs(type(self.kv).is_capable(name), True)
+        self.refused(lambda: self.kv.is_capable("sparse"), "Unknown capability: sparse", ValueError)
+
+    def test_a_job_of_one_kind_refuses_the_other_and_mpi(self):
+        self.refused(lambda: mx.kv.create("dist_async"), "of type dist_sync already.*dist_async")
+        self.refused(lambda: mx.kv.create("dist_sync_mpi"), "--mode ps.*--mode mpi")
+
+    def test_two_stores_of_one_program_have_their_own_keys(self):
+        first, second = mx.kv.create("dist_sync"), mx.kv.create("dist_sync")
+        first.init("same", mx.nd.ones(2))
+        second.init("same", mx.nd.zeros(2))
+        value = mx.nd.zeros(2)
+        first.pull("same", out=value)
+        self.same(value, 1)
+
+
+class Values(Served):
+    def setUp(self):
+        self.kv = mx.kv.create(self.ASKED)
+        self.kv.init("v", self.mine())
+
+    def pulled(self, key="v", shape=(3,)):
+        value = mx.nd.zeros(shape)
+        self.kv.pull(key, out=value)
+        return value
+
+    def test_init_stores_worker_0s_value_and_leaves_the_array(self):
+        array = self.mine()
+        self.kv.init("i", array)
+        self.same(array, self.rank + 1)
+        self.same(self.pulled("i"), 1)
+        self.refused(lambda: self.kv.init("i", array), "'.*i'", tutti.InvalidArgumentError)
+
+    def test_push_replaces_the_value_by_the_sum_and_a_pull_follows_it(self):
+        for _ in range(3):
+            self.kv.push("v", self.mine(), priority=-1)
+            self.same(self.pulled(), self.total)
+
+    def test_a_pull_gives_the_value_to_every_out_whatever_ignore_sparse_says(self):
+        outs = [mx.nd.zeros(3), mx.nd.zeros(3), mx.nd.zeros(3, ctx=mx.cpu(1))]
+        for given in ({}, {"ignore_sparse": True}, {"ignore_sparse": False}):
+            self.kv.pull("v", out=outs, **given)
+            self.same(outs, 1)
+        self.refused(lambda: self.kv.pull("v"), "out=", tutti.InvalidArgumentError)
+
+    def test_pushpull_sums_in_place_or_into_outs(self):
+        array, out = self.mine(), mx.nd.zeros(3)
+        self.kv.pushpull("v", array, out=out)
+        self.same(array, self.rank + 1)
+        self.same(out, self.total)
+        self.kv.pushpull("v", array, out=array)
+        self.same(array, self.total)
+        array = self.mine()
+        self.kv.pushpull("v", array)
+        self.same([array, self.pulled()], self.total)
+
+    def test_values_of_several_devices_are_summed_first(self):
+        arrays = [self.mine(ctx=device) for device in devices(3)]
+        self.kv.push("v", arrays)
+        self.same(self.pulled(), 3 * self.total)
+        self.kv.pushpull("v", arrays)
+        self.same(arrays, 3 * self.total)
+
+    def test_lists_of_keys_are_taken_and_a_key_twice_is_summed(self):
+        self.kv.init(["a", "b"], [mx.nd.zeros(3), mx.nd.zeros((2, 2))])
+        self.kv.push(["a", "b", "a"], [self.mine(), self.mine((2, 2)), self.mine() * 10])
+        self.same(self.pulled("a"), 11 * self.total)
+        outs = [mx.nd.zeros(3), [mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))]]
+        self.kv.pull(["a", "b"], out=outs)
+        self.same(outs[1], self.total)
+        self.refused(lambda: self.kv.push(["a", "b"], [self.mine()]), "one a key", ValueError)
+
+    def test_integer_keys_have_values_of_their_own(self):
+        kv = mx.kv.create(self.ASKED)  # strings are another store's
+        for key in (0, 7):
+            kv.init(key, mx.nd.full(2, key))
+        out = mx.nd.zeros(2)
+        kv.pushpull(7, self.mine((2,)), out=out)
+        self.same(out, self.total)
+        kv.pull(0, out=out)
+        self.same(out, 0)
+        self.refused(lambda: kv.init("7", out), "all integers or all strings", tutti.InvalidArgumentError)
+        self.refused(lambda: kv.push(1.5, out), "1.5", TypeError)
+
+    def test_broadcast_gives_worker_0s_value_to_every_out_and_stores_it(self):
+        value, outs = self.mine(), [mx.nd.zeros(3, ctx=device) for device in devices(2)]
+        self.kv.broadcast("b", value, out=outs)
+        self.same([*outs, self.pulled("b")], 1)
+        self.same(value, self.rank + 1)
+
+    def test_every_dtype_that_both_have_is_summed_exactly(self):
+        for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
+            array = self.mine((5,), dtype=dtype)
+            self.kv.pushpull(f"as {dtype}", array)
+            self.assertEqual(array.asnumpy().dtype, dtype)
+            self.same(array, self.total)
+
+    def test_arrays_that_share_memory_are_summed_too(self):
+        whole = self.mine((6,))
+        self.kv.pushpull("v", [whole[:3], whole[3:]])
+        self.same(whole, 2 * self.total)
+
+    def test_a_gradient_is_read_when_it_is_written_and_the_caller_does_not_wait(self):
+        start = time.monotonic()
+        slow = mx.nd.ones((700, 700))
+        for _ in range(12):
+            slow = mx.nd.dot(slow, slow) * 0 + 1
+        value = slow[0, :3] * (self.rank + 1)
+        self.kv.pushpull("v", value)
+        asked = time.monotonic() - start
+        self.same(value, self.total)
+        self.assertLess(asked, (time.monotonic() - start) / 2)
+
+    def test_an_error_is_raised_where_the_array_is_waited_for(self):
+        array = self.mine()
+        self.kv.pull("unknown", out=array)
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "unknown"):
+            array.wait_to_read()
+        array = self.mine((4,))
+        self.kv.push("v", array)
+        with self.assertRaises(tutti.Error):
+            array.wait_to_read()
+        self.same(self.pulled(), 1)
+
+    def test_sparse_arrays_are_refused_by_key(self):
+        sparse = self.mine((4, 2)).tostype("row_sparse")
+        for call in (lambda: self.kv.push("s", sparse), lambda: self.kv.init("s", sparse),
+                     lambda: self.kv.pull("s", out=sparse)):
+            self.refused(call, "'s'.*row_sparse.*dense")
+
+    def test_the_barrier_of_scripts_waits_for_all_workers(self):
+        if self.rank == 0:
+            time.sleep(0.2)
+        came = np.array([time.monotonic()])
+        self.kv._barrier()
+        went = time.monotonic()
+        latest = [mx.nd.array(came, dtype="float64") for _ in range(self.size)]
+        for rank in range(self.size):
+            own = mx.nd.array(came if rank == self.rank else [0], dtype="float64")
+            self.kv.pushpull(f"came {rank}", own, out=latest[rank])
+        self.assertGreaterEqual(went, max(each.asscalar() for each in latest))
+
+
+if __name__ == "__main__":
+    unittest.main()
