@@ -52,7 +52,7 @@ std::string difference(const Setting& first, const Setting& other, int worker) {
                      describe(first));
 }
 
-Failure mismatch(const Setting& first, const Setting& other, std::string_view so,
+Failure mismatch_of(const Setting& first, const Setting& other, std::string_view so,
                  std::vector<int> ranks) {
   return {ErrorCode::mismatch,
           fmt::format("{}; {}, and all give the same", difference(first, other, ranks.front()), so),
@@ -98,7 +98,7 @@ std::optional<Failure> Settings::disagreement() const {
   }
   if (ranks.empty()) return std::nullopt;
   const Setting& other = queues_[static_cast<std::size_t>(ranks[0])].front();
-  return mismatch(first, other, "nothing has changed", std::move(ranks));
+  return mismatch_of(first, other, "nothing has changed", std::move(ranks));
 }
 
 /// True: something has moved.
@@ -141,7 +141,7 @@ void Settings::advance_behind_first(std::size_t worker) {
     if (agree(mine, first.setting)) {
       answer(worker, first.failure);
     } else {
-      answer(worker, mismatch(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
+      answer(worker, mismatch_of(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
     }
   }
 }

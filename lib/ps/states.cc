@@ -26,7 +26,8 @@ void append(std::vector<std::byte>& to, const std::vector<std::byte>& more) {
 
 /// The parts in the order of pieces.
 State whole_of(const std::map<std::uint32_t, State>& parts) {
-  State whole{.dtype = parts.begin()->second.dtype};
+  State whole;
+  whole.dtype = parts.begin()->second.dtype;
   for (const auto& [piece, part] : parts) {
     whole.updates = std::max(whole.updates, part.updates);
     append(whole.master, part.master);
@@ -44,9 +45,7 @@ std::size_t count_of(const State& state) {
 }
 
 State part_of(const State& whole, std::uint32_t piece, std::uint32_t pieces) {
-  State part{.dtype = whole.dtype,
-             .updates = whole.updates,
-             .master = slice(whole.master, sizeof(float), piece, pieces)};
+  State part{whole.dtype, whole.updates, slice(whole.master, sizeof(float), piece, pieces), {}};
   for (const auto& slot : whole.slots) {
     part.slots.push_back(slice(slot, size_of(whole.dtype), piece, pieces));
   }

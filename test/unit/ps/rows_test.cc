@@ -9,9 +9,6 @@ using Rows = std::vector<std::int64_t>;
 
 namespace {
 
-const std::byte* bytes(const std::vector<float>& values) {
-  return reinterpret_cast<const std::byte*>(values.data());
-}
 std::byte* bytes(std::vector<float>& values) {
   return reinterpret_cast<std::byte*>(values.data());
 }
