@@ -150,10 +150,13 @@ TEST_CASE("dead nodes are counted, and none in a store of one process") {
   CHECK(KVStore::create("local")->num_dead_node() == 0);
   LocalJob job({});
   std::string said;
+  std::atomic<bool> may_die{false};
   std::thread survivor([&] {
     said = LocalJob::run_one(
-        [](KVStore& kv) {
+        [&](KVStore& kv) {
           std::string before = std::to_string(kv.num_dead_node());
+          may_die = true;
+          may_die.notify_all();
           const auto deadline = std::chrono::steady_clock::now() + 10s;
           while (kv.num_dead_node() == 0 && std::chrono::steady_clock::now() < deadline) {
             std::this_thread::sleep_for(1ms);
@@ -173,6 +176,7 @@ TEST_CASE("dead nodes are counted, and none in a store of one process") {
                .asynchronous = true,
                .address = {},
                .port = 0});
+    may_die.wait(false);
   }
   survivor.join();
   CHECK(said == "0 1");

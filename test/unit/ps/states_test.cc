@@ -85,7 +85,7 @@ TEST_CASE("a state follows the worker's own pushes") {
   CHECK(job.heard.empty());
   job.say(1, Kind::push, {2});
   REQUIRE(job.heard.size() == 3);
-  const State& state = answered(job).states.at("w");
+  const State state = answered(job).states.at("w");
   CHECK(state.updates == 1);
   CHECK(state.slots.at(0) == bytes_of({-3}));
 }
