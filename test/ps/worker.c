@@ -24,9 +24,9 @@ static tutti_tensor* over(void* data, const int64_t* dims, size_t rank, int dtyp
   return tensor;
 }
 
-static int wait_for(int submitted, tutti_pending* pending) {
-  const int code = submitted == TUTTI_OK ? tutti_pending_wait(pending) : submitted;
-  tutti_pending_destroy(pending);
+static int wait_for(int submitted, tutti_pending* const* pending) {
+  const int code = submitted == TUTTI_OK ? tutti_pending_wait(*pending) : submitted;
+  tutti_pending_destroy(*pending);
   return code;
 }
 
@@ -35,13 +35,13 @@ static const tutti_key key = {"table", 0};
 static int push(tutti_store* store, tutti_tensor* tensor) {
   const tutti_values values = {(const tutti_tensor* const*)&tensor, 1};
   tutti_pending* pending = NULL;
-  return wait_for(tutti_store_push(store, 1, &key, &values, NULL, &pending), pending);
+  return wait_for(tutti_store_push(store, 1, &key, &values, NULL, &pending), &pending);
 }
 
 static int pull(tutti_store* store, tutti_tensor* tensor) {
   const tutti_values values = {(const tutti_tensor* const*)&tensor, 1};
   tutti_pending* pending = NULL;
-  return wait_for(tutti_store_pull(store, 1, &key, &values, NULL, &pending), pending);
+  return wait_for(tutti_store_pull(store, 1, &key, &values, NULL, &pending), &pending);
 }
 
 /* The rows 0 and 2, by floats that stand there more than once. */
@@ -52,8 +52,8 @@ static void check_rows(tutti_store* store, tutti_tensor* table, const float* dat
   CHECK_OK(tutti_store_row_sparse_pull(store, 1, &key, &values, (const tutti_tensor* const*)&rows));
   for (int i = 0; i < COUNT; ++i) CHECK((data[i] != 0) == (i / COLUMNS % 2 == 0));
   ids[0] = ROWS;
-  CHECK(tutti_store_row_sparse_pull(store, 1, &key, &values,
-                                    (const tutti_tensor* const*)&rows) == TUTTI_INVALID_ARGUMENT);
+  CHECK(tutti_store_row_sparse_pull(store, 1, &key, &values, (const tutti_tensor* const*)&rows) ==
+        TUTTI_INVALID_ARGUMENT);
   CHECK(strstr(tutti_last_error()->message, "4 is no row") != NULL);
   tutti_tensor_destroy(rows);
 }
