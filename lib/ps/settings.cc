@@ -53,7 +53,7 @@ std::string difference(const Setting& first, const Setting& other, int worker) {
 }
 
 Failure mismatch_of(const Setting& first, const Setting& other, std::string_view so,
-                 std::vector<int> ranks) {
+                    std::vector<int> ranks) {
   return {ErrorCode::mismatch,
           fmt::format("{}; {}, and all give the same", difference(first, other, ranks.front()), so),
           std::move(ranks)};
@@ -141,7 +141,8 @@ void Settings::advance_behind_first(std::size_t worker) {
     if (agree(mine, first.setting)) {
       answer(worker, first.failure);
     } else {
-      answer(worker, mismatch_of(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
+      answer(worker,
+             mismatch_of(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
     }
   }
 }

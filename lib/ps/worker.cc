@@ -13,7 +13,8 @@ Worker::Worker(const Job& job, bool asynchronous, const Options& options)
   courier_ = std::make_unique<Courier>(*this, job, options);
   // To be ahead of nobody is to go together.
   const bool together = !asynchronous || options.staleness == 0;
-  welcome_ = courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
+  welcome_ =
+      courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
   thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
 }
 
