@@ -221,3 +221,15 @@ TEST_CASE("who asks for all values hears of those that others have placed") {
   CHECK(located.all);
   CHECK(located.placements.size() == 2);
 }
+
+TEST_CASE("asynchronous workers that may run ahead differently far do not fit together") {
+  Job job;
+  Register said = Job::worker(-1, true);
+  said.staleness = 2;
+  job.registry.receive(1, said);
+  said.staleness = 3;
+  job.registry.receive(2, said);
+  CHECK(job.last<Refused>(1).failure.code == ErrorCode::mismatch);
+  CHECK_THAT(job.last<Refused>(2).failure.text,
+             Contains("TUTTI_STALENESS=3") && Contains("TUTTI_STALENESS=2"));
+}
