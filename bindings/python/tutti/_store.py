@@ -110,8 +110,8 @@ class KVStore(_core.Store):
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.
 
-        Blocks for the copy. With servers it is worker 0's value that is stored, and it blocks until every worker has
-        called it. Raises as the class says, InvalidArgumentError if the key has a value, and UnsupportedError with
+        Blocks for the copy. With servers it is collective: worker 0's value is stored, and it blocks until every worker
+        has called it. Raises as the class says, InvalidArgumentError if the key has a value, and UnsupportedError with
         dist_sync_mpi: use broadcast.
         """
         self._init(key, value)
@@ -119,7 +119,7 @@ class KVStore(_core.Store):
     def push(self, key: Keys, value: Values, priority: SupportsIndex = 0, *, op: Op = "sum") -> Pending:
         """Replaces the stored value by the sum (or op) of the devices' arrays, which have its shape and dtype.
 
-        Does not block. With dist_sync and its kin it is done when every worker has made the same call; dist_async and
+        Does not block. With dist_sync and its kin it is collective: every worker makes the same call; dist_async and
         its kin need an optimizer. Raises as the class says, InvalidArgumentError for a key without a value (with
         servers in Pending.wait), and UnsupportedError with dist_sync_mpi: use pushpull.
         """
@@ -178,9 +178,10 @@ class KVStore(_core.Store):
     def load_optimizer_states(self, fname: Path) -> None:
         """Takes them from such a file; the optimizer, too, if it is there.
 
-        A file fits any number of servers, and stores of one process. With servers every worker calls it, and it blocks
-        until they have; worker 0's file is read, and the others need none. Raises InvalidArgumentError for a file that
-        is missing or damaged and for another rule's states, UnsupportedError with dist_sync_mpi.
+        A file fits any number of servers, and stores of one process. Blocks while it reads. With servers it is
+        collective and blocks until every worker has called it; worker 0's file is read, the others need none. Raises
+        InvalidArgumentError for a file that is missing or damaged and for another rule's states, UnsupportedError with
+        dist_sync_mpi.
         """
         self._load_optimizer_states(os.fsdecode(fname))
 
