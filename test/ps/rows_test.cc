@@ -102,6 +102,24 @@ TEST_CASE("only the rows that are asked for travel") {
   CHECK(said == Said{"...3.. little"});
 }
 
+TEST_CASE("a server is asked for the rows alone that it has a part of") {
+  LocalJob job({.workers = 1, .servers = 4, .big_count = 10});
+  const auto said = job.run([](KVStore& kv) {
+    constexpr std::int64_t many = 2000;
+    Floats value(many, 1);
+    Floats out(many);
+    std::vector<std::int64_t> ids(many);
+    std::iota(ids.begin(), ids.end(), 0);
+    kv.init({"w"}, {tensor(value)});
+    const auto before = kv.counters().bytes_between_nodes;
+    kv.row_sparse_pull({"w"}, {{tensor(out)}}, {Tensor(ids.data(), {many}, DType::i64)});
+    const auto sent = kv.counters().bytes_between_nodes - before;
+    return std::string(out == value ? "right" : "wrong") +
+           (sent < 8 * many + 2000 ? " little" : " " + std::to_string(sent));
+  });
+  CHECK(said == Said{"right little"});
+}
+
 TEST_CASE("ids that name no row, unknown keys and scalars are refused") {
   LocalJob job({.workers = 1, .servers = 2, .big_count = 10});
   const auto attempts = [](KVStore& kv) {
