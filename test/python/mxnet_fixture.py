@@ -51,6 +51,17 @@ class Ranks(unittest.TestCase):
             self.skipTest(f"alone {why}")
 
 
+class EveryDtype:
+    """What every store sums, with servers and without."""
+
+    def test_every_dtype_that_both_have_is_summed_exactly(self):
+        for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
+            array = self.mine((5,), dtype=dtype)
+            self.kv.pushpull(f"as {dtype}", array)
+            self.assertEqual(array.asnumpy().dtype, dtype)
+            self.same(array, self.total)
+
+
 class Networks(Ranks):
     """Trains small networks of gluon: on the ranks' own data with a store, or on that of all ranks without one."""
 

@@ -6,6 +6,7 @@ import mxnet as mx
 import numpy as np
 
 import tutti
+from mxnet_fixture import EveryDtype
 from mxnet_served_fixture import Served, devices
 
 NAMES = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device")
@@ -38,7 +39,7 @@ class Named(Served):
         self.same(value, 1)
 
 
-class Values(Served):
+class Values(EveryDtype, Served):
     def setUp(self):
         self.kv = mx.kv.create(self.ASKED)
         self.kv.init("v", self.mine())
@@ -111,13 +112,6 @@ class Values(Served):
         self.kv.broadcast("b", value, out=outs)
         self.same([*outs, self.pulled("b")], 1)
         self.same(value, self.rank + 1)
-
-    def test_every_dtype_that_both_have_is_summed_exactly(self):
-        for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
-            array = self.mine((5,), dtype=dtype)
-            self.kv.pushpull(f"as {dtype}", array)
-            self.assertEqual(array.asnumpy().dtype, dtype)
-            self.same(array, self.total)
 
     def test_arrays_that_share_memory_are_summed_too(self):
         whole = self.mine((6,))

@@ -8,7 +8,7 @@ import numpy as np
 
 import tutti
 import tutti.mxnet
-from mxnet_fixture import Ranks, devices
+from mxnet_fixture import EveryDtype, Ranks, devices
 
 
 class Named(Ranks):
@@ -119,7 +119,7 @@ class Refused(Ranks):
         self.assertEqual(caught.exception.key, "twice")
 
 
-class Exchanged(Ranks):
+class Exchanged(EveryDtype, Ranks):
     def test_pushpull_sums_in_place(self):
         array = self.mine()
         self.kv.pushpull("in place", array, priority=-1)
@@ -180,13 +180,6 @@ class Exchanged(Ranks):
         self.assertEqual([(call.args[0], call.args[1], call.args[4]) for call in start.call_args_list],
                          [("pushpull", "a", -7), ("pushpull", "b", -7), ("pushpull", "a", 3), ("broadcast", "a", 5),
                           ("broadcast", "a", 0)])
-
-    def test_every_dtype_that_both_have_is_summed_exactly(self):
-        for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
-            array = self.mine((5,), dtype=dtype)
-            self.kv.pushpull(f"as {dtype}", array)
-            self.assertEqual(array.asnumpy().dtype, dtype)
-            self.same(array, self.total)
 
     def test_arrays_that_share_memory_are_summed_too(self):
         whole = self.mine((4,))
