@@ -99,6 +99,7 @@ const std::map<std::string_view, Setter>& setters() {
   static const std::map<std::string_view, Setter> all{
       {"ranks", set_field<&Options::ranks>},
       {"interface", set_field<&Options::interface>},
+      {"encrypt", set_field<&Options::encrypt>},
       {"user_makes_no_mpi_calls", set_field<&Options::user_makes_no_mpi_calls>},
       {"reproducible", set_field<&Options::reproducible>},
       {"staleness", set_field<&Options::staleness>},

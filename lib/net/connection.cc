@@ -12,8 +12,8 @@ namespace tutti::net {
 Connection::Connection(ProvenPeer peer)
     : peer_(peer.rank),
       socket_(std::move(peer.socket)),
-      sealer_(peer.send_key),
-      opener_(peer.receive_key) {}
+      sealer_({peer.send_key, peer.encrypts}),
+      opener_({peer.receive_key, peer.encrypts}) {}
 
 void Connection::flush() {
   if (!queued_.empty()) {

@@ -19,6 +19,8 @@ class Connection {
 
   /// Queues a message; the next `flush` sends it together with all others in the queue.
   void queue(ConstBytes message) { append_message(queued_, message); }
+  /// The same for a message that lies in two places.
+  void queue(ConstBytes head, ConstBytes body) { append_message(queued_, head, body); }
   /// Writes what the socket takes. If the connection is broken it discards everything; `receive`
   /// tells of it.
   void flush();

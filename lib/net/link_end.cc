@@ -54,6 +54,10 @@ std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
   return fmt::format("{} heartbeats are missing on it", missed);
 }
 
+void LinkEnd::wait(base::Clock::time_point deadline) const {
+  if (open_) wait_readable(connection_.socket(), deadline);
+}
+
 void LinkEnd::drain(base::Clock::time_point deadline) {
   flush();
   while (open_ && connection_.has_unwritten() && wait_writable(connection_.socket(), deadline)) {

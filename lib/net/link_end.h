@@ -26,6 +26,9 @@ class LinkEnd {
   void queue(ConstBytes message) {
     if (open_) connection_.queue(message);
   }
+  void queue(ConstBytes head, ConstBytes body) {
+    if (open_) connection_.queue(head, body);
+  }
   void flush();
   /// What is queued, or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
@@ -36,6 +39,8 @@ class LinkEnd {
   /// long, and the link has ended.
   std::optional<std::string> beat(const Heartbeat& heartbeat);
 
+  /// Blocks until something may have arrived, or the deadline has passed.
+  void wait(base::Clock::time_point deadline) const;
   /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
   /// After `drain`: tells the peer that nothing follows and blocks until it has closed its end too.

@@ -18,10 +18,12 @@ void check_length(std::size_t bytes) {
 
 }  // namespace
 
-void append_message(Bytes& stream, ConstBytes message) {
-  check_length(message.size());
-  append_u32(stream, static_cast<std::uint32_t>(message.size()));
+void append_message(Bytes& stream, ConstBytes message, ConstBytes rest_of_it) {
+  const std::size_t length = message.size() + rest_of_it.size();
+  check_length(length);
+  append_u32(stream, static_cast<std::uint32_t>(length));
   append(stream, message);
+  append(stream, rest_of_it);
 }
 
 bool MessageReader::next(Bytes& message) {

@@ -10,7 +10,7 @@ namespace tutti::net {
 inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
 
 /// Appends `message` to a stream. Throws `internal` above `max_message_bytes`.
-void append_message(Bytes& stream, ConstBytes message);
+void append_message(Bytes& stream, ConstBytes message, ConstBytes rest_of_it = {});
 
 /// Cuts a stream into its messages again, whatever the pieces in which it arrives.
 class MessageReader {

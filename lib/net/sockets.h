@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ base::Fd listen_tcp_everywhere(const std::string& like);
 std::uint16_t port_of(const base::Fd& listener);
 /// This host's numeric address on the connection.
 std::string local_address(const base::Fd& socket);
+/// The other end's, with its port: "10.0.0.2:41000". Empty where it has none, as a Unix socket.
+std::string peer_address(const base::Fd& socket);
 /// The numeric addresses of a host's name, or of a numeric address itself. Throws
 /// `invalid_argument` when there is none.
 std::vector<std::string> resolve(const std::string& host);
@@ -56,8 +59,10 @@ void check_connected(const base::Fd& socket);
 /// Empty: there is no connection to accept at the moment.
 base::Fd accept_one(const base::Fd& listener);
 
-/// Sends small frames without delay, and takes a peer for dead that acknowledges nothing for 3 s.
-void tune_link(const base::Fd& socket);
+/// Sends small frames without delay, and takes a peer for dead that acknowledges nothing, or takes
+/// in nothing, for so long.
+void tune_link(const base::Fd& socket,
+               std::chrono::milliseconds unacknowledged = std::chrono::seconds(3));
 
 /// False: the deadline passed first.
 bool wait_readable(const base::Fd& fd, const base::Patience& patience);

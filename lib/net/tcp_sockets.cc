@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -14,8 +15,6 @@
 
 namespace tutti::net {
 namespace {
-
-constexpr unsigned unacknowledged_ms = 3000;
 
 struct Address {
   sockaddr_storage storage{};
@@ -133,9 +132,10 @@ base::Fd accept_one(const base::Fd& listener) {
   return socket;
 }
 
-void tune_link(const base::Fd& socket) {
+void tune_link(const base::Fd& socket, std::chrono::milliseconds unacknowledged) {
+  constexpr std::chrono::milliseconds most = std::chrono::hours(24);
   set_option(socket, TCP_NODELAY, 1);
-  set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged_ms));
+  set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(std::min(unacknowledged, most).count()));
 }
 
 bool wait_readable(const base::Fd& fd, const base::Patience& patience) {

@@ -33,6 +33,7 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
     : worker_(worker),
       job_(job),
       interface_(options.interface),
+      encrypts_(options.encrypt),
       scheduler_(job, options, poller_, scheduler_token),
       limits_{options.stall_report_after, options.key_timeout} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
@@ -73,8 +74,12 @@ net::ProvenPeer Courier::reach(const Welcome::Server& server, int rank) {
   std::vector<net::Way> ways;
   ways.push_back({net::start_connecting(server.address, server.port, source),
                   fmt::format("{}:{}", server.address, server.port)});
-  const net::Identity me{rank_, job_.secret, server_purpose, fmt::format("worker {}", rank_),
-                         fmt::format("server {}", rank)};
+  const net::Identity me{.rank = rank_,
+                         .secret = job_.secret,
+                         .purpose = server_purpose,
+                         .name = fmt::format("worker {}", rank_),
+                         .name_of_listener = fmt::format("server {}", rank),
+                         .encrypts = encrypts_};
   // Meanwhile the scheduler says who is lost.
   const auto look = [this] {
     scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });

@@ -76,6 +76,7 @@ class Courier {
   Worker& worker_;
   const Job job_;
   const std::string interface_;
+  const bool encrypts_;
   net::Poller poller_;
   SchedulerLink scheduler_;
   std::vector<std::unique_ptr<net::LinkEnd>> servers_;

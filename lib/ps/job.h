@@ -1,12 +1,16 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "net/heartbeat.h"
 #include "net/secret.h"
 #include "ps/messages.h"
 #include "ps/registry.h"
+#include "tutti/options.h"
 
 namespace tutti::ps {
 
@@ -24,11 +28,20 @@ struct Job {
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
   net::Secret secret{};
   bool has_secret = false;
+  /// Between heartbeats, and how long they may be missing; unset: as the options say.
+  std::optional<std::chrono::milliseconds> heartbeat_interval{};
+  std::optional<std::chrono::milliseconds> heartbeat_timeout{};
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
-  /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND and TUTTI_JOB_KEY. Throws
-  /// `invalid_argument`, naming the variable, for one that is missing or not usable.
+  /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
+  /// PS_HEARTBEAT_INTERVAL and PS_HEARTBEAT_TIMEOUT. Throws `invalid_argument`, naming the
+  /// variable, for one that is missing or not usable, and for those that contradict each other.
   static Job from(Variables variables);
+
+  net::Heartbeat heartbeat(const Options& options) const;
+  std::chrono::milliseconds silence_limit(const Options& options) const {
+    return heartbeat_timeout.value_or(options.heartbeat_timeout);
+  }
 
   /// "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;

@@ -42,11 +42,14 @@ class Scheduler {
  public:
   Scheduler(const Job& job, const Options& options)
       : listener_(listen(job)),
-        reception_(
-            listener_,
-            {static_cast<int>(Role::scheduler), job.secret, scheduler_purpose, "the scheduler"},
-            audience(job.company)),
-        heartbeat_(net::Heartbeat::from(options.heartbeat_timeout, options.heartbeat_timeout)),
+        reception_(listener_,
+                   {.rank = static_cast<int>(Role::scheduler),
+                    .secret = job.secret,
+                    .purpose = scheduler_purpose,
+                    .name = "the scheduler",
+                    .encrypts = options.encrypt},
+                   audience(job.company)),
+        heartbeat_(job.heartbeat(options)),
         ticker_(heartbeat_.beat),
         deadline_(Clock::now() + options.create_timeout),
         registry_(job.company, job.big_count,

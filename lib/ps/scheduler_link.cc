@@ -64,7 +64,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
                              std::uint64_t token)
     : scheduler_(job.describe_scheduler()),
       poller_(poller),
-      heartbeat_(net::Heartbeat::from(options.heartbeat_timeout, options.heartbeat_timeout)),
+      heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
       ticker_(heartbeat_.beat) {
   net::ProvenPeer peer = connect(job, options);
@@ -77,8 +77,12 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
 net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) const {
   const std::string source =
       options.interface.empty() ? "" : net::reachable_addresses(options.interface).front();
-  const net::Identity me{static_cast<int>(job.role), job.secret, scheduler_purpose, describe(job),
-                         scheduler_};
+  const net::Identity me{.rank = static_cast<int>(job.role),
+                         .secret = job.secret,
+                         .purpose = scheduler_purpose,
+                         .name = describe(job),
+                         .name_of_listener = scheduler_,
+                         .encrypts = options.encrypt};
   const auto begun = Clock::now();
   Clock::duration report_after = options.stall_report_after;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {

@@ -30,6 +30,7 @@ def environment(request, contact):
     if request.mode == "ps":
         env.update(TUTTI_JOB_KEY=secrets.token_hex(32), DMLC_NUM_WORKER=str(request.workers),
                    DMLC_NUM_SERVER=str(request.servers))
+        env.pop("TUTTI_JOB_KEY_FILE", None)  # each job has a key of its own
     named = set()
     for assignment in request.env:
         name, given, value = assignment.partition("=")

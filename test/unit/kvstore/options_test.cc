@@ -26,6 +26,7 @@ TEST_CASE("an environment without tutti's variables leaves the defaults") {
 
 TEST_CASE("each variable sets its field") {
   const Options options = options_from({{"DMLC_INTERFACE", "eth0"},
+                                        {"TUTTI_ENCRYPT", "1"},
                                         {"TUTTI_USER_MAKES_NO_MPI_CALLS", "1"},
                                         {"TUTTI_REPRODUCIBLE", "false"},
                                         {"TUTTI_STALENESS", "3"},
@@ -40,6 +41,7 @@ TEST_CASE("each variable sets its field") {
                                         {"TUTTI_PART_BYTES", "8M"},
                                         {"TUTTI_SLICE_BYTES", "64K"}});
   CHECK(options.interface == "eth0");
+  CHECK(options.encrypt);
   CHECK(options.user_makes_no_mpi_calls);
   CHECK_FALSE(options.reproducible);
   CHECK(options.staleness == 3);
@@ -85,6 +87,17 @@ TEST_CASE("an unknown variable is refused, with the nearest known one and all of
   for (const char* name : {"TUTTI_X\ny", "TUTTI_ABC", "TUTTI_X"}) {
     CHECK_THAT(refusal(name, "1"), !Catch::Contains("did you mean"));
   }
+}
+
+TEST_CASE(
+    "a misspelt variable of a parameter-server job is refused, one of other software is not") {
+  CHECK_THAT(refusal("DMLC_NUM_WORKERS", "2"),
+             Catch::Contains("DMLC_NUM_WORKERS is not known, did you mean 'DMLC_NUM_WORKER'?"));
+  CHECK_THAT(refusal("PS_RESENT", "1"),
+             Catch::Contains("PS_RESENT is not known, did you mean 'PS_RESEND'?") &&
+                 Catch::Contains("PS_HEARTBEAT_TIMEOUT"));
+  options_from({{"DMLC_INTERFACE", "eth0"}, {"PS_DROP_MSG", "10"}, {"DMLC_NUM_SERVER", "1"}});
+  options_from({{"PS_FORMAT", "pid"}, {"DMLC_TRACKER_URI", "10.0.0.1"}, {"DMLC_TASK_ID", "1"}});
 }
 
 TEST_CASE("what the launcher sets is known") {

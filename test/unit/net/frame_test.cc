@@ -8,9 +8,9 @@ using namespace tutti::net;
 
 namespace {
 
-Secret key(int seed) {
-  Secret made{};
-  made[0] = static_cast<std::byte>(seed);
+FrameKey key(int seed, bool encrypts = false) {
+  FrameKey made{.encrypts = encrypts};
+  made.key[0] = static_cast<std::byte>(seed);
   return made;
 }
 
@@ -93,4 +93,30 @@ TEST_CASE("a frame longer than the bound is refused at its header") {
   FrameOpener opener(key(1));
   opener.feed(header);
   CHECK_THROWS_WITH(opener.next(), Catch::Contains("65537 bytes"));
+}
+
+TEST_CASE("an encrypted frame shows nothing of its payload, and is opened at the other end") {
+  FrameSealer sealer(key(1, true));
+  FrameOpener opener(key(1, true));
+  const Bytes wire = sealed(sealer, "a secret weight");
+  CHECK(as_text(wire).find("secret") == std::string_view::npos);
+  CHECK(opened(opener, wire) == "a secret weight");
+  CHECK(opened(opener, sealed(sealer, "and more")) == "and more");
+}
+
+TEST_CASE(
+    "an encrypted frame that was changed, repeated, left out or is another key's is refused") {
+  FrameSealer sealer(key(1, true));
+  const Bytes first = sealed(sealer, "first");
+  const Bytes second = sealed(sealer, "second");
+  Bytes bad = first;
+  bad.back() ^= std::byte{1};
+  FrameOpener changed(key(1, true));
+  CHECK_THROWS_WITH(opened(changed, bad), Catch::Contains("frame 0 was refused"));
+  FrameOpener repeated(key(1, true));
+  CHECK(opened(repeated, first) == "first");
+  CHECK(opened(repeated, second) == "second");
+  CHECK_THROWS_WITH(opened(repeated, second), Catch::Contains("frame 2 was refused"));
+  FrameOpener other_key(key(2, true));
+  CHECK_THROWS_AS(opened(other_key, first), tutti::Error);
 }
