@@ -1,8 +1,11 @@
 #include "python/store.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -289,6 +292,17 @@ void Store::leave_block(nb::handle raised) {
 
 void Store::call_last(std::function<void(int)> call) {
   last_call() = std::move(call);
+}
+
+void Store::end_process(int status) {
+  if (!left_open().empty()) {
+    fmt::print(stderr,
+               "tutti[rank {}] error: a store was still open when the process ended with status "
+               "{}: it is left as it is, and to the other ranks this one is lost\n",
+               left_open().back()->rank(), status);
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
 }
 
 void Store::outlive_interpreter() {
