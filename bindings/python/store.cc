@@ -311,8 +311,10 @@ void Store::outlive_interpreter() {
   for (Store* const store : std::exchange(open_stores(), {})) {
     left_open().push_back(std::move(store->store_));
   }
-  // Only here, so that it comes before the library's own handler, which finds nothing open then.
-  ::on_exit(at_exit, nullptr);
+  // As late as can be: what is registered last is called first, before the library's own handler,
+  // which finds nothing open then, and before what threads that still compute have made of static
+  // objects is destroyed.
+  if (Py_AtExit([] { ::on_exit(at_exit, nullptr); }) != 0) ::on_exit(at_exit, nullptr);
 }
 
 }  // namespace tutti::python
