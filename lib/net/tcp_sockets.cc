@@ -133,8 +133,12 @@ base::Fd accept_one(const base::Fd& listener) {
   return socket;
 }
 
-void tune_link(const base::Fd& socket) {
+void send_without_delay(const base::Fd& socket) {
   set_option(socket, TCP_NODELAY, 1);
+}
+
+void tune_link(const base::Fd& socket) {
+  send_without_delay(socket);
   set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged_ms));
 }
 
