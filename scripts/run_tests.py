@@ -173,6 +173,7 @@ def full_tier(tally):
         quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")
         meson_tests(tally, ASAN_WITH_MPI, *quick, "--no-suite", "unit")
+        meson_tests(tally, ASAN, "--suite", "fuzz")
     if build(tally, TSAN):
         # clang 14's thread sanitizer does not find its way about a randomised address space.
         meson_tests(tally, TSAN, "--suite", "threads", "-t", SLOWER, "--wrapper", "setarch -R")
