@@ -16,6 +16,7 @@
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
 #include "kvstore/rows.h"
+#include "optimizer/catalogue.h"
 #include "optimizer/saved.h"
 #include "ps/compression.h"
 #include "ps/roles.h"
@@ -207,6 +208,7 @@ void ServerStore::load_states(const std::string& path) {
   std::optional<ps::Failure> failure;
   try {
     if (traits().rank == 0) saved = optimizer::read_saved(base::read_sealed(path));
+    if (saved && saved->optimizer) static_cast<void>(optimizer::choose(*saved->optimizer));
   } catch (const Error& error) {
     failure = {error.code(), fmt::format("load_optimizer_states: {}", error.what()), {}};
   }
