@@ -78,7 +78,7 @@ class Updates(Owners):
         self.kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0, momentum=0.5, lazy_update=False))
         self.kv.init("r", mx.nd.zeros((3, 2)))
         for rows in ([1], [0]):
-            gradient = mx.nd.sparse.row_sparse_array((np.ones((1, 2)), rows), shape=(3, 2))
+            gradient = mx.nd.sparse.row_sparse_array((np.ones((1, 2), np.float32), rows), shape=(3, 2))
             self.kv.push("r", gradient)
         value = mx.nd.zeros((3, 2))
         self.kv.pull("r", out=value)

@@ -184,7 +184,7 @@ class Values(EveryDtype, Served):
         self.same(self.pulled("sparse", (4, 3)), 1)
         mine = mx.nd.sparse.zeros("row_sparse", (4, 3))
         if self.rank == 0:
-            mine = mx.nd.sparse.row_sparse_array((np.full((1, 3), 5), [2]), shape=(4, 3))
+            mine = mx.nd.sparse.row_sparse_array((np.full((1, 3), 5.0, np.float32), [2]), shape=(4, 3))
         self.kv.push("sparse", mine)
         out = mx.nd.sparse.zeros("row_sparse", (4, 3))
         self.kv.row_sparse_pull("sparse", out=out, row_ids=mx.nd.array([0, 2]))
