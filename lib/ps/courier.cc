@@ -78,7 +78,7 @@ void Courier::connect(const Welcome& welcome) {
   for (const Welcome::Server& server : welcome.servers) {
     const auto token = static_cast<std::uint64_t>(servers_.size());
     net::ProvenPeer peer = reach(server, static_cast<int>(token));
-    net::tune_link(peer.socket);
+    net::send_without_delay(peer.socket);
     servers_.push_back(
         std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes()));
   }

@@ -129,7 +129,8 @@ void Server::welcome() {
   for (net::ProvenPeer& peer : reception_.advance()) {
     auto& link = links_[static_cast<std::size_t>(peer.rank)];
     if (link) continue;
-    net::tune_link(peer.socket);
+    // Which workers live is for the scheduler to say.
+    net::send_without_delay(peer.socket);
     const auto token = static_cast<std::uint64_t>(peer.rank);
     link = std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes());
   }

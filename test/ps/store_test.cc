@@ -130,7 +130,7 @@ TEST_CASE("an asynchronous store updates at once, and needs an optimizer") {
               } catch (const Error& error) {
                 said = std::string(name(error.code())) + " ";
               }
-              kv.barrier();  // worker 0's optimizer holds at once
+              kv.barrier();  // worker 0's optimizer counts at once, for the other's push, too
               kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
               const int mine = kv.rank() == 0 ? 2 : 3;
               // One worker pushes twice, the other three times.

@@ -77,14 +77,22 @@ def with_a_call_in_flight(how):
     array.wait_to_read()
 
 
+class SlowToEnd:
+    def __del__(self):
+        time.sleep(1)
+
+
 def raises_while_it_computes(_how):
-    """On each rank, convolutions for seconds, of which the engine runs several as one."""
+    """On each rank, convolutions for seconds, of which the engine runs several as one. The first one begins, and makes
+    static objects, while Python ends."""
     mx.kv.create("dist_sync_mpi")
+    sys.slow_to_end = SlowToEnd()
     net = gluon.nn.HybridSequential()
     net.add(*(gluon.nn.Conv2D(16, 3, padding=1, in_channels=16) for _ in range(15)))
     net.initialize()
     net.hybridize(static_alloc=True)
-    data = mx.nd.ones((8, 16, 96, 96))
+    big = mx.nd.ones((1500, 1500))
+    data = mx.nd.ones((8, 16, 96, 96)) + mx.nd.dot(big, big)[0, 0]
     results = []
     for _ in range(10):
         with autograd.record():

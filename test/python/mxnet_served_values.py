@@ -159,7 +159,8 @@ class Values(EveryDtype, Served):
     def test_rows_are_pulled_by_ids_of_any_kind_into_dense_and_row_sparse_arrays(self):
         self.kv.init("rows", mx.nd.array(self.rows(range(4))))
         for ids, expected in ((mx.nd.array([2, 0], dtype="int64"), [0, 2]), (mx.nd.array([1]), [1]),
-                              (mx.nd.array([[3, 3], [1, 3]]), [1, 3]), (mx.nd.array([2], dtype="uint8"), [2])):
+                              (mx.nd.array([[3, 3], [1, 3]]), [1, 3]), (mx.nd.array([2], dtype="uint8"), [2]),
+                              (mx.nd.array([]), [])):
             for stype in ("default", "row_sparse"):
                 out = mx.nd.ones((4, 3)).tostype(stype)
                 self.kv.row_sparse_pull("rows", out=out, row_ids=ids)

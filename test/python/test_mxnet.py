@@ -121,6 +121,7 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
         code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
         self.assertEqual(code, 1, err)
         self.assertIn("ValueError: what went wrong", err)
+        self.assertIn("error: a store was still open when the process ended with status 1: it is left as it is", err)
         for words in ("Signal: ", "terminate called", "Exception ignored"):
             self.assertNotIn(words, err)
 
