@@ -107,6 +107,7 @@ std::string LocalJob::run_one(const Work& work, const std::string& type) {
 std::vector<std::string> LocalJob::run(const Work& work, const std::string& type) const {
   std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
   std::vector<std::thread> workers;
+  workers.reserve(said.size());
   for (std::string& mine : said) {
     workers.emplace_back([&] {
       std::string* place = &mine;
