@@ -50,7 +50,7 @@ bool reduces(Method method) {
 Tensor contribution(const MethodCall& call, const KeyCall& key_call) {
   if (key_call.ins.empty()) return {};
   if (!reduces(call.method) || key_call.ins.size() == 1) return key_call.ins.front();
-  const Tensor merged = base::own_tensor(key_call.any().shape(), key_call.any().dtype());
+  Tensor merged = base::own_tensor(key_call.any().shape(), key_call.any().dtype());
   merge(key_call.ins, merged, call.options.op);
   return merged;
 }
@@ -220,7 +220,7 @@ ps::Job job_of_worker(const StoreType& type, const Options& options) {
     throw Error(ErrorCode::unsupported, "Options::ranks is for 'dist_sync_mpi'; a store of type '" +
                                             type.name + "' is over all workers of the job");
   }
-  const ps::Job job = ps::Job::from(process_environment());
+  ps::Job job = ps::Job::from(process_environment());
   if (job.role == ps::Role::worker) return job;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("DMLC_ROLE={0} asks for a {0}, and this program is a worker; start "

@@ -111,6 +111,7 @@ std::vector<std::string> LocalJob::run(const Work& work, const std::string& type
                                        const Options& of_workers) const {
   std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
   std::vector<std::thread> workers;
+  workers.reserve(said.size());
   for (std::string& mine : said) {
     workers.emplace_back([&] {
       std::string* place = &mine;
