@@ -27,6 +27,22 @@ using base::Clock;
 /// that, and for the end of a message.
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
 
+/// Why the pieces of a task do not fit their messages; empty: they do.
+std::string objection_to(const Task& task, std::size_t pieces) {
+  const std::size_t largest = (task.shape.count() + pieces - 1) / pieces;
+  if (largest > most_elements_bytes / size_of(task.dtype)) {
+    return fmt::format(
+        "{} {} does not fit the key's pieces ({}, of at most {} bytes): a key keeps "
+        "the pieces of its first value, and for lamb has one; use another key",
+        name(task.dtype), task.shape.describe(), pieces, most_elements_bytes);
+  }
+  if (task.rows && task.rows->size() > most_elements_bytes / sizeof(std::int64_t)) {
+    return fmt::format("{} rows are too many for one call; ask for them in several",
+                       task.rows->size());
+  }
+  return "";
+}
+
 }  // namespace
 
 Courier::Courier(Worker& worker, const Job& job, const Options& options)
@@ -181,18 +197,15 @@ bool Courier::send(const Leaving& leaving) {
 
 void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const std::vector<int>& servers = placed_.at(task.key);
-  const std::size_t largest = (task.shape.count() + servers.size() - 1) / servers.size();
-  if (largest > most_elements_bytes / size_of(task.dtype)) {
-    completion->finish(std::make_exception_ptr(
-        Error(ErrorCode::invalid_argument,
-              fmt::format("{}: {} {} is too large for the {} pieces that the key was given when it "
-                          "was smaller; use another key",
-                          task.describe(), name(task.dtype), task.shape.describe(), servers.size()),
-              {.key = task.key, .ranks = {}})));
+  if (const std::string why = objection_to(task, servers.size()); !why.empty()) {
+    completion->finish(std::make_exception_ptr(Error(ErrorCode::invalid_argument,
+                                                     fmt::format("{}: {}", task.describe(), why),
+                                                     {.key = task.key, .ranks = {}})));
     return;
   }
   const auto call = std::make_shared<Call>();
   call->key = task.key;
+  call->kind = task.kind;
   call->what = task.describe();
   call->priority = task.priority;
   call->completion = completion;
@@ -214,10 +227,23 @@ void Courier::fill(std::size_t server) {
   Outbox& outbox = outboxes_[server];
   while (!outbox.empty() && link.unwritten_bytes() < most_unwritten_bytes) {
     const Outbox::Entry entry = outbox.take();
-    // Nobody waits any more for a call that has timed out.
-    if (entry.call->completion) send_piece(server, entry);
+    if (entry.call->completion) {
+      send_piece(server, entry);
+    } else {
+      withdraw(server, entry);
+    }
     if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
   }
+}
+
+/// The call has timed out, and its tensors may be gone. But its other pieces may have been sent,
+/// and the worker's next contribution must not stand for this one.
+void Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
+  const Call& call = *entry.call;
+  if (!call.kind) return;
+  send_to(
+      server,
+      Withdrawal{requests_->number(server), {*call.key, entry.piece, entry.pieces}, *call.kind});
 }
 
 void Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {

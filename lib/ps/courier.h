@@ -42,6 +42,7 @@ class Courier {
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
+  void place(const Placement& placement);
   void on_lost(const Lost& lost);
   void end_with(const std::exception_ptr& failure) noexcept;
 
@@ -65,6 +66,7 @@ class Courier {
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   void fill(std::size_t server);
   void send_piece(std::size_t server, const Outbox::Entry& entry);
+  void withdraw(std::size_t server, const Outbox::Entry& entry);
   void send_to(std::size_t server, const ToServer& message);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
@@ -99,6 +101,7 @@ class Courier {
     base::Clock::time_point until{};
   };
   std::optional<Broken> broken_;
+  bool job_is_lost_ = false;  ///< as the scheduler has told all
   bool finished_ = false;
   bool over_ = false;
 };

@@ -22,11 +22,19 @@ std::exception_ptr exception_of(const Failure& failure) {
       Error(failure.code, failure.text, {.key = {}, .ranks = failure.ranks}));
 }
 
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void Courier::hear_scheduler(const FromScheduler& message) {
   if (const auto* const located = std::get_if<Located>(&message)) {
-    for (const Placement& one : located->placements) placed_[one.key] = one.servers;
+    for (const Placement& one : located->placements) place(one);
     all_are_placed_ = all_are_placed_ || located->all;
   } else if (const auto* const over = std::get_if<BarrierOver>(&message)) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
@@ -37,12 +45,23 @@ void Courier::hear_scheduler(const FromScheduler& message) {
   }
 }
 
+void Courier::place(const Placement& placement) {
+  for (const int server : placement.servers) {
+    if (server >= 0 && static_cast<std::size_t>(server) < servers_.size()) continue;
+    throw Error(ErrorCode::internal,
+                fmt::format("the scheduler places key {} on server {}, of {}",
+                            placement.key.describe(), server, servers_.size()));
+  }
+  placed_[placement.key] = placement.servers;
+}
+
 /// A lost worker ends a synchronous store. In an asynchronous one the servers fail what needs it.
 void Courier::on_lost(const Lost& lost) {
   ++worker_.lost_nodes_;
   if (finished_) return;
   const Failure failure = failure_of(lost);
-  if (lost.role != Role::worker || !asynchronous_) throw_failure(failure);
+  job_is_lost_ = lost.role != Role::worker || !asynchronous_;
+  if (job_is_lost_) throw_failure(failure);
   base::log().warn("{}; the others go on", failure.text);
 }
 
@@ -91,15 +110,11 @@ void Courier::finish(Meeting& meeting, const std::exception_ptr& failure) {
   }
 }
 
-/// Ends every call, and tells the scheduler that this worker needs nobody any more.
+/// Ends every call, and tells the scheduler that this worker needs nobody any more. Where the
+/// others do not know why, it says why.
 void Courier::end_with(const std::exception_ptr& failure) noexcept {
-  if (!over_) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const std::exception& error) {
-      base::log().error("{}", error.what());
-    }
-  }
+  const std::string why = text_of(failure);
+  if (!over_) base::log().error("{}", why);
   for (Submission& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
   requests_->fail_all(failure);
   for (Submission& submission : std::exchange(queue_, {})) {
@@ -113,7 +128,7 @@ void Courier::end_with(const std::exception_ptr& failure) noexcept {
   finish(leaving_, over_ ? nullptr : failure);
   servers_.clear();
   try {
-    if (!finished_) scheduler_.send(Finished{});
+    if (!finished_) scheduler_.send(Finished{over_ || job_is_lost_ ? "" : why});
     scheduler_.close();
   } catch (const Error& error) {
     base::log().debug("the scheduler was not told of the end: {}", error.what());

@@ -61,8 +61,11 @@ struct Locate {
 struct LocateAll {};
 /// To scheduler and servers: this worker makes no new calls.
 struct Goodbye {};
-/// After Goodbye: and none of its calls is under way any more.
-struct Finished {};
+/// After Goodbye: and none of its calls is under way any more. With a reason: it ends without
+/// goodbye, and the others cannot count on it.
+struct Finished {
+  std::string reason;
+};
 using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll>;
 
 // From the scheduler to a node.
@@ -103,6 +106,9 @@ struct End {};
 using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
+
+/// More pieces no value has.
+inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 22;
 
 /// Names a piece of a value.
 struct PieceName {
@@ -150,6 +156,13 @@ struct Pull {
   /// Those rows of the whole value alone, ascending, as far as they are in this piece.
   std::optional<std::vector<std::int64_t>> rows{};
 };
+/// Takes the place of a contribution of this kind whose worker gave it up before all of it was
+/// sent.
+struct Withdrawal {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  Kind kind = Kind::push;
+};
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
   std::uint64_t sequence = 0;
@@ -188,7 +201,7 @@ struct LoadStates {
 using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
 using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression,
-                              PullOptimizer, PullState, SetState, LoadStates>;
+                              PullOptimizer, PullState, SetState, LoadStates, Withdrawal>;
 
 /// From a server to a worker, once for each request.
 struct Answer {

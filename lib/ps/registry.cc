@@ -181,8 +181,11 @@ void Registry::on(Node node, const Goodbye&) {
   end_barrier();
 }
 
-void Registry::on(Node node, const Finished&) {
+void Registry::on(Node node, const Finished& said) {
   static_cast<void>(member(node));
+  if (!said.reason.empty()) {
+    return lose(node, fmt::format("it gave up: {}", base::printable(said.reason, 1024)));
+  }
   members_.at(node).left = members_.at(node).finished = true;
   in_barrier_.erase(node);
   end_barrier();

@@ -57,7 +57,7 @@ class Registry {
   void on(Node node, const Locate& asked);
   void on(Node node, const LocateAll&);
   void on(Node node, const Goodbye&);
-  void on(Node node, const Finished&);
+  void on(Node node, const Finished& said);
 
   const Member& member(Node node) const;
   std::optional<Failure> objection(const Register& said) const;

@@ -54,8 +54,8 @@ Offset<wire::Locate> pack(Builder& to, const Locate& locate) {
 Offset<wire::Goodbye> pack(Builder& to, const Goodbye&) {
   return wire::CreateGoodbye(to);
 }
-Offset<wire::Finished> pack(Builder& to, const Finished&) {
-  return wire::CreateFinished(to);
+Offset<wire::Finished> pack(Builder& to, const Finished& said) {
+  return wire::CreateFinished(to, to.CreateString(said.reason));
 }
 
 Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
@@ -142,6 +142,10 @@ Offset<wire::LoadStates> pack(Builder& to, const LoadStates& load) {
   Offset<wire::Optimizer> optimizer;
   if (load.optimizer) optimizer = pack(to, *load.optimizer);
   return wire::CreateLoadStates(to, load.sequence, failure, rule, optimizer);
+}
+
+Offset<wire::Withdrawal> pack(Builder& to, const Withdrawal& said) {
+  return wire::CreateWithdrawal(to, said.sequence, pack(to, said.piece), number(said.kind));
 }
 
 std::vector<std::byte> assembled(const Builder& built, std::span<const std::byte> elements) {

@@ -64,10 +64,12 @@ Shape unpack(const flatbuffers::Vector<std::int64_t>* dims, DType dtype) {
 
 PieceName unpack(const wire::Piece& piece) {
   if (piece.index() >= piece.pieces()) malformed("a piece beyond the last");
+  if (piece.pieces() > most_pieces) malformed("a value in too many pieces");
   return {unpack(*piece.key()), piece.index(), piece.pieces()};
 }
 
 Register unpack(const wire::Register& from) {
+  if (from.staleness() < unbounded) malformed("a bound below nothing");
   return {.role = checked(from.role(), Role::worker),
           .rank = from.rank(),
           .workers = from.workers(),
@@ -173,6 +175,10 @@ LoadStates unpack(const wire::LoadStates& from) {
   return load;
 }
 
+Withdrawal unpack(const wire::Withdrawal& from) {
+  return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull)};
+}
+
 struct Split {
   std::span<const std::byte> table;
   Elements elements;
@@ -221,7 +227,7 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
     case wire::ToScheduler::Goodbye:
       return Goodbye{};
     case wire::ToScheduler::Finished:
-      return Finished{};
+      return Finished{up.body_as_Finished()->reason()->str()};
     case wire::ToScheduler::LocateAll:
       return LocateAll{};
     default:
@@ -274,6 +280,8 @@ ToServer decode_to_server(std::span<const std::byte> bytes) {
       return unpack(*request.body_as_PullState());
     case wire::ToServer::LoadStates:
       return unpack(*request.body_as_LoadStates());
+    case wire::ToServer::Withdrawal:
+      return unpack(*request.body_as_Withdrawal());
     default:
       malformed("of no known kind");
   }

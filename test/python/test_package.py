@@ -294,8 +294,7 @@ class Sanitized(Promises, Learning):
         "types": "asks a type checker, which runs nothing",
         "large": "takes 16 GiB, of which the sanitizer would keep what is freed",
     }
-    # What is freed is kept for a while, so that its use is seen; of too much of it, a process would only seem to grow.
-    OPTIONS = "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16"
+    OPTIONS = "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"
 
     @classmethod
     def setUpClass(cls):
