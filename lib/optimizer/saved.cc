@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
+#include "optimizer/cbor.h"
 #include "optimizer/rule.h"
 #include "tutti/error.h"
 
@@ -15,6 +17,8 @@ using nlohmann::json;
 
 constexpr const char* format = "tutti optimizer states";
 constexpr int version = 1;
+/// Nothing that is saved is nested deeper.
+constexpr std::size_t deepest = 8;
 
 json to_json(const Key& key) {
   return key.is_integer() ? json(key.integer()) : json(key.string());
@@ -116,13 +120,15 @@ std::vector<std::uint8_t> write_saved(const Saved& saved) {
 
 Saved read_saved(std::span<const std::uint8_t> bytes) {
   try {
-    const json all = json::from_cbor(bytes.begin(), bytes.end());
+    const json all = read_cbor(bytes, deepest);
     if (all.at("format") != format) refuse("they begin otherwise");
     if (all.at("version") != version) {
       refuse(fmt::format("version {}, and this library reads version {}", all.at("version").dump(),
                          version));
     }
     return from_json(all);
+  } catch (const std::invalid_argument& e) {
+    refuse(e.what());
   } catch (const json::exception& e) {
     refuse(e.what());
   }
