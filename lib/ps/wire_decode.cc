@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -24,16 +25,26 @@ Enum checked(std::uint8_t number, Enum last) {
   return static_cast<Enum>(number);
 }
 
-template <typename List>
-const List& needed(const List* list) {
+/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
+template <typename T>
+const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
   if (list == nullptr) malformed("a list is missing");
+  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
+  if (list->size() > 0 && at % alignof(T) != 0) {
+    malformed("a list that is not aligned");
+  }
   return *list;
+}
+
+/// A name, a version, an address: of these a message may have many.
+std::string unpack(const flatbuffers::String& text) {
+  if (text.size() > Key::max_bytes) malformed("a name that is too long");
+  return text.str();
 }
 
 Key unpack(const wire::Key& key) {
   if (key.text() == nullptr) return key.integer();
-  if (key.text()->size() > Key::max_bytes) malformed("a key that is too long");
-  return key.text()->str();
+  return unpack(*key.text());
 }
 
 Failure unpack(const wire::Failure& failure) {
@@ -74,9 +85,9 @@ Register unpack(const wire::Register& from) {
           .rank = from.rank(),
           .workers = from.workers(),
           .servers = from.servers(),
-          .version = from.version()->str(),
+          .version = unpack(*from.version()),
           .asynchronous = from.asynchronous(),
-          .address = from.address()->str(),
+          .address = unpack(*from.address()),
           .port = from.port(),
           .staleness = from.staleness()};
 }
@@ -93,16 +104,19 @@ Locate unpack(const wire::Locate& from) {
 Welcome unpack(const wire::Welcome& from) {
   Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness()};
   for (const wire::Server* server : needed(from.servers())) {
-    welcome.servers.push_back({server->address()->str(), server->port()});
+    welcome.servers.push_back({unpack(*server->address()), server->port()});
   }
   return welcome;
 }
 
-Located unpack(const wire::Located& from) {
+/// `most`: the servers of all placements together that the message has room for.
+Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());
     if (servers.size() == 0) malformed("a value on no server");
+    if (servers.size() > most) malformed("servers that are said many times");
+    most -= servers.size();
     located.placements.push_back({unpack(*one->key()), {servers.begin(), servers.end()}});
   }
   return located;
@@ -142,14 +156,14 @@ std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
 Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
   Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {}};
-  if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
+  if (from.rows() != nullptr) pull.rows = unpack(needed(from.rows()), pull.shape);
   return pull;
 }
 
 Optimizer unpack(const wire::Optimizer& from) {
-  Optimizer optimizer{.name = from.name()->str()};
+  Optimizer optimizer{.name = unpack(*from.name())};
   for (const wire::Parameter* one : needed(from.parameters())) {
-    optimizer.parameters[one->name()->str()] = one->value();
+    optimizer.parameters[unpack(*one->name())] = one->value();
   }
   for (const wire::Factors* one : needed(from.factors())) {
     optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};
@@ -196,11 +210,13 @@ Split split(std::span<const std::byte> bytes) {
   return {body.first(length), body.subspan(length)};
 }
 
-/// The table of this type, verified.
+/// The table of this type, verified. A table and what points at it take 8 bytes; where there are
+/// more tables than that, some are said many times.
 template <typename Table>
 const Table& verified(std::span<const std::byte> table) {
   const auto* const data = net::as_unsigned(table.data());
-  flatbuffers::Verifier verifier(data, table.size());
+  flatbuffers::Verifier verifier(data, table.size(), 16,
+                                 static_cast<flatbuffers::uoffset_t>(table.size() / 8));
   if (table.empty() || !verifier.VerifyBuffer<Table>()) malformed("it does not verify");
   return *flatbuffers::GetRoot<Table>(data);
 }
@@ -243,7 +259,7 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
     case wire::FromScheduler::Welcome:
       return unpack(*down.body_as_Welcome());
     case wire::FromScheduler::Located:
-      return unpack(*down.body_as_Located());
+      return unpack(*down.body_as_Located(), bytes.size() / sizeof(std::int32_t));
     case wire::FromScheduler::BarrierOver:
       return BarrierOver{unpack(down.body_as_BarrierOver()->failure())};
     case wire::FromScheduler::Lost:
