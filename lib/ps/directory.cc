@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "tutti/shard.h"
 
@@ -13,20 +15,23 @@ std::uint64_t bytes_of(const Locate::Value& value) {
   return value.count * size_of(value.dtype);
 }
 
-/// More than any machine has; it bounds what a broken message can make of the lists here.
-constexpr std::uint64_t largest_value = std::uint64_t{8} << 40;
-
-void check_size(const Locate::Value& value) {
-  if (value.count <= largest_value / size_of(value.dtype)) return;
-  throw Error(ErrorCode::internal, fmt::format("a value of {} elements was to be placed; at most "
-                                               "{} bytes",
-                                               value.count, largest_value));
-}
+/// More than all machines of a job have; it bounds what broken messages can make of the lists here.
+constexpr std::uint64_t most_bytes = std::uint64_t{8} << 40;
 
 }  // namespace
 
 Directory::Directory(int servers, std::uint64_t big_count)
     : big_count_(big_count), bytes_(static_cast<std::size_t>(servers)) {}
+
+void Directory::check_room(const Locate::Value& value) const {
+  const auto placed = std::accumulate(bytes_.begin(), bytes_.end(), std::uint64_t{0});
+  if (value.count <= (most_bytes - placed) / size_of(value.dtype)) return;
+  throw Error(
+      ErrorCode::internal,
+      fmt::format("key {}: a value of {} elements of {} was to be placed beside {} bytes; "
+                  "at most {} bytes in all",
+                  value.key.describe(), value.count, name(value.dtype), placed, most_bytes));
+}
 
 int Directory::emptiest() const {
   return static_cast<int>(std::ranges::min_element(bytes_) - bytes_.begin());
@@ -51,14 +56,20 @@ std::vector<int> Directory::place(const Locate::Value& value) {
 
 Located Directory::locate(const Locate& asked) {
   std::vector<const Locate::Value*> largest_first;
+  std::set<Key> keys;
   for (const Locate::Value& value : asked.values) {
-    check_size(value);
+    if (!keys.insert(value.key).second) {
+      throw Error(ErrorCode::internal,
+                  fmt::format("key {} was asked for twice at once", value.key.describe()));
+    }
     largest_first.push_back(&value);
   }
   std::ranges::stable_sort(largest_first, std::greater(),
                            [](const Locate::Value* value) { return bytes_of(*value); });
   for (const Locate::Value* value : largest_first) {
-    if (!placed_.contains(value->key)) placed_.emplace(value->key, place(*value));
+    if (placed_.contains(value->key)) continue;
+    check_room(*value);
+    placed_.emplace(value->key, place(*value));
   }
   Located located;
   for (const Locate::Value& value : asked.values) {

@@ -15,13 +15,14 @@ class Directory {
   /// `big_count`: the elements from which on a value is split.
   Directory(int servers, std::uint64_t big_count);
 
-  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
-  /// size that no value has.
+  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for
+  /// values that no servers have room for, and for a key that is there twice.
   Located locate(const Locate& asked);
   /// Every key that was placed.
   Located all() const;
 
  private:
+  void check_room(const Locate::Value& value) const;
   std::vector<int> place(const Locate::Value& value);
   int emptiest() const;
 
