@@ -1,6 +1,7 @@
 #include "optimizer/saved.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "../errors.h"
@@ -76,6 +77,10 @@ TEST_CASE("bytes that are something else are refused, whatever is wrong with the
   bad = all;
   bad["states"][0]["updates"] = "many";
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+  bad["states"][0]["updates"] = 1e300;
+  CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+  bad["states"][0]["updates"] = std::numeric_limits<std::int64_t>::max();
+  CHECK_THAT(refused(bad), Contains("updates of a key, which nobody has made"));
   bad = all;
   bad["states"][0]["key"] = 1.5;
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
