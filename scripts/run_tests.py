@@ -173,7 +173,6 @@ def full_tier(tally):
         quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")
         meson_tests(tally, ASAN_WITH_MPI, *quick, "--no-suite", "unit")
-        meson_tests(tally, ASAN, "--suite", "fuzz")
     if build(tally, TSAN):
         # clang 14's thread sanitizer does not find its way about a randomised address space.
         meson_tests(tally, TSAN, "--suite", "threads", "-t", SLOWER, "--wrapper", "setarch -R")
@@ -193,6 +192,7 @@ def main():
     if build(tally, GCC):
         meson_tests(tally, GCC, *([] if full else ["--no-suite", "slow"]))
     if build(tally, CLANG_DEBUG):
+        meson_tests(tally, CLANG_DEBUG, "--suite", "fuzz", *([] if full else ["--no-suite", "slow"]))
         step(tally, "clang-tidy finds nothing",
              [f"{CHECKS}/tidy.py", *(["--all"] if full else [])], limit=3600)
     if full:

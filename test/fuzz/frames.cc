@@ -18,40 +18,70 @@ void in_pieces(Bytes bytes, const Feed& feed) {
   }
 }
 
-/// The corpus has authentic frames under this key. None can be made without it.
+/// The seeds are authentic frames under this key. None can be made without it.
 template <bool encrypts>
-void read_frames(Bytes bytes) {
-  net::FrameOpener opener({.key = {}, .encrypts = encrypts});
-  accepted([&] {
+net::FrameKey key() {
+  return {.key = {}, .encrypts = encrypts};
+}
+
+template <bool encrypts>
+bool read_frames(Bytes bytes) {
+  net::FrameOpener opener(key<encrypts>());
+  const auto frames = accepted([&] {
+    std::size_t count = 0;
     in_pieces(bytes, [&](Bytes piece) {
       opener.feed(piece);
       while (const auto payload = opener.next()) {
-        if (payload->size() > net::max_frame_payload) std::abort();
+        if (payload->size() > net::max_frame_payload) fail("a frame is too long");
+        ++count;
       }
     });
-    return true;
+    return count;
   });
+  return frames && *frames > 0;
 }
 
-void read_messages(Bytes bytes) {
+bool read_messages(Bytes bytes) {
   net::MessageReader reader;
-  std::size_t read = 0;
-  accepted([&] {
-    in_pieces(bytes, [&](Bytes piece) {
-      reader.feed(piece);
-      for (net::Bytes message; reader.next(message);) read += message.size();
-    });
-    return true;
-  });
-  if (read > bytes.size()) std::abort();
+  net::Bytes sent;
+  const bool is_accepted = accepted([&] {
+                             in_pieces(bytes, [&](Bytes piece) {
+                               reader.feed(piece);
+                               for (net::Bytes message; reader.next(message);) {
+                                 net::append_message(sent, message);
+                               }
+                             });
+                             return true;
+                           }).has_value();
+  if (sent.size() > bytes.size() || !std::ranges::equal(sent, bytes.first(sent.size()))) {
+    fail("other messages arrive than were sent");
+  }
+  return is_accepted;
 }
 
-constexpr Decoder all[] = {read_frames<false>, read_frames<true>, read_messages};
+constexpr Decoder all[] = {{read_frames<false>}, {read_frames<true>}, {read_messages}};
+
+template <bool encrypts>
+net::Bytes some_frames() {
+  net::FrameSealer sealer(key<encrypts>());
+  net::Bytes wire;
+  sealer.seal(net::as_bytes("one"), wire);
+  sealer.seal(net::as_bytes("a second frame"), wire);
+  return wire;
+}
 
 }  // namespace
 
 std::span<const Decoder> decoders() {
   return all;
+}
+
+std::vector<Seed> seeds() {
+  net::Bytes messages;
+  for (const char* text : {"a message", "", "another"}) {
+    net::append_message(messages, net::as_bytes(text));
+  }
+  return {{0, some_frames<false>()}, {1, some_frames<true>()}, {2, messages}};
 }
 
 }  // namespace tutti::fuzz

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Decoders refuse what is malformed and read nothing beyond its end: one program of libFuzzer's, for a minute.
+"""Decoders refuse what is malformed, read nothing beyond its end and take no more memory than it is worth.
 
-    test_fuzz.py FUZZER CORPUS
+    test_fuzz.py FUZZER CORPUS SECONDS
 
-Begins with the files of CORPUS, messages of every kind; leaves that folder as it is.
+Reads the seeds of FUZZER, a program of libFuzzer's, and the files of CORPUS; then makes up inputs for SECONDS, which may
+be 0. CORPUS stays as it is.
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -12,27 +14,39 @@ import sys
 import tempfile
 import unittest
 
-SECONDS = 60
-LEAST_TRIES = 100_000
-corpus = pathlib.Path(sys.argv.pop())
-fuzzer = sys.argv.pop()
+LEAST_TRIES = 5_000
+fuzzer, corpus, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
 
 
 class Fuzz(unittest.TestCase):
-    def test_no_bytes_break_a_decoder(self):
-        self.assertTrue(any(corpus.iterdir()), f"{corpus} is empty")
-        with tempfile.TemporaryDirectory(prefix="tutti-fuzz-") as found:
-            bad = pathlib.Path(found, "bad-")
-            new = pathlib.Path(found, "new")
-            new.mkdir()
-            run = subprocess.run([fuzzer, f"-max_total_time={SECONDS}", f"-artifact_prefix={bad}", "-print_final_stats=1",
-                                  "-rss_limit_mb=1024", new, corpus], check=False, text=True, errors="replace",
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            inputs = [f"{path.name}: {path.read_bytes().hex()}" for path in pathlib.Path(found).glob("bad-*")]
-            self.assertEqual((run.returncode, inputs), (0, []), run.stdout[-4000:])
-        tries = int(re.search(r"number_of_executed_units: (\d+)", run.stdout)[1])
-        self.assertGreater(tries, LEAST_TRIES, run.stdout[-1000:])
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-fuzz-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in ("new", "seeds"):
+            (self.folder / name).mkdir()
+        subprocess.run([fuzzer, "seeds", self.folder / "seeds"], check=True)
+
+    def run_fuzzer(self, *options):
+        """What it says, having found nothing."""
+        run = subprocess.run([fuzzer, *options, f"-artifact_prefix={self.folder}/bad-", "-timeout=30", "-rss_limit_mb=1024",
+                              "-print_final_stats=1", self.folder / "new", self.folder / "seeds", corpus], check=False,
+                             env={**os.environ, "TMPDIR": str(self.folder)}, text=True, errors="replace",
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        bad = [f"{path.name}: {path.read_bytes().hex()}" for path in self.folder.glob("bad-*")]
+        self.assertEqual((run.returncode, bad), (0, []), run.stdout[-4000:])
+        return run.stdout
+
+    def test_seeds_and_corpus_break_no_decoder(self):
+        inputs = len([*corpus.iterdir(), *(self.folder / "seeds").iterdir()])
+        self.assertIn(f"seed corpus: files: {inputs} ", self.run_fuzzer("-runs=0"))
+
+    @unittest.skipUnless(seconds, "no time for it")
+    def test_no_input_breaks_a_decoder(self):
+        said = self.run_fuzzer(f"-max_total_time={seconds}")
+        tries = int(re.search(r"number_of_executed_units: (\d+)", said)[1])
+        self.assertGreater(tries, LEAST_TRIES, said[-1000:])
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
