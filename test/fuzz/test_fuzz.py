@@ -3,8 +3,8 @@
 
     test_fuzz.py FUZZER CORPUS SECONDS
 
-Reads the seeds of FUZZER, a program of libFuzzer's, and the files of CORPUS; then makes up inputs for SECONDS, which may
-be 0. CORPUS stays as it is.
+Reads the seeds of FUZZER, a program of libFuzzer's, and the files of CORPUS; then makes up inputs for SECONDS, which
+may be 0. CORPUS stays as it is.
 """
 import os
 import pathlib
@@ -29,8 +29,9 @@ class Fuzz(unittest.TestCase):
 
     def run_fuzzer(self, *options):
         """What it says, having found nothing."""
-        run = subprocess.run([fuzzer, *options, f"-artifact_prefix={self.folder}/bad-", "-timeout=30", "-rss_limit_mb=1024",
-                              "-print_final_stats=1", self.folder / "new", self.folder / "seeds", corpus], check=False,
+        limits = ("-timeout=30", "-rss_limit_mb=1024")
+        run = subprocess.run([fuzzer, *options, *limits, f"-artifact_prefix={self.folder}/bad-", "-print_final_stats=1",
+                              self.folder / "new", self.folder / "seeds", corpus], check=False,
                              env={**os.environ, "TMPDIR": str(self.folder)}, text=True, errors="replace",
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         bad = [f"{path.name}: {path.read_bytes().hex()}" for path in self.folder.glob("bad-*")]
