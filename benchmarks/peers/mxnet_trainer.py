@@ -79,6 +79,8 @@ def main():
     options.add_argument("--port", type=int, default=29464, help="the scheduler's")
     options.add_argument("--interface", default="lo", help="network interface of all roles")
     given = options.parse_args()
+    if given.servers and len(given.bytes) > 1:
+        options.error("--bytes: one size with servers, for MXNet's dist_sync hangs when it is created a second time")
     roles = mxnet_pushpull.start_roles(given, racing.place("RANK")) if given.servers else []
     status = measure(given)
     gc.collect()  # a Trainer and its parameters refer to each other, and the servers end when their stores have
