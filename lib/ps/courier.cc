@@ -34,6 +34,8 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       job_(job),
       interface_(options.interface),
       encrypts_(options.encrypt),
+      patience_(options.create_timeout),
+      terms_(Channel::Terms::of(job, options)),
       scheduler_(job, options, poller_, scheduler_token),
       limits_{options.stall_report_after, options.key_timeout} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
@@ -59,33 +61,47 @@ Welcome Courier::join(bool asynchronous, int staleness) {
 }
 
 void Courier::connect(const Welcome& welcome) {
-  for (const Welcome::Server& server : welcome.servers) {
-    const auto token = static_cast<std::uint64_t>(servers_.size());
-    net::ProvenPeer peer = reach(server, static_cast<int>(token));
-    net::tune_link(peer.socket);
-    servers_.push_back(
-        std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes()));
+  places_ = welcome.servers;
+  for (std::size_t server = 0; server < places_.size(); ++server) {
+    Channel::Terms terms = terms_;
+    terms.delivery.keeps = terms.delivery.keeps || places_[server].durable;
+    servers_.push_back(std::make_unique<Channel>(
+        poller_, std::uint64_t{server},
+        Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)}, terms));
+    try {
+      servers_[server]->connect(reach(server, scheduler_.deadline()));
+    } catch (const Error& error) {
+      const bool may_come = places_[server].durable && error.code() == ErrorCode::peer_lost;
+      if (bad_news_ || !may_come) throw;
+      wait_for(server, error.what());
+    }
   }
 }
 
-net::ProvenPeer Courier::reach(const Welcome::Server& server, int rank) {
+net::ProvenPeer Courier::reach(std::size_t server, Clock::time_point deadline) {
+  const Welcome::Server place = places_[server];
   const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
-  check_may_use(job_, server.address);
+  check_may_use(job_, place.address);
   std::vector<net::Way> ways;
-  ways.push_back({net::start_connecting(server.address, server.port, source),
-                  fmt::format("{}:{}", server.address, server.port)});
+  ways.push_back({net::start_connecting(place.address, place.port, source),
+                  fmt::format("{}:{}", place.address, place.port)});
   const net::Identity me{.rank = rank_,
                          .secret = job_.secret,
                          .purpose = server_purpose,
                          .name = fmt::format("worker {}", rank_),
-                         .name_of_listener = fmt::format("server {}", rank),
+                         .name_of_listener = fmt::format("server {}", server),
                          .encrypts = encrypts_};
   // Meanwhile the scheduler says who is lost.
   const auto look = [this] {
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
-    scheduler_.beat();
+    try {
+      scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+      scheduler_.beat();
+    } catch (const Error&) {
+      bad_news_ = std::current_exception();
+      throw;
+    }
   };
-  return net::prove_to(std::move(ways), me, rank, {scheduler_.deadline(), look});
+  return net::prove_to(std::move(ways), me, static_cast<int>(server), {deadline, look});
 }
 
 void Courier::run() noexcept {
@@ -210,9 +226,9 @@ bool Courier::has_sent_tasks() const {
 
 /// Hands the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
-  net::LinkEnd& link = *servers_[server];
+  Channel& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
-  while (!outbox.empty() && link.unwritten_bytes() < most_unwritten_bytes) {
+  while (!outbox.empty() && link.is_open() && link.unwritten_bytes() < most_unwritten_bytes) {
     const Outbox::Entry entry = outbox.take();
     // Nobody waits any more for a call that has timed out.
     if (entry.call->completion) send_piece(server, entry);
@@ -241,9 +257,9 @@ void Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
 }
 
 void Courier::send_to(std::size_t server, const ToServer& message) {
-  const std::vector<std::byte> bytes = encode(message);
+  std::vector<std::byte> bytes = encode(message);
   worker_.tally_.bytes_sent += bytes.size();
-  servers_[server]->queue(bytes);
+  servers_[server]->send(std::move(bytes));
 }
 
 void Courier::flush() {

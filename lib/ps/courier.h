@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "ps/channel.h"
 #include "ps/compression.h"
 #include "ps/outbox.h"
 #include "ps/requests.h"
@@ -37,13 +38,18 @@ class Courier {
   };
 
   void connect(const Welcome& welcome);
-  net::ProvenPeer reach(const Welcome::Server& server, int rank);
+  net::ProvenPeer reach(std::size_t server, base::Clock::time_point deadline);
+  void wait_for(std::size_t server, const std::string& why);
+  void call_absent(base::Clock::time_point now);
+  void call(std::size_t server, base::Clock::time_point now);
   void loop();
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
   void on_lost(const Lost& lost);
-  void end_with(const std::exception_ptr& failure) noexcept;
+  void on_returned(const Returned& returned);
+  std::exception_ptr with_calls(const std::exception_ptr& failure) const;
+  void end_with(const std::exception_ptr& cause) noexcept;
 
   void take_posted();
   void locate(const TaskList& list);
@@ -77,9 +83,12 @@ class Courier {
   const Job job_;
   const std::string interface_;
   const bool encrypts_;
+  const base::Clock::duration patience_;  ///< with a server that is to come back
+  const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::vector<Welcome::Server> places_;  ///< of the servers
+  std::vector<std::unique_ptr<Channel>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
   Compressor compressor_;
@@ -99,6 +108,14 @@ class Courier {
     base::Clock::time_point until{};
   };
   std::optional<Broken> broken_;
+  /// A server that is to come back: it has a state, or only the connection has ended.
+  struct Absent {
+    std::string why;
+    base::Clock::time_point until{};
+    base::Clock::time_point next_call{};
+  };
+  std::map<std::size_t, Absent> absent_;
+  std::exception_ptr bad_news_;  ///< heard while a server was called
   bool finished_ = false;
   bool over_ = false;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/log.h"
 #include "ps/courier.h"
 #include "ps/wire.h"
@@ -16,6 +17,11 @@ using base::Clock;
 
 /// How long the scheduler may take to say who was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
+/// Between two calls of a server that does not answer, and how long it has to.
+constexpr Clock::duration between_calls = std::chrono::milliseconds(500);
+constexpr Clock::duration answers_within = std::chrono::seconds(5);
+/// The scheduler decides that it does not come back; but it may not know that it is away.
+constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 
 std::exception_ptr exception_of(const Failure& failure) {
   return std::make_exception_ptr(
@@ -32,6 +38,10 @@ void Courier::hear_scheduler(const FromScheduler& message) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
   } else if (const auto* const lost = std::get_if<Lost>(&message)) {
     on_lost(*lost);
+  } else if (const auto* const away = std::get_if<Away>(&message)) {
+    wait_for(static_cast<std::size_t>(away->rank), away->reason);
+  } else if (const auto* const returned = std::get_if<Returned>(&message)) {
+    on_returned(*returned);
   } else if (std::holds_alternative<End>(message)) {
     over_ = true;
   }
@@ -47,14 +57,70 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  const auto ended = servers_[server]->receive([&](net::ConstBytes bytes) {
-    if (!bytes.empty()) requests_->take(server, decode_answer(bytes));
-  });
+  Channel& channel = *servers_[server];
+  const auto ended = channel.receive(
+      [&](net::ConstBytes bytes) { requests_->take(server, decode_answer(bytes)); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
+  if (channel.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
                          *ended),
              Clock::now() + cause_is_heard};
+}
+
+/// For as long as for who has not come to the job.
+void Courier::wait_for(std::size_t server, const std::string& why) {
+  if (server >= servers_.size() || finished_) return;
+  servers_[server]->disconnect();
+  const auto now = Clock::now();
+  const auto [it, is_new] = absent_.try_emplace(
+      server, Absent{why, now + patience_ + scheduler_decides, now + between_calls});
+  if (!is_new) return;
+  base::log().warn("worker {} waits for server {}, which may come back within {:g} s: {}", rank_,
+                   server, std::chrono::duration<double>(patience_).count(), why);
+}
+
+void Courier::on_returned(const Returned& returned) {
+  const auto server = static_cast<std::size_t>(returned.rank);
+  if (server >= places_.size()) return;
+  places_[server].address = returned.address;
+  places_[server].port = returned.port;
+  wait_for(server, "it was started again");
+  if (const auto it = absent_.find(server); it != absent_.end())
+    it->second.next_call = Clock::now();
+}
+
+void Courier::call_absent(Clock::time_point now) {
+  std::vector<std::size_t> due;
+  for (const auto& [server, absent] : absent_) {
+    if (now >= absent.until) {
+      throw_failure(
+          {ErrorCode::peer_lost,
+           fmt::format("server {} is lost, and has not come back within {:g} s: {}", server,
+                       std::chrono::duration<double>(patience_).count(), absent.why),
+           {}});
+    }
+    if (now >= absent.next_call) due.push_back(server);
+  }
+  for (const std::size_t server : due) call(server, now);
+}
+
+/// A server that is started again may have another address, of which the scheduler tells.
+void Courier::call(std::size_t server, Clock::time_point now) {
+  try {
+    servers_[server]->connect(reach(server, now + answers_within));
+  } catch (const Error& error) {
+    const bool may_come =
+        error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::timeout;
+    if (bad_news_ || !may_come) throw;
+    if (const auto it = absent_.find(server); it != absent_.end()) {
+      it->second.next_call = Clock::now() + between_calls;
+    }
+    return;
+  }
+  absent_.erase(server);
+  requests_->begin_anew(Clock::now());
+  base::log().warn("worker {} goes on: server {} is back", rank_, server);
 }
 
 void Courier::finish_leaving() {
@@ -64,15 +130,21 @@ void Courier::finish_leaving() {
 }
 
 Clock::time_point Courier::wake_up_by() const {
-  const auto beat = scheduler_.next_beat();
-  return broken_ ? std::min(beat, broken_->until) : beat;
+  auto by = scheduler_.next_beat();
+  if (broken_) by = std::min(by, broken_->until);
+  for (const auto& [server, absent] : absent_) by = std::min(by, absent.next_call);
+  by = std::min(by, scheduler_.due().value_or(by));
+  for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
+  return by;
 }
 
 void Courier::look(Clock::time_point now) {
   if (broken_ && !finished_ && now >= broken_->until) {
     throw_failure({ErrorCode::peer_lost, broken_->what, {}});
   }
-  requests_->look(now);
+  call_absent(now);
+  // Nobody is late before all are there again.
+  if (absent_.empty()) requests_->look(now);
   look(barrier_, now);
   look(leaving_, now);
 }
@@ -91,8 +163,24 @@ void Courier::finish(Meeting& meeting, const std::exception_ptr& failure) {
   }
 }
 
+/// The same failure, and what it ends.
+std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::aborted) return failure;
+    const std::string what =
+        barrier_.completion ? "a barrier was under way" : requests_->describe();
+    return std::make_exception_ptr(
+        base::reworded(error, fmt::format("{}; {} on worker {}", error.what(), what, rank_)));
+  } catch (...) {
+    return failure;
+  }
+}
+
 /// Ends every call, and tells the scheduler that this worker needs nobody any more.
-void Courier::end_with(const std::exception_ptr& failure) noexcept {
+void Courier::end_with(const std::exception_ptr& cause) noexcept {
+  const std::exception_ptr failure = with_calls(cause);
   if (!over_) {
     try {
       std::rethrow_exception(failure);

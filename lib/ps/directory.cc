@@ -15,6 +15,7 @@ std::uint64_t bytes_of(const Locate::Value& value) {
 
 /// More than any machine has; it bounds what a broken message can make of the lists here.
 constexpr std::uint64_t largest_value = std::uint64_t{8} << 40;
+constexpr std::uint32_t most_pieces = std::uint32_t{1} << 24;
 
 void check_size(const Locate::Value& value) {
   if (value.count <= largest_value / size_of(value.dtype)) return;
@@ -49,6 +50,37 @@ std::vector<int> Directory::place(const Locate::Value& value) {
   return servers;
 }
 
+std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
+  constexpr int nobody = -1;
+  for (const auto& [held, server] : pieces) {
+    std::vector<int>& servers = placed_[held.piece.key];
+    if (servers.empty() && held.piece.pieces <= most_pieces) {
+      servers.assign(held.piece.pieces, nobody);
+    }
+    const bool fits = servers.size() == held.piece.pieces;
+    if (!fits || servers[held.piece.index] != nobody) {
+      return Failure{
+          ErrorCode::mismatch,
+          fmt::format("the states of the servers do not belong together: server {} has "
+                      "piece {} of {} of key {}, which another cut otherwise or has too",
+                      server, held.piece.index, held.piece.pieces, held.piece.key.describe()),
+          {}};
+    }
+    servers[held.piece.index] = server;
+    bytes_[static_cast<std::size_t>(server)] += held.count * size_of(held.dtype);
+  }
+  for (const auto& [key, servers] : placed_) {
+    const auto missing = std::ranges::find(servers, nobody);
+    if (missing == servers.end()) continue;
+    return Failure{ErrorCode::mismatch,
+                   fmt::format("no server has piece {} of {} of key {} in its state; start all "
+                               "servers with the states that they kept together",
+                               missing - servers.begin(), servers.size(), key.describe()),
+                   {}};
+  }
+  return std::nullopt;
+}
+
 Located Directory::locate(const Locate& asked) {
   std::vector<const Locate::Value*> largest_first;
   for (const Locate::Value& value : asked.values) {
@@ -58,7 +90,12 @@ Located Directory::locate(const Locate& asked) {
   std::ranges::stable_sort(largest_first, std::greater(),
                            [](const Locate::Value* value) { return bytes_of(*value); });
   for (const Locate::Value* value : largest_first) {
-    if (!placed_.contains(value->key)) placed_.emplace(value->key, place(*value));
+    if (placed_.contains(value->key)) continue;
+    if (placed_.size() >= most_keys) {
+      throw Error(ErrorCode::internal,
+                  fmt::format("the job has {} keys, and no more may be made", placed_.size()));
+    }
+    placed_.emplace(value->key, place(*value));
   }
   Located located;
   for (const Locate::Value& value : asked.values) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "ps/messages.h"
@@ -18,6 +19,13 @@ class Directory {
   /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
   /// size that no value has.
   Located locate(const Locate& asked);
+  struct HeldBy {
+    Held held;
+    int server = 0;
+  };
+  /// Before anything is placed: values whose pieces servers have already. Fails where a piece of
+  /// one is missing, or is there twice.
+  std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
   /// Every key that was placed.
   Located all() const;
 

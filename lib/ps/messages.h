@@ -30,21 +30,42 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+/// Names a piece of a value.
+struct PieceName {
+  Key key = 0;
+  std::uint32_t index = 0;
+  std::uint32_t pieces = 1;
+
+  friend bool operator==(const PieceName&, const PieceName&) = default;
+};
+
 // From a node to the scheduler.
 
 /// Of an asynchronous store: a worker may be ahead of the slowest one as far as it likes.
 inline constexpr int unbounded = -1;
+
+/// A piece that a server brings from an earlier job.
+struct Held {
+  PieceName piece;
+  std::uint64_t count = 0;  ///< its elements
+  DType dtype = DType::f32;
+};
 
 struct Register {
   Role role = Role::worker;
   int rank = -1;  ///< the one it would like; -1: any
   int workers = 0;
   int servers = 0;
-  std::string version;
+  std::string version{};
   bool asynchronous = false;  ///< of a worker: its store type
-  std::string address;        ///< of a server: where it listens for workers
+  std::string address{};      ///< of a server: where it listens for workers
   std::uint16_t port = 0;
   int staleness = unbounded;  ///< of an asynchronous worker
+  bool durable = false;       ///< of a server: it may be started again and goes on
+  std::uint64_t job = 0;      ///< of a server: whose state it brings; 0: none
+  std::vector<Held> held{};   ///< what is in that state
+  std::string host{};
+  int process = 0;
 };
 struct BarrierAsked {};
 /// Asks on which servers these values are. The first worker to name a key decides.
@@ -63,7 +84,12 @@ struct LocateAll {};
 struct Goodbye {};
 /// After Goodbye: and none of its calls is under way any more.
 struct Finished {};
-using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll>;
+/// The node is told to end.
+struct Stopping {
+  std::string reason;
+};
+using ToScheduler =
+    std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll, Stopping>;
 
 // From the scheduler to a node.
 
@@ -75,11 +101,13 @@ struct Welcome {
   struct Server {
     std::string address;
     std::uint16_t port = 0;
+    bool durable = false;
   };
   int rank = 0;
   bool asynchronous = false;
-  std::vector<Server> servers;  ///< by rank
+  std::vector<Server> servers{};  ///< by rank
   int staleness = unbounded;
+  std::uint64_t job = 0;  ///< a number that no other job has
 };
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {
@@ -100,18 +128,22 @@ struct Lost {
 };
 /// All workers have finished.
 struct End {};
-using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End>;
+/// A durable server is lost, and is waited for.
+struct Away {
+  int rank = 0;
+  std::string reason;
+};
+/// It has been started again, and listens here.
+struct Returned {
+  int rank = 0;
+  std::string address;
+  std::uint16_t port = 0;
+};
+using FromScheduler =
+    std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away, Returned>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
 
-/// Names a piece of a value.
-struct PieceName {
-  Key key = 0;
-  std::uint32_t index = 0;
-  std::uint32_t pieces = 1;
-
-  friend bool operator==(const PieceName&, const PieceName&) = default;
-};
 enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
 /// "init", "broadcast", ...
 std::string_view name(Kind kind);
@@ -199,6 +231,11 @@ struct Answer {
 
 /// The most bytes of elements that a message has room for, beside the table in front of them.
 inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
+
+/// Beyond these a worker does what no program does, and its connection is closed: keys of a job,
+/// and requests of one worker that wait at one server.
+inline constexpr std::size_t most_keys = std::size_t{1} << 20;
+inline constexpr std::size_t most_waiting_requests = std::size_t{1} << 20;
 
 /// Whether the worker that says this brings elements, and whether it gets any back.
 inline bool brings_data(const Contribution& said, int worker) {

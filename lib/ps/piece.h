@@ -29,6 +29,12 @@ class Piece {
   void take_optimizer() { value_.take_optimizer(); }
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
+  std::optional<Value::Content> content() const { return value_.content(); }
+  void inherit(Value::Content content) { value_.inherit(std::move(content)); }
+  /// With the requests that wait.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
  private:
   struct Request {
     std::variant<Contribution, Pull, PullState> said;

@@ -1,160 +1,136 @@
 // The process that keeps values.
+#include "ps/server.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "base/log.h"
-#include "net/link_end.h"
-#include "net/reception.h"
-#include "net/sockets.h"
 #include "ps/roles.h"
-#include "ps/scheduler_link.h"
-#include "ps/table.h"
+#include "ps/server_tokens.h"
 #include "ps/wire.h"
-#include "tutti/version.h"
 
 namespace tutti::ps {
-namespace {
-
-// Tokens of epoll events. A worker's rank is the token of its connection; these two are larger.
-constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
-constexpr std::uint64_t reception_token = scheduler_token + 1;
-
-class Server {
- public:
-  Server(const Job& job, const Options& options)
-      : job_(job),
-        scheduler_(job, options, poller_, scheduler_token),
-        listener_(listen()),
-        welcome_(scheduler_.join(registration())),
-        reception_(listener_,
-                   {.rank = welcome_.rank,
-                    .secret = job.secret,
-                    .purpose = server_purpose,
-                    .name = describe(),
-                    .encrypts = options.encrypt},
-                   audience()),
-        links_(static_cast<std::size_t>(job.company.workers)),
-        table_({.workers = job.company.workers,
-                .asynchronous = welcome_.asynchronous,
-                .staleness = welcome_.staleness,
-                .send = [this](int worker, const Answer& answer) {
-                  if (auto& link = links_[static_cast<std::size_t>(worker)]) {
-                    link->queue(encode(answer));
-                  }
-                }}) {
-    base::set_log_rank(welcome_.rank);
-    poller_.add(reception_.descriptor(), reception_token);
-  }
-
-  void run();
-
- private:
-  base::Fd listen() const;
-  Register registration() const;
-  std::string describe() const { return fmt::format("server {}", welcome_.rank); }
-  net::Reception::Audience audience();
-  base::Clock::time_point wake_up_by() const;
-  void hear_scheduler(const FromScheduler& message);
-  void welcome();
-  void hear(std::size_t worker);
-
-  const Job& job_;
-  net::Poller poller_;
-  SchedulerLink scheduler_;
-  base::Fd listener_;
-  const Welcome welcome_;
-  net::Reception reception_;
-  std::vector<std::unique_ptr<net::LinkEnd>> links_;  ///< by worker; null while it has none
-  Table table_;
-  bool over_ = false;
-};
-
-base::Fd Server::listen() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  check_may_use(job_, address);
-  return net::listen_tcp(address);
-}
-
-Register Server::registration() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  return {.role = Role::server,
-          .rank = job_.wanted_rank,
-          .workers = job_.company.workers,
-          .servers = job_.company.servers,
-          .version = version(),
-          .address = address,
-          .port = net::port_of(listener_)};
-}
 
 net::Reception::Audience Server::audience() {
+  // A worker that comes again has lost the connection that it had.
   const auto expects = [this](int rank) {
-    return rank >= 0 && rank < job_.company.workers && !links_[static_cast<std::size_t>(rank)];
+    if (rank < 0 || rank >= job_.company.workers) return false;
+    const Channel& channel = *channels_[static_cast<std::size_t>(rank)];
+    return channel.keeps() || !channel.is_open();
   };
   return {expects, static_cast<std::size_t>(job_.company.workers)};
 }
 
 base::Clock::time_point Server::wake_up_by() const {
-  const auto beat = scheduler_.next_beat();
-  return std::min(beat, reception_.deadline().value_or(beat));
+  base::Clock::time_point by = scheduler_.next_beat();
+  const auto sooner = [&by](const std::optional<base::Clock::time_point>& due) {
+    by = std::min(by, due.value_or(by));
+  };
+  sooner(reception_.deadline());
+  sooner(scheduler_.due());
+  if (storage_) sooner(storage_->due());
+  for (const auto& channel : channels_) sooner(channel->due());
+  return by;
+}
+
+/// Before anybody hears of it.
+void Server::store() {
+  if (!storage_) return;
+  storage_->commit();
+  storage_->look([this] { return state(); });
+}
+
+void Server::flush() {
+  scheduler_.flush();
+  for (const auto& channel : channels_) channel->flush();
 }
 
 void Server::run() {
   while (!over_) {
-    scheduler_.flush();
-    for (const auto& link : links_) {
-      if (link) link->flush();
-    }
-    for (const epoll_event& event : poller_.wait(wake_up_by())) {
-      if (event.data.u64 < links_.size()) hear(event.data.u64);
-    }
+    store();
+    flush();
+    for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
     welcome();
     scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
     scheduler_.beat();
   }
+  // For another job.
+  if (storage_) storage_->begin(state());
   scheduler_.close();
+}
+
+void Server::stop(const std::string& reason) noexcept {
+  try {
+    scheduler_.send(Stopping{reason});
+    scheduler_.close();
+  } catch (const std::exception& error) {
+    base::log().debug("the scheduler was not told: {}", error.what());
+  }
+}
+
+void Server::on_event(std::uint64_t token) {
+  if (token == signal_token && termination_.has_come()) {
+    if (storage_) storage_->begin(state());
+    throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+  }
+  if (token < channels_.size()) hear(token);
 }
 
 void Server::hear_scheduler(const FromScheduler& message) {
   over_ = over_ || std::holds_alternative<End>(message);
+  if (const auto* const located = std::get_if<Located>(&message)) located_ = *located;
   const auto* const lost = std::get_if<Lost>(&message);
   if (lost == nullptr) return;
   if (lost->role == Role::scheduler) throw_failure(failure_of(*lost));
-  if (lost->role == Role::worker) table_.lose(lost->rank, failure_of(*lost));
+  if (lost->role == Role::worker) lose_worker(*lost);
+}
+
+void Server::lose_worker(const Lost& lost) {
+  const net::Bytes message = message_of(lost);
+  note({.worker = lost.rank, .is_loss = true, .message = message});
+  table_->lose(lost.rank, failure_of(lost));
+}
+
+void Server::note(const Event& event) {
+  if (storage_) storage_->append(event.head(), event.message);
 }
 
 void Server::welcome() {
   for (net::ProvenPeer& peer : reception_.advance()) {
-    auto& link = links_[static_cast<std::size_t>(peer.rank)];
-    if (link) continue;
-    net::tune_link(peer.socket);
-    const auto token = static_cast<std::uint64_t>(peer.rank);
-    link = std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes());
+    Channel& channel = *channels_[static_cast<std::size_t>(peer.rank)];
+    if (channel.keeps() || !channel.is_open()) channel.connect(std::move(peer));
   }
 }
 
 /// Whether a worker whose connection ends is lost is for the scheduler to say.
 void Server::hear(std::size_t worker) {
-  auto& link = links_[worker];
-  if (!link) return;
-  std::optional<std::string> ended;
+  Channel& channel = *channels_[worker];
   try {
-    ended = link->receive([&](net::ConstBytes bytes) {
-      if (!bytes.empty()) table_.receive(static_cast<int>(worker), decode_to_server(bytes));
+    channel.receive([&](net::ConstBytes bytes) {
+      const ToServer request = decode_to_server(bytes);
+      note({.worker = static_cast<int>(worker),
+            .acknowledged = channel.delivery().acknowledged(),
+            .message = bytes});
+      table_->receive(static_cast<int>(worker), request);
     });
   } catch (const Error& error) {
-    ended = error.what();
-    base::log().error("{} closes the connection of worker {}: {}", describe(), worker, *ended);
+    if (error.code() == ErrorCode::mismatch) throw;
+    base::log().error("{} closes the connection of worker {} at {}: {}", describe(), worker,
+                      channel.peer_address(), error.what());
+    channel.disconnect();
   }
-  if (ended) link.reset();
 }
 
-}  // namespace
-
-void run_server(const Job& job, const Options& options) {
-  Server(job, options).run();
+void run_server(const Job& job, const Options& options, const Durability& durability) {
+  Server server(job, options, durability);
+  try {
+    server.run();
+  } catch (const Error& error) {
+    server.stop(error.what());
+    throw;
+  }
 }
 
 }  // namespace tutti::ps

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ps/archive.h"
 #include "ps/rules.h"
 
 namespace tutti::ps {
@@ -26,6 +27,9 @@ class Settings {
   /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
   /// absent.
   void advance();
+
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
 
  private:
   /// One of worker 0's that others have yet to make.

@@ -24,6 +24,19 @@ class Table {
   /// The worker brings nothing more; what needs it fails with this.
   void lose(int worker, const Failure& failure);
 
+  const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
+  /// What there is for another job.
+  struct Content {
+    PieceName name;
+    Value::Content content;
+  };
+  std::vector<Content> contents() const;
+  /// Of an earlier job, before the first request.
+  void inherit(const std::optional<Optimizer>& optimizer, std::vector<Content> contents);
+  /// All of it, for a table with the same rules.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
  private:
   /// What worker 0 brings before it says LoadStates.
   struct Brought {
@@ -55,6 +68,7 @@ class Table {
 
   Rules rules_;
   std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
+  std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
   Settings settings_;
   struct Place {
     std::uint32_t pieces = 1;

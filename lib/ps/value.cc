@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/own_tensor.h"
 #include "ps/compression.h"
@@ -70,10 +71,7 @@ Value::Result Value::execute(std::span<const Contribution* const> round) {
   const Contribution& first = *round.front();
   switch (first.kind) {
     case Kind::init:
-      if (!stored_) return store(first);
-      return {.failure = refusal("init", fmt::format("it is initialised already, as {}; push, "
-                                                     "pushpull and broadcast change its value",
-                                                     describe(stored_->dtype(), stored_->shape)))};
+      return initialise(first);
     case Kind::broadcast:
       return store(*round[static_cast<std::size_t>(first.root)]);
     default:
@@ -121,6 +119,16 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
       "value, and all make the same calls for a key",
       name_.key.describe(), fmt::join(ranks, ", "), describe(*round[0]), others);
   return Failure{ErrorCode::mismatch, text, std::move(ranks)};
+}
+
+/// A value of an earlier job stands in place of what the program begins with.
+Value::Result Value::initialise(const Contribution& said) {
+  if (!stored_) return store(said);
+  const bool fits = said.dtype == stored_->dtype() && said.shape == stored_->shape;
+  if (std::exchange(is_inherited_, false) && fits) return {.elements = stored_->elements};
+  return {.failure = refusal("init", fmt::format("it is initialised already, as {}; push, "
+                                                 "pushpull and broadcast change its value",
+                                                 describe(stored_->dtype(), stored_->shape)))};
 }
 
 Value::Result Value::store(const Contribution& said) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "optimizer/updater.h"
+#include "ps/archive.h"
 #include "ps/rules.h"
 #include "tutti/shard.h"
 
@@ -33,6 +34,20 @@ class Value {
   void take_optimizer();
   /// In place of what the optimizer keeps of this piece. There is an optimizer.
   void set_state(std::optional<optimizer::State> state);
+
+  /// What outlives the job.
+  struct Content {
+    Shape shape;      ///< of the whole value
+    Tensor elements;  ///< of this piece
+    std::optional<optimizer::State> state{};
+  };
+  std::optional<Content> content() const;
+  /// Of an earlier job. The next init finds it and leaves it as it is.
+  void inherit(Content content);
+  void save(ArchiveWriter& to) const;
+  /// The rules have the optimizer already.
+  void load(ArchiveReader& from);
+
   /// The elements of a value of this shape that are in this piece.
   Shard piece_of(const Shape& shape) const;
 
@@ -43,6 +58,7 @@ class Value {
     DType dtype() const { return elements.dtype(); }
   };
 
+  Result initialise(const Contribution& said);
   Result store(const Contribution& said);
   Result push(std::span<const Contribution* const> contributions);
   Result read_rows(const Pull& pull) const;
@@ -55,6 +71,7 @@ class Value {
   const PieceName name_;
   const Rules& rules_;
   std::optional<Stored> stored_;
+  bool is_inherited_ = false;  ///< and no init has come for it
   std::optional<optimizer::Updater> updater_;
 };
 

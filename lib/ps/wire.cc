@@ -34,11 +34,21 @@ Offset<flatbuffers::Vector<std::int64_t>> pack(Builder& to, const Shape& shape) 
   return to.CreateVector(shape.dims().data(), shape.dims().size());
 }
 
+Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
+  return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
+}
+
 Offset<wire::Register> pack(Builder& to, const Register& said) {
+  std::vector<Offset<wire::Held>> held;
+  for (const Held& one : said.held) {
+    held.push_back(wire::CreateHeld(to, pack(to, one.piece), one.count, number(one.dtype)));
+  }
   const auto version = to.CreateString(said.version);
+  const auto address = to.CreateString(said.address);
+  const auto pieces = to.CreateVector(held);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
-                              said.asynchronous, to.CreateString(said.address), said.port,
-                              said.staleness);
+                              said.asynchronous, address, said.port, said.staleness, said.durable,
+                              said.job, pieces, to.CreateString(said.host), said.process);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);
@@ -61,6 +71,9 @@ Offset<wire::Finished> pack(Builder& to, const Finished&) {
 Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
   return wire::CreateLocateAll(to);
 }
+Offset<wire::Stopping> pack(Builder& to, const Stopping& stopping) {
+  return wire::CreateStopping(to, to.CreateString(stopping.reason));
+}
 
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
   return wire::CreateRefused(to, pack(to, refused.failure));
@@ -68,10 +81,11 @@ Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
 Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   std::vector<Offset<wire::Server>> servers;
   for (const Welcome::Server& server : welcome.servers) {
-    servers.push_back(wire::CreateServer(to, to.CreateString(server.address), server.port));
+    const auto address = to.CreateString(server.address);
+    servers.push_back(wire::CreateServer(to, address, server.port, server.durable));
   }
   return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers),
-                             welcome.staleness);
+                             welcome.staleness, welcome.job);
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;
@@ -90,10 +104,13 @@ Offset<wire::Lost> pack(Builder& to, const Lost& lost) {
 Offset<wire::End> pack(Builder& to, const End&) {
   return wire::CreateEnd(to);
 }
-
-Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
-  return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
+Offset<wire::Away> pack(Builder& to, const Away& away) {
+  return wire::CreateAway(to, away.rank, to.CreateString(away.reason));
 }
+Offset<wire::Returned> pack(Builder& to, const Returned& returned) {
+  return wire::CreateReturned(to, returned.rank, to.CreateString(returned.address), returned.port);
+}
+
 Offset<wire::Contribution> pack(Builder& to, const Contribution& said) {
   const auto piece = pack(to, said.piece);
   return wire::CreateContribution(to, said.sequence, piece, number(said.kind), number(said.op),

@@ -238,3 +238,11 @@ TEST_CASE("elements that are not as many as the shape says are refused") {
   CHECK_THAT(text_of(ErrorCode::internal, [&] { job.table().receive(0, push); }),
              Contains("12 bytes, where there should be 8"));
 }
+
+TEST_CASE("requests of one worker that wait without end are refused") {
+  TableJob job;
+  job.init({});
+  const auto push = [&] { job.say(0, Kind::push, {}); };
+  for (std::size_t i = 0; i < most_waiting_requests; ++i) push();
+  CHECK_THAT(text_of(ErrorCode::internal, push), Contains("of its requests wait here"));
+}

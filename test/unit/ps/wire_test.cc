@@ -59,6 +59,34 @@ TEST_CASE("the other requests and answers arrive as they were sent") {
   CHECK(copy_of(decode_answer(value).data) == elements);
 }
 
+TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
+  Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
+  server.durable = true;
+  server.job = std::uint64_t{1} << 63;
+  server.held = {{{"w", 1, 3}, 12, DType::f64}};
+  server.host = "h1";
+  server.process = 77;
+  const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
+  CHECK(said.durable);
+  CHECK(said.job == server.job);
+  CHECK(said.held.at(0).piece == PieceName{"w", 1, 3});
+  CHECK(said.held.at(0).count == 12);
+  CHECK(said.held.at(0).dtype == DType::f64);
+  CHECK(said.host == "h1");
+  CHECK(said.process == 77);
+  const auto stopping =
+      std::get<Stopping>(decode_to_scheduler(encode(ToScheduler(Stopping{"SIGTERM"}))));
+  CHECK(stopping.reason == "SIGTERM");
+  const auto away = std::get<Away>(decode_from_scheduler(encode(FromScheduler(Away{1, "why"}))));
+  CHECK(away.rank == 1);
+  CHECK(away.reason == "why");
+  const Returned back{1, "10.0.0.2", 78};
+  const auto returned = std::get<Returned>(decode_from_scheduler(encode(FromScheduler(back))));
+  CHECK(returned.rank == 1);
+  CHECK(returned.address == "10.0.0.2");
+  CHECK(returned.port == 78);
+}
+
 TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   const Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
@@ -69,9 +97,13 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   const auto asked = std::get<Locate>(decode_to_scheduler(encode(ToScheduler(locate))));
   CHECK(asked.values.at(0).count == 12);
 
-  const Welcome welcome{1, true, {{"10.0.0.1", 999}, {"::1", 1}}};
+  Welcome welcome{1, true, {{"10.0.0.1", 999}, {"::1", 1, true}}};
+  welcome.job = 12;
   const auto met = std::get<Welcome>(decode_from_scheduler(encode(FromScheduler(welcome))));
   CHECK(met.servers.at(1).address == "::1");
+  CHECK(met.servers.at(1).durable);
+  CHECK_FALSE(met.servers.at(0).durable);
+  CHECK(met.job == 12);
   const Located located{{{"w", {1, 0}}}};
   const auto found = std::get<Located>(decode_from_scheduler(encode(FromScheduler(located))));
   CHECK(found.placements.at(0).servers == std::vector<int>{1, 0});

@@ -1,0 +1,11 @@
+#pragma once
+#include <cstdint>
+
+namespace tutti::ps {
+
+// Tokens of epoll events. A worker's rank is the token of its connection; these are larger.
+inline constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t reception_token = scheduler_token + 1;
+inline constexpr std::uint64_t signal_token = scheduler_token + 2;
+
+}  // namespace tutti::ps
