@@ -11,6 +11,7 @@
 #include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
+#include "ps/server_link.h"
 #include "ps/worker.h"
 
 namespace tutti::ps {
@@ -37,7 +38,8 @@ class Courier {
   };
 
   void connect(const Welcome& welcome);
-  net::ProvenPeer reach(const Welcome::Server& server, int rank);
+  std::unique_ptr<ServerLink> reach(const Welcome::Server& server, int rank);
+  std::unique_ptr<ServerLink> reach(net::Way way, int rank);
   void loop();
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
@@ -64,8 +66,9 @@ class Courier {
   void send_survey(const Survey& survey);
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   void fill(std::size_t server);
-  void send_piece(std::size_t server, const Outbox::Entry& entry);
-  void send_to(std::size_t server, const ToServer& message);
+  std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
+  std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
+                      bool stays = false);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
   void look(base::Clock::time_point now);
@@ -79,7 +82,7 @@ class Courier {
   const bool encrypts_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::vector<std::unique_ptr<ServerLink>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
   Compressor compressor_;
@@ -99,6 +102,7 @@ class Courier {
     base::Clock::time_point until{};
   };
   std::optional<Broken> broken_;
+  bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
   bool finished_ = false;
   bool over_ = false;
 };

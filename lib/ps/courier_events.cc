@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "ps/courier.h"
-#include "ps/wire.h"
 
 namespace tutti::ps {
 namespace {
@@ -47,9 +46,8 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  const auto ended = servers_[server]->receive([&](net::ConstBytes bytes) {
-    if (!bytes.empty()) requests_->take(server, decode_answer(bytes));
-  });
+  const auto ended = servers_[server]->receive(
+      [&](const Answer& answer) { requests_->take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
@@ -64,6 +62,7 @@ void Courier::finish_leaving() {
 }
 
 Clock::time_point Courier::wake_up_by() const {
+  if (has_more_to_send_) return Clock::now();
   const auto beat = scheduler_.next_beat();
   return broken_ ? std::min(beat, broken_->until) : beat;
 }

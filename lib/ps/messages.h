@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -128,6 +129,16 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
+/// A place in memory that a worker shares with a server of its machine. It is the request's until
+/// the answer has come: elements that the request brings are in it, and those of the answer after.
+struct Room {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
 /// A worker's part in a round.
 struct Contribution {
   std::uint64_t sequence = 0;
@@ -141,6 +152,8 @@ struct Contribution {
   /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
   /// in the decoded bytes.
   std::span<const std::byte> data{};
+  std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
+  std::optional<Room> room{};
 };
 struct Pull {
   std::uint64_t sequence = 0;
@@ -149,6 +162,7 @@ struct Pull {
   Shape shape{};
   /// Those rows of the whole value alone, ascending, as far as they are in this piece.
   std::optional<std::vector<std::int64_t>> rows{};
+  std::optional<Room> room{};
 };
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
@@ -195,6 +209,9 @@ struct Answer {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
+  std::shared_ptr<const void> keeper{};
+  /// The request's. On the wire `filled` alone: so many bytes of elements are in it.
+  std::optional<Room> room{};
 };
 
 /// The most bytes of elements that a message has room for, beside the table in front of them.

@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "net/link_end.h"
 #include "net/reception.h"
 #include "net/sockets.h"
 #include "ps/roles.h"
 #include "ps/scheduler_link.h"
 #include "ps/table.h"
-#include "ps/wire.h"
+#include "ps/worker_link.h"
 #include "tutti/version.h"
 
 namespace tutti::ps {
@@ -21,6 +20,7 @@ namespace {
 // Tokens of epoll events. A worker's rank is the token of its connection; these two are larger.
 constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
 constexpr std::uint64_t reception_token = scheduler_token + 1;
+constexpr std::uint64_t near_reception_token = scheduler_token + 2;
 
 class Server {
  public:
@@ -29,36 +29,34 @@ class Server {
         scheduler_(job, options, poller_, scheduler_token),
         listener_(listen()),
         welcome_(scheduler_.join(registration())),
-        reception_(listener_,
-                   {.rank = welcome_.rank,
-                    .secret = job.secret,
-                    .purpose = server_purpose,
-                    .name = describe(),
-                    .encrypts = options.encrypt},
-                   audience()),
+        near_listener_(listen_nearby()),
+        reception_(listener_, identity(options), audience()),
+        near_reception_(near_listener_, identity(options), audience()),
         links_(static_cast<std::size_t>(job.company.workers)),
         table_({.workers = job.company.workers,
                 .asynchronous = welcome_.asynchronous,
                 .staleness = welcome_.staleness,
                 .send = [this](int worker, const Answer& answer) {
-                  if (auto& link = links_[static_cast<std::size_t>(worker)]) {
-                    link->queue(encode(answer));
-                  }
+                  if (auto& link = links_[static_cast<std::size_t>(worker)]) link->send(answer);
                 }}) {
     base::set_log_rank(welcome_.rank);
     poller_.add(reception_.descriptor(), reception_token);
+    poller_.add(near_reception_.descriptor(), near_reception_token);
   }
 
   void run();
 
  private:
+  std::string address() const;
   base::Fd listen() const;
+  base::Fd listen_nearby() const;
   Register registration() const;
+  net::Identity identity(const Options& options) const;
   std::string describe() const { return fmt::format("server {}", welcome_.rank); }
   net::Reception::Audience audience();
   base::Clock::time_point wake_up_by() const;
   void hear_scheduler(const FromScheduler& message);
-  void welcome();
+  void welcome(net::Reception& reception);
   void hear(std::size_t worker);
 
   const Job& job_;
@@ -66,26 +64,42 @@ class Server {
   SchedulerLink scheduler_;
   base::Fd listener_;
   const Welcome welcome_;
+  base::Fd near_listener_;
   net::Reception reception_;
-  std::vector<std::unique_ptr<net::LinkEnd>> links_;  ///< by worker; null while it has none
+  net::Reception near_reception_;  ///< of the workers of this machine
+  std::vector<std::unique_ptr<WorkerLink>> links_;  ///< by worker; null while it has none
   Table table_;
   bool over_ = false;
 };
 
+std::string Server::address() const {
+  return job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
+}
+
 base::Fd Server::listen() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  check_may_use(job_, address);
-  return net::listen_tcp(address);
+  check_may_use(job_, address());
+  return net::listen_tcp(address());
+}
+
+base::Fd Server::listen_nearby() const {
+  return net::listen_nearby(job_.nearby_name(address(), net::port_of(listener_)));
+}
+
+net::Identity Server::identity(const Options& options) const {
+  return {.rank = welcome_.rank,
+          .secret = job_.secret,
+          .purpose = server_purpose,
+          .name = describe(),
+          .encrypts = options.encrypt};
 }
 
 Register Server::registration() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
   return {.role = Role::server,
           .rank = job_.wanted_rank,
           .workers = job_.company.workers,
           .servers = job_.company.servers,
           .version = version(),
-          .address = address,
+          .address = address(),
           .port = net::port_of(listener_)};
 }
 
@@ -98,7 +112,8 @@ net::Reception::Audience Server::audience() {
 
 base::Clock::time_point Server::wake_up_by() const {
   const auto beat = scheduler_.next_beat();
-  return std::min(beat, reception_.deadline().value_or(beat));
+  return std::min({beat, reception_.deadline().value_or(beat),
+                   near_reception_.deadline().value_or(beat)});
 }
 
 void Server::run() {
@@ -110,7 +125,8 @@ void Server::run() {
     for (const epoll_event& event : poller_.wait(wake_up_by())) {
       if (event.data.u64 < links_.size()) hear(event.data.u64);
     }
-    welcome();
+    welcome(reception_);
+    welcome(near_reception_);
     scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
     scheduler_.beat();
   }
@@ -125,13 +141,17 @@ void Server::hear_scheduler(const FromScheduler& message) {
   if (lost->role == Role::worker) table_.lose(lost->rank, failure_of(*lost));
 }
 
-void Server::welcome() {
-  for (net::ProvenPeer& peer : reception_.advance()) {
-    auto& link = links_[static_cast<std::size_t>(peer.rank)];
+void Server::welcome(net::Reception& reception) {
+  for (net::ProvenPeer& peer : reception.advance()) {
+    const int worker = peer.rank;
+    auto& link = links_[static_cast<std::size_t>(worker)];
     if (link) continue;
-    net::tune_link(peer.socket);
-    const auto token = static_cast<std::uint64_t>(peer.rank);
-    link = std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes());
+    try {
+      link = std::make_unique<WorkerLink>(std::move(peer), poller_,
+                                          static_cast<std::uint64_t>(worker));
+    } catch (const Error& error) {
+      base::log().warn("{} shares no memory with worker {}: {}", describe(), worker, error.what());
+    }
   }
 }
 
@@ -141,9 +161,8 @@ void Server::hear(std::size_t worker) {
   if (!link) return;
   std::optional<std::string> ended;
   try {
-    ended = link->receive([&](net::ConstBytes bytes) {
-      if (!bytes.empty()) table_.receive(static_cast<int>(worker), decode_to_server(bytes));
-    });
+    ended = link->receive(
+        [&](const ToServer& request) { table_.receive(static_cast<int>(worker), request); });
   } catch (const Error& error) {
     ended = error.what();
     base::log().error("{} closes the connection of worker {}: {}", describe(), worker, *ended);

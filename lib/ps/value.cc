@@ -182,11 +182,20 @@ std::optional<Failure> Value::objection_of_updater() const {
   }
 }
 
+/// Before the elements change: answers that are still on their way keep what they were.
+void Value::stop_sharing() {
+  if (stored_->elements.owner().use_count() == 1) return;
+  const Tensor old = stored_->elements;
+  stored_->elements = base::own_tensor(old.shape(), old.dtype());
+  std::memcpy(stored_->elements.data(), old.data(), old.bytes());
+}
+
 Value::Result Value::push(std::span<const Contribution* const> contributions) {
   const Contribution& first = *contributions.front();
   if (auto failure = objection(first)) return {.failure = std::move(failure)};
   Tensor sum = merged(contributions);
   if (updater_) {
+    stop_sharing();
     updater_->update(name_.key, sum, stored_->elements);
     return {.elements = stored_->elements};
   }

@@ -17,7 +17,7 @@ class Value {
 
   struct Result {
     std::optional<Failure> failure{};
-    Tensor elements{};  ///< for those who want them; valid until the next change
+    Tensor elements{};  ///< for those who want them; nobody changes them while they are shared
   };
   /// One contribution of each worker, by rank. If they differ, all get the same `mismatch`, and
   /// nothing changes.
@@ -46,6 +46,7 @@ class Value {
   Result store(const Contribution& said);
   Result push(std::span<const Contribution* const> contributions);
   Result read_rows(const Pull& pull) const;
+  void stop_sharing();
   Tensor merged(std::span<const Contribution* const> contributions) const;
   std::optional<Failure> disagreement(std::span<const Contribution* const> round) const;
   std::optional<Failure> objection(const Contribution& said) const;

@@ -114,6 +114,12 @@ Compression unpack(std::uint8_t encoding, float threshold) {
   return {checked(encoding, Encoding::one_bit), threshold};
 }
 
+std::optional<Room> unpack(const wire::Room* room) {
+  if (room == nullptr) return std::nullopt;
+  if (room->filled() > room->bytes()) malformed("a room with more than it holds");
+  return Room{room->offset(), room->bytes(), room->filled()};
+}
+
 Contribution unpack(const wire::Contribution& from, Elements elements) {
   return {.sequence = from.sequence(),
           .piece = unpack(*from.piece()),
@@ -123,7 +129,9 @@ Contribution unpack(const wire::Contribution& from, Elements elements) {
           .dtype = checked(from.dtype(), DType::i64),
           .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
           .compression = unpack(from.encoding(), from.threshold()),
-          .data = elements};
+          .data = elements,
+          .keeper = {},
+          .room = unpack(from.room())};
 }
 
 /// They ascend, and a value of this shape has them.
@@ -139,7 +147,8 @@ std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
 
 Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
-  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {}};
+  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {},
+            unpack(from.room())};
   if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
   return pull;
 }
@@ -178,7 +187,7 @@ struct Split {
   Elements elements;
 };
 
-Split split(std::span<const std::byte> bytes) {
+Split split(std::span<const std::byte> bytes, Elements apart = {}) {
   if (bytes.size() < head_bytes) malformed("shorter than its head");
   const auto zeros = bytes.subspan(4, head_bytes - 4);
   const auto body = bytes.subspan(head_bytes);
@@ -187,7 +196,8 @@ Split split(std::span<const std::byte> bytes) {
   if (std::ranges::any_of(zeros, [](std::byte b) { return b != std::byte{0}; })) {
     malformed("a head that is none");
   }
-  return {body.first(length), body.subspan(length)};
+  if (!apart.empty() && length < body.size()) malformed("elements in two places");
+  return {body.first(length), apart.empty() ? body.subspan(length) : apart};
 }
 
 /// The table of this type, verified.
@@ -249,8 +259,8 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
   }
 }
 
-ToServer decode_to_server(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
+ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
+  const Split parts = split(bytes, apart);
   const auto& request = verified<wire::Request>(parts.table);
   if (const auto* const said = request.body_as_Contribution()) {
     return unpack(*said, parts.elements);
@@ -279,10 +289,12 @@ ToServer decode_to_server(std::span<const std::byte> bytes) {
   }
 }
 
-Answer decode_answer(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& answer = verified<wire::Answer>(parts.table);
-  return {answer.sequence(), unpack(answer.failure()), parts.elements};
+Answer decode_answer(std::span<const std::byte> bytes, Elements apart) {
+  const Split parts = split(bytes, apart);
+  const auto& from = verified<wire::Answer>(parts.table);
+  Answer answer{from.sequence(), unpack(from.failure()), parts.elements};
+  if (from.filled() > 0) answer.room = Room{.filled = from.filled()};
+  return answer;
 }
 
 }  // namespace tutti::ps
