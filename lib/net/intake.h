@@ -14,8 +14,8 @@ namespace tutti::net {
 /// A message that has arrived. A large one is in two parts, as it was sent; its body has been
 /// received where it is, and whoever takes it may keep it there.
 struct Parcel {
-  Bytes head;
-  std::shared_ptr<std::byte> body;  ///< aligned to a cache line
+  Bytes head{};
+  std::shared_ptr<std::byte> body{};  ///< aligned to a cache line
   std::size_t body_bytes = 0;
 
   ConstBytes body_span() const { return {body.get(), body_bytes}; }

@@ -154,6 +154,7 @@ struct Contribution {
   std::span<const std::byte> data{};
   std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
   std::optional<Room> room{};
+  std::span<std::byte> place{};  ///< on the server: the room, where the answer's elements may be put
 };
 struct Pull {
   std::uint64_t sequence = 0;
@@ -210,7 +211,8 @@ struct Answer {
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
   std::shared_ptr<const void> keeper{};
-  /// The request's. On the wire `filled` alone: so many bytes of elements are in it.
+  /// The request's; `filled`: so many bytes of the answer's elements are in it. On the wire that
+  /// alone.
   std::optional<Room> room{};
 };
 

@@ -91,9 +91,14 @@ void Piece::answer(int worker, const Value::Result& result) {
   answer.failure = result.failure;
   if (said != nullptr) answer.room = said->room;
   if (pull != nullptr) answer.room = pull->room;
+  if (answer.room) answer.room->filled = 0;
   if (!result.failure && (said == nullptr || wants_data(*said, worker))) {
-    answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
-    answer.keeper = result.elements.owner();
+    if (said != nullptr && result.is_in(*said)) {
+      answer.room->filled = result.delivered;
+    } else {
+      answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+      answer.keeper = result.elements.owner();
+    }
   }
   rules_.send(worker, answer);
   queue.pop_front();

@@ -19,7 +19,7 @@ std::shared_ptr<base::Mapping> share_with(const net::ProvenPeer& worker) {
     net::tune_link(worker.socket);
     return nullptr;
   }
-  const base::Fd file = base::create_memory_file("tutti-ps", shared_bytes);
+  const base::Fd file = base::create_memory_file("ps", shared_bytes);
   net::send_descriptor(worker.socket, file, fmt::format("worker {}", worker.rank),
                        base::Clock::now() + std::chrono::seconds(1));
   return base::map_file(file, shared_bytes);
@@ -32,13 +32,10 @@ WorkerLink::WorkerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t 
 
 void WorkerLink::send(Answer answer) {
   const std::size_t size = answer.data.size();
-  if (answer.room) {
-    const bool fits = size >= least_room_bytes && size <= answer.room->bytes;
-    answer.room->filled = fits ? size : 0;
-    if (fits) {
-      std::memcpy(shared_->data() + answer.room->offset, answer.data.data(), size);
-      answer.data = {};
-    }
+  if (answer.room && size >= least_room_bytes && size <= answer.room->bytes) {
+    std::memcpy(shared_->data() + answer.room->offset, answer.data.data(), size);
+    answer.room->filled = size;
+    answer.data = {};
   }
   net::Slice elements{answer.data, answer.keeper};
   if (!elements.keeper) elements = net::kept({answer.data.begin(), answer.data.end()});
@@ -67,9 +64,9 @@ void WorkerLink::find_elements(ToServer& request, const net::Parcel& parcel) con
     return;
   }
   check(*said->room);
-  if (said->room->filled == 0) return;
   if (!said->data.empty()) throw Error(ErrorCode::internal, "elements in two places");
-  said->data = {shared_->data() + said->room->offset, said->room->filled};
+  said->place = {shared_->data() + said->room->offset, said->room->bytes};
+  said->data = said->place.first(said->room->filled);
   said->keeper = shared_;
 }
 

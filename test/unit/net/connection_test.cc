@@ -1,13 +1,12 @@
 #include "net/connection.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
+#include <optional>
 #include <random>
 
-#include "net/sockets.h"
 #include "tutti/error.h"
 
 using namespace tutti::net;
@@ -94,7 +93,7 @@ constexpr std::size_t large = std::size_t{16} << 10;
 
 TEST_CASE("messages of any size arrive whole and in order, however they are chopped") {
   const bool encrypts = GENERATE(false, true);
-  const std::size_t piece = GENERATE(997, 20'000, 1 << 20);
+  const std::size_t piece = GENERATE(as<std::size_t>{}, 997, 20'000, 1 << 20);
   Wire wire(encrypts);
   std::vector<Bytes> sent;
   const std::size_t sizes[] = {0,      1,         large - 1, large,  3,      max_frame_payload,
@@ -152,7 +151,7 @@ TEST_CASE("memory that nobody keeps may go once all that is on its way has been 
 TEST_CASE("a body of which any frame was changed ends the connection, and is never handed out") {
   const bool encrypts = GENERATE(false, true);
   // In the head, and in each frame of the body.
-  const std::size_t at = GENERATE(21, 40, 70'000, 130'000, 150'000, 200'000);
+  const std::size_t at = GENERATE(as<std::size_t>{}, 21, 40, 70'000, 130'000, 150'000, 200'000);
   Wire wire(encrypts);
   const Bytes body = numbers(200'000, 1);
   wire.one->queue(as_bytes("the head"), Slice{body});
