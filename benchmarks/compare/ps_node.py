@@ -22,8 +22,6 @@ IDLE_PACE = Pace(seconds=0.1, least=2, warmup=1, rest=1500)
 FASTER, IDLE = 2, 0.01
 ARRAY, KEYS, UPDATES = "one array", "ResNet-50's keys", "updates"
 IDLE_FACT = "servers' least use of a core"
-# MXNet's own program with tutti's servers under it: what a user's script gains.
-SCRIPT = {"TUTTI_AUTOLOAD": "mxnet", "TUTTI_MODE": "ps"}
 TUTTI, MXNET, IN_MXNET = "tutti", "MXNet", "tutti under MXNet's API"
 
 
@@ -40,16 +38,17 @@ def ours(request, servers, way, what, words=()):
 
 
 def theirs(request, servers, program, what, words=()):
-    """MXNet's own, and the same program with tutti's servers if that Python has the package."""
+    """MXNet's own, and the same program with tutti's servers, if that Python has the package: what a user's script
+    gains."""
     if not peers.has_module(request.mxnet_python, "mxnet"):
         return
-    line = (request.mxnet_python, peers.PEERS / program, *words)
-    kinds = [(MXNET, served.mxnets(request), ("--interface", "lo"), {})]
+    kinds = [(MXNET, (), served.mxnets(request), ("--interface", "lo"), {})]
     if peers.has_module(request.mxnet_python, "tutti"):
-        kinds.append((IN_MXNET, served.tuttis(request), (), SCRIPT))
-    for who, role, where, env in kinds:
+        kinds.append((IN_MXNET, ("-m", "tutti"), served.tuttis(request), (), {"TUTTI_MODE": "ps"}))
+    for who, starter, role, where, env in kinds:
         name = named(who, servers, what)
-        yield Contest(name, "Python", line, served.served(open_mpi(), servers, role, where),
+        yield Contest(name, "Python", (request.mxnet_python, *starter, peers.PEERS / program, *words),
+                      served.served(open_mpi(), servers, role, where),
                       {impl: name for impl in ("mxnet", "mxnet keys", "mxnet updates")}, {**peers.ONE_THREAD, **env})
 
 

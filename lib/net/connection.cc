@@ -28,6 +28,7 @@ std::optional<std::string> Connection::receive() {
       if (count < 0 && errno == EAGAIN) return std::nullopt;
       if (count == 0) return "it was closed";
       if (count < 0) return std::generic_category().message(errno);
+      if (in_.is_drained()) return std::nullopt;
     } catch (const Error& refusal) {
       return refusal.what();
     }

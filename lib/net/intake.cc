@@ -34,6 +34,7 @@ ssize_t Intake::read(const base::Fd& socket) {
   if (large_.body && !opener_.decrypts()) return read_body(socket);
   std::array<std::byte, most_at_once> raw;
   const ssize_t count = ::recv(socket.get(), raw.data(), raw.size(), 0);
+  drained_ = count < static_cast<ssize_t>(raw.size());
   if (count <= 0) return count;
   opener_.feed(ConstBytes(raw.data(), static_cast<std::size_t>(count)));
   while (const auto payload = opener_.next()) {
@@ -102,6 +103,7 @@ ssize_t Intake::read_body(const base::Fd& socket) {
   const iovec parts[] = {{header_.data() + of_header, header_.size() - of_header},
                          {payload + of_payload, size - of_payload}};
   const ssize_t count = ::readv(socket.get(), parts, 2);
+  drained_ = count < static_cast<ssize_t>(header_.size() + size - received_);
   if (count <= 0) return count;
   received_ += static_cast<std::size_t>(count);
   if (received_ == header_.size() + size) {

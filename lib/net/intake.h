@@ -29,6 +29,8 @@ class Intake {
   /// Reads once; returns what `::readv` does. Throws `internal` for what is not authentic, or no
   /// message; afterwards it cannot be used.
   ssize_t read(const base::Fd& socket);
+  /// The last read got all that was there.
+  bool is_drained() const { return drained_; }
   /// False: none is complete.
   bool next(Parcel& parcel);
   std::uint64_t frames() const { return frames_; }
@@ -43,6 +45,7 @@ class Intake {
 
   FrameOpener opener_;
   std::uint64_t frames_ = 0;
+  bool drained_ = false;
   std::deque<Parcel> complete_;
   /// The large message under way: how much of its body has been checked, and the frame that is
   /// received right behind that.

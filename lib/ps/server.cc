@@ -55,6 +55,7 @@ class Server {
   std::string describe() const { return fmt::format("server {}", welcome_.rank); }
   net::Reception::Audience audience();
   base::Clock::time_point wake_up_by() const;
+  void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void welcome(net::Reception& reception);
   void hear(std::size_t worker);
@@ -117,20 +118,32 @@ base::Clock::time_point Server::wake_up_by() const {
 }
 
 void Server::run() {
+  hear_others();
   while (!over_) {
     scheduler_.flush();
     for (const auto& link : links_) {
       if (link) link->flush();
     }
-    for (const epoll_event& event : poller_.wait(wake_up_by())) {
-      if (event.data.u64 < links_.size()) hear(event.data.u64);
+    const auto events = poller_.wait(wake_up_by());
+    bool others_spoke = events.empty();
+    for (const epoll_event& event : events) {
+      if (event.data.u64 < links_.size()) {
+        hear(event.data.u64);
+      } else {
+        others_spoke = true;
+      }
     }
-    welcome(reception_);
-    welcome(near_reception_);
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+    if (others_spoke) hear_others();
     scheduler_.beat();
   }
   scheduler_.close();
+}
+
+/// All but the workers' requests.
+void Server::hear_others() {
+  welcome(reception_);
+  welcome(near_reception_);
+  scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
 }
 
 void Server::hear_scheduler(const FromScheduler& message) {
