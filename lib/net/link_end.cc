@@ -37,9 +37,20 @@ void LinkEnd::flush() {
 }
 
 std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {
+  return receive_parcels([&](const Parcel& parcel) {
+    if (!parcel.body) return take(parcel.head);
+    if (parcel.head.empty()) return take(parcel.body_span());
+    Bytes whole = parcel.head;
+    append(whole, parcel.body_span());
+    take(whole);
+  });
+}
+
+std::optional<std::string> LinkEnd::receive_parcels(
+    const std::function<void(const Parcel&)>& take) {
   if (!open_) return std::nullopt;
   auto ended = connection_.receive();
-  while (connection_.next(parcel_)) take(parcel_);
+  for (Parcel parcel; connection_.next(parcel);) take(parcel);
   if (ended) close();
   return ended;
 }

@@ -16,6 +16,14 @@ namespace tutti::net {
 /// is visible in one network namespace only. It keeps message boundaries and can pass descriptors.
 base::Fd listen_abstract(const std::string& name);
 
+/// The same as a stream of bytes, for links to processes of this machine.
+base::Fd listen_nearby(const std::string& name);
+/// Empty: no process of this user listens there.
+base::Fd connect_nearby(const std::string& name);
+/// Whether the other end is on this machine; and whether it is this user's, of such a socket.
+bool is_nearby(const base::Fd& socket);
+bool is_same_user(const base::Fd& socket);
+
 enum class Reached { connected, busy, nobody };
 /// `busy`: somebody listens, but the queue of connections to accept is full; try again later.
 struct AbstractPeer {

@@ -23,6 +23,19 @@ std::uint32_t seed_of(const Channel::Ends& ends) {
 
 }  // namespace
 
+void log_connection(const Channel::Ends& ends, const Channel::Terms& terms,
+                    const std::string& address) {
+  if (terms.verbose < 1) return;
+  base::log().info("{} is connected to {} {}", ends.me, ends.peer,
+                   address.empty() ? "on this machine" : "at " + address);
+}
+
+void log_message(const Channel::Ends& ends, const Channel::Terms& terms, const char* how,
+                 std::size_t bytes) {
+  if (terms.verbose < 2) return;
+  base::log().info("{} {} {}: a message of {} bytes", ends.me, how, ends.peer, bytes);
+}
+
 Channel::Terms Channel::Terms::of(const Job& job, const Options& options, bool keeps) {
   return {.verbose = job.verbose,
           .faults = job.faults,
@@ -52,23 +65,15 @@ Channel::~Channel() {
 void Channel::connect(net::ProvenPeer peer) {
   net::tune_link(peer.socket, terms_.silence_limit);
   address_ = net::peer_address(peer.socket);
-  if (terms_.verbose >= 1) {
-    base::log().info("{} is connected to {} at {}", ends_.me, ends_.peer, address_);
-  }
+  log_connection(ends_, terms_, address_);
   late_.clear();
   link_.reset();
   link_.emplace(std::move(peer), poller_, token_, net::Bytes());
   delivery_.resend_all(Clock::now(), transmitter());
 }
 
-void Channel::say(const char* how, std::size_t bytes) const {
-  if (terms_.verbose >= 2) {
-    base::log().info("{} {} {}: a message of {} bytes", ends_.me, how, ends_.peer, bytes);
-  }
-}
-
 void Channel::send(net::Bytes message) {
-  say("to", message.size());
+  log_message(ends_, terms_, "to", message.size());
   delivery_.send(std::move(message), Clock::now(), transmitter());
 }
 
@@ -84,12 +89,12 @@ void Channel::transmit(net::ConstBytes head, net::ConstBytes message) {
       return;
     }
     case Injector::Fate::comes_twice:
-      link_->queue(head, message);
+      link_->queue(head, net::kept({message.begin(), message.end()}));
       break;
     case Injector::Fate::arrives:
       break;
   }
-  link_->queue(head, message);
+  link_->queue(head, net::kept({message.begin(), message.end()}));
 }
 
 void Channel::flush() {
@@ -116,7 +121,7 @@ std::optional<std::string> Channel::receive(const Delivery::Take& take) {
   auto ended = link_->receive([&](net::ConstBytes packet) {
     if (packet.empty()) return;  // a heartbeat
     delivery_.receive(packet, [&](net::ConstBytes message) {
-      say("from", message.size());
+      log_message(ends_, terms_, "from", message.size());
       take(message);
     });
   });

@@ -79,8 +79,6 @@ class Channel {
   Delivery::Transmit transmitter() {
     return [this](net::ConstBytes head, net::ConstBytes message) { transmit(head, message); };
   }
-  void say(const char* how, std::size_t bytes) const;
-
   net::Poller& poller_;
   const std::uint64_t token_;
   const Ends ends_;
@@ -95,5 +93,12 @@ class Channel {
   std::optional<net::LinkEnd> link_;
   std::string address_;
 };
+
+/// Where PS_VERBOSE asks for that: "worker 0 is connected to server 1 at 10.0.0.2:41000", and
+/// "worker 0 to server 1: a message of 12 bytes".
+void log_connection(const Channel::Ends& ends, const Channel::Terms& terms,
+                    const std::string& address);
+void log_message(const Channel::Ends& ends, const Channel::Terms& terms, const char* how,
+                 std::size_t bytes);
 
 }  // namespace tutti::ps

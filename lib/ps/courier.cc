@@ -10,7 +10,6 @@
 #include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/rows.h"
-#include "ps/wire.h"
 #include "tutti/shard.h"
 #include "tutti/version.h"
 
@@ -26,6 +25,8 @@ using base::Clock;
 /// What a connection may have to write before more is handed to it: what is more urgent waits for
 /// that, and for the end of a message.
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
+/// So many bytes are handed over to one server in a turn: it begins with them while others follow.
+constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -37,7 +38,8 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job, options)),
       scheduler_(job, options, poller_, scheduler_token),
-      limits_{options.stall_report_after, options.key_timeout} {
+      limits_{options.stall_report_after, options.key_timeout,
+              [this] { for (const auto& server : servers_) server->keep_all(); }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
@@ -63,13 +65,12 @@ Welcome Courier::join(bool asynchronous, int staleness) {
 void Courier::connect(const Welcome& welcome) {
   places_ = welcome.servers;
   for (std::size_t server = 0; server < places_.size(); ++server) {
-    Channel::Terms terms = terms_;
-    terms.delivery.keeps = terms.delivery.keeps || places_[server].durable;
-    servers_.push_back(std::make_unique<Channel>(
+    servers_.push_back(std::make_unique<ServerEnd>(
         poller_, std::uint64_t{server},
-        Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)}, terms));
+        Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)},
+        terms_for(places_[server])));
     try {
-      servers_[server]->connect(reach(server, scheduler_.deadline()));
+      reach(server, scheduler_.deadline());
     } catch (const Error& error) {
       const bool may_come = places_[server].durable && error.code() == ErrorCode::peer_lost;
       if (bad_news_ || !may_come) throw;
@@ -78,13 +79,37 @@ void Courier::connect(const Welcome& welcome) {
   }
 }
 
-net::ProvenPeer Courier::reach(std::size_t server, Clock::time_point deadline) {
+Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
+  Channel::Terms terms = terms_;
+  terms.delivery.keeps = server.keeps;
+  return terms;
+}
+
+/// On this machine, where memory can be shared, if the server is here. What is kept for another
+/// connection travels in messages.
+void Courier::reach(std::size_t server, Clock::time_point deadline) {
   const Welcome::Server place = places_[server];
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
   check_may_use(job_, place.address);
+  if (!place.keeps) {
+    if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
+      try {
+        return reach({std::move(near), "this machine"}, server, deadline);
+      } catch (const Error& error) {
+        if (bad_news_) throw;
+        base::log().warn("worker {} shares no memory with server {}: {}", rank_, server,
+                         error.what());
+      }
+    }
+  }
+  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
+  reach({net::start_connecting(place.address, place.port, source),
+         fmt::format("{}:{}", place.address, place.port)},
+        server, deadline);
+}
+
+void Courier::reach(net::Way way, std::size_t server, Clock::time_point deadline) {
   std::vector<net::Way> ways;
-  ways.push_back({net::start_connecting(place.address, place.port, source),
-                  fmt::format("{}:{}", place.address, place.port)});
+  ways.push_back(std::move(way));
   const net::Identity me{.rank = rank_,
                          .secret = job_.secret,
                          .purpose = server_purpose,
@@ -101,7 +126,9 @@ net::ProvenPeer Courier::reach(std::size_t server, Clock::time_point deadline) {
       throw;
     }
   };
-  return net::prove_to(std::move(ways), me, static_cast<int>(server), {deadline, look});
+  const base::Patience patience(deadline, look);
+  servers_[server]->connect(net::prove_to(std::move(ways), me, static_cast<int>(server), patience),
+                            patience);
 }
 
 void Courier::run() noexcept {
@@ -226,44 +253,53 @@ bool Courier::has_sent_tasks() const {
 
 /// Hands the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
-  Channel& link = *servers_[server];
+  ServerEnd& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
+  std::size_t sent = 0;
   while (!outbox.empty() && link.is_open() && link.unwritten_bytes() < most_unwritten_bytes) {
+    if (sent >= most_bytes_at_once) {
+      has_more_to_send_ = true;
+      return;
+    }
     const Outbox::Entry entry = outbox.take();
     // Nobody waits any more for a call that has timed out.
-    if (entry.call->completion) send_piece(server, entry);
+    if (entry.call->completion) sent += send_piece(server, entry);
     if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
   }
 }
 
-void Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
+std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
   const Task& task = entry.call->task;
   const std::uint64_t sequence = requests_->add(server, entry.call, entry.piece, entry.pieces);
   const PieceName name{task.key, entry.piece, entry.pieces};
   const Shard mine =
       shard(task.shape.count(), static_cast<int>(entry.piece), static_cast<int>(entry.pieces));
+  const std::size_t element = size_of(task.dtype);
+  const std::size_t bytes = mine.count() * element;
   if (!task.kind) {
     Pull pull{sequence, name, task.dtype, task.shape, {}};
     if (task.rows) pull.rows = rows_within(*task.rows, task.shape, mine);
-    return send_to(server, pull);
+    return send_to(server, pull, task.rows ? 0 : bytes);
   }
-  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape, {}, {}};
+  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape};
   if (brings_data(said, rank_)) {
-    const std::size_t element = size_of(task.dtype);
-    said.data = {task.in.as<const std::byte>() + mine.begin * element, mine.count() * element};
+    said.data = {task.in.as<const std::byte>() + mine.begin * element, bytes};
     compressor_.compress(said, task.compression, mine);
   }
-  send_to(server, said);
+  const bool stays = said.compression.encoding == Encoding::none;
+  return send_to(server, said, wants_data(said, rank_) ? bytes : 0, stays);
 }
 
-void Courier::send_to(std::size_t server, const ToServer& message) {
-  std::vector<std::byte> bytes = encode(message);
-  worker_.tally_.bytes_sent += bytes.size();
-  servers_[server]->send(std::move(bytes));
+std::size_t Courier::send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes,
+                             bool stays) {
+  const std::size_t bytes = servers_[server]->send(message, answer_bytes, stays);
+  worker_.tally_.bytes_sent += bytes;
+  return bytes;
 }
 
 void Courier::flush() {
   scheduler_.flush();
+  has_more_to_send_ = false;
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     fill(server);
     servers_[server]->flush();

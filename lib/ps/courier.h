@@ -12,6 +12,7 @@
 #include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
+#include "ps/server_end.h"
 #include "ps/worker.h"
 
 namespace tutti::ps {
@@ -38,7 +39,9 @@ class Courier {
   };
 
   void connect(const Welcome& welcome);
-  net::ProvenPeer reach(std::size_t server, base::Clock::time_point deadline);
+  void reach(std::size_t server, base::Clock::time_point deadline);
+  void reach(net::Way way, std::size_t server, base::Clock::time_point deadline);
+  Channel::Terms terms_for(const Welcome::Server& server) const;
   void wait_for(std::size_t server, const std::string& why);
   void call_absent(base::Clock::time_point now);
   void call(std::size_t server, base::Clock::time_point now);
@@ -70,8 +73,9 @@ class Courier {
   void send_survey(const Survey& survey);
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   void fill(std::size_t server);
-  void send_piece(std::size_t server, const Outbox::Entry& entry);
-  void send_to(std::size_t server, const ToServer& message);
+  std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
+  std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
+                      bool stays = false);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
   void look(base::Clock::time_point now);
@@ -88,7 +92,7 @@ class Courier {
   net::Poller poller_;
   SchedulerLink scheduler_;
   std::vector<Welcome::Server> places_;  ///< of the servers
-  std::vector<std::unique_ptr<Channel>> servers_;
+  std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
   Compressor compressor_;
@@ -116,6 +120,7 @@ class Courier {
   };
   std::map<std::size_t, Absent> absent_;
   std::exception_ptr bad_news_;  ///< heard while a server was called
+  bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
   bool finished_ = false;
   bool over_ = false;
 };

@@ -8,7 +8,6 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "ps/courier.h"
-#include "ps/wire.h"
 
 namespace tutti::ps {
 namespace {
@@ -57,12 +56,12 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  Channel& channel = *servers_[server];
-  const auto ended = channel.receive(
-      [&](net::ConstBytes bytes) { requests_->take(server, decode_answer(bytes)); });
+  ServerEnd& link = *servers_[server];
+  const auto ended =
+      link.receive([&](const Answer& answer) { requests_->take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
-  if (channel.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
+  if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
                          *ended),
              Clock::now() + cause_is_heard};
@@ -108,7 +107,7 @@ void Courier::call_absent(Clock::time_point now) {
 /// A server that is started again may have another address, of which the scheduler tells.
 void Courier::call(std::size_t server, Clock::time_point now) {
   try {
-    servers_[server]->connect(reach(server, now + answers_within));
+    reach(server, now + answers_within);
   } catch (const Error& error) {
     const bool may_come =
         error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::timeout;
@@ -130,6 +129,7 @@ void Courier::finish_leaving() {
 }
 
 Clock::time_point Courier::wake_up_by() const {
+  if (has_more_to_send_) return Clock::now();
   auto by = scheduler_.next_beat();
   if (broken_) by = std::min(by, broken_->until);
   for (const auto& [server, absent] : absent_) by = std::min(by, absent.next_call);

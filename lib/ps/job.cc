@@ -152,6 +152,10 @@ net::Heartbeat Job::heartbeat(const Options& options) const {
   return {*heartbeat_interval, static_cast<int>(std::max<decltype(beats)>(beats, 2))};
 }
 
+std::string Job::nearby_name(const std::string& address, std::uint16_t at) const {
+  return net::secret_name(secret, fmt::format("server at {}:{}", address, at));
+}
+
 std::string Job::describe_scheduler() const {
   return fmt::format("the scheduler at {}:{}", base::printable(root, 256), port);
 }

@@ -49,6 +49,9 @@ struct Job {
     return heartbeat_timeout.value_or(options.heartbeat_timeout);
   }
 
+  /// Where a server that listens at this address is also found by the processes of its machine and
+  /// network namespace; with a secret, by those of the job alone.
+  std::string nearby_name(const std::string& address, std::uint16_t at) const;
   /// "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;
 };

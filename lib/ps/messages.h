@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +63,7 @@ struct Register {
   std::uint16_t port = 0;
   int staleness = unbounded;  ///< of an asynchronous worker
   bool durable = false;       ///< of a server: it may be started again and goes on
+  bool keeps = false;         ///< of a server: what it and workers say outlives connections
   std::uint64_t job = 0;      ///< of a server: whose state it brings; 0: none
   std::vector<Held> held{};   ///< what is in that state
   std::string host{};
@@ -102,6 +104,7 @@ struct Welcome {
     std::string address;
     std::uint16_t port = 0;
     bool durable = false;
+    bool keeps = false;
   };
   int rank = 0;
   bool asynchronous = false;
@@ -160,6 +163,16 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
+/// A place in memory that a worker shares with a server of its machine. It is the request's until
+/// the answer has come: elements that the request brings are in it, and those of the answer after.
+struct Room {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
 /// A worker's part in a round.
 struct Contribution {
   std::uint64_t sequence = 0;
@@ -173,6 +186,9 @@ struct Contribution {
   /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
   /// in the decoded bytes.
   std::span<const std::byte> data{};
+  std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
+  std::optional<Room> room{};
+  std::span<std::byte> place{};  ///< on the server: the room, where the answer's elements may be put
 };
 struct Pull {
   std::uint64_t sequence = 0;
@@ -181,6 +197,7 @@ struct Pull {
   Shape shape{};
   /// Those rows of the whole value alone, ascending, as far as they are in this piece.
   std::optional<std::vector<std::int64_t>> rows{};
+  std::optional<Room> room{};
 };
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
@@ -227,6 +244,10 @@ struct Answer {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
+  std::shared_ptr<const void> keeper{};
+  /// The request's; `filled`: so many bytes of the answer's elements are in it. On the wire that
+  /// alone.
+  std::optional<Room> room{};
 };
 
 /// The most bytes of elements that a message has room for, beside the table in front of them.

@@ -28,8 +28,11 @@ void Piece::add(int worker, const Contribution& said) {
     throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
                                                  name(said.kind), said.data.size(), wanted));
   }
-  Request request{said, {said.data.begin(), said.data.end()}};
-  std::get<Contribution>(request.said).data = request.data;
+  Request request{said, {}};
+  if (!said.keeper) {
+    request.data = {said.data.begin(), said.data.end()};
+    std::get<Contribution>(request.said).data = request.data;
+  }
   queues_[static_cast<std::size_t>(worker)].push_back(std::move(request));
 }
 
@@ -82,11 +85,20 @@ void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
   const Request& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
+  const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;
   answer.sequence = std::visit([](const auto& one) { return one.sequence; }, request.said);
   answer.failure = result.failure;
+  if (said != nullptr) answer.room = said->room;
+  if (pull != nullptr) answer.room = pull->room;
+  if (answer.room) answer.room->filled = 0;
   if (!result.failure && (said == nullptr || wants_data(*said, worker))) {
-    answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+    if (said != nullptr && result.is_in(*said)) {
+      answer.room->filled = result.delivered;
+    } else {
+      answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+      answer.keeper = result.elements.owner();
+    }
   }
   rules_.send(worker, answer);
   queue.pop_front();

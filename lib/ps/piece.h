@@ -38,7 +38,7 @@ class Piece {
  private:
   struct Request {
     std::variant<Contribution, Pull, PullState> said;
-    std::vector<std::byte> data;  ///< what the contribution refers to
+    std::vector<std::byte> data;  ///< what a contribution refers to that nothing else keeps
   };
   using Queue = std::deque<Request>;
 

@@ -138,6 +138,7 @@ void Requests::look(Clock::time_point now) {
 }
 
 void Requests::time_out(const std::shared_ptr<Call>& call) {
+  if (limits_.before_timeout) limits_.before_timeout();
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
       fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?",

@@ -66,6 +66,8 @@ struct Tally {
 struct Limits {
   base::Clock::duration stall_report_after{};
   base::Clock::duration timeout{};
+  /// Called before a call ends that has taken too long: its tensors may still be on their way.
+  std::function<void()> before_timeout{};
 };
 
 /// The calls of a worker that are under way, and their requests that servers have not answered. For

@@ -17,8 +17,8 @@ net::Reception::Audience Server::audience() {
   // A worker that comes again has lost the connection that it had.
   const auto expects = [this](int rank) {
     if (rank < 0 || rank >= job_.company.workers) return false;
-    const Channel& channel = *channels_[static_cast<std::size_t>(rank)];
-    return channel.keeps() || !channel.is_open();
+    const WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    return worker.keeps() || !worker.is_open();
   };
   return {expects, static_cast<std::size_t>(job_.company.workers)};
 }
@@ -29,9 +29,10 @@ base::Clock::time_point Server::wake_up_by() const {
     by = std::min(by, due.value_or(by));
   };
   sooner(reception_.deadline());
+  sooner(near_reception_.deadline());
   sooner(scheduler_.due());
   if (storage_) sooner(storage_->due());
-  for (const auto& channel : channels_) sooner(channel->due());
+  for (const auto& worker : workers_) sooner(worker->due());
   return by;
 }
 
@@ -44,16 +45,24 @@ void Server::store() {
 
 void Server::flush() {
   scheduler_.flush();
-  for (const auto& channel : channels_) channel->flush();
+  for (const auto& worker : workers_) worker->flush();
 }
 
 void Server::run() {
+  hear_others();
   while (!over_) {
     store();
     flush();
-    for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
-    welcome();
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+    const auto events = poller_.wait(wake_up_by());
+    bool others_spoke = events.empty();
+    for (const epoll_event& event : events) {
+      if (event.data.u64 < workers_.size()) {
+        hear(event.data.u64);
+      } else {
+        others_spoke = true;
+      }
+    }
+    if (others_spoke) hear_others();
     scheduler_.beat();
   }
   // For another job.
@@ -70,12 +79,15 @@ void Server::stop(const std::string& reason) noexcept {
   }
 }
 
-void Server::on_event(std::uint64_t token) {
-  if (token == signal_token && termination_.has_come()) {
+/// All but the workers' requests.
+void Server::hear_others() {
+  if (termination_.has_come()) {
     if (storage_) storage_->begin(state());
     throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
   }
-  if (token < channels_.size()) hear(token);
+  welcome(reception_);
+  welcome(near_reception_);
+  scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
 }
 
 void Server::hear_scheduler(const FromScheduler& message) {
@@ -97,29 +109,33 @@ void Server::note(const Event& event) {
   if (storage_) storage_->append(event.head(), event.message);
 }
 
-void Server::welcome() {
-  for (net::ProvenPeer& peer : reception_.advance()) {
-    Channel& channel = *channels_[static_cast<std::size_t>(peer.rank)];
-    if (channel.keeps() || !channel.is_open()) channel.connect(std::move(peer));
+void Server::welcome(net::Reception& reception) {
+  for (net::ProvenPeer& peer : reception.advance()) {
+    const int rank = peer.rank;
+    WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    if (worker.is_open() && !worker.keeps()) continue;
+    try {
+      worker.connect(std::move(peer));
+    } catch (const Error& error) {
+      base::log().warn("{} shares no memory with worker {}: {}", describe(), rank, error.what());
+    }
   }
 }
 
-/// Whether a worker whose connection ends is lost is for the scheduler to say.
-void Server::hear(std::size_t worker) {
-  Channel& channel = *channels_[worker];
+void Server::hear(std::size_t rank) {
+  WorkerEnd& worker = *workers_[rank];
   try {
-    channel.receive([&](net::ConstBytes bytes) {
-      const ToServer request = decode_to_server(bytes);
-      note({.worker = static_cast<int>(worker),
-            .acknowledged = channel.delivery().acknowledged(),
-            .message = bytes});
-      table_->receive(static_cast<int>(worker), request);
+    worker.receive([&](const ToServer& request, net::ConstBytes message) {
+      note({.worker = static_cast<int>(rank),
+            .acknowledged = worker.delivery().acknowledged(),
+            .message = message});
+      table_->receive(static_cast<int>(rank), request);
     });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::mismatch) throw;
-    base::log().error("{} closes the connection of worker {} at {}: {}", describe(), worker,
-                      channel.peer_address(), error.what());
-    channel.disconnect();
+    base::log().error("{} closes the connection of worker {} at {}: {}", describe(), rank,
+                      worker.peer_address(), error.what());
+    worker.disconnect();
   }
 }
 

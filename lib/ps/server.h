@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "net/reception.h"
-#include "ps/channel.h"
 #include "ps/image.h"
 #include "ps/scheduler_link.h"
 #include "ps/stock.h"
 #include "ps/storage.h"
 #include "ps/termination.h"
+#include "ps/worker_end.h"
 
 namespace tutti::ps {
 
@@ -29,10 +29,14 @@ class Server {
   void stop(const std::string& reason) noexcept;
 
  private:
+  std::string address() const;
   base::Fd listen() const;
+  base::Fd listen_nearby() const;
+  net::Identity identity(const Options& options) const;
   Register registration() const;
   std::string describe() const { return fmt::format("server {}", welcome_.rank); }
   net::Reception::Audience audience();
+  bool keeps() const { return is_durable() || job_.resend_after.has_value(); }
   bool is_durable() const { return storage_ && storage_->is_durable(); }
   StateHead head() const;
   net::Bytes state() const;
@@ -45,12 +49,12 @@ class Server {
   base::Clock::time_point wake_up_by() const;
   void store();
   void flush();
-  void on_event(std::uint64_t token);
+  void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);
   void note(const Event& event);
-  void welcome();
-  void hear(std::size_t worker);
+  void welcome(net::Reception& reception);
+  void hear(std::size_t rank);
 
   const Job& job_;
   net::Poller poller_;
@@ -60,9 +64,11 @@ class Server {
   SchedulerLink scheduler_;
   base::Fd listener_;
   const Welcome welcome_;
+  base::Fd near_listener_;
   net::Reception reception_;
+  net::Reception near_reception_;  ///< of the workers of this machine
   Termination termination_;
-  std::vector<std::unique_ptr<Channel>> channels_;  ///< by worker
+  std::vector<std::unique_ptr<WorkerEnd>> workers_;
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;
   bool over_ = false;

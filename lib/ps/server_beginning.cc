@@ -46,29 +46,41 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       scheduler_(job, options, poller_, scheduler_token),
       listener_(listen()),
       welcome_(scheduler_.join(registration())),
-      reception_(listener_,
-                 {.rank = welcome_.rank,
-                  .secret = job.secret,
-                  .purpose = server_purpose,
-                  .name = describe(),
-                  .encrypts = options.encrypt},
-                 audience()) {
+      near_listener_(listen_nearby()),
+      reception_(listener_, identity(options), audience()),
+      near_reception_(near_listener_, identity(options), audience()) {
   base::set_log_rank(welcome_.rank);
   const auto terms = Channel::Terms::of(job, options, is_durable());
   for (int worker = 0; worker < job.company.workers; ++worker) {
-    channels_.push_back(std::make_unique<Channel>(
+    workers_.push_back(std::make_unique<WorkerEnd>(
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }
   begin();
   poller_.add(reception_.descriptor(), reception_token);
+  poller_.add(near_reception_.descriptor(), near_reception_token);
   poller_.add(termination_.descriptor(), signal_token);
 }
 
+std::string Server::address() const {
+  return job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
+}
+
 base::Fd Server::listen() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  check_may_use(job_, address);
-  return net::listen_tcp(address);
+  check_may_use(job_, address());
+  return net::listen_tcp(address());
+}
+
+base::Fd Server::listen_nearby() const {
+  return net::listen_nearby(job_.nearby_name(address(), net::port_of(listener_)));
+}
+
+net::Identity Server::identity(const Options& options) const {
+  return {.rank = welcome_.rank,
+          .secret = job_.secret,
+          .purpose = server_purpose,
+          .name = describe(),
+          .encrypts = options.encrypt};
 }
 
 Register Server::registration() const {
@@ -77,9 +89,10 @@ Register Server::registration() const {
                 .workers = job_.company.workers,
                 .servers = job_.company.servers,
                 .version = version(),
-                .address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host,
+                .address = address(),
                 .port = net::port_of(listener_),
-                .durable = is_durable()};
+                .durable = is_durable(),
+                .keeps = keeps()};
   if (!earlier_) return said;
   said.job = earlier_->head.job;
   for (const Table::Content& one : earlier_->table->contents()) {
@@ -100,7 +113,7 @@ StateHead Server::head() const {
 
 net::Bytes Server::state() const {
   std::vector<const Delivery*> deliveries;
-  for (const auto& channel : channels_) deliveries.push_back(&channel->delivery());
+  for (const auto& worker : workers_) deliveries.push_back(&worker->delivery());
   return image_bytes(head(), *table_, deliveries);
 }
 
@@ -130,15 +143,15 @@ void Server::begin() {
 /// In the middle of the job: workers hear what they had not heard.
 void Server::go_on_from(Image& earlier) {
   use(earlier);
-  for (std::size_t worker = 0; worker < channels_.size(); ++worker) {
-    channels_[worker]->delivery().restore(earlier.deliveries.at(worker).save());
+  for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
+    workers_[worker]->delivery().restore(earlier.deliveries.at(worker).save());
   }
   base::log().warn("{} goes on from its state", describe());
 }
 
 void Server::use(Image& image) {
   *image.send = [this](int worker, const Answer& answer) {
-    channels_[static_cast<std::size_t>(worker)]->send(encode(answer));
+    workers_[static_cast<std::size_t>(worker)]->send(answer);
   };
   table_ = std::move(image.table);
 }

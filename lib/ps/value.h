@@ -18,7 +18,12 @@ class Value {
 
   struct Result {
     std::optional<Failure> failure{};
-    Tensor elements{};  ///< for those who want them; valid until the next change
+    Tensor elements{};  ///< for those who want them; nobody changes them while they are shared
+    std::size_t delivered = 0;  ///< so many bytes of them are in the rooms that have the place
+
+    bool is_in(const Contribution& said) const {
+      return delivered > 0 && said.place.size() >= delivered;
+    }
   };
   /// One contribution of each worker, by rank. If they differ, all get the same `mismatch`, and
   /// nothing changes.
@@ -62,7 +67,9 @@ class Value {
   Result store(const Contribution& said);
   Result push(std::span<const Contribution* const> contributions);
   Result read_rows(const Pull& pull) const;
-  Tensor merged(std::span<const Contribution* const> contributions) const;
+  void stop_sharing();
+  void merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const;
+  Result sum(std::span<const Contribution* const> contributions);
   std::optional<Failure> disagreement(std::span<const Contribution* const> round) const;
   std::optional<Failure> objection(const Contribution& said) const;
   std::optional<Failure> objection_of_updater() const;

@@ -28,6 +28,7 @@ Register unpack(const wire::Register& from) {
           .port = from.port(),
           .staleness = from.staleness(),
           .durable = from.durable(),
+          .keeps = from.keeps(),
           .job = from.job(),
           .held = unpack(from.held()),
           .host = from.host()->str(),
@@ -46,7 +47,8 @@ Locate unpack(const wire::Locate& from) {
 Welcome unpack(const wire::Welcome& from) {
   Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness(), from.job()};
   for (const wire::Server* server : needed(from.servers())) {
-    welcome.servers.push_back({server->address()->str(), server->port(), server->durable()});
+    welcome.servers.push_back(
+        {server->address()->str(), server->port(), server->durable(), server->keeps()});
   }
   return welcome;
 }

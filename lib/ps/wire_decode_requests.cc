@@ -28,6 +28,12 @@ Compression unpack(std::uint8_t encoding, float threshold) {
   return {checked(encoding, Encoding::one_bit), threshold};
 }
 
+std::optional<Room> unpack(const wire::Room* room) {
+  if (room == nullptr) return std::nullopt;
+  if (room->filled() > room->bytes()) malformed("a room with more than it holds");
+  return Room{room->offset(), room->bytes(), room->filled()};
+}
+
 Contribution unpack(const wire::Contribution& from, Elements elements) {
   return {.sequence = from.sequence(),
           .piece = unpack(*from.piece()),
@@ -37,7 +43,9 @@ Contribution unpack(const wire::Contribution& from, Elements elements) {
           .dtype = checked(from.dtype(), DType::i64),
           .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
           .compression = unpack(from.encoding(), from.threshold()),
-          .data = elements};
+          .data = elements,
+          .keeper = {},
+          .room = unpack(from.room())};
 }
 
 /// They ascend, and a value of this shape has them.
@@ -53,7 +61,8 @@ std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
 
 Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
-  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {}};
+  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {},
+            unpack(from.room())};
   if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
   return pull;
 }
@@ -89,8 +98,8 @@ LoadStates unpack(const wire::LoadStates& from) {
 
 }  // namespace
 
-ToServer decode_to_server(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
+ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
+  const Split parts = split(bytes, apart);
   const auto& request = verified<wire::Request>(parts.table);
   if (const auto* const said = request.body_as_Contribution()) {
     return unpack(*said, parts.elements);
@@ -119,10 +128,12 @@ ToServer decode_to_server(std::span<const std::byte> bytes) {
   }
 }
 
-Answer decode_answer(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& answer = verified<wire::Answer>(parts.table);
-  return {answer.sequence(), unpack(answer.failure()), parts.elements};
+Answer decode_answer(std::span<const std::byte> bytes, Elements apart) {
+  const Split parts = split(bytes, apart);
+  const auto& from = verified<wire::Answer>(parts.table);
+  Answer answer{from.sequence(), unpack(from.failure()), parts.elements};
+  if (from.filled() > 0) answer.room = Room{.filled = from.filled()};
+  return answer;
 }
 
 }  // namespace tutti::ps

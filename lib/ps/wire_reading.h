@@ -63,7 +63,8 @@ struct Split {
   Elements elements;
 };
 
-inline Split split(std::span<const std::byte> bytes) {
+/// `apart`: the elements, if they have come apart.
+inline Split split(std::span<const std::byte> bytes, Elements apart = {}) {
   if (bytes.size() < head_bytes) malformed("shorter than its head");
   const auto zeros = bytes.subspan(4, head_bytes - 4);
   const auto body = bytes.subspan(head_bytes);
@@ -72,7 +73,8 @@ inline Split split(std::span<const std::byte> bytes) {
   if (std::ranges::any_of(zeros, [](std::byte b) { return b != std::byte{0}; })) {
     malformed("a head that is none");
   }
-  return {body.first(length), body.subspan(length)};
+  if (!apart.empty() && length < body.size()) malformed("elements in two places");
+  return {body.first(length), apart.empty() ? body.subspan(length) : apart};
 }
 
 /// The table of this type, verified.

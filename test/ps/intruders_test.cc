@@ -2,7 +2,6 @@
 // turned away, and the job goes on.
 #include <sys/socket.h>
 
-#include <array>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -85,8 +84,8 @@ class Intruder {
     said.data = std::as_bytes(std::span(value));
     return ps::encode(ps::ToServer(said));
   }
-  /// Sends this packet, which the server has not had, and hears that its request was done.
-  bool is_served(const Bytes& stream, std::uint64_t sequence = 1) const {
+  /// Sends this packet, which the server has not had, and hears that it was done.
+  bool is_served(const Bytes& stream) const {
     const net::ProvenPeer peer = call();
     net::FrameSealer sealer({peer.send_key, peer.encrypts});
     net::FrameOpener opener({peer.receive_key, peer.encrypts});
@@ -101,12 +100,9 @@ class Intruder {
       if (count <= 0) return false;
       opener.feed(ConstBytes(bytes).first(static_cast<std::size_t>(count)));
       while (const auto payload = opener.next()) messages.feed(*payload);
-      while (messages.next(answer)) {
-        const Bytes body(answer.begin() + ps::Delivery::head_bytes, answer.end());
-        if (body.empty()) continue;  // it only acknowledges
-        const ps::Answer said = ps::decode_answer(body);
-        if (said.sequence == sequence) return !said.failure;
-      }
+      if (!messages.next(answer)) continue;
+      const Bytes body(answer.begin() + ps::Delivery::head_bytes, answer.end());
+      return !ps::decode_answer(body).failure;
     }
     return false;
   }
@@ -135,7 +131,7 @@ Bytes sealed(net::FrameSealer& sealer, ConstBytes stream) {
 }  // namespace
 
 TEST_CASE("who proves nothing, or something else, is turned away by a server, which serves on") {
-  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  LocalJob job({.workers = 1, .servers = 1});
   Intruder worker(job);
   const auto refused = [&](int rank, const net::Secret& secret) {
     try {
@@ -160,7 +156,7 @@ TEST_CASE("who proves nothing, or something else, is turned away by a server, wh
 }
 
 TEST_CASE("what is recorded of one connection is of no use on another, nor a second time") {
-  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  LocalJob job({.workers = 1, .servers = 1});
   Intruder worker(job);
   Bytes recorded;
   {
@@ -182,12 +178,12 @@ TEST_CASE("what is recorded of one connection is of no use on another, nor a sec
     send_raw(peer.socket, pull);
     CHECK(is_closed(peer.socket));
   }
-  CHECK(worker.is_served(packet(2, Intruder::init_of("w", 2)), 2));
+  CHECK(worker.is_served(packet(2, Intruder::init_of("w", 2))));
   worker.finish();
 }
 
 TEST_CASE("malformed, oversize and truncated messages of a worker end its connection alone") {
-  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  LocalJob job({.workers = 1, .servers = 1});
   Intruder worker(job);
   const Bytes init = Intruder::init_of("w");
   struct Attack {

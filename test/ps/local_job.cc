@@ -37,7 +37,6 @@ ps::Job job_of(const LocalJob::Size& size) {
   }();
   ps::Job job = ps::Job::from(variables);
   job.big_count = size.big_count;
-  if (size.resends) job.resend_after = std::chrono::milliseconds(1000);
   return job;
 }
 

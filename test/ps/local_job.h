@@ -20,7 +20,6 @@ class LocalJob {
     int servers = 2;
     std::uint64_t big_count = 1'000'000;
     std::chrono::milliseconds create_timeout{10'000};  ///< of the scheduler
-    bool resends = false;                              ///< as PS_RESEND=1
   };
   explicit LocalJob(Size size);
   /// Waits for scheduler and servers, which end when the workers have.

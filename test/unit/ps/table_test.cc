@@ -246,3 +246,74 @@ TEST_CASE("requests of one worker that wait without end are refused") {
   for (std::size_t i = 0; i < most_waiting_requests; ++i) push();
   CHECK_THAT(text_of(ErrorCode::internal, push), Contains("of its requests wait here"));
 }
+
+namespace {
+
+/// A server whose answers are still on their way.
+struct Unsent {
+  std::vector<Answer> answers;
+  Table table{{.workers = 1, .send = [this](int, const Answer& answer) {
+                 answers.push_back(answer);
+               }}};
+  std::uint64_t sequence = 0;
+
+  void say(Kind kind, const Floats& values) {
+    table.receive(0, Contribution{.sequence = ++sequence,
+                                  .piece = {"w", 0, 1},
+                                  .kind = kind,
+                                  .shape = {static_cast<std::int64_t>(values.size())},
+                                  .data = std::as_bytes(std::span(values))});
+  }
+  void pull(std::int64_t count) {
+    table.receive(0, Pull{++sequence, {"w", 0, 1}, DType::f32, {count}});
+  }
+  static Floats values_of(const Answer& answer) {
+    Floats values(answer.data.size() / sizeof(float));
+    std::memcpy(values.data(), answer.data.data(), answer.data.size());
+    return values;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an answer that is still on its way keeps what it says when the value changes") {
+  Unsent server;
+  server.say(Kind::init, {1, 2});
+  server.pull(2);
+  const Answer pulled = server.answers.back();
+  server.table.receive(0, SetOptimizer{++server.sequence, {"sgd", {{"learning_rate", 1}}}});
+  server.say(Kind::pushpull, {10, 10});
+  const Answer updated = server.answers.back();
+  server.say(Kind::pushpull, {10, 10});
+  CHECK(Unsent::values_of(pulled) == Floats{1, 2});
+  CHECK(Unsent::values_of(updated) == Floats{-9, -8});
+  CHECK(Unsent::values_of(server.answers.back()) == Floats{-19, -18});
+}
+
+TEST_CASE("a value that no answer shares is updated where it is") {
+  Unsent server;
+  server.table.receive(0, SetOptimizer{++server.sequence, {"sgd", {{"learning_rate", 1}}}});
+  server.say(Kind::init, {1, 2});
+  server.say(Kind::pushpull, {10, 10});
+  const std::byte* const where = server.answers.back().data.data();
+  server.answers.clear();
+  server.say(Kind::pushpull, {10, 10});
+  CHECK(server.answers.back().data.data() == where);
+}
+
+TEST_CASE("a contribution that keeps its elements is read where they are") {
+  Unsent server;
+  const auto elements = std::make_shared<Floats>(Floats{1, 2});
+  const std::weak_ptr<Floats> alive = elements;
+  Contribution init{.sequence = ++server.sequence,
+                    .piece = {"w", 0, 1},
+                    .kind = Kind::init,
+                    .shape = {2},
+                    .data = std::as_bytes(std::span(*elements)),
+                    .keeper = elements};
+  server.table.receive(0, init);
+  init.keeper.reset();
+  server.pull(2);
+  CHECK(Unsent::values_of(server.answers.back()) == Floats{1, 2});
+  CHECK(alive.use_count() == 1);
+}

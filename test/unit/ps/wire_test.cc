@@ -87,6 +87,37 @@ TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
   CHECK(returned.port == 78);
 }
 
+TEST_CASE("elements may come apart from their message, but not in two places") {
+  const Bytes whole = some_contribution();
+  const Bytes head(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(elements.size()));
+  const auto said = std::get<Contribution>(decode_to_server(head, elements));
+  CHECK(said.data.data() == elements.data());
+  CHECK(said.piece == PieceName{"fc1_weight", 1, 3});
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_server(whole, elements); }),
+             Contains("in two places"));
+  CHECK(encode_head(ToServer(said)) == head);
+  CHECK(elements_of(ToServer(said)).data() == elements.data());
+
+  const Bytes answer = encode_head(Answer{4, std::nullopt, elements});
+  CHECK(decode_answer(answer, elements).data.data() == elements.data());
+}
+
+TEST_CASE("a room arrives with its request, and of an answer what is in it") {
+  const Room room{4096, 8192, 5000};
+  const ToServer push =
+      Contribution{.sequence = 1, .piece = {"w", 0, 1}, .shape = {5000}, .room = room};
+  CHECK(std::get<Contribution>(decode_to_server(encode(push))).room == room);
+  const ToServer pull = Pull{.sequence = 1, .piece = {"w", 0, 1}, .room = room};
+  CHECK(std::get<Pull>(decode_to_server(encode(pull))).room == room);
+  CHECK_FALSE(std::get<Contribution>(decode_to_server(some_contribution())).room);
+  const auto answer = decode_answer(encode(Answer{.sequence = 1, .failure = {}, .room = room}));
+  CHECK(answer.room == Room{.filled = 5000});
+  const ToServer more = Contribution{
+      .sequence = 1, .piece = {"w", 0, 1}, .shape = {5000}, .room = Room{0, 4096, 5000}};
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_to_server(encode(more)); }),
+             Contains("more than it holds"));
+}
+
 TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   const Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
