@@ -142,11 +142,12 @@ void Value::merge(std::span<const Contribution* const> contributions,
     if (!is_plain) unpacked.push_back(decoded(*said, count));
     sources.push_back(is_plain ? said->data.data() : unpacked.back().data());
   }
-  reduce::reduce_to_all({.in = first.dtype,
-                         .out = first.dtype,
-                         .op = first.op,
-                         .divisor = static_cast<double>(sources.size())},
-                        sources, outs, count);
+  const reduce::Kernel kernel{.in = first.dtype,
+                              .out = first.dtype,
+                              .op = first.op,
+                              .divisor = static_cast<double>(sources.size())};
+  if (outs.size() == 1) return reduce::reduce(kernel, sources, outs.front(), count);
+  reduce::reduce_to_all(kernel, sources, outs, count);
 }
 
 /// Without an optimizer a pushpull may bring any shape, and where no value is stored it only
