@@ -46,8 +46,8 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  const auto ended = servers_[server]->receive(
-      [&](const Answer& answer) { requests_->take(server, answer); });
+  const auto ended =
+      servers_[server]->receive([&](const Answer& answer) { requests_->take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,

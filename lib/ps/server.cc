@@ -67,7 +67,7 @@ class Server {
   const Welcome welcome_;
   base::Fd near_listener_;
   net::Reception reception_;
-  net::Reception near_reception_;  ///< of the workers of this machine
+  net::Reception near_reception_;                   ///< of the workers of this machine
   std::vector<std::unique_ptr<WorkerLink>> links_;  ///< by worker; null while it has none
   Table table_;
   bool over_ = false;
@@ -113,8 +113,8 @@ net::Reception::Audience Server::audience() {
 
 base::Clock::time_point Server::wake_up_by() const {
   const auto beat = scheduler_.next_beat();
-  return std::min({beat, reception_.deadline().value_or(beat),
-                   near_reception_.deadline().value_or(beat)});
+  return std::min(
+      {beat, reception_.deadline().value_or(beat), near_reception_.deadline().value_or(beat)});
 }
 
 void Server::run() {

@@ -131,8 +131,7 @@ Value::Result Value::store(const Contribution& said) {
 }
 
 /// In one pass, whose outputs may be the contributions' own memory.
-void Value::merge(std::span<const Contribution* const> contributions,
-                  std::span<void*> outs) const {
+void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
   std::vector<Tensor> unpacked;
@@ -196,7 +195,8 @@ void Value::stop_sharing() {
 Value::Result Value::sum(std::span<const Contribution* const> contributions) {
   const Contribution& first = *contributions.front();
   const Shape mine{static_cast<std::int64_t>(piece_of(first.shape).count())};
-  Result result{.delivered = first.kind == Kind::pushpull ? mine.count() * size_of(first.dtype) : 0};
+  Result result{.delivered =
+                    first.kind == Kind::pushpull ? mine.count() * size_of(first.dtype) : 0};
   std::vector<void*> outs;
   for (const Contribution* said : contributions) {
     if (result.is_in(*said)) outs.push_back(said->place.data());
