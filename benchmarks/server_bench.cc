@@ -46,18 +46,19 @@ double microseconds_since(Clock::time_point start) {
 ordered_json row(const KVStore& store, const std::string& impl, std::size_t bytes,
                  const std::vector<double>& times, double wrong) {
   const Times all = summarise(times);
-  return {{"impl", impl},
-          {"version", tutti::version()},
-          {"build_type", tutti::build_type()},
-          {"op", "push and pull"},
-          {"store", store.type()},
-          {"dtype", "f32"},
-          {"ranks", store.num_workers()},
-          {"bytes", bytes},
-          {"iters", times.size()},
-          {"time_us",
-           {{"min", all.min}, {"p50", all.p50}, {"p99", all.p99}, {"max", all.max}, {"avg", all.avg}}},
-          {"wrong", wrong}};
+  return {
+      {"impl", impl},
+      {"version", tutti::version()},
+      {"build_type", tutti::build_type()},
+      {"op", "push and pull"},
+      {"store", store.type()},
+      {"dtype", "f32"},
+      {"ranks", store.num_workers()},
+      {"bytes", bytes},
+      {"iters", times.size()},
+      {"time_us",
+       {{"min", all.min}, {"p50", all.p50}, {"p99", all.p99}, {"max", all.max}, {"avg", all.avg}}},
+      {"wrong", wrong}};
 }
 
 /// Turns of one size; each takes as long as on its slowest worker.
@@ -76,8 +77,8 @@ class Turns {
              over_workers(store_, {microseconds_since(start)}, ReduceOp::max)[0] <
                  settings_.seconds * 1e6);
     const auto wrong = over_workers(store_, {static_cast<double>(wrong_)}, ReduceOp::sum);
-    auto found = row(store_, impl, exchange_.bytes(),
-                     over_workers(store_, times_, ReduceOp::max), wrong[0]);
+    auto found =
+        row(store_, impl, exchange_.bytes(), over_workers(store_, times_, ReduceOp::max), wrong[0]);
     found["keys"] = exchange_.keys();
     return found;
   }

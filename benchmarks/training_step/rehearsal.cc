@@ -191,9 +191,8 @@ void Rehearsal::check_weights() {
           std::ranges::transform(expected, pushed, expected.begin(), std::minus());
         }
       }
-      wrong_ += static_cast<std::uint64_t>(
-          std::inner_product(weights.begin(), weights.end(), expected.begin(), 0, std::plus(),
-                             std::not_equal_to()));
+      wrong_ += static_cast<std::uint64_t>(std::inner_product(
+          weights.begin(), weights.end(), expected.begin(), 0, std::plus(), std::not_equal_to()));
     }
   }
   compute_.restart();

@@ -74,7 +74,7 @@ class Rehearsal {
   Pattern pattern_;
   Compute compute_;
   std::uint64_t turn_ = 0;
-  std::uint64_t wrong_ = 0;     ///< on this rank
+  std::uint64_t wrong_ = 0;      ///< on this rank
   double steps_per_second_ = 0;  ///< on this rank, in the last run
   std::vector<double> rates_;
   std::uint64_t messages_ = 0;  ///< of this rank

@@ -38,8 +38,9 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job, options)),
       scheduler_(job, options, poller_, scheduler_token),
-      limits_{options.stall_report_after, options.key_timeout,
-              [this] { for (const auto& server : servers_) server->keep_all(); }} {
+      limits_{options.stall_report_after, options.key_timeout, [this] {
+                for (const auto& server : servers_) server->keep_all();
+              }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 

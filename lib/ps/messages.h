@@ -188,7 +188,8 @@ struct Contribution {
   std::span<const std::byte> data{};
   std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
   std::optional<Room> room{};
-  std::span<std::byte> place{};  ///< on the server: the room, where the answer's elements may be put
+  std::span<std::byte>
+      place{};  ///< on the server: the room, where the answer's elements may be put
 };
 struct Pull {
   std::uint64_t sequence = 0;

@@ -38,7 +38,7 @@ class ServerLink {
   void find_elements(Answer& answer) const;
   void settle(std::uint64_t sequence);
 
-  std::optional<Rooms> rooms_;  ///< none: the server is on another machine
+  std::optional<Rooms> rooms_;          ///< none: the server is on another machine
   std::map<std::uint64_t, Room> lent_;  ///< by the request's sequence
   net::LinkEnd link_;
 };

@@ -139,8 +139,7 @@ Value::Result Value::store(const Contribution& said) {
 }
 
 /// In one pass, whose outputs may be the contributions' own memory.
-void Value::merge(std::span<const Contribution* const> contributions,
-                  std::span<void*> outs) const {
+void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
   std::vector<Tensor> unpacked;
@@ -150,11 +149,12 @@ void Value::merge(std::span<const Contribution* const> contributions,
     if (!is_plain) unpacked.push_back(decoded(*said, count));
     sources.push_back(is_plain ? said->data.data() : unpacked.back().data());
   }
-  reduce::reduce_to_all({.in = first.dtype,
-                         .out = first.dtype,
-                         .op = first.op,
-                         .divisor = static_cast<double>(sources.size())},
-                        sources, outs, count);
+  const reduce::Kernel kernel{.in = first.dtype,
+                              .out = first.dtype,
+                              .op = first.op,
+                              .divisor = static_cast<double>(sources.size())};
+  if (outs.size() == 1) return reduce::reduce(kernel, sources, outs.front(), count);
+  reduce::reduce_to_all(kernel, sources, outs, count);
 }
 
 /// Without an optimizer a pushpull may bring any shape, and where no value is stored it only
@@ -203,7 +203,8 @@ void Value::stop_sharing() {
 Value::Result Value::sum(std::span<const Contribution* const> contributions) {
   const Contribution& first = *contributions.front();
   const Shape mine{static_cast<std::int64_t>(piece_of(first.shape).count())};
-  Result result{.delivered = first.kind == Kind::pushpull ? mine.count() * size_of(first.dtype) : 0};
+  Result result{.delivered =
+                    first.kind == Kind::pushpull ? mine.count() * size_of(first.dtype) : 0};
   std::vector<void*> outs;
   for (const Contribution* said : contributions) {
     if (result.is_in(*said)) outs.push_back(said->place.data());

@@ -215,8 +215,8 @@ std::vector<std::byte> encode_head(const ToServer& message) {
 std::vector<std::byte> encode_head(const Answer& message) {
   Builder to;
   const auto failure = pack(to, message.failure);
-  to.Finish(wire::CreateAnswer(to, message.sequence, failure,
-                               message.room ? message.room->filled : 0));
+  to.Finish(
+      wire::CreateAnswer(to, message.sequence, failure, message.room ? message.room->filled : 0));
   return assembled(to);
 }
 

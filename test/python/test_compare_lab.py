@@ -123,7 +123,7 @@ class Lab(unittest.TestCase):
         nowhere = mock.patch.multiple("compare.peers", prefix_of=lambda python: pathlib.Path("/nowhere"),
                                       has_module=lambda python, name: False)
         with nowhere, mock.patch("compare.cases.with_open_mpi", return_value=[]):
-            self.assertEqual(links.contests(stage, lost) + ps_hosts.mxnet(stage), [])
+            self.assertEqual(links.contests(stage, lost), [])
         self.assertEqual({name: brings in lost[name] for name, brings in (("Intel MPI", "impi-rt"), ("Gloo", "torch"))},
                          {"Intel MPI": True, "Gloo": True})
 

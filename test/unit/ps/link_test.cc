@@ -66,9 +66,8 @@ struct Links {
   /// The elements of the answer.
   Bytes answer_at_worker() {
     Bytes elements;
-    run(*worker, [&](const Answer& answer) {
-      elements.assign(answer.data.begin(), answer.data.end());
-    });
+    run(*worker,
+        [&](const Answer& answer) { elements.assign(answer.data.begin(), answer.data.end()); });
     return elements;
   }
 
@@ -95,11 +94,8 @@ Contribution push_of(const Bytes& elements, std::uint64_t sequence = 1) {
 }
 
 Answer answer_of(const Contribution& said, const Bytes& elements) {
-  return {.sequence = said.sequence,
-          .failure = {},
-          .data = elements,
-          .keeper = {},
-          .room = said.room};
+  return {
+      .sequence = said.sequence, .failure = {}, .data = elements, .keeper = {}, .room = said.room};
 }
 
 bool same(std::span<const std::byte> found, const Bytes& right) {

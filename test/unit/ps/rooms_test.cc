@@ -30,8 +30,7 @@ std::vector<std::uint64_t> offsets(Rooms& rooms, std::initializer_list<std::size
 
 TEST_CASE("rooms do not overlap, and there are no more than fit") {
   Rooms rooms = rooms_of(8);
-  CHECK(offsets(rooms, {3, 2, 4, 3, 1}) ==
-        std::vector<std::uint64_t>{0, 3, SIZE_MAX, 5, SIZE_MAX});
+  CHECK(offsets(rooms, {3, 2, 4, 3, 1}) == std::vector<std::uint64_t>{0, 3, SIZE_MAX, 5, SIZE_MAX});
 }
 
 TEST_CASE("what is given back is one room again, whatever the order") {

@@ -252,9 +252,8 @@ namespace {
 /// A server whose answers are still on their way.
 struct Unsent {
   std::vector<Answer> answers;
-  Table table{{.workers = 1, .send = [this](int, const Answer& answer) {
-                 answers.push_back(answer);
-               }}};
+  Table table{
+      {.workers = 1, .send = [this](int, const Answer& answer) { answers.push_back(answer); }}};
   std::uint64_t sequence = 0;
 
   void say(Kind kind, const Floats& values) {
