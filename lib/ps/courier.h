@@ -119,7 +119,7 @@ class Courier {
     base::Clock::time_point next_call{};
   };
   std::map<std::size_t, Absent> absent_;
-  std::exception_ptr bad_news_;  ///< heard while a server was called
+  std::exception_ptr bad_news_;    ///< heard while a server was called
   bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
   bool finished_ = false;
   bool over_ = false;

@@ -57,8 +57,7 @@ void Courier::on_lost(const Lost& lost) {
 
 void Courier::hear(std::size_t server) {
   ServerEnd& link = *servers_[server];
-  const auto ended =
-      link.receive([&](const Answer& answer) { requests_->take(server, answer); });
+  const auto ended = link.receive([&](const Answer& answer) { requests_->take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
   if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));

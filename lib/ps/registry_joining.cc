@@ -144,10 +144,10 @@ Welcome Registry::welcome() const {
   for (int rank = 0; rank < company_.servers; ++rank) {
     // Who is away is not called before it has returned.
     const Member* const server = find(Role::server, rank);
-    welcome.servers.push_back(
-        server == nullptr ? Welcome::Server{}
-                          : Welcome::Server{server->said.address, server->said.port,
-                                            server->said.durable, server->said.keeps});
+    welcome.servers.push_back(server == nullptr
+                                  ? Welcome::Server{}
+                                  : Welcome::Server{server->said.address, server->said.port,
+                                                    server->said.durable, server->said.keeps});
   }
   welcome.asynchronous = kind_.asynchronous;
   welcome.staleness = kind_.staleness;

@@ -14,7 +14,10 @@ class ServerEnd {
  public:
   ServerEnd(net::Poller& poller, std::uint64_t token, const Channel::Ends& ends,
             const Channel::Terms& terms)
-      : poller_(poller), token_(token), terms_(terms), ends_(ends),
+      : poller_(poller),
+        token_(token),
+        terms_(terms),
+        ends_(ends),
         channel_(poller, token, ends, terms) {}
 
   /// As of `ServerLink`.

@@ -48,7 +48,8 @@ Offset<wire::Register> pack(Builder& to, const Register& said) {
   const auto pieces = to.CreateVector(held);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
                               said.asynchronous, address, said.port, said.staleness, said.durable,
-                              said.keeps, said.job, pieces, to.CreateString(said.host), said.process);
+                              said.keeps, said.job, pieces, to.CreateString(said.host),
+                              said.process);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);

@@ -61,7 +61,7 @@ std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
 
 Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
-  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {},
+  Pull pull{from.sequence(),    unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {},
             unpack(from.room())};
   if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
   return pull;

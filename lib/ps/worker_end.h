@@ -16,7 +16,10 @@ class WorkerEnd {
 
   WorkerEnd(net::Poller& poller, std::uint64_t token, const Channel::Ends& ends,
             const Channel::Terms& terms)
-      : poller_(poller), token_(token), terms_(terms), ends_(ends),
+      : poller_(poller),
+        token_(token),
+        terms_(terms),
+        ends_(ends),
         channel_(poller, token, ends, terms) {}
 
   /// As of `WorkerLink`.
