@@ -46,12 +46,12 @@ class DurableCase(unittest.TestCase):
 
 
 class KilledServers(DurableCase):
-    def kill_again_and_again(self, kills, *durable, kind="dist_sync", servers=2, **env):
+    def kill_again_and_again(self, kills, *durable, kind="dist_sync", servers=2, steps_for_each=120, **env):
         job = self.job(servers=servers, **env)
         state = ("--state", self.folder, *durable)
         running = [job.start_server(rank, *state) for rank in range(servers)]
         # Enough for the last kill to find them at work.
-        workers = job.start_workers(kind, "mixed", 200 + 120 * kills, 20_000, 4)
+        workers = job.start_workers(kind, "mixed", 200 + steps_for_each * kills, 20_000, 4)
         self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
         chance = random.Random(SEED)
         for _ in range(kills):
@@ -78,8 +78,9 @@ class KilledServers(DurableCase):
         self.kill_again_and_again(20 if SLOW else 2, "--durable", "each", kind="dist_async", servers=1)
 
     def test_lost_messages_and_killed_servers_together(self):
-        self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", PS_RESEND="1", PS_RESEND_TIMEOUT="20",
-                                  PS_DROP_MSG="10")
+        # Who waits for what was lost makes few steps.
+        self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
+                                  PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
 
     def test_a_server_that_does_not_come_back_is_lost_in_the_end(self):
         job = self.job(servers=2, TUTTI_CREATE_SECONDS="3")
