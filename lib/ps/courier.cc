@@ -70,11 +70,7 @@ void Courier::connect(const Welcome& welcome) {
 /// On this machine, where memory can be shared, if the server is here.
 std::unique_ptr<ServerLink> Courier::reach(const Welcome::Server& server, int rank) {
   if (auto near = net::connect_nearby(job_.nearby_name(server.address, server.port))) {
-    try {
-      return reach({std::move(near), "this machine"}, rank);
-    } catch (const Error& error) {
-      base::log().warn("worker {} shares no memory with server {}: {}", rank_, rank, error.what());
-    }
+    return reach({std::move(near), "this machine"}, rank);
   }
   const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
   check_may_use(job_, server.address);

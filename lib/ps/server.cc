@@ -163,7 +163,8 @@ void Server::welcome(net::Reception& reception) {
       link = std::make_unique<WorkerLink>(std::move(peer), poller_,
                                           static_cast<std::uint64_t>(worker));
     } catch (const Error& error) {
-      base::log().warn("{} shares no memory with worker {}: {}", describe(), worker, error.what());
+      base::log().warn("{} closes the connection of worker {}: {}", describe(), worker,
+                       error.what());
     }
   }
 }
