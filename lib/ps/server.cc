@@ -28,8 +28,8 @@ class Server {
       : job_(job),
         scheduler_(job, options, poller_, scheduler_token),
         listener_(listen()),
-        welcome_(scheduler_.join(registration())),
         near_listener_(listen_nearby()),
+        welcome_(scheduler_.join(registration())),
         reception_(listener_, identity(options), audience()),
         near_reception_(near_listener_, identity(options), audience()),
         links_(static_cast<std::size_t>(job.company.workers)),
@@ -63,9 +63,10 @@ class Server {
   const Job& job_;
   net::Poller poller_;
   SchedulerLink scheduler_;
+  // Both listen before this server is known to any worker.
   base::Fd listener_;
-  const Welcome welcome_;
   base::Fd near_listener_;
+  const Welcome welcome_;
   net::Reception reception_;
   net::Reception near_reception_;                   ///< of the workers of this machine
   std::vector<std::unique_ptr<WorkerLink>> links_;  ///< by worker; null while it has none
