@@ -1,5 +1,5 @@
-"""Suite scaling: the study that is published of MXNet's parameter server, with tutti: what workers on hosts of their own
-train a second, alone and together."""
+"""Suite scaling: the study that is published of MXNet's parameter server, with tutti: what workers on hosts of their
+own train a second, alone and together."""
 import dataclasses
 import statistics
 

@@ -41,6 +41,7 @@ class Updates:
         store._barrier()
 
     def take(self):
+        self.gradient[:] = 1  # MXNet pulls into what it has pushed, on its way to the output
         self.store.push(self.key, self.gradient)
         self.store.pull(self.key, out=self.weights)
         self.weights.wait_to_read()

@@ -77,8 +77,8 @@ def follow(job, roles):
             job.terminate()
             return job.wait() or 1, least
         used = sum(map(processor_seconds, roles[1:]))
-        if before is not None:
-            least = min(least, (used - before) / WATCHED)
+        if before is not None and all(role.returncode is None for role in roles):
+            least = min(least, max(0, used - before) / WATCHED)
         before = used
 
 

@@ -63,6 +63,7 @@ Updates::Updates(KVStore& store, const std::string& name, std::size_t count)
 }
 
 void Updates::run() {
+  std::ranges::fill(gradient_, 1.0F);  // as a backward pass would
   store_.pushpull(keys_, ins_, outs_).wait();
   ++done_;
 }

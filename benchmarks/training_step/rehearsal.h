@@ -63,7 +63,7 @@ class Rehearsal {
   void fill(Layer& layer);
   void begin_weights();
   void check();
-  void check_weights();
+  void check_weights(std::uint64_t first_turn);
   std::vector<double> across_ranks(std::vector<double> mine, ReduceOp op);
 
   KVStore& store_;

@@ -36,7 +36,8 @@ AbstractPeer connect_abstract(const std::string& name);
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 
-/// Passes a descriptor: the receiver gets its own copy. Throws `timeout` or `internal`; `who` names
+/// Passes a descriptor: the receiver gets its own copy. An empty one tells it that there is none,
+/// for which `receive_descriptor` throws `internal`. Throws `timeout` or `internal`; `who` names
 /// the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience);

@@ -145,12 +145,16 @@ base::Fd connect_abstract(const std::string& name, const std::string& who,
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience) {
   DescriptorMessage message;
-  cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  const int number = file.get();
-  std::memcpy(CMSG_DATA(head), &number, sizeof number);
+  if (file) {
+    cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = file.get();
+    std::memcpy(CMSG_DATA(head), &number, sizeof number);
+  } else {
+    message.header.msg_controllen = 0;
+  }
   while (::sendmsg(socket.get(), &message.header, MSG_NOSIGNAL) < 0) {
     if (errno == ECONNRESET || errno == EPIPE) throw_gone(who, patience);
     if (errno != EAGAIN && errno != EINTR) {

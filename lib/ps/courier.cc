@@ -90,19 +90,13 @@ Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
 /// connection travels in messages.
 void Courier::reach(std::size_t server, Clock::time_point deadline) {
   const Welcome::Server place = places_[server];
-  check_may_use(job_, place.address);
   if (!place.keeps) {
     if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
-      try {
-        return reach({std::move(near), "this machine"}, server, deadline);
-      } catch (const Error& error) {
-        if (bad_news_) throw;
-        base::log().warn("worker {} shares no memory with server {}: {}", rank_, server,
-                         error.what());
-      }
+      return reach({std::move(near), "this machine"}, server, deadline);
     }
   }
   const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
+  check_may_use(job_, place.address);
   reach({net::start_connecting(place.address, place.port, source),
          fmt::format("{}:{}", place.address, place.port)},
         server, deadline);

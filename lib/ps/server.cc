@@ -117,7 +117,7 @@ void Server::welcome(net::Reception& reception) {
     try {
       worker.connect(std::move(peer));
     } catch (const Error& error) {
-      base::log().warn("{} shares no memory with worker {}: {}", describe(), rank, error.what());
+      base::log().warn("{} closes the connection of worker {}: {}", describe(), rank, error.what());
     }
   }
 }

@@ -62,9 +62,10 @@ class Server {
   std::unique_ptr<Image> earlier_;    ///< until this one has begun
   std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
   SchedulerLink scheduler_;
+  // Both listen before this server is known to any worker.
   base::Fd listener_;
-  const Welcome welcome_;
   base::Fd near_listener_;
+  const Welcome welcome_;
   net::Reception reception_;
   net::Reception near_reception_;  ///< of the workers of this machine
   Termination termination_;

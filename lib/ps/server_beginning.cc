@@ -45,8 +45,8 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       stock_(stock_in(durability.restore, earlier_.get())),
       scheduler_(job, options, poller_, scheduler_token),
       listener_(listen()),
-      welcome_(scheduler_.join(registration())),
       near_listener_(listen_nearby()),
+      welcome_(scheduler_.join(registration())),
       reception_(listener_, identity(options), audience()),
       near_reception_(near_listener_, identity(options), audience()) {
   base::set_log_rank(welcome_.rank);

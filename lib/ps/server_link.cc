@@ -5,19 +5,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "net/sockets.h"
 #include "ps/wire.h"
 
 namespace tutti::ps {
 namespace {
 
+/// None where the server has no memory to share, or this process no room for it.
 std::optional<Rooms> rooms_of(const net::ProvenPeer& server, const base::Patience& patience) {
-  if (net::is_nearby(server.socket)) {
-    return std::optional<Rooms>(
-        net::receive_descriptor(server.socket, fmt::format("server {}", server.rank), patience));
+  if (!net::is_nearby(server.socket)) {
+    net::tune_link(server.socket);
+    return std::nullopt;
   }
-  net::tune_link(server.socket);
-  return std::nullopt;
+  const std::string who = fmt::format("server {}", server.rank);
+  try {
+    return std::optional<Rooms>(net::receive_descriptor(server.socket, who, patience));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::internal) throw;
+    base::log().warn("no memory is shared with {}: {}", who, error.what());
+    return std::nullopt;
+  }
 }
 
 }  // namespace

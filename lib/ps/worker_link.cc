@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "net/sockets.h"
 #include "ps/rooms.h"
 #include "ps/wire.h"
@@ -13,16 +14,33 @@
 namespace tutti::ps {
 namespace {
 
+struct Memory {
+  base::Fd file;
+  std::shared_ptr<base::Mapping> mapping;
+};
+
+/// Nothing where the system refuses: then elements travel over the connection.
+Memory new_memory(int worker) {
+  try {
+    base::Fd file = base::create_memory_file("ps", shared_bytes);
+    auto mapping = base::map_file(file, shared_bytes);
+    return {std::move(file), std::move(mapping)};
+  } catch (const Error& error) {
+    base::log().warn("no memory is shared with worker {}: {}", worker, error.what());
+    return {};
+  }
+}
+
 /// The descriptor of the memory is the first that a fresh connection carries, so nothing waits.
 std::shared_ptr<base::Mapping> share_with(const net::ProvenPeer& worker) {
   if (!net::is_nearby(worker.socket)) {
     net::tune_link(worker.socket);
     return nullptr;
   }
-  const base::Fd file = base::create_memory_file("ps", shared_bytes);
-  net::send_descriptor(worker.socket, file, fmt::format("worker {}", worker.rank),
+  Memory memory = new_memory(worker.rank);
+  net::send_descriptor(worker.socket, memory.file, fmt::format("worker {}", worker.rank),
                        base::Clock::now() + std::chrono::seconds(1));
-  return base::map_file(file, shared_bytes);
+  return std::move(memory.mapping);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace tutti::ps {
 /// machine it shares memory, in which elements travel.
 class WorkerLink {
  public:
-  /// Throws `internal` where memory cannot be shared.
+  /// Throws `timeout` or `internal` if a worker of this machine has gone again.
   WorkerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
 
   void send(Answer answer);

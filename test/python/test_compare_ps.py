@@ -114,8 +114,8 @@ class Hosts(unittest.TestCase):
 
     def test_links_are_slower_where_the_processors_could_not_push_for_all_hosts(self):
         asked = []
-        with mock.patch.object(ps_hosts, "outcome", lambda request, layout: asked.append((request, layout)) or (0, 0)), \
-                mock.patch.object(os, "sched_getaffinity", lambda _: {0, 1}):
+        note = lambda request, layout: asked.append((request, layout)) or (None, None)
+        with mock.patch.object(ps_hosts, "outcome", note), mock.patch.object(os, "sched_getaffinity", lambda _: {0, 1}):
             ps_hosts.Apart.measure(cli.parse(["--suite", "ps"]))
         (request, layout), = asked
         self.assertEqual((layout.hosts, layout.apart, request.links.rate), (8, 8, 1e10 / 16))

@@ -119,7 +119,8 @@ class Run(unittest.TestCase):
         for part, name in (("beside", "2 hosts"), ("apart", "2 hosts, 1 for servers")):
             done = self.compare("ps", "--only", part, "--bytes", "4M")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertRegex(done.stdout, rf"F +{name}, tutti, 1 server, bytes on the wire : bound +<= 1.05 x +[\d.]+ x")
+            self.assertRegex(done.stdout,
+                             rf"F +{name}, tutti, 1 server, bytes on the wire : bound +<= 1.05 x +[\d.]+ x")
             self.assertLessEqual({"tutti", "Open MPI", "tutti, 1 server", "tutti, 1 server, ResNet-50's keys"},
                                  {row["who"] for row in self.record(f"ps-{part}")["rows"]})
             self.assert_plotted(done, f"ps-{part}")

@@ -80,12 +80,12 @@ bool is_closed(const Fd& socket, Clock::duration limit = patience) {
 }
 
 std::string await_message(Connection& connection) {
-  Bytes message;
+  Parcel message;
   while (!connection.next(message)) {
     if (!wait_readable(connection.socket(), Clock::now() + patience)) return "";
     if (connection.receive()) return "ended";
   }
-  return std::string(as_text(message));
+  return std::string(as_text(message.head));
 }
 
 }  // namespace

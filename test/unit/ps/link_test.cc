@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -93,9 +94,12 @@ Contribution push_of(const Bytes& elements, std::uint64_t sequence = 1) {
           .data = elements};
 }
 
+/// As a piece makes it: nothing is in the room yet.
 Answer answer_of(const Contribution& said, const Bytes& elements) {
-  return {
+  Answer answer{
       .sequence = said.sequence, .failure = {}, .data = elements, .keeper = {}, .room = said.room};
+  if (answer.room) answer.room->filled = 0;
+  return answer;
 }
 
 bool same(std::span<const std::byte> found, const Bytes& right) {
@@ -214,4 +218,20 @@ TEST_CASE("what a worker that has died was writing reaches nobody") {
   const auto ended = links.run(*links.server, [&](const ToServer&) { heard = true; });
   CHECK(ended);
   CHECK_FALSE(heard);
+}
+
+TEST_CASE("where the system gives no memory to share, elements pass over the connection") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  Links links(true);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  const Bytes gradient = numbers(1 << 20);
+  links.worker->send(push_of(gradient), gradient.size(), true);
+  const Contribution said = links.contribution_at_server();
+  CHECK_FALSE(said.room);
+  links.server->send(answer_of(said, gradient));
+  CHECK(same(links.answer_at_worker(), gradient));
 }

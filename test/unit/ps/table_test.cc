@@ -300,19 +300,20 @@ TEST_CASE("a value that no answer shares is updated where it is") {
   CHECK(server.answers.back().data.data() == where);
 }
 
-TEST_CASE("a contribution that keeps its elements is read where they are") {
-  Unsent server;
-  const auto elements = std::make_shared<Floats>(Floats{1, 2});
+TEST_CASE("a contribution that keeps its elements waits where they are, and lets go of them") {
+  TableJob job;
+  auto elements = std::make_shared<Floats>(Floats{1, 2});
   const std::weak_ptr<Floats> alive = elements;
-  Contribution init{.sequence = ++server.sequence,
-                    .piece = {"w", 0, 1},
-                    .kind = Kind::init,
-                    .shape = {2},
-                    .data = std::as_bytes(std::span(*elements)),
-                    .keeper = elements};
-  server.table.receive(0, init);
-  init.keeper.reset();
-  server.pull(2);
-  CHECK(Unsent::values_of(server.answers.back()) == Floats{1, 2});
-  CHECK(alive.use_count() == 1);
+  job.table().receive(0, Contribution{.sequence = job.next(0),
+                                      .piece = {"w", 0, 1},
+                                      .kind = Kind::init,
+                                      .shape = {2},
+                                      .data = std::as_bytes(std::span(*elements)),
+                                      .keeper = elements});
+  (*elements)[1] = 3;  // nothing was copied
+  elements.reset();
+  CHECK_FALSE(alive.expired());
+  job.say(1, Kind::init, {0, 0});
+  CHECK(alive.expired());
+  CHECK(job.stored(2) == Floats{1, 3});
 }
