@@ -1,8 +1,11 @@
 #include "python/store.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -296,14 +299,27 @@ void Store::call_last(std::function<void(int)> call) {
   last_call() = std::move(call);
 }
 
+void Store::end_process(int status) {
+  if (!left_open().empty()) {
+    fmt::print(stderr,
+               "tutti[rank {}] error: a store was still open when the process ended with status "
+               "{}: it is left as it is, and to the other ranks this one is lost\n",
+               left_open().back()->rank(), status);
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
 void Store::outlive_interpreter() {
   keep_gil_until_the_end();
   stop_dropping();
   for (Store* const store : std::exchange(open_stores(), {})) {
     left_open().push_back(std::move(store->store_));
   }
-  // Only here, so that it comes before the library's own handler, which finds nothing open then.
-  ::on_exit(at_exit, nullptr);
+  // As late as can be: what is registered last is called first, before the library's own handler,
+  // which finds nothing open then, and before what threads that still compute have made of static
+  // objects is destroyed.
+  if (Py_AtExit([] { ::on_exit(at_exit, nullptr); }) != 0) ::on_exit(at_exit, nullptr);
 }
 
 }  // namespace tutti::python

@@ -11,6 +11,7 @@
 #include "control/hub.h"
 #include "control/link.h"
 #include "control/rendezvous.h"
+#include "tutti/error.h"
 
 namespace tutti::control {
 namespace {
@@ -30,6 +31,18 @@ std::vector<int> followers(const topology::Topology& topology) {
   return topology.is_leader() ? topology.local_ranks() : std::vector<int>();
 }
 
+/// After a failure that every rank knows of. Whoever could not open its own may end at once; to the
+/// threads of the others it would be lost. So nobody goes before all have stopped theirs.
+void close_together(std::unique_ptr<ControlPlane> plane, const AllGather& gather) {
+  if (plane != nullptr) plane->announce_departed();
+  plane.reset();
+  try {
+    gather({});
+  } catch (const Error&) {
+    // What went wrong first is told.
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGather& gather,
@@ -37,10 +50,21 @@ std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGa
                                                  const MakeResponder& make_responder) {
   Company company = find_company(rank, size, gather, settings);
   std::unique_ptr<ControlPlane> plane;
-  agree(gather, [&] {
-    plane.reset(new ControlPlane(std::move(company), settings, make_responder));
-    return std::string();
-  });
+  bool all_know = false;
+  const auto gather_once = [&](std::string mine) {
+    auto all = gather(std::move(mine));
+    all_know = true;
+    return all;
+  };
+  try {
+    agree(gather_once, [&] {
+      plane.reset(new ControlPlane(std::move(company), settings, make_responder));
+      return std::string();
+    });
+  } catch (const Error&) {
+    if (all_know) close_together(std::move(plane), gather);
+    throw;
+  }
   return plane;
 }
 

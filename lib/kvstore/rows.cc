@@ -68,8 +68,8 @@ std::vector<std::int64_t> rows_of(const MethodCall& call, std::size_t i) {
   for (const double id : read(ids)) {
     if (!(id >= 0 && id < count && std::trunc(id) == id)) {
       refuse(call.method, key,
-             fmt::format("{} is no row of {}, which has the rows 0 to {}", id,
-                         describe(call.outs[i][0]), shape.dims()[0] - 1));
+             fmt::format("{} is no row of {}; its {} rows count from 0", id,
+                         describe(call.outs[i][0]), shape.dims()[0]));
     }
     rows.push_back(static_cast<std::int64_t>(id));
   }

@@ -16,6 +16,7 @@
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
 #include "kvstore/rows.h"
+#include "optimizer/catalogue.h"
 #include "optimizer/saved.h"
 #include "ps/compression.h"
 #include "ps/roles.h"
@@ -49,7 +50,7 @@ bool reduces(Method method) {
 Tensor contribution(const MethodCall& call, const KeyCall& key_call) {
   if (key_call.ins.empty()) return {};
   if (!reduces(call.method) || key_call.ins.size() == 1) return key_call.ins.front();
-  const Tensor merged = base::own_tensor(key_call.any().shape(), key_call.any().dtype());
+  Tensor merged = base::own_tensor(key_call.any().shape(), key_call.any().dtype());
   merge(key_call.ins, merged, call.options.op);
   return merged;
 }
@@ -207,6 +208,7 @@ void ServerStore::load_states(const std::string& path) {
   std::optional<ps::Failure> failure;
   try {
     if (traits().rank == 0) saved = optimizer::read_saved(base::read_sealed(path));
+    if (saved && saved->optimizer) static_cast<void>(optimizer::choose(*saved->optimizer));
   } catch (const Error& error) {
     failure = {error.code(), fmt::format("load_optimizer_states: {}", error.what()), {}};
   }
@@ -223,7 +225,7 @@ ps::Job job_of_worker(const StoreType& type, const Options& options) {
     throw Error(ErrorCode::unsupported, "Options::ranks is for 'dist_sync_mpi'; a store of type '" +
                                             type.name + "' is over all workers of the job");
   }
-  const ps::Job job = ps::Job::from(process_environment());
+  ps::Job job = ps::Job::from(process_environment());
   if (job.role == ps::Role::worker) return job;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("DMLC_ROLE={0} asks for a {0}, and this program is a worker; start "

@@ -68,8 +68,10 @@ void check_connected(const base::Fd& socket);
 /// Empty: there is no connection to accept at the moment.
 base::Fd accept_one(const base::Fd& listener);
 
-/// Sends small frames without delay, and takes a peer for dead that acknowledges nothing, or takes
-/// in nothing, for so long.
+/// Sends small frames without delay.
+void send_without_delay(const base::Fd& socket);
+/// The same, and takes a peer for dead that acknowledges nothing, or takes in nothing, for so long.
+/// Not where much is sent: a peer that lives may have no time to read it.
 void tune_link(const base::Fd& socket,
                std::chrono::milliseconds unacknowledged = std::chrono::seconds(3));
 

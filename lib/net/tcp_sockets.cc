@@ -132,9 +132,13 @@ base::Fd accept_one(const base::Fd& listener) {
   return socket;
 }
 
+void send_without_delay(const base::Fd& socket) {
+  set_option(socket, TCP_NODELAY, 1);
+}
+
 void tune_link(const base::Fd& socket, std::chrono::milliseconds unacknowledged) {
   constexpr std::chrono::milliseconds most = std::chrono::hours(24);
-  set_option(socket, TCP_NODELAY, 1);
+  send_without_delay(socket);
   set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(std::min(unacknowledged, most).count()));
 }
 

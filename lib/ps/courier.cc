@@ -1,4 +1,5 @@
-// The worker's thread: what it sends. courier_events.cc has what it hears.
+// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how it
+// reaches servers.
 #include "ps/courier.h"
 
 #include <fmt/format.h>
@@ -7,8 +8,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "net/interfaces.h"
-#include "net/sockets.h"
 #include "ps/rows.h"
 #include "tutti/shard.h"
 #include "tutti/version.h"
@@ -27,6 +26,22 @@ using base::Clock;
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
 /// So many bytes are handed over to one server in a turn: it begins with them while others follow.
 constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
+
+/// Why the pieces of a task do not fit their messages; empty: they do.
+std::string objection_to(const Task& task, std::size_t pieces) {
+  const std::size_t largest = (task.shape.count() + pieces - 1) / pieces;
+  if (largest > most_elements_bytes / size_of(task.dtype)) {
+    return fmt::format(
+        "{} {} does not fit the key's pieces ({}, of at most {} bytes): a key keeps "
+        "the pieces of its first value, and for lamb has one; use another key",
+        name(task.dtype), task.shape.describe(), pieces, most_elements_bytes);
+  }
+  if (task.rows && task.rows->size() > most_elements_bytes / sizeof(std::int64_t)) {
+    return fmt::format("{} rows are too many for one call; ask for them in several",
+                       task.rows->size());
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -61,69 +76,6 @@ Welcome Courier::join(bool asynchronous, int staleness) {
   outboxes_.resize(servers_.size());
   requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
   return welcome;
-}
-
-void Courier::connect(const Welcome& welcome) {
-  places_ = welcome.servers;
-  for (std::size_t server = 0; server < places_.size(); ++server) {
-    servers_.push_back(std::make_unique<ServerEnd>(
-        poller_, std::uint64_t{server},
-        Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)},
-        terms_for(places_[server])));
-    try {
-      reach(server, scheduler_.deadline());
-    } catch (const Error& error) {
-      const bool may_come = places_[server].durable && error.code() == ErrorCode::peer_lost;
-      if (bad_news_ || !may_come) throw;
-      wait_for(server, error.what());
-    }
-  }
-}
-
-Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
-  Channel::Terms terms = terms_;
-  terms.delivery.keeps = server.keeps;
-  return terms;
-}
-
-/// On this machine, where memory can be shared, if the server is here. What is kept for another
-/// connection travels in messages.
-void Courier::reach(std::size_t server, Clock::time_point deadline) {
-  const Welcome::Server place = places_[server];
-  if (!place.keeps) {
-    if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
-      return reach({std::move(near), "this machine"}, server, deadline);
-    }
-  }
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
-  check_may_use(job_, place.address);
-  reach({net::start_connecting(place.address, place.port, source),
-         fmt::format("{}:{}", place.address, place.port)},
-        server, deadline);
-}
-
-void Courier::reach(net::Way way, std::size_t server, Clock::time_point deadline) {
-  std::vector<net::Way> ways;
-  ways.push_back(std::move(way));
-  const net::Identity me{.rank = rank_,
-                         .secret = job_.secret,
-                         .purpose = server_purpose,
-                         .name = fmt::format("worker {}", rank_),
-                         .name_of_listener = fmt::format("server {}", server),
-                         .encrypts = encrypts_};
-  // Meanwhile the scheduler says who is lost.
-  const auto look = [this] {
-    try {
-      scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
-      scheduler_.beat();
-    } catch (const Error&) {
-      bad_news_ = std::current_exception();
-      throw;
-    }
-  };
-  const base::Patience patience(deadline, look);
-  servers_[server]->connect(net::prove_to(std::move(ways), me, static_cast<int>(server), patience),
-                            patience);
 }
 
 void Courier::run() noexcept {
@@ -219,18 +171,15 @@ bool Courier::send(const Leaving& leaving) {
 
 void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const std::vector<int>& servers = placed_.at(task.key);
-  const std::size_t largest = (task.shape.count() + servers.size() - 1) / servers.size();
-  if (largest > most_elements_bytes / size_of(task.dtype)) {
-    completion->finish(std::make_exception_ptr(
-        Error(ErrorCode::invalid_argument,
-              fmt::format("{}: {} {} is too large for the {} pieces that the key was given when it "
-                          "was smaller; use another key",
-                          task.describe(), name(task.dtype), task.shape.describe(), servers.size()),
-              {.key = task.key, .ranks = {}})));
+  if (const std::string why = objection_to(task, servers.size()); !why.empty()) {
+    completion->finish(std::make_exception_ptr(Error(ErrorCode::invalid_argument,
+                                                     fmt::format("{}: {}", task.describe(), why),
+                                                     {.key = task.key, .ranks = {}})));
     return;
   }
   const auto call = std::make_shared<Call>();
   call->key = task.key;
+  call->kind = task.kind;
   call->what = task.describe();
   call->priority = task.priority;
   call->completion = completion;
@@ -257,10 +206,22 @@ void Courier::fill(std::size_t server) {
       return;
     }
     const Outbox::Entry entry = outbox.take();
-    // Nobody waits any more for a call that has timed out.
-    if (entry.call->completion) sent += send_piece(server, entry);
+    if (entry.call->completion) {
+      sent += send_piece(server, entry);
+    } else {
+      sent += withdraw(server, entry);
+    }
     if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
   }
+}
+
+/// The call has timed out, and its tensors may be gone. But its other pieces may have been sent,
+/// and the worker's next contribution must not stand for this one.
+std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
+  const Call& call = *entry.call;
+  if (!call.kind) return 0;
+  const PieceName name{*call.key, entry.piece, entry.pieces};
+  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind});
 }
 
 std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {

@@ -49,6 +49,7 @@ class Courier {
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
+  void place(const Placement& placement);
   void on_lost(const Lost& lost);
   void on_returned(const Returned& returned);
   std::exception_ptr with_calls(const std::exception_ptr& failure) const;
@@ -74,6 +75,7 @@ class Courier {
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   void fill(std::size_t server);
   std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
+  std::size_t withdraw(std::size_t server, const Outbox::Entry& entry);
   std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
                       bool stays = false);
   void finish_leaving();
@@ -121,6 +123,7 @@ class Courier {
   std::map<std::size_t, Absent> absent_;
   std::exception_ptr bad_news_;    ///< heard while a server was called
   bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
+  bool job_is_lost_ = false;       ///< as the scheduler has told all
   bool finished_ = false;
   bool over_ = false;
 };

@@ -16,22 +16,25 @@ using base::Clock;
 
 /// How long the scheduler may take to say who was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
-/// Between two calls of a server that does not answer, and how long it has to.
-constexpr Clock::duration between_calls = std::chrono::milliseconds(500);
-constexpr Clock::duration answers_within = std::chrono::seconds(5);
-/// The scheduler decides that it does not come back; but it may not know that it is away.
-constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 
 std::exception_ptr exception_of(const Failure& failure) {
   return std::make_exception_ptr(
       Error(failure.code, failure.text, {.key = {}, .ranks = failure.ranks}));
 }
 
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void Courier::hear_scheduler(const FromScheduler& message) {
   if (const auto* const located = std::get_if<Located>(&message)) {
-    for (const Placement& one : located->placements) placed_[one.key] = one.servers;
+    for (const Placement& one : located->placements) place(one);
     all_are_placed_ = all_are_placed_ || located->all;
   } else if (const auto* const over = std::get_if<BarrierOver>(&message)) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
@@ -46,12 +49,23 @@ void Courier::hear_scheduler(const FromScheduler& message) {
   }
 }
 
+void Courier::place(const Placement& placement) {
+  for (const int server : placement.servers) {
+    if (server >= 0 && static_cast<std::size_t>(server) < servers_.size()) continue;
+    throw Error(ErrorCode::internal,
+                fmt::format("the scheduler places key {} on server {}, of {}",
+                            placement.key.describe(), server, servers_.size()));
+  }
+  placed_[placement.key] = placement.servers;
+}
+
 /// A lost worker ends a synchronous store. In an asynchronous one the servers fail what needs it.
 void Courier::on_lost(const Lost& lost) {
   ++worker_.lost_nodes_;
   if (finished_) return;
   const Failure failure = failure_of(lost);
-  if (lost.role != Role::worker || !asynchronous_) throw_failure(failure);
+  job_is_lost_ = lost.role != Role::worker || !asynchronous_;
+  if (job_is_lost_) throw_failure(failure);
   base::log().warn("{}; the others go on", failure.text);
 }
 
@@ -64,61 +78,6 @@ void Courier::hear(std::size_t server) {
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
                          *ended),
              Clock::now() + cause_is_heard};
-}
-
-/// For as long as for who has not come to the job.
-void Courier::wait_for(std::size_t server, const std::string& why) {
-  if (server >= servers_.size() || finished_) return;
-  servers_[server]->disconnect();
-  const auto now = Clock::now();
-  const auto [it, is_new] = absent_.try_emplace(
-      server, Absent{why, now + patience_ + scheduler_decides, now + between_calls});
-  if (!is_new) return;
-  base::log().warn("worker {} waits for server {}, which may come back within {:g} s: {}", rank_,
-                   server, std::chrono::duration<double>(patience_).count(), why);
-}
-
-void Courier::on_returned(const Returned& returned) {
-  const auto server = static_cast<std::size_t>(returned.rank);
-  if (server >= places_.size()) return;
-  places_[server].address = returned.address;
-  places_[server].port = returned.port;
-  wait_for(server, "it was started again");
-  if (const auto it = absent_.find(server); it != absent_.end())
-    it->second.next_call = Clock::now();
-}
-
-void Courier::call_absent(Clock::time_point now) {
-  std::vector<std::size_t> due;
-  for (const auto& [server, absent] : absent_) {
-    if (now >= absent.until) {
-      throw_failure(
-          {ErrorCode::peer_lost,
-           fmt::format("server {} is lost, and has not come back within {:g} s: {}", server,
-                       std::chrono::duration<double>(patience_).count(), absent.why),
-           {}});
-    }
-    if (now >= absent.next_call) due.push_back(server);
-  }
-  for (const std::size_t server : due) call(server, now);
-}
-
-/// A server that is started again may have another address, of which the scheduler tells.
-void Courier::call(std::size_t server, Clock::time_point now) {
-  try {
-    reach(server, now + answers_within);
-  } catch (const Error& error) {
-    const bool may_come =
-        error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::timeout;
-    if (bad_news_ || !may_come) throw;
-    if (const auto it = absent_.find(server); it != absent_.end()) {
-      it->second.next_call = Clock::now() + between_calls;
-    }
-    return;
-  }
-  absent_.erase(server);
-  requests_->begin_anew(Clock::now());
-  base::log().warn("worker {} goes on: server {} is back", rank_, server);
 }
 
 void Courier::finish_leaving() {
@@ -177,16 +136,11 @@ std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const 
   }
 }
 
-/// Ends every call, and tells the scheduler that this worker needs nobody any more.
+/// Ends every call, and tells the scheduler that this worker needs nobody any more. Where the
+/// others do not know why, it says why.
 void Courier::end_with(const std::exception_ptr& cause) noexcept {
   const std::exception_ptr failure = with_calls(cause);
-  if (!over_) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const std::exception& error) {
-      base::log().error("{}", error.what());
-    }
-  }
+  if (!over_) base::log().error("{}", text_of(failure));
   for (Submission& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
   requests_->fail_all(failure);
   for (Submission& submission : std::exchange(queue_, {})) {
@@ -200,7 +154,10 @@ void Courier::end_with(const std::exception_ptr& cause) noexcept {
   finish(leaving_, over_ ? nullptr : failure);
   servers_.clear();
   try {
-    if (!finished_) scheduler_.send(Finished{});
+    if (!finished_) {
+      scheduler_.send(over_ || job_is_lost_ ? ToScheduler(Finished{})
+                                            : Stopping{"it gave up: " + text_of(cause)});
+    }
     scheduler_.close();
   } catch (const Error& error) {
     base::log().debug("the scheduler was not told of the end: {}", error.what());

@@ -1,29 +1,10 @@
 // The worker's thread: settings, and what optimizers keep, on their way to and from all servers.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "ps/courier.h"
 
 namespace tutti::ps {
-namespace {
-
-/// Why a piece of this state would not fit a message, if it would not.
-std::optional<Failure> objection(const Key& key, const optimizer::State& state,
-                                 std::size_t pieces) {
-  std::size_t bytes = state.master.size();
-  for (const auto& slot : state.slots) bytes += slot.size();
-  if (bytes / pieces < most_elements_bytes) return std::nullopt;
-  return Failure{
-      ErrorCode::unsupported,
-      fmt::format("load_optimizer_states: the state of key {} has {} bytes, which do not "
-                  "fit the messages for {} pieces",
-                  key.describe(), bytes, pieces),
-      {}};
-}
-
-}  // namespace
 
 std::shared_ptr<Call> Courier::new_call(const std::shared_ptr<base::Completion>& completion) const {
   auto call = std::make_shared<Call>();
@@ -58,7 +39,8 @@ bool Courier::send(Change& change) {
     for (const auto& [key, state] : change.states) {
       const auto it = placed_.find(key);
       if (!load->failure && it != placed_.end()) {
-        load->failure = objection(key, state, it->second.size());
+        load->failure =
+            objection_to_size("load_optimizer_states", key, bytes_of(state), it->second.size());
       }
     }
     if (load->failure) change.states.clear();
@@ -104,12 +86,12 @@ void Courier::send_setting(const Setting& setting, std::size_t server,
 
 bool Courier::send(Survey& survey) {
   if (!has_sent_tasks()) return false;
-  if (!survey.is_asked) {
+  if (!survey.is_asked && survey.wants_states) {
     survey.is_asked = true;
     all_are_placed_ = false;
     scheduler_.send(LocateAll{});
   }
-  if (!all_are_placed_) return false;
+  if (survey.wants_states && !all_are_placed_) return false;
   send_survey(survey);
   return true;
 }
@@ -120,9 +102,12 @@ void Courier::send_survey(const Survey& survey) {
     into->push_back({piece, {data.begin(), data.end()}});
   };
   std::size_t requests = 1;
-  for (const auto& [key, servers] : placed_) requests += servers.size();
+  if (survey.wants_states) {
+    for (const auto& [key, servers] : placed_) requests += servers.size();
+  }
   requests_->begin(call, requests);
   send_to(0, PullOptimizer{requests_->add(0, call, 0, 1)});
+  if (!survey.wants_states) return;
   for (const auto& [key, servers] : placed_) {
     const auto pieces = static_cast<std::uint32_t>(servers.size());
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {

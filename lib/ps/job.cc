@@ -27,7 +27,7 @@ class Reader {
   }
 
   std::string required(std::string_view name, std::string_view what) const {
-    const std::string value = text(name);
+    std::string value = text(name);
     if (!value.empty()) return value;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("environment variable {} is not set: {}; scripts/launch.py --mode ps "

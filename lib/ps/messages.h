@@ -31,6 +31,9 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+/// More pieces no value has.
+inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 22;
+
 /// Names a piece of a value.
 struct PieceName {
   Key key = 0;
@@ -86,7 +89,7 @@ struct LocateAll {};
 struct Goodbye {};
 /// After Goodbye: and none of its calls is under way any more.
 struct Finished {};
-/// The node is told to end.
+/// The node ends before the job is over: the others cannot count on it.
 struct Stopping {
   std::string reason;
 };
@@ -200,6 +203,13 @@ struct Pull {
   std::optional<std::vector<std::int64_t>> rows{};
   std::optional<Room> room{};
 };
+/// Takes the place of a contribution of this kind whose worker gave it up before all of it was
+/// sent.
+struct Withdrawal {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  Kind kind = Kind::push;
+};
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
   std::uint64_t sequence = 0;
@@ -238,7 +248,7 @@ struct LoadStates {
 using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
 using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression,
-                              PullOptimizer, PullState, SetState, LoadStates>;
+                              PullOptimizer, PullState, SetState, LoadStates, Withdrawal>;
 
 /// From a server to a worker, once for each request.
 struct Answer {

@@ -1,12 +1,24 @@
 #include "ps/piece.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "ps/compression.h"
 
 namespace tutti::ps {
+namespace {
+
+Failure withdrawn(const Key& key, std::vector<int> workers) {
+  return {ErrorCode::timeout,
+          fmt::format("key {}: workers {} gave up their call at their time limit, before all of it "
+                      "was sent; where the key's other pieces had been sent, they count",
+                      key.describe(), fmt::join(workers, ", ")),
+          std::move(workers)};
+}
+
+}  // namespace
 
 Piece::Piece(const PieceName& name, const Rules& rules)
     : rules_(rules),
@@ -44,6 +56,10 @@ void Piece::add(int worker, const PullState& pull) {
   queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
 }
 
+void Piece::add(int worker, const Withdrawal& said) {
+  queues_[static_cast<std::size_t>(worker)].push_back({said, {}});
+}
+
 void Piece::advance() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -54,19 +70,26 @@ void Piece::advance() {
   }
 }
 
+/// Of a contribution, also of one that was withdrawn.
+std::optional<Kind> Piece::kind_of(const Request& request) {
+  if (const auto* const said = std::get_if<Contribution>(&request.said)) return said->kind;
+  if (const auto* const said = std::get_if<Withdrawal>(&request.said)) return said->kind;
+  return std::nullopt;
+}
+
 /// An asynchronous pushpull of a key without a value only reduces, and for that it needs all.
-bool Piece::is_collective(const Contribution& said) const {
+bool Piece::is_collective(Kind kind) const {
   if (!rules_.asynchronous) return true;
-  if (said.kind == Kind::pushpull) return !value_.is_stored();
-  return said.kind != Kind::push;
+  if (kind == Kind::pushpull) return !value_.is_stored();
+  return kind != Kind::push;
 }
 
 /// Whether the worker's first request waits for those of all others.
 bool Piece::is_in_round(std::size_t worker) const {
   const Queue& queue = queues_[worker];
   if (queue.empty()) return false;
-  const auto* const said = std::get_if<Contribution>(&queue.front().said);
-  return said != nullptr && is_collective(*said);
+  const std::optional<Kind> kind = kind_of(queue.front());
+  return kind && is_collective(*kind);
 }
 
 /// Whether another asynchronous push would put the worker too far before the slowest of those that
@@ -117,21 +140,32 @@ bool Piece::advance_alone(int worker) {
   }
   const auto at = static_cast<std::size_t>(worker);
   if (is_in_round(at) || is_too_far_ahead(at)) return false;
-  const Value::Result result = value_.execute_alone(std::get<Contribution>(queue.front().said));
+  const auto* const said = std::get_if<Contribution>(&queue.front().said);
+  const Value::Result result = said == nullptr ? Value::Result{} : value_.execute_alone(*said);
   if (!result.failure) ++pushes_[at];
   answer(worker, result);
   return true;
 }
 
 bool Piece::advance_round() {
-  std::vector<const Contribution*> round;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!is_in_round(worker)) return false;
-    round.push_back(&std::get<Contribution>(queues_[worker].front().said));
   }
-  const Value::Result result = value_.execute(round);
+  const Value::Result result = execute_round();
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
   return true;
+}
+
+Value::Result Piece::execute_round() {
+  std::vector<const Contribution*> round;
+  std::vector<int> given_up;
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
+    const auto* const said = std::get_if<Contribution>(&queues_[worker].front().said);
+    if (said == nullptr) given_up.push_back(static_cast<int>(worker));
+    round.push_back(said);
+  }
+  if (given_up.empty()) return value_.execute(round);
+  return {.failure = withdrawn(value_.key(), std::move(given_up)), .elements = {}};
 }
 
 /// A round that lacks a worker which brings nothing more never comes about.

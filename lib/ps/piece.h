@@ -23,6 +23,7 @@ class Piece {
   void add(int worker, const Contribution& said);
   void add(int worker, const Pull& pull);
   void add(int worker, const PullState& pull);
+  void add(int worker, const Withdrawal& said);
   /// Executes what can be executed and answers through `rules.send`. Call it when requests have
   /// been added and when a worker has become absent.
   void advance();
@@ -37,16 +38,18 @@ class Piece {
 
  private:
   struct Request {
-    std::variant<Contribution, Pull, PullState> said;
+    std::variant<Contribution, Pull, PullState, Withdrawal> said;
     std::vector<std::byte> data;  ///< what a contribution refers to that nothing else keeps
   };
   using Queue = std::deque<Request>;
 
-  bool is_collective(const Contribution& said) const;
+  static std::optional<Kind> kind_of(const Request& request);
+  bool is_collective(Kind kind) const;
   bool is_in_round(std::size_t worker) const;
   bool is_too_far_ahead(std::size_t worker) const;
   bool advance_alone(int worker);
   bool advance_round();
+  Value::Result execute_round();
   bool fail_for_absent();
   void answer(int worker, const Value::Result& result);
 

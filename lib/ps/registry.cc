@@ -103,7 +103,7 @@ void Registry::on(Node node, const Finished&) {
 }
 
 void Registry::on(Node node, const Stopping& stopping) {
-  lose(node, stopping.reason);
+  lose(node, base::printable(stopping.reason, 1024));
 }
 
 void Registry::lose(Node node, const std::string& reason) {

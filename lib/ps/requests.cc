@@ -77,7 +77,7 @@ void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
 
 std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
                             std::uint32_t pieces) {
-  const std::uint64_t sequence = ++sequence_[server];
+  const std::uint64_t sequence = number(server);
   waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces});
   return sequence;
 }
@@ -125,7 +125,7 @@ void Requests::look(Clock::time_point now) {
   while (!calls_.empty()) {
     const std::shared_ptr<Call> oldest = calls_.front();
     const Clock::duration waited = now - oldest->begun;
-    if (waited < limits_.stall_report_after) break;
+    if (waited < std::min(limits_.stall_report_after, limits_.timeout)) break;
     if (waited >= next_report_) {
       base::log().warn("{} has waited {:.0f} s for {}: has every worker made the same call?",
                        oldest->what, seconds(waited), awaited(*oldest));

@@ -40,8 +40,9 @@ struct Task {
 /// A task, or a setting, on its way: it is over when all servers that it went to have answered.
 struct Call {
   Task task{};
-  std::optional<Key> key{};  ///< of a task
-  int priority = 0;          ///< of a task
+  std::optional<Key> key{};    ///< of a task
+  std::optional<Kind> kind{};  ///< of a task
+  int priority = 0;            ///< of a task
   std::string what{};
   std::shared_ptr<base::Completion> completion{};
   base::Clock::time_point begun{};
@@ -79,6 +80,8 @@ class Requests {
 
   /// From now on the call is under way. It is over when it has had so many answers, one at least.
   void begin(const std::shared_ptr<Call>& call, std::size_t answers);
+  /// Numbers a request to this server whose answer nobody waits for.
+  std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
   /// Numbers a request to this server for a piece of the call, which has begun.
   std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
                     std::uint32_t pieces);

@@ -110,7 +110,8 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
       }
       throw Error(
           may_come ? ErrorCode::timeout : error.code(),
-          fmt::format("{} Is it running, and has it the same TUTTI_JOB_KEY?", error.what()));
+          fmt::format("{} Is it running, and has it the same TUTTI_JOB_KEY and TUTTI_ENCRYPT?",
+                      error.what()));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "ps/states.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -29,6 +31,26 @@ void append(std::vector<std::byte>& to, const std::vector<std::byte>& more) {
 std::size_t count_of(const State& state) {
   if (!state.master.empty()) return state.master.size() / sizeof(float);
   return state.slots.empty() ? 0 : state.slots.front().size() / size_of(state.dtype);
+}
+
+std::size_t bytes_of(const State& state) {
+  std::size_t bytes = state.master.size();
+  for (const auto& slot : state.slots) bytes += slot.size();
+  return bytes;
+}
+
+std::optional<Failure> objection_to_size(std::string_view call, const Key& key, std::size_t bytes,
+                                         std::size_t pieces) {
+  // For what stands around the arrays, and for those of a piece that are longer by an element.
+  constexpr std::size_t more = std::size_t{16} << 10;
+  const std::size_t of_piece = bytes / pieces + more;
+  if (of_piece <= most_elements_bytes) return std::nullopt;
+  return Failure{ErrorCode::unsupported,
+                 fmt::format("{}: the optimizer's state of key {} has {} bytes in a piece, and a "
+                             "message has room for {}; give the value's parts keys of their own, "
+                             "or take an optimizer that keeps less",
+                             call, key.describe(), bytes / pieces, most_elements_bytes - more),
+                 {}};
 }
 
 State part_of(const State& whole, std::uint32_t piece, std::uint32_t pieces) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "optimizer/saved.h"
@@ -20,6 +21,14 @@ struct StateOfPiece {
 
 /// The elements of the arrays; 0 where there are none.
 std::size_t count_of(const optimizer::State& state);
+
+/// What the arrays take in memory.
+std::size_t bytes_of(const optimizer::State& state);
+
+/// Why a piece of a state of so many bytes does not fit a message, if it does not. `call`: the
+/// method's name.
+std::optional<Failure> objection_to_size(std::string_view call, const Key& key, std::size_t bytes,
+                                         std::size_t pieces);
 
 /// This piece's part of a whole value's state.
 optimizer::State part_of(const optimizer::State& whole, std::uint32_t piece, std::uint32_t pieces);

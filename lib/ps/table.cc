@@ -86,6 +86,10 @@ void Table::on(int worker, const PullState& pull) {
   add_to_piece(worker, pull);
 }
 
+void Table::on(int worker, const Withdrawal& said) {
+  add_to_piece(worker, said);
+}
+
 void Table::on(int worker, const PullOptimizer& pull) {
   if (!is_new(worker, pull.sequence)) return;
   if (!rules_.optimizer) return rules_.send(worker, {pull.sequence, no_optimizer(), {}});
@@ -176,6 +180,7 @@ void Table::lose(int worker, const Failure& failure) {
   auto& absent = rules_.absent.at(static_cast<std::size_t>(worker));
   if (absent) return;
   absent = failure;
+  if (worker == 0) brought_.clear();
   for_pieces([](Piece& piece) { piece.advance(); });
   settings_.advance();
 }

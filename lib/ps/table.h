@@ -47,6 +47,7 @@ class Table {
   void on(int worker, const Contribution& said);
   void on(int worker, const Pull& pull);
   void on(int worker, const PullState& pull);
+  void on(int worker, const Withdrawal& said);
   void on(int worker, const PullOptimizer& pull);
   void on(int worker, const SetState& set);
   void on(int worker, const SetOptimizer& set);

@@ -34,6 +34,7 @@ class Value {
   /// As PullState asks for it.
   Result read_state() const;
 
+  const Key& key() const { return name_.key; }
   bool is_stored() const { return stored_.has_value(); }
   /// The rules have another optimizer.
   void take_optimizer();

@@ -1,6 +1,4 @@
 // What is read of a piece beside the whole of it: rows, and what its optimizer keeps.
-#include <fmt/format.h>
-
 #include <cstring>
 
 #include "base/own_tensor.h"
@@ -31,19 +29,17 @@ Value::Result Value::read_rows(const Pull& pull) const {
 
 Value::Result Value::read_state() const {
   if (!updater_) return {.failure = no_optimizer()};
-  optimizer::Saved saved{.rule = updater_->optimizer().name, .states = updater_->states()};
-  if (saved.states.empty() && stored_ && updater_->can_update(stored_->dtype())) {
-    saved.states.emplace(name_.key, updater_->initial_state(stored_->elements));
+  std::map<Key, optimizer::State> states = updater_->states();
+  if (states.empty() && stored_ && updater_->can_update(stored_->dtype())) {
+    states.emplace(name_.key, updater_->initial_state(stored_->elements));
   }
-  if (saved.states.empty()) return {};
-  const std::vector<std::byte> bytes = packed(saved);
-  if (bytes.size() <= most_elements_bytes) return {.elements = tensor_of(bytes)};
-  return {.failure = Failure{
-              ErrorCode::unsupported,
-              fmt::format("save_optimizer_states: what '{}' keeps of key {} takes {} bytes "
-                          "in one piece, and a message has room for {}",
-                          saved.rule, name_.key.describe(), bytes.size(), most_elements_bytes),
-              {}}};
+  if (states.empty()) return {};
+  const std::size_t bytes = bytes_of(states.begin()->second);
+  if (auto failure = objection_to_size("save_optimizer_states", name_.key, bytes, 1)) {
+    return {.failure = std::move(failure)};
+  }
+  return {.elements =
+              tensor_of(packed({.rule = updater_->optimizer().name, .states = std::move(states)}))};
 }
 
 void Value::set_state(std::optional<optimizer::State> state) {

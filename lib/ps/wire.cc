@@ -68,7 +68,6 @@ Offset<wire::Goodbye> pack(Builder& to, const Goodbye&) {
 Offset<wire::Finished> pack(Builder& to, const Finished&) {
   return wire::CreateFinished(to);
 }
-
 Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
   return wire::CreateLocateAll(to);
 }
@@ -168,6 +167,10 @@ Offset<wire::LoadStates> pack(Builder& to, const LoadStates& load) {
   Offset<wire::Optimizer> optimizer;
   if (load.optimizer) optimizer = pack(to, *load.optimizer);
   return wire::CreateLoadStates(to, load.sequence, failure, rule, optimizer);
+}
+
+Offset<wire::Withdrawal> pack(Builder& to, const Withdrawal& said) {
+  return wire::CreateWithdrawal(to, said.sequence, pack(to, said.piece), number(said.kind));
 }
 
 std::vector<std::byte> assembled(const Builder& built) {

@@ -18,6 +18,7 @@ std::vector<Held> unpack(const flatbuffers::Vector<Offset<wire::Held>>* list) {
 }
 
 Register unpack(const wire::Register& from) {
+  if (from.staleness() < unbounded) malformed("a bound below nothing");
   return {.role = checked(from.role(), Role::worker),
           .rank = from.rank(),
           .workers = from.workers(),

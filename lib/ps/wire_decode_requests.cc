@@ -96,6 +96,10 @@ LoadStates unpack(const wire::LoadStates& from) {
   return load;
 }
 
+Withdrawal unpack(const wire::Withdrawal& from) {
+  return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull)};
+}
+
 }  // namespace
 
 ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
@@ -123,6 +127,8 @@ ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
       return unpack(*request.body_as_PullState());
     case wire::ToServer::LoadStates:
       return unpack(*request.body_as_LoadStates());
+    case wire::ToServer::Withdrawal:
+      return unpack(*request.body_as_Withdrawal());
     default:
       malformed("of no known kind");
   }

@@ -55,6 +55,7 @@ inline std::optional<Failure> unpack(const wire::Failure* failure) {
 
 inline PieceName unpack(const wire::Piece& piece) {
   if (piece.index() >= piece.pieces()) malformed("a piece beyond the last");
+  if (piece.pieces() > most_pieces) malformed("a value in too many pieces");
   return {unpack(*piece.key()), piece.index(), piece.pieces()};
 }
 

@@ -72,6 +72,11 @@ void Worker::change(Setting setting, std::string what, std::map<Key, optimizer::
 void Worker::set_optimizer(const Optimizer& optimizer) {
   // What is wrong with it the servers say, to all workers.
   change(SetOptimizer{0, optimizer}, "set_optimizer");
+  keep_as_for(optimizer);
+}
+
+/// Keys that are new from now on.
+void Worker::keep_as_for(const Optimizer& optimizer) {
   keeps_whole_ = optimizer::choose(optimizer).rule->needs_whole();
 }
 
@@ -79,10 +84,11 @@ void Worker::set_compression(const Compression& compression) {
   change(SetCompression{0, compression}, "set_gradient_compression");
 }
 
-optimizer::Saved Worker::states() {
-  const auto completion = std::make_shared<base::Completion>(1, "save_optimizer_states");
+optimizer::Saved Worker::ask(bool wants_states) {
+  const auto completion = std::make_shared<base::Completion>(
+      1, wants_states ? "save_optimizer_states" : "load_optimizer_states");
   const auto pieces = std::make_shared<std::vector<StateOfPiece>>();
-  post_and_wait(Survey{pieces, completion}, completion);
+  post_and_wait(Survey{pieces, completion, wants_states}, completion);
   return joined(*pieces);
 }
 
@@ -93,9 +99,11 @@ void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Fa
     load.rule = std::move(saved->rule);
     load.optimizer = std::move(saved->optimizer);
     states = std::move(saved->states);
+    if (load.optimizer) keep_as_for(*load.optimizer);
   }
   change(load, "load_optimizer_states", std::move(states));
-  if (load.optimizer) keeps_whole_ = optimizer::choose(*load.optimizer).rule->needs_whole();
+  // Worker 0 alone has read whose states they are.
+  keep_as_for(*ask(false).optimizer);
 }
 
 void Worker::close() noexcept {

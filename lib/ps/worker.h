@@ -34,10 +34,11 @@ struct Change {
   std::map<Key, optimizer::State> states;
   std::shared_ptr<base::Completion> completion;
 };
-/// Asks for all states.
+/// Asks for the optimizer, and for all states.
 struct Survey {
   std::shared_ptr<std::vector<StateOfPiece>> into;
   std::shared_ptr<base::Completion> completion;
+  bool wants_states = true;
   bool is_asked = false;  ///< where all values are
 };
 struct Leaving {
@@ -66,7 +67,7 @@ class Worker {
   void set_optimizer(const Optimizer& optimizer);
   void set_compression(const Compression& compression);
   /// What the servers' optimizers keep, and the optimizer.
-  optimizer::Saved states();
+  optimizer::Saved states() { return ask(true); }
   /// Worker 0 says what to load, or why there is nothing; the others say nothing.
   void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
   /// Leaves the job: waits for the calls under way, then until all workers have left. Does not
@@ -84,6 +85,8 @@ class Worker {
 
   void post(Submission submission) TUTTI_EXCLUDES(mutex_);
   void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {});
+  optimizer::Saved ask(bool wants_states);
+  void keep_as_for(const Optimizer& optimizer);
   void post_and_wait(Submission submission, const std::shared_ptr<base::Completion>& completion);
   std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
   /// The worker is of no use any more; what was posted and not taken is returned.

@@ -62,11 +62,13 @@ Options LocalJob::options() {
 LocalJob::LocalJob(Size size) : job_(job_of(size)) {
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
   // Servers first: nobody depends on the order.
-  for (int i = 1; i <= size.servers; ++i) {
-    start(static_cast<std::size_t>(i), [this] {
+  for (int i = 1; i <= size.servers - size.played; ++i) {
+    start(static_cast<std::size_t>(i), [this, size] {
       ps::Job mine = job_;
       mine.role = ps::Role::server;
-      ps::run_server(mine, options());
+      Options of_server = options();
+      of_server.encrypt = size.encrypts;
+      ps::run_server(mine, of_server);
       return "";
     });
   }
@@ -75,6 +77,7 @@ LocalJob::LocalJob(Size size) : job_(job_of(size)) {
     mine.role = ps::Role::scheduler;
     Options of_scheduler = options();
     of_scheduler.create_timeout = size.create_timeout;
+    of_scheduler.encrypt = size.encrypts;
     return ps::run_scheduler(mine, of_scheduler) ? "" : "the job did not end well";
   });
 }
@@ -108,6 +111,7 @@ std::vector<std::string> LocalJob::run(const Work& work, const std::string& type
                                        const Options& of_workers) const {
   std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
   std::vector<std::thread> workers;
+  workers.reserve(said.size());
   for (std::string& mine : said) {
     workers.emplace_back([&] {
       std::string* place = &mine;

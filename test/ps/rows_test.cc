@@ -146,8 +146,8 @@ TEST_CASE("ids that name no row, unknown keys and scalars are refused") {
     return text;
   };
   for (const std::string& text : {job.run(attempts)[0], attempts(*KVStore::create("local"))}) {
-    CHECK_THAT(text, Contains("row_sparse_pull of key 'w': 6 is no row of f32 (6, 5), which has "
-                              "the rows 0 to 5; ") &&
+    CHECK_THAT(text, Contains("row_sparse_pull of key 'w': 6 is no row of f32 (6, 5); its 6 "
+                              "rows count from 0; ") &&
                          Contains("-1 is no row") && Contains("1.5 is no row") &&
                          Contains("nan is no row") && Contains("'x': it was never initialised") &&
                          Contains("the tensor is f32 (30), but the") &&

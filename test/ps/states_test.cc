@@ -273,3 +273,31 @@ TEST_CASE("asynchronous workers save and load, too") {
   CHECK(said == Said{"loaded", "loaded"});
   CHECK(std::filesystem::file_size(path) > 4 * 4 * count);
 }
+
+TEST_CASE("lamb that comes from a file keeps values whole on all workers") {
+  const Folder folder;
+  const std::string path = folder.path() + "/states";
+  const Optimizer lamb{"lamb", {{"learning_rate", 0.1}}};
+  const auto alone = KVStore::create("local");
+  init(*alone, ramp());
+  alone->set_optimizer(lamb);
+  train(*alone, 0, 3);
+  alone->save_optimizer_states(path, true);
+  const Floats half = values_of(*alone);
+  train(*alone, 3, 5);
+  LocalJob job(size(2, 3));
+  CHECK(job.run([&](KVStore& kv) {
+    kv.load_optimizer_states(path);
+    Floats other(count);
+    // A key that the file does not have, and of which worker 1 speaks first.
+    if (kv.rank() == 0) kv.barrier();
+    const Pending pending = kv.broadcast("c", tensor(other), 0);
+    if (kv.rank() == 1) kv.barrier();
+    pending.wait();
+    Floats mine = gradient(0, 2);
+    kv.push({"c"}, {tensor(mine)}).wait();
+    init(kv, half);
+    train(kv, 3, 5);
+    return compare(values_of(kv), values_of(*alone));
+  }) == Said(2, "right"));
+}

@@ -71,10 +71,10 @@ TEST_CASE("a value that is split over the servers comes back whole") {
 TEST_CASE("workers may name keys in any order, and the sums have the same bits everywhere") {
   LocalJob job({.workers = 3, .servers = 2});
   const auto said = job.run([](KVStore& kv) {
-    std::vector<Floats> values;
+    std::vector<Floats> values(20);
     std::vector<Pending> pendings;
-    for (int i = 0; i < 20; ++i)
-      values.push_back(Floats(4, 1.0F / static_cast<float>(i + 3 + kv.rank())));
+    float divisor = 3 + static_cast<float>(kv.rank());
+    for (Floats& value : values) value.assign(4, 1.0F / divisor++);
     for (int i = 0; i < 20; ++i) {
       const int key = (i * 7 + kv.rank() * 5) % 20;
       Floats& mine = values[static_cast<std::size_t>(key)];
@@ -130,8 +130,7 @@ TEST_CASE("an asynchronous store updates at once, and needs an optimizer") {
               } catch (const Error& error) {
                 said = std::string(name(error.code())) + " ";
               }
-              // Worker 0's optimizer counts at once.
-              kv.barrier();
+              kv.barrier();  // worker 0's optimizer counts at once, for the other's push, too
               kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
               const int mine = kv.rank() == 0 ? 2 : 3;
               // One worker pushes twice, the other three times.

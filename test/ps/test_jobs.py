@@ -159,14 +159,16 @@ class Deaths(JobCase):
         self.assert_nothing_left()
 
     def test_a_worker_that_is_stopped_is_lost_after_the_heartbeat_timeout(self):
-        process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--network", "mlp", "--kv-store",
-                             "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="1")
-        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
-        os.kill(self.process_of("worker", 1), signal.SIGSTOP)
-        code, _, err = self.end_of(process)
-        self.assertNotEqual(code, 0, err)
-        self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: \d+ heartbeats are missing")
-        self.assert_nothing_left()
+        for given in ({"TUTTI_HEARTBEAT_SECONDS": "1"}, {"PS_HEARTBEAT_INTERVAL": "1", "PS_HEARTBEAT_TIMEOUT": "2"}):
+            with self.subTest(**given):
+                process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--network", "mlp", "--kv-store",
+                                     "dist_sync", "--epochs", 100000, **given)
+                self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+                os.kill(self.process_of("worker", 1), signal.SIGSTOP)
+                code, _, err = self.end_of(process)
+                self.assertNotEqual(code, 0, err)
+                self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: \d+ heartbeats are missing")
+                self.assert_nothing_left()
 
     def test_ctrl_c_leaves_nothing(self):
         process = self.begun()
@@ -223,6 +225,23 @@ class Misuse(JobCase):
         winner.communicate()
         self.assertRegex(loser.communicate()[1], r"DMLC_PS_ROOT_PORT=19417: .*Address already in use")
         self.assertEqual(loser.returncode, 2)
+
+    def test_a_job_of_the_launchers_has_a_key_of_its_own_whatever_file_is_named(self):
+        code, out, err = self.launch("-n", 1, "-s", 1, *LOCAL, TRAIN, "--network", "mlp", "--kv-store", "dist_sync",
+                                     "--epochs", 1, TUTTI_JOB_KEY_FILE="/nowhere/key", TUTTI_ENCRYPT="1")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(weights(out)), 1, out)
+
+    def test_a_key_file_that_others_may_read_is_refused_by_a_server(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("a" * 64)
+            file.flush()
+            os.chmod(file.name, 0o640)
+            code, _, err = self.launch(command=[SERVER], DMLC_ROLE="server", DMLC_PS_ROOT_URI="127.0.0.1",
+                                       DMLC_PS_ROOT_PORT="19419", DMLC_NUM_WORKER="1", DMLC_NUM_SERVER="1",
+                                       TUTTI_JOB_KEY_FILE=file.name)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"TUTTI_JOB_KEY_FILE\) is not usable: its mode is 0640.*chmod 600")
 
     def test_the_jobs_secret_is_in_no_command_line(self):
         process = self.begun()

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
 #include "ps/local_job.h"
@@ -126,28 +127,24 @@ TEST_CASE("a small urgent tensor is done before a large one that was called firs
   CHECK(job.run([](KVStore& kv) {
     Floats large(std::size_t{16} << 20, 1);
     Floats small{1};
-    std::atomic<int> done{0};
-    const auto place = [&](const Pending& pending) {
-      auto position = std::make_shared<std::atomic<int>>(0);
-      pending.then([&, position](const std::exception_ptr&) {
-        *position = ++done;
-        position->notify_all();
+    const auto order = std::make_shared<std::promise<std::string>>();
+    std::string names;
+    const auto note = [&](const Pending& pending, const char* name) {
+      pending.then([&names, order, name](const std::exception_ptr&) {
+        names += name;
+        if (names.size() == 2) order->set_value(names);
       });
-      return position;
     };
     // The scheduler is asked only once.
     kv.pushpull({"large", "small"}, {{tensor(large)}, {tensor(small)}},
                 {{tensor(large)}, {tensor(small)}})
         .wait();
     const Pending first = kv.pushpull("large", tensor(large), tensor(large), {.priority = -1});
-    const auto of_large = place(first);
+    note(first, "L");
     const Pending second = kv.pushpull("small", tensor(small), tensor(small), {.priority = 0});
-    const auto of_small = place(second);
-    // A callback may come after the wait's end.
-    of_large->wait(0);
-    of_small->wait(0);
-    return fmt::format("{} {}", of_small->load(), of_large->load());
-  }) == Said{"1 2"});
+    note(second, "s");
+    return order->get_future().get();
+  }) == Said{"sL"});
 }
 
 TEST_CASE("dead nodes are counted, and none in a store of one process") {

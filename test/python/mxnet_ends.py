@@ -77,14 +77,22 @@ def with_a_call_in_flight(how):
     array.wait_to_read()
 
 
+class SlowToEnd:
+    def __del__(self):
+        time.sleep(1)
+
+
 def raises_while_it_computes(_how):
-    """On each rank, convolutions for seconds, of which the engine runs several as one."""
+    """On each rank, convolutions for seconds, of which the engine runs several as one. The first one begins, and makes
+    static objects, while Python ends."""
     mx.kv.create("dist_sync_mpi")
+    sys.slow_to_end = SlowToEnd()
     net = gluon.nn.HybridSequential()
     net.add(*(gluon.nn.Conv2D(16, 3, padding=1, in_channels=16) for _ in range(15)))
     net.initialize()
     net.hybridize(static_alloc=True)
-    data = mx.nd.ones((8, 16, 96, 96))
+    big = mx.nd.ones((1500, 1500))
+    data = mx.nd.ones((8, 16, 96, 96)) + mx.nd.dot(big, big)[0, 0]
     results = []
     for _ in range(10):
         with autograd.record():
@@ -151,6 +159,26 @@ def waits_for_ever(_how):
     kv.pushpull(f"only rank {kv.rank} has it", array)
     os.write(1, f"{os.getpid()}\n".encode())  # whole, where print without a buffer writes the line's end by itself
     array.wait_to_read()
+
+
+def counts_the_dead(how):
+    """In a job of asynchronous workers, who go on."""
+    kv = mx.kv.create("dist_async")
+    kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+    value = mx.nd.zeros(3)
+    kv.broadcast("weight", value, out=value)
+    value.wait_to_read()
+    if kv.rank == 1:
+        fail(how)
+    end = time.monotonic() + 20
+    while kv.num_dead_node() == 0 and time.monotonic() < end:
+        time.sleep(0.01)
+    kv.push("weight", mx.nd.ones(3))
+    kv.pull("weight", out=value)
+    value.wait_to_read()
+    kv.barrier()
+    kv.pull("weight", out=value)
+    print(f"dead: {kv.num_dead_node()}, value {value.asnumpy()[0]:g}", flush=True)
 
 
 def main(place, how=None):

@@ -25,7 +25,7 @@ class Folder {
   /// Writes a file and gives its path.
   std::filesystem::path file(const std::string& name,
                              const std::vector<std::uint8_t>& bytes) const {
-    const std::filesystem::path file = path_ + "/" + name;
+    std::filesystem::path file = path_ + "/" + name;
     std::ofstream stream(file, std::ios::binary);
     for (const std::uint8_t byte : bytes) stream.put(static_cast<char>(byte));
     return file;

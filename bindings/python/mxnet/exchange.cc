@@ -175,6 +175,8 @@ void Engine::finish_at_exit() const {
     if (status == 0) return library->finish();
     for (const auto& [exchange, done] : under_way().abandon()) end(done, program_ends());
     library->stop();
+    // Its threads still compute what they have begun, with objects that exit would destroy.
+    Store::end_process(status);
   });
 }
 

@@ -39,7 +39,8 @@ class Engine {
   /// For the end of the process. With status 0 what MXNet's engine has not done yet is done first,
   /// for the other ranks count on it. With another status they may wait for something else, and
   /// have to learn that this rank is lost: the engine's calls fail, whatever engine they are of, so
-  /// that it comes to rest; stores go on with those that they have.
+  /// that it comes to rest; stores go on with those that they have. Then the process is ended
+  /// without destructors.
   void finish_at_exit() const;
 
  private:

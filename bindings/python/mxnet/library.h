@@ -67,7 +67,7 @@ class Library {
   /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
   /// later.
   void finish() const noexcept;
-  /// Blocks until what the engine has begun is done, and ends the engine: it skips the rest.
+  /// Ends the engine: it skips what it has not begun. Operations that run go on.
   void stop() const noexcept;
 
  private:

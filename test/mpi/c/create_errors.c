@@ -112,7 +112,8 @@ static void other_world_sizes(void) {
 static void worlds_of_one(void) {
   static const char* const variables[] = {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"};
   if (job_size() > 1) return;
-  char* own = strdup(getenv("OMPI_COMM_WORLD_SIZE"));
+  const char* const set = getenv("OMPI_COMM_WORLD_SIZE");
+  char* own = strdup(set == NULL ? "" : set);
   setenv("OMPI_COMM_WORLD_SIZE", "", 1);
   for (int i = 0; i < 3; ++i) {
     char said[32];

@@ -66,7 +66,7 @@ static int submit_trial(tutti_store* store, int method, int op, size_t number, c
 static void compare(tutti_store* store, const comparison* all, size_t count) {
   static const int steps[] = {PUSHPULL, REDUCE_SCATTER, ALLGATHER};
   trial* trials = malloc(count * sizeof *trials);
-  tutti_pending** pending = malloc(count * sizeof *pending);
+  tutti_pending** pending = malloc(count * sizeof *pending);  // NOLINT(bugprone-sizeof-expression)
   for (size_t i = 0; i < count; ++i) trials[i] = start_trial(store, &all[i]);
   for (int step = 0; step < 3; ++step) {
     for (size_t i = 0; i < count; ++i)
@@ -121,7 +121,7 @@ static void parts_and_slices(void) {
      * long. */
     const size_t counts[] = {3, 499, i % 2 == 0 ? 0 : 70001};
     comparison all[6];
-    for (int n = 0; n < 3; ++n) {
+    for (size_t n = 0; n < 3; ++n) {
       all[2 * n] = (comparison){TUTTI_F64, TUTTI_SUM, counts[n], 0, 0};
       all[2 * n + 1] = (comparison){TUTTI_F32, TUTTI_AVERAGE, counts[n], 1, 0};
     }
@@ -156,7 +156,7 @@ static void devices_of_halves(void) {
       all[role][d] = role == 2 ? make_shard(store, COUNT, TUTTI_F32) : make_array(COUNT, TUTTI_F32);
       tensors[role][d] = all[role][d].tensor;
     }
-    fill_uneven(&all[0][d], (uint64_t)(d * 50 + tutti_store_rank(store)));
+    fill_uneven(&all[0][d], (uint64_t)d * 50 + (uint64_t)tutti_store_rank(store));
   }
   const tutti_values ins = {tensors[0], DEVICES}, sums = {tensors[1], DEVICES},
                      parts = {tensors[2], DEVICES}, wholes = {tensors[3], DEVICES};
@@ -175,7 +175,7 @@ static void devices_of_halves(void) {
     CHECK(same_bits(&all[3][d], &all[1][0]));
   }
   drop(&right);
-  drop_all(all[0], 4 * DEVICES);
+  drop_all(all[0], (size_t)4 * DEVICES);
   tutti_store_destroy(store);
 }
 

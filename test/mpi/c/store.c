@@ -100,8 +100,8 @@ static void other_reductions(void) {
   const int ranks = tutti_store_num_workers(store), rank = tutti_store_rank(store);
   CHECK(reduced(store, TUTTI_MIN, TUTTI_I32, rank - 2) == -2);
   CHECK(reduced(store, TUTTI_MAX, TUTTI_I32, rank - 2) == ranks - 3);
-  CHECK(reduced(store, TUTTI_AVERAGE, TUTTI_I32, 10 + rank) ==
-        (10 * ranks + ranks * (ranks - 1) / 2) / ranks);
+  const int sum = 10 * ranks + ranks * (ranks - 1) / 2, average = sum / ranks;
+  CHECK(reduced(store, TUTTI_AVERAGE, TUTTI_I32, 10 + rank) == average);
   CHECK(reduced(store, TUTTI_AVERAGE, TUTTI_F32, rank) == (ranks - 1) / 2.0);
   tutti_store_destroy(store);
 }
@@ -171,7 +171,8 @@ static void lists_of_keys_and_devices(void) {
   const tutti_tensor* tensors[4];
   for (int i = 0; i < 4; ++i) {
     arrays[i] = make_array(1000, TUTTI_I32);
-    fill(&arrays[i], 10 * (i / 2) + i % 2);
+    const int mine = 10 * (i / 2) + i % 2;
+    fill(&arrays[i], mine);
     tensors[i] = arrays[i].tensor;
   }
   const tutti_values lists[2] = {{tensors, 2}, {tensors + 2, 2}};
@@ -179,7 +180,10 @@ static void lists_of_keys_and_devices(void) {
   tutti_pending* pending = NULL;
   CHECK_OK(submit_list(store, (how){.method = PUSHPULL}, 2, keys, lists, lists, &pending));
   CHECK_OK(finish(pending));
-  for (int i = 0; i < 4; ++i) CHECK(unlike(&arrays[i], ranks * (20 * (i / 2) + 1)) == 0);
+  for (int i = 0; i < 4; ++i) {
+    const int sum = ranks * (20 * (i / 2) + 1);
+    CHECK(unlike(&arrays[i], sum) == 0);
+  }
   drop_all(arrays, 4);
   tutti_store_destroy(store);
 }

@@ -33,7 +33,7 @@ static void random_order(void) {
   CHECK(wrong == 0);
   tutti_counters counters;
   CHECK_OK(tutti_store_counters(store, &counters, sizeof counters));
-  CHECK(counters.tensors_reduced == KEYS * TURNS);
+  CHECK(counters.tensors_reduced == (uint64_t)KEYS * TURNS);
   drop_all(values, KEYS);
   tutti_store_destroy(store);
 }

@@ -233,3 +233,16 @@ TEST_CASE("asynchronous workers that may run ahead differently far do not fit to
   CHECK_THAT(job.last<Refused>(2).failure.text,
              Contains("TUTTI_STALENESS=3") && Contains("TUTTI_STALENESS=2"));
 }
+
+TEST_CASE("a worker that gives up is lost to the others, with its reason") {
+  const auto job = Job::complete();
+  job->registry.receive(2, BarrierAsked{});
+  job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
+  CHECK(job->last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
+  CHECK(job->last<Lost>(3).rank == 0);
+  CHECK_THAT(job->registry.trouble(), Contains("worker 0 is lost: it gave up"));
+  CHECK_FALSE(job->registry.is_over());
+  job->registry.lose(1, "its connection ended");
+  job->registry.receive(2, Finished{});
+  CHECK(job->registry.is_over());
+}

@@ -168,3 +168,29 @@ TEST_CASE("a state that no worker brings by the protocol is refused") {
     job.table().receive(0, SetState{job.next(0), {"v", 0, 1}, bytes_of({1, 2})});
   });
 }
+
+TEST_CASE("a state that no message has room for is refused with its key, saved or loaded") {
+  TableJob job(1);
+  // In 32 bits each: the value, and two averages.
+  const std::vector<std::uint16_t> halves(most_elements_bytes / 12);
+  Contribution first{.sequence = job.next(0),
+                     .piece = {"big", 0, 1},
+                     .kind = Kind::init,
+                     .dtype = DType::f16,
+                     .shape = {static_cast<std::int64_t>(halves.size())}};
+  first.data = std::as_bytes(std::span(halves));
+  job.table().receive(0, first);
+  job.set(0, {"adam", {{"multi_precision", 1}}});
+  job.heard.clear();
+  job.table().receive(0, PullState{job.next(0), {"big", 0, 1}});
+  CHECK_THAT(job.common_failure(ErrorCode::unsupported),
+             Contains("save_optimizer_states: the optimizer's state of key 'big' has 268"));
+
+  const auto loaded = [](std::size_t bytes, std::size_t pieces) {
+    return objection_to_size("load_optimizer_states", "big", bytes, pieces);
+  };
+  CHECK_THAT(loaded(2 * net::max_message_bytes, 2)->text,
+             Contains("load_optimizer_states: the optimizer's state of key 'big' has 268"));
+  CHECK_FALSE(loaded(2 * net::max_message_bytes, 3));
+  CHECK_FALSE(loaded(most_elements_bytes - (std::size_t{16} << 10), 1));
+}

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 #include <random>
+#include <span>
 
 #include "unit/errors.h"
 #include "unit/ps/table_job.h"
@@ -190,15 +190,15 @@ TEST_CASE("whatever the order of arrival, results have the same bits") {
     TableJob job(workers);
     job.init(Floats(64));
     // Each worker pushes twice; whose turn it is is drawn.
-    std::vector<int> turns;
-    for (int i = 0; i < 2 * workers; ++i) turns.push_back(i % workers);
+    std::vector<int> turns(std::size_t{2} * workers);
+    for (std::size_t i = 0; i < turns.size(); ++i) turns[i] = static_cast<int>(i % workers);
     std::ranges::shuffle(turns, random);
     for (const int worker : turns) {
       job.say(worker, Kind::push, gradients[static_cast<std::size_t>(worker)]);
     }
     const Floats values = job.stored(64);
     if (!first) first = values;
-    REQUIRE(std::memcmp(values.data(), first->data(), 64 * sizeof(float)) == 0);
+    REQUIRE(std::ranges::equal(std::as_bytes(std::span(values)), std::as_bytes(std::span(*first))));
   }
 }
 

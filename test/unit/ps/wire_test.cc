@@ -259,3 +259,20 @@ TEST_CASE("what is said about staleness and whole values arrives") {
   const Located located{{}, true};
   CHECK(std::get<Located>(decode_from_scheduler(encode(FromScheduler(located)))).all);
 }
+
+TEST_CASE("what was withdrawn arrives") {
+  const Bytes bytes = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast}));
+  const auto said = std::get<Withdrawal>(decode_to_server(bytes));
+  CHECK(said.sequence == 4);
+  CHECK(said.piece == PieceName{"w", 1, 2});
+  CHECK(said.kind == Kind::broadcast);
+}
+
+TEST_CASE("more pieces than a value has, and a bound below nothing, are refused") {
+  text_of(ErrorCode::internal, [&] {
+    decode_to_server(encode(ToServer(PullState{1, {"w", 0, most_pieces + 1}})));
+  });
+  Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0};
+  worker.staleness = unbounded - 1;
+  text_of(ErrorCode::internal, [&] { decode_to_scheduler(encode(ToScheduler(worker))); });
+}
