@@ -39,7 +39,6 @@ void log_message(const Channel::Ends& ends, const Channel::Terms& terms, const c
 Channel::Terms Channel::Terms::of(const Job& job, const Options& options, bool keeps) {
   return {.verbose = job.verbose,
           .faults = job.faults,
-          .silence_limit = job.silence_limit(options),
           .delivery = {.keeps = keeps || job.resend_after, .resend_after = job.resend_after}};
 }
 
@@ -63,7 +62,6 @@ Channel::~Channel() {
 }
 
 void Channel::connect(net::ProvenPeer peer) {
-  net::tune_link(peer.socket, terms_.silence_limit);
   address_ = net::peer_address(peer.socket);
   log_connection(ends_, terms_, address_);
   late_.clear();

@@ -23,7 +23,6 @@ class Channel {
   struct Terms {
     int verbose = 0;  ///< as in Job
     Injector::Rates faults{};
-    std::chrono::milliseconds silence_limit{};
     Delivery::Rules delivery{};
 
     /// `keeps`: what is sent outlives the connection.

@@ -60,6 +60,7 @@ class Scheduler {
                     .encrypts = options.encrypt},
                    audience(job.company)),
         heartbeat_(job.heartbeat(options)),
+        silence_limit_(job.silence_limit(options)),
         ticker_(heartbeat_.beat),
         patience_(options.create_timeout),
         deadline_(Clock::now() + patience_),
@@ -98,6 +99,7 @@ class Scheduler {
   base::Fd listener_;
   net::Reception reception_;
   net::Heartbeat heartbeat_;
+  const std::chrono::milliseconds silence_limit_;
   net::Ticker ticker_;
   const Clock::duration patience_;  ///< for who has not come, and for who is away
   const Clock::time_point deadline_;
@@ -156,6 +158,7 @@ void Scheduler::welcome() {
     auto& link = links_[node];
     link = std::make_unique<Channel>(
         poller_, node, Channel::Ends{"the scheduler", fmt::format("node {}", node)}, terms_);
+    net::tune_link(peer.socket, silence_limit_);
     link->connect(std::move(peer));
   }
 }

@@ -14,10 +14,7 @@ namespace {
 
 /// None where the server has no memory to share, or this process no room for it.
 std::optional<Rooms> rooms_of(const net::ProvenPeer& server, const base::Patience& patience) {
-  if (!net::is_nearby(server.socket)) {
-    net::send_without_delay(server.socket);
-    return std::nullopt;
-  }
+  if (!net::is_nearby(server.socket)) return std::nullopt;
   const std::string who = fmt::format("server {}", server.rank);
   try {
     return std::optional<Rooms>(net::receive_descriptor(server.socket, who, patience));

@@ -33,11 +33,7 @@ Memory new_memory(int worker) {
 
 /// The descriptor of the memory is the first that a fresh connection carries, so nothing waits.
 std::shared_ptr<base::Mapping> share_with(const net::ProvenPeer& worker) {
-  if (!net::is_nearby(worker.socket)) {
-    // Which workers live is for the scheduler to say.
-    net::send_without_delay(worker.socket);
-    return nullptr;
-  }
+  if (!net::is_nearby(worker.socket)) return nullptr;
   Memory memory = new_memory(worker.rank);
   net::send_descriptor(worker.socket, memory.file, fmt::format("worker {}", worker.rank),
                        base::Clock::now() + std::chrono::seconds(1));
