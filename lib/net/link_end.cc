@@ -30,10 +30,18 @@ void LinkEnd::abandon() {
 void LinkEnd::flush() {
   if (!open_) return;
   connection_.flush();
-  if (watching_writing_ != connection_.has_unwritten()) {
-    watching_writing_ = !watching_writing_;
-    poller_.watch_writing(connection_.socket(), token_, watching_writing_);
-  }
+  watch(watching_reading_, connection_.has_unwritten());
+}
+
+void LinkEnd::set_reading(bool wanted) {
+  if (open_) watch(wanted, watching_writing_);
+}
+
+void LinkEnd::watch(bool reading, bool writing) {
+  if (reading == watching_reading_ && writing == watching_writing_) return;
+  watching_reading_ = reading;
+  watching_writing_ = writing;
+  poller_.watch(connection_.socket(), token_, reading, writing);
 }
 
 std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {

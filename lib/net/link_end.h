@@ -34,6 +34,8 @@ class LinkEnd {
   void flush();
   /// What is queued, or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
+  /// Whether the poller tells of what arrives. If not, the other end can send little more.
+  void set_reading(bool wanted);
   /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
   /// ended, and why.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
@@ -55,6 +57,7 @@ class LinkEnd {
 
  private:
   void close();
+  void watch(bool reading, bool writing);
 
   Connection connection_;
   Poller& poller_;
@@ -62,6 +65,7 @@ class LinkEnd {
   HeartbeatCheck check_;
   const Bytes sign_of_life_;
   bool open_ = true;
+  bool watching_reading_ = true;
   bool watching_writing_ = false;
 };
 

@@ -23,11 +23,14 @@ std::uint32_t seed_of(const Channel::Ends& ends) {
 
 }  // namespace
 
+std::string place_of(const std::string& address) {
+  return address.empty() ? "on this machine" : "at " + address;
+}
+
 void log_connection(const Channel::Ends& ends, const Channel::Terms& terms,
                     const std::string& address) {
   if (terms.verbose < 1) return;
-  base::log().info("{} is connected to {} {}", ends.me, ends.peer,
-                   address.empty() ? "on this machine" : "at " + address);
+  base::log().info("{} is connected to {} {}", ends.me, ends.peer, place_of(address));
 }
 
 void log_message(const Channel::Ends& ends, const Channel::Terms& terms, const char* how,
@@ -36,7 +39,7 @@ void log_message(const Channel::Ends& ends, const Channel::Terms& terms, const c
   base::log().info("{} {} {}: a message of {} bytes", ends.me, how, ends.peer, bytes);
 }
 
-Channel::Terms Channel::Terms::of(const Job& job, const Options& options, bool keeps) {
+Channel::Terms Channel::Terms::of(const Job& job, bool keeps) {
   return {.verbose = job.verbose,
           .faults = job.faults,
           .delivery = {.keeps = keeps || job.resend_after, .resend_after = job.resend_after}};

@@ -26,7 +26,7 @@ class Channel {
     Delivery::Rules delivery{};
 
     /// `keeps`: what is sent outlives the connection.
-    static Terms of(const Job& job, const Options& options, bool keeps = false);
+    static Terms of(const Job& job, bool keeps = false);
   };
   /// `token`: of its events in `poller`, which outlives it.
   Channel(net::Poller& poller, std::uint64_t token, Ends ends, Terms terms);
@@ -48,6 +48,10 @@ class Channel {
 
   void send(net::Bytes message);
   void flush();
+  /// As of net::LinkEnd.
+  void set_reading(bool wanted) {
+    if (link_) link_->set_reading(wanted);
+  }
   /// What is left to write to the connection.
   std::size_t unwritten_bytes() const { return link_ ? link_->unwritten_bytes() : 0; }
   /// When to call `flush` though nothing was sent.
@@ -92,6 +96,9 @@ class Channel {
   std::optional<net::LinkEnd> link_;
   std::string address_;
 };
+
+/// "at 10.0.0.2:41000", or "on this machine" for one without an address.
+std::string place_of(const std::string& address);
 
 /// Where PS_VERBOSE asks for that: "worker 0 is connected to server 1 at 10.0.0.2:41000", and
 /// "worker 0 to server 1: a message of 12 bytes".

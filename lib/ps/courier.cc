@@ -1,5 +1,5 @@
-// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how it
-// reaches servers.
+// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how
+// it reaches servers.
 #include "ps/courier.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       interface_(options.interface),
       encrypts_(options.encrypt),
       patience_(options.create_timeout),
-      terms_(Channel::Terms::of(job, options)),
+      terms_(Channel::Terms::of(job)),
       scheduler_(job, options, poller_, scheduler_token),
       limits_{options.stall_report_after, options.key_timeout, [this] {
                 for (const auto& server : servers_) server->keep_all();

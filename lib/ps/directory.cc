@@ -15,7 +15,6 @@ std::uint64_t bytes_of(const Locate::Value& value) {
 
 /// More than any machine has; it bounds what a broken message can make of the lists here.
 constexpr std::uint64_t largest_value = std::uint64_t{8} << 40;
-constexpr std::uint32_t most_pieces = std::uint32_t{1} << 24;
 
 void check_size(const Locate::Value& value) {
   if (value.count <= largest_value / size_of(value.dtype)) return;

@@ -36,6 +36,9 @@ struct Job {
   /// Messages that the other end has not acknowledged are sent again after this; unset: never.
   std::optional<std::chrono::milliseconds> resend_after{};
   Injector::Rates faults{};  ///< of tests
+  /// A server reads no more of a worker of which so many bytes wait in its memory for others, as
+  /// long as nobody waits for that worker.
+  std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,

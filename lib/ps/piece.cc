@@ -20,8 +20,9 @@ Failure withdrawn(const Key& key, std::vector<int> workers) {
 
 }  // namespace
 
-Piece::Piece(const PieceName& name, const Rules& rules)
+Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
     : rules_(rules),
+      waiting_(waiting),
       value_(name, rules),
       queues_(static_cast<std::size_t>(rules.workers)),
       pushes_(queues_.size()) {}
@@ -45,6 +46,7 @@ void Piece::add(int worker, const Contribution& said) {
     request.data = {said.data.begin(), said.data.end()};
     std::get<Contribution>(request.said).data = request.data;
   }
+  waiting_[static_cast<std::size_t>(worker)] += bytes_here(request);
   queues_[static_cast<std::size_t>(worker)].push_back(std::move(request));
 }
 
@@ -58,6 +60,17 @@ void Piece::add(int worker, const PullState& pull) {
 
 void Piece::add(int worker, const Withdrawal& said) {
   queues_[static_cast<std::size_t>(worker)].push_back({said, {}});
+}
+
+/// Memory that is shared is there in any case.
+std::uint64_t Piece::bytes_here(const Request& request) {
+  const auto* const said = std::get_if<Contribution>(&request.said);
+  return said == nullptr || said->room ? 0 : said->data.size();
+}
+
+bool Piece::waits_for(int worker) const {
+  return queues_[static_cast<std::size_t>(worker)].empty() &&
+         std::ranges::any_of(queues_, [](const Queue& queue) { return !queue.empty(); });
 }
 
 void Piece::advance() {
@@ -124,6 +137,7 @@ void Piece::answer(int worker, const Value::Result& result) {
     }
   }
   rules_.send(worker, answer);
+  waiting_[static_cast<std::size_t>(worker)] -= bytes_here(request);
   queue.pop_front();
 }
 

@@ -64,7 +64,7 @@ class Scheduler {
         ticker_(heartbeat_.beat),
         patience_(options.create_timeout),
         deadline_(Clock::now() + patience_),
-        terms_(Channel::Terms::of(job, options)),
+        terms_(Channel::Terms::of(job)),
         registry_(
             job.company, job.big_count,
             [this](Registry::Node node, const FromScheduler& message) {

@@ -77,8 +77,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
   net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
-  link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_},
-                Channel::Terms::of(job, options));
+  link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_}, Channel::Terms::of(job));
   link_->connect(std::move(peer));
 }
 

@@ -46,6 +46,19 @@ void Server::store() {
 void Server::flush() {
   scheduler_.flush();
   for (const auto& worker : workers_) worker->flush();
+  for (int rank = 0; rank < job_.company.workers; ++rank) set_reading(rank);
+}
+
+/// Who is far ahead waits, unless others wait for it.
+void Server::set_reading(int rank) {
+  const std::uint64_t waiting = table_->waiting_bytes(rank);
+  const bool is_ahead = waiting > job_.most_waiting_bytes && !table_->waits_for(rank);
+  workers_[static_cast<std::size_t>(rank)]->set_reading(!is_ahead);
+  if (!is_ahead || !told_ahead_.insert(rank).second) return;
+  base::log().warn(
+      "worker {} is far ahead: {} bytes of its calls wait at {} for other workers; more is not "
+      "read before they come",
+      rank, waiting, describe());
 }
 
 void Server::run() {
@@ -133,8 +146,8 @@ void Server::hear(std::size_t rank) {
     });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::mismatch) throw;
-    base::log().error("{} closes the connection of worker {} at {}: {}", describe(), rank,
-                      worker.peer_address(), error.what());
+    base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
+                      place_of(worker.peer_address()), error.what());
     worker.disconnect();
   }
 }

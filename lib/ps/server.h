@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Server {
   base::Clock::time_point wake_up_by() const;
   void store();
   void flush();
+  void set_reading(int rank);
   void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);
@@ -70,6 +72,7 @@ class Server {
   net::Reception near_reception_;  ///< of the workers of this machine
   Termination termination_;
   std::vector<std::unique_ptr<WorkerEnd>> workers_;
+  std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;
   bool over_ = false;

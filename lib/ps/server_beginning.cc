@@ -50,7 +50,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       reception_(listener_, identity(options), audience()),
       near_reception_(near_listener_, identity(options), audience()) {
   base::set_log_rank(welcome_.rank);
-  const auto terms = Channel::Terms::of(job, options, is_durable());
+  const auto terms = Channel::Terms::of(job, is_durable());
   for (int worker = 0; worker < job.company.workers; ++worker) {
     workers_.push_back(std::make_unique<WorkerEnd>(
         poller_, static_cast<std::uint64_t>(worker),

@@ -24,6 +24,8 @@ class Settings {
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back(setting);
   }
+  /// Others wait, and this worker has made none that is not answered.
+  bool waits_for(int worker) const;
   /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
   /// absent.
   void advance();

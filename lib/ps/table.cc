@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "optimizer/catalogue.h"
 #include "ps/states.h"
 
@@ -11,6 +13,7 @@ Table::Table(Rules rules)
     : rules_(std::move(rules)),
       received_(static_cast<std::size_t>(rules_.workers)),
       answered_(received_.size()),
+      waiting_(received_.size()),
       settings_(rules_, [this](const Setting& setting) {
         return std::visit([this](const auto& one) { return apply(one); }, setting);
       }) {
@@ -55,7 +58,7 @@ Piece& Table::find(const PieceName& name) {
                                                  name.key.describe(), place.pieces, name.pieces));
   }
   std::unique_ptr<Piece>& piece = place.held[name.index];
-  if (!piece) piece = std::make_unique<Piece>(name, rules_);
+  if (!piece) piece = std::make_unique<Piece>(name, rules_, waiting_);
   return *piece;
 }
 
@@ -64,6 +67,14 @@ void Table::for_pieces(const Work& work) {
   for (const auto& [key, place] : places_) {
     for (const auto& [index, piece] : place.held) work(*piece);
   }
+}
+
+bool Table::waits_for(int worker) const {
+  if (settings_.waits_for(worker)) return true;
+  return std::ranges::any_of(places_, [&](const auto& place) {
+    return std::ranges::any_of(place.second.held,
+                               [&](const auto& held) { return held.second->waits_for(worker); });
+  });
 }
 
 template <typename Request>

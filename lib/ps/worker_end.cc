@@ -32,6 +32,11 @@ void WorkerEnd::flush() {
   if (link_) link_->flush();
 }
 
+void WorkerEnd::set_reading(bool wanted) {
+  if (keeps()) return channel_.set_reading(wanted);
+  if (link_) link_->set_reading(wanted);
+}
+
 void WorkerEnd::receive(const Take& take) {
   if (keeps()) {
     channel_.receive([&](net::ConstBytes bytes) { take(decode_to_server(bytes), bytes); });

@@ -31,6 +31,8 @@ class WorkerEnd {
 
   void send(const Answer& answer);
   void flush();
+  /// As of net::LinkEnd.
+  void set_reading(bool wanted);
   std::optional<base::Clock::time_point> due() const { return channel_.due(); }
   /// Whether a worker whose connection ends is lost is for the scheduler to say. Throws `internal`
   /// for what is no request.

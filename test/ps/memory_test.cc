@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "ps/local_job.h"
 
@@ -84,6 +88,28 @@ Said trained(int& mappings) {
   return said;
 }
 
+/// Values of 1 MiB each.
+std::vector<Floats> many_values() {
+  return std::vector<Floats>(32, Floats(std::size_t{1} << 18, 1.5F));
+}
+
+/// Sums all of them, from the first on or from the last.
+std::vector<Pending> sum(KVStore& kv, std::vector<Floats>& values, bool from_the_last) {
+  std::vector<Pending> pendings;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t at = from_the_last ? values.size() - 1 - i : i;
+    const Key key(static_cast<std::int64_t>(at));
+    pendings.push_back(kv.pushpull(key, tensor(values[at]), tensor(values[at])));
+  }
+  return pendings;
+}
+
+std::string finished(const std::vector<Pending>& pendings, const std::vector<Floats>& values) {
+  for (const Pending& pending : pendings) pending.wait();
+  const Floats right(values[0].size(), 3.0F);
+  return std::ranges::count(values, right) == std::ssize(values) ? "right" : "wrong";
+}
+
 }  // namespace
 
 TEST_CASE("values have the same bits whether they pass through shared memory or over connections") {
@@ -127,5 +153,35 @@ TEST_CASE("more values than the shared memory holds are on their way at once") {
       if (sums != Floats(count, 3.0F)) return std::string("wrong");
     }
     return std::string("right");
+  }) == Said(2, "right"));
+}
+
+TEST_CASE("what a worker calls far ahead of the others stays with it until they come") {
+  const SmallFiles small;
+  LocalJob job({.workers = 2, .servers = 1, .most_waiting_bytes = 1 << 20});
+  std::promise<void> seen;
+  std::atomic<std::uint64_t> sent{0};
+  CHECK(job.run([&](KVStore& kv) {
+    std::vector<Floats> values = many_values();
+    if (kv.rank() == 1) seen.get_future().wait();
+    const std::vector<Pending> pendings = sum(kv, values, false);
+    if (kv.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      sent = kv.counters().bytes_between_nodes;
+      seen.set_value();
+    }
+    return finished(pendings, values);
+  }) == Said(2, "right"));
+  constexpr std::uint64_t mebibyte = 1 << 20;
+  CHECK(sent >= mebibyte);
+  CHECK(sent < 8 * mebibyte);
+}
+
+TEST_CASE("a worker that others wait for is heard, however far ahead it is") {
+  const SmallFiles small;
+  LocalJob job({.workers = 2, .servers = 1, .most_waiting_bytes = 1 << 20});
+  CHECK(job.run([](KVStore& kv) {
+    std::vector<Floats> values = many_values();
+    return finished(sum(kv, values, kv.rank() == 1), values);
   }) == Said(2, "right"));
 }

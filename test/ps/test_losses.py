@@ -73,10 +73,10 @@ class Verbose(LossCase):
         for rank, worker in enumerate(workers):
             self.assertRegex(worker.text, rf"worker {rank} is connected to the scheduler at \S+ at 127\.0\.0\.1:\d+")
             for server in range(2):
-                self.assertRegex(worker.text, rf"worker {rank} is connected to server {server} at 127\.0\.0\.1:\d+")
+                self.assertIn(f"worker {rank} is connected to server {server} on this machine", worker.text)
         for rank, server in enumerate(servers):
             for worker in range(2):
-                self.assertRegex(server.text, rf"server {rank} is connected to worker {worker} at 127\.0\.0\.1:\d+")
+                self.assertIn(f"server {rank} is connected to worker {worker} on this machine", server.text)
         self.assertEqual(len(re.findall("the scheduler is connected to node", job.scheduler.text)), 4)
         self.assertNotIn("a message of", str(job))
 
