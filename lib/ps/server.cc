@@ -79,7 +79,7 @@ void Server::run() {
     scheduler_.beat();
   }
   // For another job.
-  if (storage_) storage_->begin(state());
+  if (storage_) storage_->replace(state());
   scheduler_.close();
 }
 
@@ -95,7 +95,7 @@ void Server::stop(const std::string& reason) noexcept {
 /// All but the workers' requests.
 void Server::hear_others() {
   if (termination_.has_come()) {
-    if (storage_) storage_->begin(state());
+    if (storage_) storage_->replace(state());
     throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
   }
   welcome(reception_);

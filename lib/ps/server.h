@@ -1,6 +1,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -46,6 +47,9 @@ class Server {
   void go_on_from(Image& earlier);
   void use(Image& image);
   Located locate(const Locate& question);
+  void keep_beginning();
+  void hear_scheduler_until(const std::function<bool()>& is_done,
+                            const std::function<void(const FromScheduler&)>& take);
 
   base::Clock::time_point wake_up_by() const;
   void store();

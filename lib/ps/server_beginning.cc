@@ -137,7 +137,19 @@ void Server::begin() {
   }
   earlier_.reset();
   stock_.reset();
-  if (storage_) storage_->begin(state());
+  if (storage_) keep_beginning();
+}
+
+/// A large state takes its time, in which the scheduler hears of this server, and workers wait.
+void Server::keep_beginning() {
+  const base::Fd writer = storage_->begin([this] { return state(); });
+  poller_.add(writer, writer_token);
+  // What is heard meanwhile is for the journal.
+  std::vector<FromScheduler> heard;
+  hear_scheduler_until([this] { return storage_->has_begun(); },
+                       [&](const FromScheduler& message) { heard.push_back(message); });
+  poller_.remove(writer);
+  for (const FromScheduler& message : heard) hear_scheduler(message);
 }
 
 /// In the middle of the job: workers hear what they had not heard.
@@ -158,13 +170,19 @@ void Server::use(Image& image) {
 
 Located Server::locate(const Locate& question) {
   scheduler_.send(question);
-  while (!located_) {
+  hear_scheduler_until([this] { return located_.has_value(); },
+                       [this](const FromScheduler& message) { hear_scheduler(message); });
+  return *std::move(located_);
+}
+
+void Server::hear_scheduler_until(const std::function<bool()>& is_done,
+                                  const std::function<void(const FromScheduler&)>& take) {
+  while (!is_done()) {
     scheduler_.flush();
     poller_.wait(wake_up_by());
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+    scheduler_.receive(take);
     scheduler_.beat();
   }
-  return *std::move(located_);
 }
 
 }  // namespace tutti::ps

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,14 +105,38 @@ void Storage::start_journal() {
   sync_folder();
 }
 
-void Storage::begin(const net::Bytes& state) {
+void Storage::replace(const net::Bytes& state) {
   reap(true);
   ++generation_;
   seal(files_.checkpoint(generation_), state);
-  checkpoint_bytes_ = state.size();
-  journal_bytes_ = 0;
-  has_changed_ = false;
+  take_for_state(state.size());
   start_journal();
+}
+
+base::Fd Storage::begin(const State& state) {
+  ++generation_;
+  start_writer(state);
+  // glibc 2.36 declares pidfd_open for C alone.
+  base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+  if (!end) throw base::system_failure("watch a process that writes a checkpoint");
+  return end;
+}
+
+bool Storage::has_begun() {
+  const auto well = end_of_writer(false);
+  if (!well) return false;
+  if (!*well) {
+    throw Error(ErrorCode::internal, fmt::format("the checkpoint {} could not be written",
+                                                 files_.checkpoint(generation_)));
+  }
+  start_journal();
+  return true;
+}
+
+/// What was before it is not needed any more.
+void Storage::take_for_state(std::uint64_t bytes) {
+  checkpoint_bytes_ = bytes;
+  journal_bytes_ = 0;
   files_.remove_before(generation_);
 }
 
@@ -158,6 +183,10 @@ void Storage::start_checkpoint(const State& state) {
   start_journal();
   has_changed_ = false;
   if (!is_durable()) due_.reset();
+  start_writer(state);
+}
+
+void Storage::start_writer(const State& state) {
   const std::string path = files_.checkpoint(generation_);
   child_ = ::fork();
   if (child_ < 0) {
@@ -177,25 +206,25 @@ void Storage::start_checkpoint(const State& state) {
   }
 }
 
-/// Once the checkpoint is on the disk, what was before it is not needed any more.
-void Storage::reap(bool wait) {
-  if (child_ == 0) return;
+/// Whether it has written the checkpoint; none: it is at it, or there is none.
+std::optional<bool> Storage::end_of_writer(bool wait) {
   int status = 0;
-  if (::waitpid(child_, &status, wait ? 0 : WNOHANG) == 0) return;
+  if (child_ == 0 || ::waitpid(child_, &status, wait ? 0 : WNOHANG) == 0) return std::nullopt;
   child_ = 0;
-  if (status != 0) {
-    base::log().error("the checkpoint {} failed; what came before it is kept",
-                      files_.checkpoint(generation_));
-    // Not at once again.
-    has_changed_ = true;
-    checkpoint_bytes_ = std::max(checkpoint_bytes_, journal_bytes_);
-    if (!is_durable()) due_ = Clock::now() + between_checkpoints;
-    return;
-  }
+  if (status != 0) return false;
   std::error_code error;
-  checkpoint_bytes_ = std::filesystem::file_size(files_.checkpoint(generation_), error);
-  journal_bytes_ = 0;
-  files_.remove_before(generation_);
+  take_for_state(std::filesystem::file_size(files_.checkpoint(generation_), error));
+  return true;
+}
+
+void Storage::reap(bool wait) {
+  if (end_of_writer(wait).value_or(true)) return;
+  base::log().error("the checkpoint {} failed; what came before it is kept",
+                    files_.checkpoint(generation_));
+  // Not at once again.
+  has_changed_ = true;
+  checkpoint_bytes_ = std::max(checkpoint_bytes_, journal_bytes_);
+  if (!is_durable()) due_ = Clock::now() + between_checkpoints;
 }
 
 }  // namespace tutti::ps

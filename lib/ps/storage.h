@@ -30,8 +30,14 @@ class Storage {
   /// What it acknowledges survives it.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
-  /// This state stands in place of all that was there before. Blocks until it is on the disk.
-  void begin(const net::Bytes& state);
+  /// This state stands in place of all that was there before, once it is on the disk: a child
+  /// process writes it. Only then may anything be appended. What is returned is readable when that
+  /// child has ended.
+  base::Fd begin(const State& state);
+  /// Throws `internal` if it could not be written.
+  bool has_begun();
+  /// The same as `begin`, but blocks until the state is on the disk.
+  void replace(const net::Bytes& state);
   void append(net::ConstBytes head, net::ConstBytes body);
   /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
   void commit();
@@ -46,7 +52,10 @@ class Storage {
   void sync_folder() const;
   bool wants_checkpoint(base::Clock::time_point now) const;
   void start_checkpoint(const State& state);
+  void start_writer(const State& state);
+  std::optional<bool> end_of_writer(bool wait);
   void reap(bool wait);
+  void take_for_state(std::uint64_t bytes);
 
   const Durability durability_;
   base::Fd folder_;

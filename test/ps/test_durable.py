@@ -3,6 +3,7 @@
 
     test_durable.py TUTTI_SERVER STEPS [slow]
 """
+import os
 import pathlib
 import random
 import re
@@ -37,10 +38,10 @@ class DurableCase(unittest.TestCase):
         for one in processes:
             self.assertEqual(one.end(60), 0, str(job))
 
-    def checked_run(self, job, *state, steps=30, kind="dist_sync"):
+    def checked_run(self, job, *state, steps=30, kind="dist_sync", large=20_000):
         """A whole job: its servers and workers, which have ended well."""
         servers = [job.start_server(rank, *state) for rank in range(job.servers)]
-        workers = job.start_workers(kind, "mixed", steps, 20_000)
+        workers = job.start_workers(kind, "mixed", steps, large)
         self.check_all_ended_well(job, workers + servers + [job.scheduler])
         return servers, workers
 
@@ -160,6 +161,24 @@ class Checkpoints(DurableCase):
             self.assertTrue(server.wait_for("goes on from its state"), str(job))
         self.check_all_ended_well(job, workers + [server, job.scheduler])
         self.assertEqual(self.files(word="unfinished"), [])
+
+    def test_a_server_that_takes_long_to_write_what_it_begins_with_is_not_lost(self):
+        self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
+        job = self.job(servers=1, TUTTI_HEARTBEAT_SECONDS="1")
+        server = job.start_server(0, "--state", self.folder)
+        workers = job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
+        writer = self.child_of(server.process.pid)
+        os.kill(writer, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(writer, signal.SIGCONT)
+        self.check_all_ended_well(job, workers + [server, job.scheduler])
+
+    def child_of(self, pid):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if children := pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text():
+                return int(children)
+        self.fail("the server has started no process")
 
 
 class OtherJobs(DurableCase):

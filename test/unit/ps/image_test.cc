@@ -33,7 +33,7 @@ class Keeper {
         image_(goes_on ? Image::read(storage_.files()) : Image(head)),
         sequences_(static_cast<std::size_t>(head.workers)) {
     *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
-    storage_.begin(state());
+    storage_.replace(state());
   }
 
   net::Bytes state() const {
@@ -184,7 +184,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.say(0, Kind::push, {1, 1});
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
-  keeper.storage().begin(keeper.state());
+  keeper.storage().replace(keeper.state());
   const Image again = Image::read(StateFiles(folder.path(), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
@@ -202,7 +202,7 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     changed[random() % changed.size()] = static_cast<std::byte>(random());
     if (i % 3 == 0) changed.resize(random() % changed.size());
     // Sealed again, as if somebody had meant it.
-    keeper.storage().begin(changed);
+    keeper.storage().replace(changed);
     try {
       Image::read(StateFiles(folder.path(), 0, 1));
     } catch (const Error& error) {
