@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from launching import LOCAL, LaunchCase
+from launching import LOCAL, LaunchCase, variables_of
 
 SERVER, TRAIN, C_WORKER = sys.argv[1:4]
 # Gives up well before the test does.
@@ -24,26 +24,10 @@ def weights(text):
     return re.findall(r"rank \d weights sha256 (\w+)", text)
 
 
-def variables_of(pid):
-    try:
-        return dict(text.partition("=")[::2] for text in
-                    pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
-    except OSError:
-        return {}
-
-
 class JobCase(LaunchCase):
     def environment(self, **more):
         path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, **IMPATIENT, **more})
-
-    def process_of(self, role, rank):
-        """The process itself, not the shim that started it."""
-        for pid in self.marked():
-            known = variables_of(pid)
-            if (known.get("DMLC_ROLE"), known.get("DMLC_RANK")) == (role, str(rank)):
-                return pid
-        self.fail(f"no {role} {rank} runs")
 
     def begun(self, *words):
         """A job that trains for long, in its first steps."""
