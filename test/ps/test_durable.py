@@ -152,6 +152,8 @@ class Checkpoints(DurableCase):
         state = ("--state", self.folder, "--durable", "seconds", "60")
         server = job.start_server(0, *state)
         workers = job.start_workers("dist_sync", "mixed", 60)
+        # The first checkpoint, of a server of which nobody has heard, is none to go on from.
+        self.assertTrue(workers[0].wait_for(r"step 0\b"), str(job))
         for _ in range(2):
             deadline = time.monotonic() + 30
             while not self.files(word="unfinished") and time.monotonic() < deadline:

@@ -5,6 +5,7 @@
 """
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -54,8 +55,9 @@ class KeptStates(LaunchCase):
             os.kill(self.process_of("server", 0), signal.SIGKILL)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, out + err)
-        self.assertEqual(err.count("it is started again"), 5, err)
-        self.assertRegex(err, "server 0 on .* was the first to fail: it was ended by SIGKILL")
+        again = re.findall(r"^\[server 0\] launch.py: SIGKILL ended it; it is started again", err, re.M)
+        self.assertEqual(len(again), 5, err)
+        self.assertRegex(err, "server 0 on .* was the first to fail: it was ended by signal 9")
 
     def test_without_durable_a_killed_server_ends_the_job(self):
         process = self.start("-n", 1, "-s", 1, *LOCAL, "--server-state", self.folder, "--grace", 5, STEPS, "dist_sync",
