@@ -62,7 +62,8 @@ class Recording:
 
 class Wire(unittest.TestCase):
     def found_with(self, encrypt):
-        job = Job(SERVER, STEPS, servers=2, TUTTI_ENCRYPT=encrypt, STEPS_KEY="pushed-in-the-clear",
+        # What is sent again if need be takes no short cut within the machine.
+        job = Job(SERVER, STEPS, servers=2, TUTTI_ENCRYPT=encrypt, PS_RESEND="1", STEPS_KEY="pushed-in-the-clear",
                   STEPS_GRADIENT=str(GRADIENT))
         self.addCleanup(job.close)
         with Recording() as recording:
