@@ -3,6 +3,7 @@ from compare import peers, rounds
 from compare.contest import BenchError, Contest, Pace, open_mpi
 from compare.figures import Figures
 from compare.outcome import Outcome, curves
+from compare.served import mxnets, served
 from compare.targets import FINE, Verdict, judge, size_text, times
 
 MOST_VALUES = {"ranks": 0}
@@ -26,8 +27,9 @@ def steps(request):
     program = (request.mxnet_python, peers.PEERS / "mxnet_trainer.py", "--store")
     return [Contest(OURS, "updates on each rank", (*program, "dist_sync_mpi"), open_mpi(), {"dist_sync_mpi": OURS},
                     peers.ONE_THREAD, needed=True),
-            Contest(NATIVE, "updates on the servers", (*program, "dist_sync", "--servers", str(SERVERS)), open_mpi(),
-                    {"dist_sync": NATIVE}, peers.ONE_THREAD)]
+            Contest(NATIVE, "updates on the servers", (*program, "dist_sync"),
+                    served(open_mpi(), SERVERS, mxnets(request), ("--interface", "lo")), {"dist_sync": NATIVE},
+                    peers.ONE_THREAD)]
 
 
 def overlap(request):

@@ -179,9 +179,16 @@ int tutti_store_load_optimizer_states(tutti_store* store, const char* path) {
   });
 }
 
-int tutti_store_set_gradient_compression(tutti_store* store, const char* kind) {
+int tutti_store_set_gradient_compression(tutti_store* store, const char* kind, double threshold) {
   return guarded([&, function = "tutti_store_set_gradient_compression"] {
-    store_of(store, function).set_gradient_compression(&at(kind, function, "kind"));
+    store_of(store, function).set_gradient_compression(&at(kind, function, "kind"), threshold);
+  });
+}
+
+int tutti_store_num_dead_node(tutti_store* store, int* count) {
+  return guarded([&, function = "tutti_store_num_dead_node"] {
+    int& into = at(count, function, "count");
+    into = store_of(store, function).num_dead_node();
   });
 }
 

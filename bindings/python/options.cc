@@ -47,6 +47,16 @@ void set(std::optional<std::size_t>& field, std::string_view name, nb::handle va
   set(field.emplace(), name, value);
 }
 
+void set(std::optional<int>& field, std::string_view name, nb::handle value) {
+  constexpr const char* expected = "a number of pushes, an int from 0 to 1000000";
+  if (PyIndex_Check(value.ptr()) == 0) refuse_type(std::string(name) + " is " + expected, value);
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  if (nb::try_cast(number, field.emplace(), false)) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) + " is " + nb::str(value).c_str() + "; it takes " + expected);
+}
+
 void set(Milliseconds& field, std::string_view name, nb::handle value) {
   double seconds = 0;
   if (!nb::try_cast(value, seconds, true)) {
@@ -89,8 +99,10 @@ const std::map<std::string_view, Setter>& setters() {
   static const std::map<std::string_view, Setter> all{
       {"ranks", set_field<&Options::ranks>},
       {"interface", set_field<&Options::interface>},
+      {"encrypt", set_field<&Options::encrypt>},
       {"user_makes_no_mpi_calls", set_field<&Options::user_makes_no_mpi_calls>},
       {"reproducible", set_field<&Options::reproducible>},
+      {"staleness", set_field<&Options::staleness>},
       {"stall_report_after", set_field<&Options::stall_report_after>},
       {"key_timeout", set_field<&Options::key_timeout>},
       {"heartbeat_timeout", set_field<&Options::heartbeat_timeout>},

@@ -213,8 +213,13 @@ void Store::load_optimizer_states(const std::string& fname) {
   run("load_optimizer_states", [&](KVStore& store) { store.load_optimizer_states(fname); });
 }
 
-void Store::set_gradient_compression(std::string_view kind) {
-  run("set_gradient_compression", [&](KVStore& store) { store.set_gradient_compression(kind); });
+void Store::set_gradient_compression(std::string_view kind, double threshold) {
+  run("set_gradient_compression",
+      [&](KVStore& store) { store.set_gradient_compression(kind, threshold); });
+}
+
+int Store::num_dead_node() {
+  return run("num_dead_node", [](KVStore& store) { return store.num_dead_node(); });
 }
 
 void Store::barrier() {

@@ -50,7 +50,8 @@ class Store {
   void save_optimizer_states(const std::string& fname, bool dump_optimizer);
   void load_optimizer_states(const std::string& fname);
 
-  void set_gradient_compression(std::string_view kind);
+  void set_gradient_compression(std::string_view kind, double threshold);
+  int num_dead_node();
   void barrier();
   int join();
   /// The bytes of an array of this shape and dtype.

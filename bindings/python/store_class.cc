@@ -66,7 +66,9 @@ void bind_properties(nb::class_<Store>& store) {
 }
 
 void bind_rest(nb::class_<Store>& store) {
-  store.def("_set_gradient_compression", &Store::set_gradient_compression, arg("kind"));
+  store.def("_set_gradient_compression", &Store::set_gradient_compression, arg("kind"),
+            arg("threshold"));
+  store.def("_num_dead_node", &Store::num_dead_node);
   store.def("_barrier", &Store::barrier);
   store.def("_join", &Store::join);
   store.def("_allocate", &Store::allocate, arg("shape"), arg("dtype"),

@@ -248,7 +248,11 @@ TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optim
 TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const char* path,
                                                    int dump_optimizer);
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);
-TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind);
+/* `threshold` is for "2bit" and "1bit"; other kinds have none. */
+TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind,
+                                                      double threshold);
+/* `*count` gets the number of the job's nodes that were lost. Does not block. */
+TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
 /* `last` gets the last rank to join; may be null. */
 TUTTI_EXPORT int tutti_store_join(tutti_store* store, int* last);

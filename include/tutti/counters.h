@@ -14,7 +14,7 @@ struct Counters {
   std::uint64_t bytes_gathered = 0;    ///< of their results
   std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
-  std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI
+  std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI, or to parameter servers
   std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
   /// Buffers of `dist_sync_mpi` on this rank, with its share of the node's shared segments. At most
   /// `most_buffer_bytes`, plus the bytes for keys in flight that its comment names. Freed when the

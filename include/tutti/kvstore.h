@@ -21,6 +21,8 @@ namespace tutti {
 /// Per-call choices.
 struct CallOptions {
   /// Higher goes first among tensors that are ready together. Where ranks differ the maximum wins.
+  /// With a parameter server: among those that this worker has yet to send, but for one key in the
+  /// order of its calls.
   int priority = 0;
   ReduceOp op = ReduceOp::sum;
 };
@@ -65,7 +67,8 @@ class TUTTI_EXPORT KVStore {
   /// DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY tell of, as
   /// `scripts/launch.py --mode ps` sets them, and block until all of it is there. They throw
   /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
-  /// some do not come. They have no reduce_scatter, allgather and join.
+  /// some do not come. They have no reduce_scatter, allgather and join; each says what to call
+  /// instead.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
@@ -147,8 +150,8 @@ class TUTTI_EXPORT KVStore {
   Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
                     const std::vector<Values>& outs, CallOptions options = {});
 
-  // From here to load_optimizer_states: parameter-server and local types only, `unsupported` with
-  // `dist_sync_mpi`. No type has row-sparse values yet.
+  // From here to num_dead_node: parameter-server and local types only, `unsupported` with
+  // `dist_sync_mpi`.
 
   /// Stores a copy of each key's first value; with a parameter server worker 0's, and it blocks
   /// until every worker has called it. Throws `invalid_argument` if one of the keys has a value
@@ -170,6 +173,11 @@ class TUTTI_EXPORT KVStore {
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                CallOptions options = {});
+  /// Copies some rows of the stored value to every `outs`, which have its dtype and shape; their
+  /// other rows become zeros. A row is what one index of the first dimension selects. `row_ids`: by
+  /// key, a tensor of any shape and dtype whose elements are whole numbers; a row may stand there
+  /// several times, and there may be none. Only these rows travel. Blocks. Throws
+  /// `invalid_argument` for a row that the value does not have, and as pull does.
   void row_sparse_pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                        const std::vector<Tensor>& row_ids);
 
@@ -177,22 +185,43 @@ class TUTTI_EXPORT KVStore {
   /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
   /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
   /// nothing has changed. With a parameter server every worker calls it with the same rule, and it
-  /// blocks until they have; with `dist_async` until worker 0 has.
+  /// blocks until they have; with `dist_async` until worker 0 has, whose rule holds. A worker that
+  /// gives another one gets a `mismatch`. Set lamb before a key's first init or broadcast: the
+  /// servers then keep its value in one piece, whose norm it needs.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.
   /// Throws `invalid_argument` when there is no optimizer, `internal` when it cannot be written.
+  /// With a parameter server it gathers the states of all servers, after this worker's own earlier
+  /// calls, and blocks until then. Any worker may call it, one is enough, and each writes the file
+  /// that it names; in `dist_sync` all files are equal where the workers have made the same calls.
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
   /// Takes them from such a file; the optimizer too, if it is there. Throws `invalid_argument` for
   /// a file that is missing or damaged, and for the states of another rule; then nothing has
-  /// changed. States of another model are found when their key is pushed.
+  /// changed. States of another model are found when their key is pushed. A file fits any number of
+  /// servers, and stores of one process. With a parameter server every worker calls it, and it
+  /// blocks until they have, with `dist_async` until worker 0 has. Worker 0's file is read; the
+  /// others need none, and get its error.
   void load_optimizer_states(const std::string& path);
+
+  /// Nodes of the job (scheduler, servers and workers) that were lost since `create`; 0 in stores
+  /// of one process. Does not block.
+  int num_dead_node() const;
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
   /// it with the same value before the first tensor; later it throws `invalid_argument`. With
-  /// "fp16" a sum of a node above 65504 becomes infinite. Parameter servers also know "2bit" and
-  /// "1bit".
-  void set_gradient_compression(std::string_view kind);
+  /// "fp16" a sum of a node above 65504 becomes infinite.
+  ///
+  /// With a parameter server this is the format of gradients on their way to servers: of push and
+  /// pushpull with sum or average. Everything else travels whole, and so does what comes back. It
+  /// blocks until all workers have called it, who get a `mismatch` where they differ. There are
+  /// also "2bit" and "1bit", for f32, f16 and bf16; other tensors are refused. Each worker adds a
+  /// gradient to what it has not sent yet of the key, and takes off what it then sends: with "2bit"
+  /// +threshold, -threshold or 0 for each element (16 times fewer bytes than f32), with "1bit" +1
+  /// above the threshold, else -1 (32 times fewer). A gradient in which something is not a number
+  /// is sent so that the sum has that, too. `threshold` is finite, and above 0 with "2bit", at
+  /// least 0 with "1bit": `invalid_argument`. Other formats have none.
+  void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
   /// Blocks until every rank has called it. Does not wait for tensors in flight.
   void barrier();

@@ -19,8 +19,9 @@ struct TUTTI_EXPORT Options {
   /// Reads the environment once; the comment of each field names its variable. Flags are 0, 1, true
   /// or false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T
   /// for powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws
-  /// `invalid_argument` and suggests the right name. TUTTI_MODE, TUTTI_JOB_KEY and TUTTI_AUTOLOAD
-  /// are known too, but set no option.
+  /// `invalid_argument` and suggests the right name; so does a `DMLC_*` or `PS_*` variable that is
+  /// near to a known one. TUTTI_MODE, TUTTI_JOB_KEY, TUTTI_JOB_KEY_FILE and TUTTI_AUTOLOAD are
+  /// known too, but set no option.
   static Options from_env();
 
   /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as
@@ -41,6 +42,10 @@ struct TUTTI_EXPORT Options {
   /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
   /// is an error that lists those there are. `DMLC_INTERFACE`.
   std::string interface;
+  /// [agreed] Encrypts control traffic between nodes, and all that a parameter server and its
+  /// workers say; what MPI carries it leaves as it is. All processes of the job say the same.
+  /// `TUTTI_ENCRYPT`.
+  bool encrypt = false;
   /// You promise to make no MPI call while the store lives: lets several nodes work although MPI
   /// was initialised below MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
   bool user_makes_no_mpi_calls = false;
@@ -48,6 +53,12 @@ struct TUTTI_EXPORT Options {
   /// chunking or algorithm. `false` allows faster algorithms without this promise; there is none
   /// yet. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
+  /// [agreed] For `dist_async` and its kin: how many more of its pushes of a key may have been
+  /// executed than of the slowest worker's; one that would be ahead farther waits in the server.
+  /// Unset: any number. 0: the workers go together, as with `dist_sync`. Else every worker pushes
+  /// the same keys equally often; one that has left or is lost holds nobody up. In words of the
+  /// variable: a whole number up to 1,000,000, or off. `TUTTI_STALENESS`.
+  std::optional<int> staleness;
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};

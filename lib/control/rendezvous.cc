@@ -39,7 +39,9 @@ class Rendezvous {
 
  private:
   std::string name_of(int rank) const;
-  net::Identity identity(const char* purpose) const { return {rank_, secret_, purpose}; }
+  net::Identity identity(const char* purpose) const {
+    return {.rank = rank_, .secret = secret_, .purpose = purpose, .encrypts = settings_.encrypts};
+  }
   void connect_leaders(const std::string& rank0, Company& company);
   net::ProvenPeer connect_to_rank0(const std::string& published);
   NodeChannel connect_node(const topology::Topology& topology);

@@ -34,6 +34,8 @@ struct Settings {
   std::function<void()> look;
   /// 32 random bytes, new for each session and equal on all ranks.
   std::string secret;
+  /// Encrypts what leaves the node; the same on all ranks.
+  bool encrypts = false;
 
   /// For tests: ranks with different labels count as ranks of different nodes.
   std::string node_label;

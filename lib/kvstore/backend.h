@@ -26,8 +26,9 @@ enum class Method : std::uint8_t {
   save_optimizer_states,
   load_optimizer_states,
   set_gradient_compression,
+  num_dead_node,
 };
-inline constexpr std::size_t method_count = 12;
+inline constexpr std::size_t method_count = 13;
 
 /// "pushpull", "broadcast", ...
 std::string_view name(Method method);
@@ -83,7 +84,8 @@ struct MethodCall {
 /// One method call that changes how the store works.
 struct Setting {
   Method method = Method::set_gradient_compression;
-  std::string value{};  ///< the optimizer's name, the path, the kind of compression
+  std::string value{};   ///< the optimizer's name, the path, the kind of compression
+  double threshold = 0;  ///< set_gradient_compression only
   const Optimizer* optimizer = nullptr;  ///< set_optimizer only
   bool dump_optimizer = false;           ///< save_optimizer_states only
   bool after_tensors = false;            ///< the store has had a call with tensors
@@ -116,6 +118,7 @@ class Backend {
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
   virtual Counters counters() const = 0;
+  virtual int num_dead_node() const { return 0; }
   virtual std::vector<Choice> choices() const { return {}; }
 
  protected:

@@ -32,6 +32,10 @@ struct OptionVariable {
 };
 std::span<const OptionVariable> option_variables();
 
+/// Throws `invalid_argument` for the name of an environment variable that begins as this library's
+/// do and is not known, with the known one that may have been meant.
+void check_name_of_variable(const std::string& name);
+
 /// Throws `invalid_argument` if a field has a value that its variable would not take.
 void check(const Options& options);
 

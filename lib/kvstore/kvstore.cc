@@ -228,8 +228,10 @@ void KVStore::load_optimizer_states(const std::string& path) {
   configure({.method = Method::load_optimizer_states, .value = path});
 }
 
-void KVStore::set_gradient_compression(std::string_view kind) {
-  configure({.method = Method::set_gradient_compression, .value = std::string(kind)});
+void KVStore::set_gradient_compression(std::string_view kind, double threshold) {
+  configure({.method = Method::set_gradient_compression,
+             .value = std::string(kind),
+             .threshold = threshold});
 }
 
 void KVStore::barrier() {
@@ -240,6 +242,11 @@ void KVStore::barrier() {
 int KVStore::join() {
   front_desk_->require_open("join");
   return backend_->join();
+}
+
+int KVStore::num_dead_node() const {
+  require(backend_->traits(), Method::num_dead_node);
+  return backend_->num_dead_node();
 }
 
 Tensor KVStore::allocate(const Shape& shape, DType dtype) {

@@ -13,6 +13,7 @@
 #include "kvstore/local_optimizer.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
+#include "kvstore/rows.h"
 
 namespace tutti {
 namespace {
@@ -34,7 +35,8 @@ class LocalStore : public Backend {
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
                              Method::set_optimizer, Method::save_optimizer_states,
-                             Method::load_optimizer_states, Method::set_gradient_compression},
+                             Method::load_optimizer_states, Method::set_gradient_compression,
+                             Method::row_sparse_pull, Method::num_dead_node},
                  .sums_repeated_keys = true}) {}
 
   Pending submit(const MethodCall& call) override;
@@ -58,6 +60,7 @@ class LocalStore : public Backend {
   void push(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void replace(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& key_call) TUTTI_REQUIRES(mutex_);
+  void pull_rows(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
@@ -141,8 +144,24 @@ void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call) {
   counters_.bytes_broadcast += stored.bytes();
 }
 
+void LocalStore::pull_rows(const MethodCall& call) {
+  std::vector<std::vector<std::int64_t>> rows;
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    rows.push_back(rows_of(call, i));
+  }
+  check_values(call.method, by_key(call));
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const Tensor& stored = *find(call.keys[i]);
+    for (const Tensor& out : call.outs[i]) copy_rows(rows[i], stored, out);
+  }
+}
+
 Pending LocalStore::submit(const MethodCall& call) {
   const base::Lock lock(mutex_);
+  if (call.method == Method::row_sparse_pull) {
+    pull_rows(call);
+    return {};
+  }
   if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
     exchange_alone(call, counters_);
     return {};

@@ -24,14 +24,15 @@ constexpr std::array<Entry, method_count> methods{{
      "root's value"},
     {"pushpull", "call push, then pull"},
     {"broadcast", "call init, then pull"},
-    {"reduce_scatter", "call push, then pull, and take this rank's shard of what comes"},
-    {"allgather", "call push with zeros but for this rank's shard, then pull"},
+    {"reduce_scatter", "call pushpull, and take this rank's shard of what comes"},
+    {"allgather", "call pushpull with a tensor of zeros but for this rank's shard"},
     {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
     {"set_optimizer", "update the weights in the program, after pushpull"},
     {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},
     {"load_optimizer_states",
      "the optimizer runs in the program: load its state there, or broadcast it from rank 0"},
     {"set_gradient_compression", "convert to a 16-bit dtype in the program"},
+    {"num_dead_node", "catch the peer_lost error, which names the ranks that are lost"},
 }};
 
 const Entry& entry(Method method) {

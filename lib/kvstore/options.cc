@@ -108,6 +108,16 @@ bool set_log_level(Options& options, std::string_view text) {
   return std::find(levels.begin(), levels.end(), text) != levels.end();
 }
 
+constexpr std::string_view no_bound = "off";
+
+bool set_staleness(Options& options, std::string_view text) {
+  constexpr int most = 1'000'000;
+  options.staleness.reset();
+  if (text == no_bound) return true;
+  int& staleness = options.staleness.emplace();
+  return parse(text, staleness) && staleness >= 0 && staleness <= most;
+}
+
 /// "0,2,5", or nothing.
 bool set_ranks(Options& options, std::string_view text) {
   options.ranks.clear();
@@ -127,9 +137,15 @@ constexpr auto variables = std::to_array<OptionVariable>({
      [](const Options& o) { return fmt::format("{}", fmt::join(o.ranks, ",")); }},
     {"interface", "DMLC_INTERFACE", "the name of a network interface, such as eth0", set_interface,
      [](const Options& o) { return o.interface; }},
+    variable<&Options::encrypt>("encrypt", "TUTTI_ENCRYPT"),
     variable<&Options::user_makes_no_mpi_calls>("user_makes_no_mpi_calls",
                                                 "TUTTI_USER_MAKES_NO_MPI_CALLS"),
     variable<&Options::reproducible>("reproducible", "TUTTI_REPRODUCIBLE"),
+    {"staleness", "TUTTI_STALENESS", "off, or a whole number up to 1000000, such as 2",
+     set_staleness,
+     [](const Options& o) {
+       return o.staleness ? std::to_string(*o.staleness) : std::string(no_bound);
+     }},
     variable<&Options::stall_report_after>("stall_report_after", "TUTTI_STALL_SECONDS"),
     variable<&Options::key_timeout>("key_timeout", "TUTTI_TIMEOUT_SECONDS"),
     variable<&Options::heartbeat_timeout>("heartbeat_timeout", "TUTTI_HEARTBEAT_SECONDS"),
@@ -148,33 +164,7 @@ constexpr auto variables = std::to_array<OptionVariable>({
     variable<&Options::slice_bytes>("slice_bytes", "TUTTI_SLICE_BYTES"),
 });
 
-constexpr std::string_view prefix = "TUTTI_";
 constexpr std::string_view mode_variable = "TUTTI_MODE";
-
-/// Variables that set no option: the launcher's mode, the secret of a parameter-server job, which
-/// nobody should print, and one of the Python package.
-constexpr std::string_view other_names[] = {mode_variable, "TUTTI_JOB_KEY", "TUTTI_AUTOLOAD"};
-
-std::vector<std::string_view> known_names() {
-  std::vector<std::string_view> names(std::begin(other_names), std::end(other_names));
-  for (const OptionVariable& variable : variables) {
-    if (variable.name.starts_with(prefix)) names.push_back(variable.name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-[[noreturn]] void refuse_name(const std::string& name) {
-  const std::vector<std::string_view> known = known_names();
-  // Without the prefix, which they share: what is left must be near.
-  std::vector<std::string_view> ends = known;
-  for (std::string_view& end : ends) end.remove_prefix(prefix.size());
-  const std::string_view near = base::nearest(std::string_view(name).substr(prefix.size()), ends);
-  const std::string meant = near.empty() ? "" : fmt::format(", did you mean '{}{}'?", prefix, near);
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("environment variable {} is not known{} (known: {})", name, meant,
-                          fmt::join(known, ", ")));
-}
 
 [[noreturn]] void refuse_value(std::string_view name, std::string_view value,
                                std::string_view accepts) {
@@ -202,16 +192,15 @@ Environment process_environment() {
 
 Options options_from(const Environment& environment) {
   Options options;
-  const std::vector<std::string_view> known = known_names();
   for (const auto& [name, value] : environment) {
     const auto* const variable =
         std::find_if(variables.begin(), variables.end(),
                      [&name = name](const OptionVariable& v) { return v.name == name; });
     if (variable != variables.end() && !name.empty()) {
       if (!variable->set(options, value)) refuse_value(name, value, variable->accepts);
-    } else if (name.starts_with(prefix) && !std::binary_search(known.begin(), known.end(), name)) {
-      refuse_name(name);
+      continue;
     }
+    check_name_of_variable(name);
   }
   return options;
 }

@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
+#include "base/sealed_file.h"
 #include "kvstore/checks.h"
 #include "kvstore/environment.h"
 #include "kvstore/key_calls.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
+#include "kvstore/rows.h"
 #include "optimizer/catalogue.h"
+#include "optimizer/saved.h"
+#include "ps/compression.h"
 #include "ps/roles.h"
 #include "ps/worker.h"
 #include "runtime/fork_guard.h"
@@ -56,8 +62,9 @@ class ServerStore : public Backend {
                  .rank = worker->welcome().rank,
                  .size = worker->size(),
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
-                             Method::broadcast, Method::set_optimizer,
-                             Method::set_gradient_compression},
+                             Method::broadcast, Method::row_sparse_pull, Method::set_optimizer,
+                             Method::save_optimizer_states, Method::load_optimizer_states,
+                             Method::set_gradient_compression, Method::num_dead_node},
                  .sums_repeated_keys = true}),
         worker_(std::move(worker)) {}
   ~ServerStore() override {
@@ -86,11 +93,18 @@ class ServerStore : public Backend {
     return base::own_tensor(shape, dtype);
   }
   Counters counters() const override { return worker_->counters(); }
+  int num_dead_node() const override { return worker_->lost_nodes(); }
 
  private:
   ps::Task task(const MethodCall& call, const Key& key, KeyCall& key_call) const;
+  std::vector<ps::Task> tasks_of(const MethodCall& call) const;
+  void check_compression(const MethodCall& call, const KeyCall& key_call, const Key& key) const;
+  void compress(const Setting& setting);
+  void save_states(const Setting& setting);
+  void load_states(const std::string& path);
 
   const runtime::ForkGuard fork_;
+  std::atomic<ps::Compression> compression_{};
   std::unique_ptr<ps::Worker> worker_;
 };
 
@@ -102,7 +116,9 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
                 .root = call.root,
                 .dtype = like.dtype(),
                 .shape = like.shape(),
-                .in = contribution(call, key_call)};
+                .in = contribution(call, key_call),
+                .priority = call.options.priority,
+                .compression = compression_};
   if (call.method != Method::broadcast || call.root != traits().rank) {
     task.outs = std::move(key_call.outs);
     return task;
@@ -111,18 +127,46 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
   return task;
 }
 
-Pending ServerStore::submit(const MethodCall& call) {
-  fork_.check();
+/// Said at the call, for to a server it would be no request at all.
+void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_call,
+                                    const Key& key) const {
+  const ps::Encoding encoding = compression_.load().encoding;
+  const bool is_quantised = encoding == ps::Encoding::two_bits || encoding == ps::Encoding::one_bit;
+  const DType dtype = key_call.any().dtype();
+  if (!reduces(call.method) || !is_quantised || ps::can_carry(encoding, dtype)) return;
+  refuse(call.method, key,
+         fmt::format("gradient compression '{}' is for f32, f16 and bf16, and the tensor is {}; "
+                     "convert it, or create the store without compression",
+                     name(encoding), name(dtype)));
+}
+
+std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
+  std::vector<ps::Task> tasks;
+  if (call.method == Method::row_sparse_pull) {
+    for (std::size_t i = 0; i < call.keys.size(); ++i) {
+      KeyCall key_call{.ins = {}, .outs = {call.outs[i].begin(), call.outs[i].end()}};
+      ps::Task one = task(call, call.keys[i], key_call);
+      one.rows = rows_of(call, i);
+      tasks.push_back(std::move(one));
+    }
+    return tasks;
+  }
   std::map<Key, KeyCall> calls = by_key(call);
   const bool is_first = call.method == Method::init || call.method == Method::broadcast;
   if (is_first && calls.size() < call.keys.size()) {
     refuse(call.method, call.keys.front(), "a key stands twice in this call; name each once");
   }
-  std::vector<ps::Task> tasks;
   for (auto& [key, key_call] : calls) {
     check_alike(call.method, key, key_call);
+    check_compression(call, key_call, key);
     tasks.push_back(task(call, key, key_call));
   }
+  return tasks;
+}
+
+Pending ServerStore::submit(const MethodCall& call) {
+  fork_.check();
+  std::vector<ps::Task> tasks = tasks_of(call);
   const std::string first = tasks.front().describe();
   auto completion = std::make_shared<base::Completion>(
       tasks.size(),
@@ -133,15 +177,47 @@ Pending ServerStore::submit(const MethodCall& call) {
 
 void ServerStore::configure(const Setting& setting) {
   fork_.check();
-  if (setting.method == Method::set_optimizer) {
-    static_cast<void>(optimizer::choose(*setting.optimizer));
-    return worker_->set_optimizer(*setting.optimizer);
+  switch (setting.method) {
+    case Method::set_optimizer:
+      return worker_->set_optimizer(*setting.optimizer);
+    case Method::save_optimizer_states:
+      return save_states(setting);
+    case Method::load_optimizer_states:
+      return load_states(setting.value);
+    default:
+      return compress(setting);
   }
-  if (setting.value == "none") return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("gradient compression {} is not supported by store type '{}' yet; it "
-                          "knows 'none'",
-                          base::quoted(setting.value), traits().type));
+}
+
+void ServerStore::compress(const Setting& setting) {
+  const ps::Compression chosen = ps::compression_named(setting.value, setting.threshold);
+  if (setting.after_tensors) refuse_late(setting, ": what came before it was sent otherwise");
+  worker_->set_compression(chosen);
+  compression_ = chosen;
+}
+
+void ServerStore::save_states(const Setting& setting) {
+  optimizer::Saved saved = worker_->states();
+  if (!setting.dump_optimizer) saved.optimizer.reset();
+  base::write_sealed(setting.value, optimizer::write_saved(saved));
+}
+
+/// The others wait for what worker 0 says of its file, be it that there is none.
+void ServerStore::load_states(const std::string& path) {
+  std::optional<optimizer::Saved> saved;
+  std::optional<ps::Failure> failure;
+  try {
+    if (traits().rank == 0) saved = optimizer::read_saved(base::read_sealed(path));
+    if (saved && saved->optimizer) static_cast<void>(optimizer::choose(*saved->optimizer));
+  } catch (const Error& error) {
+    failure = {error.code(), fmt::format("load_optimizer_states: {}", error.what()), {}};
+  }
+  worker_->load_states(std::move(saved), std::move(failure));
+}
+
+/// PS_VERBOSE asks for more than errors.
+void show_connections(const ps::Job& job, const Options& options) {
+  if (job.verbose > 0 && options.log_level == Options().log_level) base::set_log_level("info");
 }
 
 ps::Job job_of_worker(const StoreType& type, const Options& options) {
@@ -161,6 +237,13 @@ ps::Job job_of_worker(const StoreType& type, const Options& options) {
 
 std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Options& options) {
   const ps::Job job = job_of_worker(type, options);
+  show_connections(job, options);
+  if (!type.asynchronous && options.staleness.value_or(0) != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("staleness (TUTTI_STALENESS) is {}, and a store of type '{}' lets no "
+                            "worker run ahead; leave it out, or ask for 'dist_async'",
+                            *options.staleness, type.name));
+  }
   if (!options.timeline.empty()) {
     base::log().warn(
         "store type '{}' records no timeline yet, so {} (TUTTI_TIMELINE) is not written", type.name,
@@ -170,15 +253,18 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
       type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
 }
 
-bool run_server(const Options& options) {
+bool run_server(const Options& options, const Durability& durability) {
   check(options);
   base::set_log_level(options.log_level);
   const ps::Job job = ps::Job::from(process_environment());
+  show_connections(job, options);
   switch (job.role) {
     case ps::Role::scheduler:
-      return ps::run_scheduler(job, options);
+      if (durability.folder.empty()) return ps::run_scheduler(job, options);
+      throw Error(ErrorCode::invalid_argument,
+                  "the scheduler keeps no state; give --state to the servers alone");
     case ps::Role::server:
-      ps::run_server(job, options);
+      ps::run_server(job, options, durability);
       return true;
     case ps::Role::worker:
       break;

@@ -31,6 +31,21 @@ std::string local_address(const base::Fd& socket) {
   return numeric(reinterpret_cast<sockaddr*>(&name), size);
 }
 
+std::string peer_address(const base::Fd& socket) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) return "";
+  if (name.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(name);
+    return fmt::format("{}:{}", numeric(reinterpret_cast<sockaddr*>(&name), size),
+                       ntohs(v4.sin_port));
+  }
+  if (name.ss_family != AF_INET6) return "";
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(name);
+  return fmt::format("[{}]:{}", numeric(reinterpret_cast<sockaddr*>(&name), size),
+                     ntohs(v6.sin6_port));
+}
+
 std::vector<std::string> resolve(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,43 +1,76 @@
 #pragma once
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 
 #include "net/bytes.h"
 #include "net/secret.h"
+#include "net/slice.h"
 #include "net/stream_buffer.h"
 
 namespace tutti::net {
 
-/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC also
-/// covers the frame's number in its direction of the connection, so that a frame that was changed,
-/// repeated, dropped or moved is refused. Frames are authenticated, not encrypted.
+class CipherStream;
+
+/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC is
+/// Poly1305 with a key for this frame alone, which ChaCha20 makes of the direction's key and of the
+/// frame's number in it. So a frame that was changed, repeated, dropped or moved is refused. Where
+/// a connection is encrypted, frames are the messages of a secretstream of libsodium's, which
+/// promises the same: the length, then the ciphertext; the stream's header comes before the first.
 inline constexpr std::size_t max_frame_payload = std::size_t{64} << 10;
 inline constexpr std::size_t frame_header_bytes = 4 + mac_bytes;
 
+/// The key of one direction of a connection, and whether it also encrypts.
+struct FrameKey {
+  Secret key{};
+  bool encrypts = false;
+};
+
 class FrameSealer {
  public:
-  explicit FrameSealer(const Secret& key) : key_(key) {}
-  /// Appends `payload` to `wire`, in as many frames as it takes.
-  void seal(ConstBytes payload, Bytes& wire);
+  explicit FrameSealer(const FrameKey& key);
+  ~FrameSealer();
+  FrameSealer(FrameSealer&&) noexcept;
+  /// Appends a frame to `wire`. The payload, of `max_frame_payload` bytes at most, stays where it
+  /// is, unless it is encrypted.
+  void seal(Slice payload, std::deque<Slice>& wire);
 
  private:
+  Bytes encipher(ConstBytes payload);
+
   Secret key_;
   std::uint64_t number_ = 0;
+  std::unique_ptr<CipherStream> cipher_;  ///< null: frames are not encrypted
 };
 
 class FrameOpener {
  public:
-  explicit FrameOpener(const Secret& key) : key_(key) {}
+  explicit FrameOpener(const FrameKey& key);
+  ~FrameOpener();
+  FrameOpener(FrameOpener&&) noexcept;
   void feed(ConstBytes wire) { wire_.feed(wire); }
   /// The payload of the next frame, valid until the next `feed`; nothing while the frame is
   /// incomplete. Throws `internal` for a frame that is too long or not authentic; afterwards the
   /// stream cannot be used.
   std::optional<ConstBytes> next();
+  /// What was fed of a frame that is incomplete.
+  ConstBytes rest() const { return wire_.rest(); }
+  /// Hands it over: whoever takes it has the frame checked.
+  void use_rest() { wire_.use(wire_.rest().size()); }
+  /// Takes a frame whose parts lie elsewhere for the next one. Throws as `next`.
+  void check(ConstBytes header, ConstBytes payload);
+  bool decrypts() const { return cipher_ != nullptr; }
 
  private:
+  std::optional<ConstBytes> next_deciphered();
+  ConstBytes frame_of(std::size_t length, std::size_t overhead) const;
+
   Secret key_;
   std::uint64_t number_ = 0;
   StreamBuffer wire_;
+  std::unique_ptr<CipherStream> cipher_;
+  Bytes plain_;
 };
 
 }  // namespace tutti::net

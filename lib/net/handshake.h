@@ -16,6 +16,7 @@ struct ProvenPeer {
   base::Fd socket;
   Secret send_key{};
   Secret receive_key{};
+  bool encrypts = false;  ///< what is sent over it
 };
 
 /// Who this end is. `purpose` tells kinds of listeners apart: a proof for one kind is not valid for
@@ -26,6 +27,8 @@ struct Identity {
   std::string purpose;
   std::string name{};
   std::string name_of_listener{};
+  /// What follows the handshake is to be encrypted. Both ends say so, or refuse each other.
+  bool encrypts = false;
 
   std::string describe() const { return name.empty() ? describe_rank(rank) : name; }
   std::string describe_listener(int listener) const {
@@ -36,9 +39,10 @@ struct Identity {
   static std::string describe_rank(int rank) { return "rank " + std::to_string(rank); }
 };
 
-// The handshake: the caller sends its rank and a nonce; the listener answers with a nonce of its
-// own and a proof over both; the caller sends its proof over both. Each end then knows that the
-// other one has the secret now, not that it once recorded somebody who had.
+// The handshake: the caller sends its rank, whether it encrypts and a nonce; the listener answers
+// with whether it encrypts, a nonce of its own and a proof over all that; the caller sends its
+// proof over it. Each end then knows that the other one has the secret now, not that it once
+// recorded somebody who had.
 
 /// The listening side. Accepts connections until each rank of `expected` has proved itself; turns
 /// others away as `Reception` does. Throws `timeout` at the deadline, naming the ranks that are

@@ -35,16 +35,18 @@ class Attempt {
 
   Way way_;
   bool greeted_ = false;
-  Nonce mine_ = random_nonce();
+  Said mine_;
   Bytes answer_;
 };
 
 void Attempt::greet(const Identity& me) {
   check_connected(way_.socket);
+  mine_ = {me.rank, me.encrypts, random_nonce()};
   Bytes hello;
   append(hello, as_bytes(magic));
-  append_u32(hello, static_cast<std::uint32_t>(me.rank));
-  append(hello, mine_);
+  append_u32(hello, static_cast<std::uint32_t>(mine_.rank));
+  append_u32(hello, mine_.encrypts ? 1 : 0);
+  append(hello, mine_.nonce);
   send_all(way_.socket, hello);
   greeted_ = true;
 }
@@ -56,11 +58,14 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
   }
   if (!receive_towards(way_.socket, answer_, answer_bytes)) return std::nullopt;
   const ConstBytes answer(answer_);
-  Nonce listeners;
-  std::ranges::copy(answer.first(nonce_bytes), listeners.begin());
-  const Transcript transcript(me, me.rank, listener_rank, mine_, listeners);
+  Said listeners{listener_rank, load_u32(answer.data()) != 0, {}};
+  std::ranges::copy(answer.subspan(4, nonce_bytes), listeners.nonce.begin());
+  const Transcript transcript(me, mine_, listeners);
   if (!equal(transcript.listeners_proof(), answer.last(mac_bytes))) {
     throw Error(ErrorCode::mismatch, "what answers there does not know the job's secret");
+  }
+  if (const std::string why = transcript.disagreement(mine_); !why.empty()) {
+    throw Error(ErrorCode::mismatch, why);
   }
   send_all(way_.socket, transcript.callers_proof());
   return transcript.callers_peer(std::move(way_.socket));

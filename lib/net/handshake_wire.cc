@@ -11,22 +11,30 @@
 
 namespace tutti::net::handshake {
 
-Transcript::Transcript(const Identity& me, int caller, int listener, const Nonce& callers,
-                       const Nonce& listeners)
+Transcript::Transcript(const Identity& me, const Said& caller, const Said& listener)
     : caller_(caller), listener_(listener), secret_(me.secret) {
-  append_u32(bytes_, static_cast<std::uint32_t>(caller));
-  append_u32(bytes_, static_cast<std::uint32_t>(listener));
-  append(bytes_, callers);
-  append(bytes_, listeners);
+  for (const Said* said : {&caller, &listener}) {
+    append_u32(bytes_, static_cast<std::uint32_t>(said->rank));
+    append_u32(bytes_, said->encrypts ? 1 : 0);
+    append(bytes_, said->nonce);
+  }
   append(bytes_, as_bytes(me.purpose));
 }
 
+std::string Transcript::disagreement(const Said& mine) const {
+  if (caller_.encrypts == listener_.encrypts) return "";
+  return mine.encrypts ? "it does not encrypt, and this end does: set TUTTI_ENCRYPT=1 for all "
+                         "processes of the job, or for none"
+                       : "it encrypts (TUTTI_ENCRYPT=1), and this end does not: set it for all "
+                         "processes of the job, or for none";
+}
+
 ProvenPeer Transcript::callers_peer(base::Fd socket) const {
-  return {listener_, std::move(socket), key_up(), key_down()};
+  return {listener_.rank, std::move(socket), key_up(), key_down(), caller_.encrypts};
 }
 
 ProvenPeer Transcript::listeners_peer(base::Fd socket) const {
-  return {caller_, std::move(socket), key_down(), key_up()};
+  return {caller_.rank, std::move(socket), key_down(), key_up(), caller_.encrypts};
 }
 
 void send_all(const base::Fd& socket, ConstBytes bytes) {

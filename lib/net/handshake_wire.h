@@ -8,18 +8,27 @@
 namespace tutti::net::handshake {
 
 /// To be changed with every change of the handshake or of the frames.
-inline constexpr std::string_view magic = "tutti/c1";
-inline constexpr std::size_t hello_bytes = magic.size() + 4 + nonce_bytes;
-inline constexpr std::size_t answer_bytes = nonce_bytes + mac_bytes;
+inline constexpr std::string_view magic = "tutti/c3";
+/// Rank, and whether the caller encrypts, in four bytes each.
+inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
+inline constexpr std::size_t answer_bytes = 4 + nonce_bytes + mac_bytes;
+
+/// What one end tells the other.
+struct Said {
+  int rank = -1;
+  bool encrypts = false;
+  Nonce nonce{};
+};
 
 /// What both ends know after hello and answer. Proofs and keys are made of it.
 class Transcript {
  public:
-  Transcript(const Identity& me, int caller, int listener, const Nonce& callers,
-             const Nonce& listeners);
+  Transcript(const Identity& me, const Said& caller, const Said& listener);
 
   Mac callers_proof() const { return mac(secret_, {as_bytes("caller"), bytes_}); }
   Mac listeners_proof() const { return mac(secret_, {as_bytes("answer"), bytes_}); }
+  /// Empty: the two ends agree on encryption. Else what is wrong, as the end that `mine` says it.
+  std::string disagreement(const Said& mine) const;
   ProvenPeer callers_peer(base::Fd socket) const;
   ProvenPeer listeners_peer(base::Fd socket) const;
 
@@ -29,8 +38,8 @@ class Transcript {
   Secret key_up() const { return derive_key(secret_, {as_bytes("upward"), bytes_}); }
   Secret key_down() const { return derive_key(secret_, {as_bytes("onward"), bytes_}); }
 
-  int caller_;
-  int listener_;
+  Said caller_;
+  Said listener_;
   Secret secret_;
   Bytes bytes_;
 };

@@ -26,30 +26,31 @@ constexpr std::size_t most_strangers = 256;
 /// A connection that has proved nothing yet.
 class Stranger {
  public:
-  explicit Stranger(base::Fd socket) : socket_(std::move(socket)) {}
+  explicit Stranger(base::Fd socket) : address_(peer_address(socket)), socket_(std::move(socket)) {}
 
   const base::Fd& socket() const { return socket_; }
+  const std::string& address() const { return address_; }
   Clock::time_point deadline() const { return deadline_; }
   bool has_spoken() const { return answered_; }
-  int rank() const { return rank_; }
 
   /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
   /// it is not one of the expected ranks.
   bool advance(const Identity& me, const Reception::Expects& expects);
-  ProvenPeer peer(const Identity& me) { return transcript(me).listeners_peer(std::move(socket_)); }
+  ProvenPeer peer(const Identity& me) {
+    return Transcript(me, caller_, mine_).listeners_peer(std::move(socket_));
+  }
   void close() { socket_.reset(); }
 
  private:
   void answer(const Identity& me, const Reception::Expects& expects);
-  Transcript transcript(const Identity& me) const { return {me, rank_, me.rank, callers_, mine_}; }
 
+  std::string address_;
   base::Fd socket_;
   Clock::time_point deadline_ = Clock::now() + silence_limit;
   bool answered_ = false;
   Bytes buffer_;
-  int rank_ = -1;
-  Nonce callers_{};
-  Nonce mine_{};
+  Said caller_;
+  Said mine_;
 };
 
 bool Stranger::advance(const Identity& me, const Reception::Expects& expects) {
@@ -65,24 +66,32 @@ bool Stranger::advance(const Identity& me, const Reception::Expects& expects) {
     buffer_.clear();
   }
   if (!receive_towards(socket_, buffer_, mac_bytes)) return false;
-  if (!equal(transcript(me).callers_proof(), buffer_)) {
+  const Transcript transcript(me, caller_, mine_);
+  if (!equal(transcript.callers_proof(), buffer_)) {
     throw Error(ErrorCode::internal, "it does not know the job's secret");
   }
   return true;
 }
 
 void Stranger::answer(const Identity& me, const Reception::Expects& expects) {
-  const ConstBytes hello(buffer_);
-  rank_ = static_cast<int>(load_u32(hello.data() + magic.size()));
-  if (!expects(rank_)) {
+  const ConstBytes hello = ConstBytes(buffer_).subspan(magic.size());
+  caller_ = {static_cast<int>(load_u32(hello.data())), load_u32(hello.data() + 4) != 0, {}};
+  if (!expects(caller_.rank)) {
     throw Error(ErrorCode::internal,
-                fmt::format("it says that it is rank {}, which is not waited for", rank_));
+                fmt::format("it says that it is rank {}, which is not waited for", caller_.rank));
   }
-  std::ranges::copy(hello.last(nonce_bytes), callers_.begin());
-  mine_ = random_nonce();
-  Bytes reply(mine_.begin(), mine_.end());
-  append(reply, transcript(me).listeners_proof());
+  std::ranges::copy(hello.last(nonce_bytes), caller_.nonce.begin());
+  mine_ = {me.rank, me.encrypts, random_nonce()};
+  const Transcript transcript(me, caller_, mine_);
+  Bytes reply;
+  append_u32(reply, mine_.encrypts ? 1 : 0);
+  append(reply, mine_.nonce);
+  append(reply, transcript.listeners_proof());
   send_all(socket_, reply);
+  // The caller learns from the answer that the two do not fit.
+  if (const std::string why = transcript.disagreement(mine_); !why.empty()) {
+    throw Error(ErrorCode::internal, why);
+  }
 }
 
 /// Logs connections that were refused, at a limited rate: a line for the 1st, 2nd, 4th, 8th and so
@@ -96,9 +105,10 @@ class Refusals {
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
 
-  void add(const std::string& reason) {
+  /// `address`: the peer's, as it was when it came.
+  void add(const std::string& address, const std::string& reason) {
     ++count_;
-    last_reason_ = reason;
+    last_reason_ = address.empty() ? reason : fmt::format("{} ({})", reason, address);
     if (std::has_single_bit(count_)) say();
   }
 
@@ -184,8 +194,8 @@ void Reception::State::welcome() {
 void Reception::State::drop_oldest() {
   const auto silent =
       std::ranges::find_if(strangers, [](const Stranger& one) { return !one.has_spoken(); });
-  refusals.add("it had proved nothing and others came");
   const auto oldest = silent != strangers.end() ? silent : strangers.begin();
+  refusals.add(oldest->address(), "it had proved nothing and others came");
   close(*oldest);
   strangers.erase(oldest);
 }
@@ -205,7 +215,7 @@ std::optional<ProvenPeer> Reception::State::talk_to(Stranger& stranger) {
       throw Error(ErrorCode::timeout, "it did not prove who it is within 5 s");
     }
   } catch (const Error& refusal) {
-    refusals.add(refusal.what());
+    refusals.add(stranger.address(), refusal.what());
     close(stranger);
   }
   return std::nullopt;

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,14 @@ namespace tutti::net {
 /// is visible in one network namespace only. It keeps message boundaries and can pass descriptors.
 base::Fd listen_abstract(const std::string& name);
 
+/// The same as a stream of bytes, for links to processes of this machine.
+base::Fd listen_nearby(const std::string& name);
+/// Empty: no process of this user listens there.
+base::Fd connect_nearby(const std::string& name);
+/// Whether the other end is on this machine; and whether it is this user's, of such a socket.
+bool is_nearby(const base::Fd& socket);
+bool is_same_user(const base::Fd& socket);
+
 enum class Reached { connected, busy, nobody };
 /// `busy`: somebody listens, but the queue of connections to accept is full; try again later.
 struct AbstractPeer {
@@ -27,7 +36,8 @@ AbstractPeer connect_abstract(const std::string& name);
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 
-/// Passes a descriptor: the receiver gets its own copy. Throws `timeout` or `internal`; `who` names
+/// Passes a descriptor: the receiver gets its own copy. An empty one tells it that there is none,
+/// for which `receive_descriptor` throws `internal`. Throws `timeout` or `internal`; `who` names
 /// the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience);
@@ -41,6 +51,8 @@ base::Fd listen_tcp_everywhere(const std::string& like);
 std::uint16_t port_of(const base::Fd& listener);
 /// This host's numeric address on the connection.
 std::string local_address(const base::Fd& socket);
+/// The other end's, with its port: "10.0.0.2:41000". Empty where it has none, as a Unix socket.
+std::string peer_address(const base::Fd& socket);
 /// The numeric addresses of a host's name, or of a numeric address itself. Throws
 /// `invalid_argument` when there is none.
 std::vector<std::string> resolve(const std::string& host);
@@ -58,9 +70,10 @@ base::Fd accept_one(const base::Fd& listener);
 
 /// Sends small frames without delay.
 void send_without_delay(const base::Fd& socket);
-/// The same, and takes a peer for dead that acknowledges nothing for 3 s. Not where much is sent: a
-/// peer that lives may have no time to read it.
-void tune_link(const base::Fd& socket);
+/// The same, and takes a peer for dead that acknowledges nothing, or takes in nothing, for so long.
+/// Not where much is sent: a peer that lives may have no time to read it.
+void tune_link(const base::Fd& socket,
+               std::chrono::milliseconds unacknowledged = std::chrono::seconds(3));
 
 /// False: the deadline passed first.
 bool wait_readable(const base::Fd& fd, const base::Patience& patience);

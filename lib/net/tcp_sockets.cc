@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -14,8 +15,6 @@
 
 namespace tutti::net {
 namespace {
-
-constexpr unsigned unacknowledged_ms = 3000;
 
 struct Address {
   sockaddr_storage storage{};
@@ -137,9 +136,10 @@ void send_without_delay(const base::Fd& socket) {
   set_option(socket, TCP_NODELAY, 1);
 }
 
-void tune_link(const base::Fd& socket) {
+void tune_link(const base::Fd& socket, std::chrono::milliseconds unacknowledged) {
+  constexpr std::chrono::milliseconds most = std::chrono::hours(24);
   send_without_delay(socket);
-  set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(unacknowledged_ms));
+  set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(std::min(unacknowledged, most).count()));
 }
 
 bool wait_readable(const base::Fd& fd, const base::Patience& patience) {

@@ -19,6 +19,7 @@ class Lamb : public RuleOf<Lamb> {
         upper_(parameters["upper_bound"]) {}
 
   std::size_t slots() const override { return 2; }
+  bool needs_whole() const override { return true; }
 
   /// The norms of the whole value are needed before any of it changes. So the first pass brings the
   /// averages up to date, and the second computes the direction again instead of keeping it.

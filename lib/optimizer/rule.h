@@ -33,6 +33,8 @@ class Rule {
 
   /// How many arrays of the value's size the rule keeps for each key; they begin as zeros.
   virtual std::size_t slots() const = 0;
+  /// Whether an element's update depends on all others, so that a value cannot be updated in parts.
+  virtual bool needs_whole() const { return false; }
   virtual void update(const Step& step, const Arrays<float>& arrays) const = 0;
   virtual void update(const Step& step, const Arrays<double>& arrays) const = 0;
 };

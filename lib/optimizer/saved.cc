@@ -128,4 +128,18 @@ Saved read_saved(std::span<const std::uint8_t> bytes) {
   }
 }
 
+void check_fits(const Saved& saved, const Optimizer* mine) {
+  if (saved.optimizer || (mine != nullptr && mine->name == saved.rule)) return;
+  if (mine == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("these are states of optimizer '{}' without the optimizer itself; call "
+                            "set_optimizer first, or save with dump_optimizer",
+                            saved.rule));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("these are states of optimizer '{}', and the store's is '{}'; call "
+                          "set_optimizer('{}') first",
+                          saved.rule, mine->name, saved.rule));
+}
+
 }  // namespace tutti::optimizer

@@ -12,10 +12,6 @@
 namespace tutti::optimizer {
 namespace {
 
-bool is_float(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
-}
-
 /// That in which a value's updates are computed.
 DType wide(DType dtype) {
   return dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -48,8 +44,12 @@ void Updater::set(Optimizer optimizer) {
   chosen_ = std::move(chosen);
 }
 
+bool Updater::can_update(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
 void Updater::check(const Key& key, const Tensor& weight) const {
-  if (!is_float(weight.dtype())) {
+  if (!can_update(weight.dtype())) {
     refuse(key, fmt::format("optimizer '{}' updates floats, and the value is {}; set no optimizer, "
                             "or keep such values in another store",
                             optimizer_.name, name(weight.dtype())));
@@ -66,8 +66,7 @@ void Updater::check(const Key& key, const Tensor& weight) const {
 
 /// Arrays that are missing, of a new key or since the rule has got new parameters, begin as zeros,
 /// the master copy as the value.
-State& Updater::state_of(const Key& key, const Tensor& weight) {
-  State& state = states_[key];
+void Updater::complete(State& state, const Tensor& weight) const {
   state.dtype = wide(weight.dtype());
   state.slots.resize(chosen_.rule->slots());
   for (auto& slot : state.slots) slot.resize(weight.count() * size_of(state.dtype));
@@ -78,6 +77,11 @@ State& Updater::state_of(const Key& key, const Tensor& weight) {
     state.master.resize(weight.count() * sizeof(float));
     convert(weight.data(), weight.dtype(), state.master.data(), DType::f32, weight.count());
   }
+}
+
+State Updater::initial_state(const Tensor& weight) const {
+  State state;
+  complete(state, weight);
   return state;
 }
 
@@ -96,7 +100,8 @@ void Updater::apply(const Key& key, State& state, std::size_t count, const T* gr
 }
 
 void Updater::update(const Key& key, const Tensor& gradient, const Tensor& weight) {
-  State& state = state_of(key, weight);
+  State& state = states_[key];
+  complete(state, weight);
   if (weight.dtype() == DType::f32) {
     apply(key, state, weight.count(), gradient.as<float>(), weight.as<float>());
   } else if (weight.dtype() == DType::f64) {
@@ -123,25 +128,14 @@ std::vector<std::uint8_t> Updater::save(bool with_optimizer) const {
 
 void Updater::load(std::span<const std::uint8_t> bytes) {
   Saved saved = read_saved(bytes);
-  if (saved.optimizer) {
-    set(*std::move(saved.optimizer));
-  } else if (saved.rule != optimizer_.name) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("these are states of optimizer '{}', and the store's is '{}'; call "
-                            "set_optimizer('{}') first",
-                            saved.rule, optimizer_.name, saved.rule));
-  }
+  check_fits(saved, &optimizer_);
+  if (saved.optimizer) set(*std::move(saved.optimizer));
   states_ = std::move(saved.states);
 }
 
 Updater Updater::loaded(std::span<const std::uint8_t> bytes) {
   Saved saved = read_saved(bytes);
-  if (!saved.optimizer) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("these are states of optimizer '{}' without the optimizer itself; call "
-                            "set_optimizer first, or save with dump_optimizer",
-                            saved.rule));
-  }
+  check_fits(saved, nullptr);
   Updater updater(*std::move(saved.optimizer));
   updater.states_ = std::move(saved.states);
   return updater;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "optimizer/catalogue.h"
@@ -23,13 +24,23 @@ class Updater {
   /// nothing has changed.
   void set(Optimizer optimizer);
   const Optimizer& optimizer() const { return optimizer_; }
+  /// See `Rule`.
+  bool needs_whole() const { return chosen_.rule->needs_whole(); }
 
+  /// Whether it updates values of this type: floats.
+  static bool can_update(DType dtype);
   /// Throws `invalid_argument`, naming the key, for values that are not floats, and where the key's
   /// state, which may have been loaded, is of another size or dtype.
   void check(const Key& key, const Tensor& weight) const;
   /// Changes `weight` by `gradient`, which is like it; both are aligned for their elements and
   /// `check` has passed.
   void update(const Key& key, const Tensor& gradient, const Tensor& weight);
+
+  /// What it keeps of each key that it has updated or been given.
+  const std::map<Key, State>& states() const { return states_; }
+  void set_states(std::map<Key, State> states) { states_ = std::move(states); }
+  /// What it would keep of such a key before its first update.
+  State initial_state(const Tensor& weight) const;
 
   /// All states, and the optimizer itself if asked for, as bytes for another updater or version.
   std::vector<std::uint8_t> save(bool with_optimizer) const;
@@ -42,7 +53,7 @@ class Updater {
   static Updater loaded(std::span<const std::uint8_t> bytes);
 
  private:
-  State& state_of(const Key& key, const Tensor& weight);
+  void complete(State& state, const Tensor& weight) const;
   template <typename T>
   void apply(const Key& key, State& state, std::size_t count, const T* gradient, T* weight);
 

@@ -1,4 +1,5 @@
-// The worker's thread: what it sends. courier_events.cc has what it hears.
+// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how
+// it reaches servers.
 #include "ps/courier.h"
 
 #include <fmt/format.h>
@@ -7,10 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "net/interfaces.h"
-#include "net/message_stream.h"
-#include "net/sockets.h"
-#include "ps/wire.h"
+#include "ps/rows.h"
 #include "tutti/shard.h"
 #include "tutti/version.h"
 
@@ -23,8 +21,27 @@ constexpr std::uint64_t bell_token = scheduler_token + 1;
 
 using base::Clock;
 
-/// Room for the table in front of the elements.
-constexpr std::size_t most_piece_bytes = net::max_message_bytes - (std::size_t{1} << 16);
+/// What a connection may have to write before more is handed to it: what is more urgent waits for
+/// that, and for the end of a message.
+constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
+/// So many bytes are handed over to one server in a turn: it begins with them while others follow.
+constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
+
+/// Why the pieces of a task do not fit their messages; empty: they do.
+std::string objection_to(const Task& task, std::size_t pieces) {
+  const std::size_t largest = (task.shape.count() + pieces - 1) / pieces;
+  if (largest > most_elements_bytes / size_of(task.dtype)) {
+    return fmt::format(
+        "{} {} does not fit the key's pieces ({}, of at most {} bytes): a key keeps "
+        "the pieces of its first value, and for lamb has one; use another key",
+        name(task.dtype), task.shape.describe(), pieces, most_elements_bytes);
+  }
+  if (task.rows && task.rows->size() > most_elements_bytes / sizeof(std::int64_t)) {
+    return fmt::format("{} rows are too many for one call; ask for them in several",
+                       task.rows->size());
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -32,12 +49,17 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
     : worker_(worker),
       job_(job),
       interface_(options.interface),
+      encrypts_(options.encrypt),
+      patience_(options.create_timeout),
+      terms_(Channel::Terms::of(job)),
       scheduler_(job, options, poller_, scheduler_token),
-      limits_{options.stall_report_after, options.key_timeout} {
+      limits_{options.stall_report_after, options.key_timeout, [this] {
+                for (const auto& server : servers_) server->keep_all();
+              }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
-Welcome Courier::join(bool asynchronous) {
+Welcome Courier::join(bool asynchronous, int staleness) {
   Welcome welcome = scheduler_.join({.role = Role::worker,
                                      .rank = job_.wanted_rank,
                                      .workers = job_.company.workers,
@@ -45,39 +67,15 @@ Welcome Courier::join(bool asynchronous) {
                                      .version = version(),
                                      .asynchronous = asynchronous,
                                      .address = {},
-                                     .port = 0});
+                                     .port = 0,
+                                     .staleness = staleness});
   rank_ = welcome.rank;
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);
   connect(welcome);
+  outboxes_.resize(servers_.size());
   requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
   return welcome;
-}
-
-void Courier::connect(const Welcome& welcome) {
-  for (const Welcome::Server& server : welcome.servers) {
-    const auto token = static_cast<std::uint64_t>(servers_.size());
-    net::ProvenPeer peer = reach(server, static_cast<int>(token));
-    net::send_without_delay(peer.socket);
-    servers_.push_back(
-        std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes()));
-  }
-}
-
-net::ProvenPeer Courier::reach(const Welcome::Server& server, int rank) {
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
-  check_may_use(job_, server.address);
-  std::vector<net::Way> ways;
-  ways.push_back({net::start_connecting(server.address, server.port, source),
-                  fmt::format("{}:{}", server.address, server.port)});
-  const net::Identity me{rank_, job_.secret, server_purpose, fmt::format("worker {}", rank_),
-                         fmt::format("server {}", rank)};
-  // Meanwhile the scheduler says who is lost.
-  const auto look = [this] {
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
-    scheduler_.beat();
-  };
-  return net::prove_to(std::move(ways), me, rank, {scheduler_.deadline(), look});
 }
 
 void Courier::run() noexcept {
@@ -126,10 +124,19 @@ void Courier::take_posted() {
 }
 
 void Courier::locate(const TaskList& list) {
-  Locate locate;
+  std::vector<Locate::Value> values;
   for (const Task& task : list.tasks) {
-    if (placed_.contains(task.key) || !asked_.insert(task.key).second) continue;
-    locate.values.push_back({task.key, task.shape.count(), task.dtype});
+    values.push_back({task.key, task.shape.count(), task.dtype, worker_.keeps_whole_});
+  }
+  ask_for(values);
+}
+
+/// Once for each key.
+void Courier::ask_for(const std::vector<Locate::Value>& values) {
+  Locate locate;
+  for (const Locate::Value& value : values) {
+    if (placed_.contains(value.key) || !asked_.insert(value.key).second) continue;
+    locate.values.push_back(value);
   }
   if (!locate.values.empty()) scheduler_.send(locate);
 }
@@ -144,7 +151,7 @@ void Courier::advance() {
 bool Courier::send(TaskList& list) {
   const auto is_placed = [this](const Task& task) { return placed_.contains(task.key); };
   if (!std::ranges::all_of(list.tasks, is_placed)) return false;
-  for (Task& task : list.tasks) send_task(std::move(task), list.completion);
+  for (Task& task : list.tasks) add_task(std::move(task), list.completion);
   return true;
 }
 
@@ -154,71 +161,105 @@ bool Courier::send(const Barrier& barrier) {
   return true;
 }
 
-bool Courier::send(const Setting& setting) {
-  const auto call = std::make_shared<Call>();
-  call->what = "set_optimizer";
-  call->completion = setting.completion;
-  call->begun = Clock::now();
-  for (std::size_t server = 0; server < servers_.size(); ++server) {
-    send_to(server, SetOptimizer{requests_->add(server, call, 0, 1), setting.optimizer});
-  }
-  return true;
-}
-
 bool Courier::send(const Leaving& leaving) {
+  if (!has_sent_tasks()) return false;
   leaving_ = {leaving.completion, Clock::now(), false};
   for (std::size_t server = 0; server < servers_.size(); ++server) send_to(server, Goodbye{});
   scheduler_.send(Goodbye{});
   return true;
 }
 
-void Courier::send_task(Task task, const std::shared_ptr<base::Completion>& completion) {
+void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const std::vector<int>& servers = placed_.at(task.key);
-  const std::size_t largest = (task.shape.count() + servers.size() - 1) / servers.size();
-  if (largest > most_piece_bytes / size_of(task.dtype)) {
-    completion->finish(std::make_exception_ptr(
-        Error(ErrorCode::invalid_argument,
-              fmt::format("{}: {} {} is too large for the {} pieces that the key was given when it "
-                          "was smaller; use another key",
-                          task.describe(), name(task.dtype), task.shape.describe(), servers.size()),
-              {.key = task.key, .ranks = {}})));
+  if (const std::string why = objection_to(task, servers.size()); !why.empty()) {
+    completion->finish(std::make_exception_ptr(Error(ErrorCode::invalid_argument,
+                                                     fmt::format("{}: {}", task.describe(), why),
+                                                     {.key = task.key, .ranks = {}})));
     return;
   }
   const auto call = std::make_shared<Call>();
   call->key = task.key;
+  call->kind = task.kind;
   call->what = task.describe();
+  call->priority = task.priority;
   call->completion = completion;
-  call->begun = Clock::now();
   call->task = std::move(task);
   const auto pieces = static_cast<std::uint32_t>(servers.size());
+  requests_->begin(call, pieces);
   for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-    send_piece(call, static_cast<std::size_t>(servers[piece]), piece, pieces);
+    outboxes_[static_cast<std::size_t>(servers[piece])].add({call, piece, pieces});
   }
 }
 
-void Courier::send_piece(const std::shared_ptr<Call>& call, std::size_t server, std::uint32_t piece,
-                         std::uint32_t pieces) {
-  const Task& task = call->task;
-  const std::uint64_t sequence = requests_->add(server, call, piece, pieces);
-  const PieceName name{task.key, piece, pieces};
-  if (!task.kind) return send_to(server, Pull{sequence, name, task.dtype, task.shape});
-  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape, {}};
+bool Courier::has_sent_tasks() const {
+  return std::ranges::all_of(outboxes_, [](const Outbox& outbox) { return outbox.empty(); });
+}
+
+/// Hands the most urgent pieces to the connection while it has little to write.
+void Courier::fill(std::size_t server) {
+  ServerEnd& link = *servers_[server];
+  Outbox& outbox = outboxes_[server];
+  std::size_t sent = 0;
+  while (!outbox.empty() && link.is_open() && link.unwritten_bytes() < most_unwritten_bytes) {
+    if (sent >= most_bytes_at_once) {
+      has_more_to_send_ = true;
+      return;
+    }
+    const Outbox::Entry entry = outbox.take();
+    if (entry.call->completion) {
+      sent += send_piece(server, entry);
+    } else {
+      sent += withdraw(server, entry);
+    }
+    if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
+  }
+}
+
+/// The call has timed out, and its tensors may be gone. But its other pieces may have been sent,
+/// and the worker's next contribution must not stand for this one.
+std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
+  const Call& call = *entry.call;
+  if (!call.kind) return 0;
+  const PieceName name{*call.key, entry.piece, entry.pieces};
+  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind});
+}
+
+std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
+  const Task& task = entry.call->task;
+  const std::uint64_t sequence = requests_->add(server, entry.call, entry.piece, entry.pieces);
+  const PieceName name{task.key, entry.piece, entry.pieces};
+  const Shard mine =
+      shard(task.shape.count(), static_cast<int>(entry.piece), static_cast<int>(entry.pieces));
+  const std::size_t element = size_of(task.dtype);
+  const std::size_t bytes = mine.count() * element;
+  if (!task.kind) {
+    Pull pull{sequence, name, task.dtype, task.shape, {}};
+    if (task.rows) pull.rows = rows_within(*task.rows, task.shape, mine);
+    return send_to(server, pull, task.rows ? 0 : bytes);
+  }
+  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape};
   if (brings_data(said, rank_)) {
-    const Shard mine = shard(task.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
-    const std::size_t element = size_of(task.dtype);
-    said.data = {task.in.as<const std::byte>() + mine.begin * element, mine.count() * element};
+    said.data = {task.in.as<const std::byte>() + mine.begin * element, bytes};
+    compressor_.compress(said, task.compression, mine);
   }
-  send_to(server, said);
+  const bool stays = said.compression.encoding == Encoding::none;
+  return send_to(server, said, wants_data(said, rank_) ? bytes : 0, stays);
 }
 
-void Courier::send_to(std::size_t server, const ToServer& message) {
-  const std::vector<std::byte> bytes = encode(message);
-  servers_[server]->queue(bytes);
+std::size_t Courier::send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes,
+                             bool stays) {
+  const std::size_t bytes = servers_[server]->send(message, answer_bytes, stays);
+  worker_.tally_.bytes_sent += bytes;
+  return bytes;
 }
 
 void Courier::flush() {
   scheduler_.flush();
-  for (const auto& server : servers_) server->flush();
+  has_more_to_send_ = false;
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    fill(server);
+    servers_[server]->flush();
+  }
 }
 
 }  // namespace tutti::ps

@@ -7,21 +7,25 @@
 #include <set>
 #include <vector>
 
+#include "ps/channel.h"
+#include "ps/compression.h"
+#include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
+#include "ps/server_end.h"
 #include "ps/worker.h"
 
 namespace tutti::ps {
 
-/// What the worker's thread does: it sends what was submitted, in that order, and completes it when
-/// the answers come. What waits for its placement holds up what was submitted after it, so that no
-/// setting overtakes a push.
+/// What the worker's thread does: it sends what was submitted and completes it when the answers
+/// come. Tensors leave by their priority. What waits for its placement holds up what was submitted
+/// after it, and a setting waits until all tensors before it have left, so that it overtakes none.
 class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options);
 
   /// Blocks until all nodes are there and all servers reached.
-  Welcome join(bool asynchronous);
+  Welcome join(bool asynchronous, int staleness);
   /// The thread. When something ends the job for this worker, all calls fail with that.
   void run() noexcept;
   void abandon();
@@ -35,26 +39,45 @@ class Courier {
   };
 
   void connect(const Welcome& welcome);
-  net::ProvenPeer reach(const Welcome::Server& server, int rank);
+  void reach(std::size_t server, base::Clock::time_point deadline);
+  void reach(net::Way way, std::size_t server, base::Clock::time_point deadline);
+  Channel::Terms terms_for(const Welcome::Server& server) const;
+  void wait_for(std::size_t server, const std::string& why);
+  void call_absent(base::Clock::time_point now);
+  void call(std::size_t server, base::Clock::time_point now);
   void loop();
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
+  void place(const Placement& placement);
   void on_lost(const Lost& lost);
-  void end_with(const std::exception_ptr& failure) noexcept;
+  void on_returned(const Returned& returned);
+  std::exception_ptr with_calls(const std::exception_ptr& failure) const;
+  void end_with(const std::exception_ptr& cause) noexcept;
 
   void take_posted();
   void locate(const TaskList& list);
+  void locate(const std::map<Key, optimizer::State>& states);
+  void ask_for(const std::vector<Locate::Value>& values);
   void advance();
   /// False: not yet, its keys are not placed.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
-  bool send(const Setting& setting);
+  bool send(Change& change);
+  bool send(Survey& survey);
   bool send(const Leaving& leaving);
-  void send_task(Task task, const std::shared_ptr<base::Completion>& completion);
-  void send_piece(const std::shared_ptr<Call>& call, std::size_t server, std::uint32_t piece,
-                  std::uint32_t pieces);
-  void send_to(std::size_t server, const ToServer& message);
+  std::shared_ptr<Call> new_call(const std::shared_ptr<base::Completion>& completion) const;
+  bool has_sent_tasks() const;
+  bool are_placed(const std::map<Key, optimizer::State>& states) const;
+  void send_setting(const Setting& setting, std::size_t server, const std::shared_ptr<Call>& call);
+  void send_states(const Change& change, const std::shared_ptr<Call>& call);
+  void send_survey(const Survey& survey);
+  void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
+  void fill(std::size_t server);
+  std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
+  std::size_t withdraw(std::size_t server, const Outbox::Entry& entry);
+  std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
+                      bool stays = false);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
   void look(base::Clock::time_point now);
@@ -65,15 +88,22 @@ class Courier {
   Worker& worker_;
   const Job job_;
   const std::string interface_;
+  const bool encrypts_;
+  const base::Clock::duration patience_;  ///< with a server that is to come back
+  const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::vector<Welcome::Server> places_;  ///< of the servers
+  std::vector<std::unique_ptr<ServerEnd>> servers_;
+  std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
+  Compressor compressor_;
   const Limits limits_;
   int rank_ = 0;
   bool asynchronous_ = false;
   std::map<Key, std::vector<int>> placed_;
-  std::set<Key> asked_;  ///< whose placement is on its way
+  std::set<Key> asked_;          ///< whose placement is on its way
+  bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<Submission> queue_;
   Meeting barrier_;
   Meeting leaving_;
@@ -84,6 +114,16 @@ class Courier {
     base::Clock::time_point until{};
   };
   std::optional<Broken> broken_;
+  /// A server that is to come back: it has a state, or only the connection has ended.
+  struct Absent {
+    std::string why;
+    base::Clock::time_point until{};
+    base::Clock::time_point next_call{};
+  };
+  std::map<std::size_t, Absent> absent_;
+  std::exception_ptr bad_news_;    ///< heard while a server was called
+  bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
+  bool job_is_lost_ = false;       ///< as the scheduler has told all
   bool finished_ = false;
   bool over_ = false;
 };

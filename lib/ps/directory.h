@@ -1,15 +1,16 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "ps/messages.h"
 
 namespace tutti::ps {
 
-/// Which servers keep which value. A value below the bound is on one server, the one with the
-/// fewest bytes; a larger one in equal pieces on all. What was decided for a key stays, whatever
-/// size it has later: a round finds all its contributions at the same pieces.
+/// Which servers keep which value. A value below the bound, and one that must be whole, is on one
+/// server, the one with the fewest bytes; a larger one in equal pieces on all. What was decided for
+/// a key stays, whatever size it has later: a round finds all its contributions at the same pieces.
 class Directory {
  public:
   /// `big_count`: the elements from which on a value is split.
@@ -18,6 +19,15 @@ class Directory {
   /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
   /// size that no value has.
   Located locate(const Locate& asked);
+  struct HeldBy {
+    Held held;
+    int server = 0;
+  };
+  /// Before anything is placed: values whose pieces servers have already. Fails where a piece of
+  /// one is missing, or is there twice.
+  std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
+  /// Every key that was placed.
+  Located all() const;
 
  private:
   std::vector<int> place(const Locate::Value& value);
@@ -28,7 +38,10 @@ class Directory {
   std::map<Key, std::vector<int>> placed_;
 };
 
-/// No piece of a value is larger when it is placed: pieces travel in one message each.
-inline constexpr std::uint64_t largest_piece = std::uint64_t{64} << 20;
+/// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels
+/// in one message. What is more urgent waits for the end of one; and while a server sums one and
+/// answers, the next are on their way: of k pieces a server, push and pull take (k + 1) / (2 k) of
+/// the time that they take one after the other.
+inline constexpr std::uint64_t largest_piece = std::uint64_t{512} << 10;
 
 }  // namespace tutti::ps

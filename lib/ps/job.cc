@@ -7,9 +7,12 @@
 #include <limits>
 
 #include "base/printable.h"
+#include "ps/job_key.h"
 
 namespace tutti::ps {
 namespace {
+
+constexpr std::uint64_t longest_seconds = 86'400;
 
 /// The environment of one process, read with errors that name the variable.
 class Reader {
@@ -41,6 +44,14 @@ class Reader {
     refuse(name, value, fmt::format("a whole number from {} to {}", least, most));
   }
 
+  /// Unset where the variable is.
+  std::optional<std::uint64_t> optional_number(std::string_view name, std::uint64_t least,
+                                               std::uint64_t most) const {
+    const std::string value = text(name);
+    if (value.empty()) return std::nullopt;
+    return number(name, value, least, most);
+  }
+
   [[noreturn]] static void refuse(std::string_view name, std::string_view value,
                                   const std::string& takes) {
     throw Error(ErrorCode::invalid_argument,
@@ -60,34 +71,48 @@ Role role_of(const std::string& text) {
   Reader::refuse("DMLC_ROLE", text, "scheduler, server or worker");
 }
 
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-/// The value is not repeated in errors: it is a secret.
-net::Secret secret_of(const std::string& hex) {
-  std::string bytes;
-  bool usable = hex.size() == 2 * net::secret_bytes;
-  for (std::size_t i = 0; usable && i < hex.size(); i += 2) {
-    const int high = digit(hex[i]);
-    const int low = digit(hex[i + 1]);
-    usable = high >= 0 && low >= 0;
-    bytes.push_back(static_cast<char>(high * 16 + low));
-  }
-  if (!usable) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("environment variable TUTTI_JOB_KEY is not usable; it takes {} digits "
-                            "0-9a-f, the same for all processes of the job",
-                            2 * net::secret_bytes));
-  }
-  return net::make_secret(bytes);
-}
-
 int count(const Reader& reader, std::string_view name, std::string_view what) {
   constexpr std::uint64_t most = 1 << 16;
   return static_cast<int>(reader.number(name, reader.required(name, what), 1, most));
+}
+
+/// Seconds, as in ps-lite, where 0 leaves it to others.
+std::optional<std::chrono::milliseconds> seconds(const Reader& reader, std::string_view name) {
+  const auto number = reader.optional_number(name, 0, longest_seconds);
+  if (!number || *number == 0) return std::nullopt;
+  return std::chrono::seconds(*number);
+}
+
+void read_heartbeat(const Reader& reader, Job& job) {
+  job.heartbeat_interval = seconds(reader, "PS_HEARTBEAT_INTERVAL");
+  job.heartbeat_timeout = seconds(reader, "PS_HEARTBEAT_TIMEOUT");
+  if (!job.heartbeat_interval || !job.heartbeat_timeout) return;
+  if (2 * *job.heartbeat_interval <= *job.heartbeat_timeout) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("PS_HEARTBEAT_INTERVAL={} and PS_HEARTBEAT_TIMEOUT={} contradict each "
+                  "other: at least two heartbeats fit into the timeout",
+                  reader.text("PS_HEARTBEAT_INTERVAL"), reader.text("PS_HEARTBEAT_TIMEOUT")));
+}
+
+void read_resending(const Reader& reader, Job& job) {
+  const bool resend = reader.optional_number("PS_RESEND", 0, 1).value_or(0) == 1;
+  // Milliseconds, as in ps-lite.
+  const auto after = reader.optional_number("PS_RESEND_TIMEOUT", 1, longest_seconds * 1000);
+  if (resend) job.resend_after = std::chrono::milliseconds(after.value_or(1000));
+  const auto percent = [&](std::string_view name) {
+    return static_cast<int>(reader.optional_number(name, 0, 90).value_or(0));
+  };
+  job.faults = {percent("PS_DROP_MSG"), percent("PS_DELAY_MSG"), percent("PS_DUPLICATE_MSG")};
+  if (job.faults.drop + job.faults.delay + job.faults.duplicate > 100) {
+    throw Error(ErrorCode::invalid_argument,
+                "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG are per cent of all messages, "
+                "and more than 100 together");
+  }
+  if (resend || !job.faults.any()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG, which are for tests, lose messages "
+              "for good where nothing sends them again; set PS_RESEND=1 too");
 }
 
 }  // namespace
@@ -109,11 +134,26 @@ Job Job::from(Variables variables) {
     job.big_count = reader.number("MXNET_KVSTORE_BIGARRAY_BOUND", bound, 1,
                                   std::numeric_limits<std::int64_t>::max());
   }
-  const std::string key = reader.text("TUTTI_JOB_KEY");
-  job.has_secret = !key.empty();
+  const auto secret = secret_of(reader.text("TUTTI_JOB_KEY"), reader.text("TUTTI_JOB_KEY_FILE"));
+  job.has_secret = secret.has_value();
   // Without a secret there is still a handshake; it keeps out nobody but what speaks otherwise.
-  job.secret = job.has_secret ? secret_of(key) : net::make_secret(std::string(32, '\0'));
+  job.secret = secret ? *secret : net::make_secret(std::string(net::secret_bytes, '\0'));
+  job.verbose = static_cast<int>(reader.optional_number("PS_VERBOSE", 0, 2).value_or(0));
+  read_heartbeat(reader, job);
+  read_resending(reader, job);
   return job;
+}
+
+net::Heartbeat Job::heartbeat(const Options& options) const {
+  const auto timeout = silence_limit(options);
+  if (!heartbeat_interval) return net::Heartbeat::from(timeout, timeout);
+  const auto beats =
+      (timeout + *heartbeat_interval - std::chrono::milliseconds(1)) / *heartbeat_interval;
+  return {*heartbeat_interval, static_cast<int>(std::max<decltype(beats)>(beats, 2))};
+}
+
+std::string Job::nearby_name(const std::string& address, std::uint16_t at) const {
+  return net::secret_name(secret, fmt::format("server at {}:{}", address, at));
 }
 
 std::string Job::describe_scheduler() const {

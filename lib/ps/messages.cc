@@ -14,4 +14,9 @@ std::string_view name(Kind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
+std::string_view name(Encoding encoding) {
+  static constexpr std::array<std::string_view, 5> names{"none", "fp16", "bf16", "2bit", "1bit"};
+  return names.at(static_cast<std::size_t>(encoding));
+}
+
 }  // namespace tutti::ps

@@ -1,28 +1,76 @@
 #include "ps/piece.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-namespace tutti::ps {
+#include "ps/compression.h"
 
-Piece::Piece(const PieceName& name, const Rules& rules)
-    : rules_(rules), value_(name, rules), queues_(static_cast<std::size_t>(rules.workers)) {}
+namespace tutti::ps {
+namespace {
+
+Failure withdrawn(const Key& key, std::vector<int> workers) {
+  return {ErrorCode::timeout,
+          fmt::format("key {}: workers {} gave up their call at their time limit, before all of it "
+                      "was sent; where the key's other pieces had been sent, they count",
+                      key.describe(), fmt::join(workers, ", ")),
+          std::move(workers)};
+}
+
+}  // namespace
+
+Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
+    : rules_(rules),
+      waiting_(waiting),
+      value_(name, rules),
+      queues_(static_cast<std::size_t>(rules.workers)),
+      pushes_(queues_.size()) {}
 
 void Piece::add(int worker, const Contribution& said) {
   const bool brings = brings_data(said, worker);
-  const std::size_t wanted = brings ? value_.count_in(said.shape) * size_of(said.dtype) : 0;
+  const Encoding encoding = said.compression.encoding;
+  const std::size_t wanted =
+      brings ? encoded_bytes(encoding, said.dtype, value_.piece_of(said.shape).count()) : 0;
+  const bool is_gradient = said.kind == Kind::push || said.kind == Kind::pushpull;
+  if (encoding != Encoding::none && (!is_gradient || !can_carry(encoding, said.dtype))) {
+    throw Error(ErrorCode::internal, fmt::format("a {} of {} compressed with '{}'", name(said.kind),
+                                                 name(said.dtype), name(encoding)));
+  }
   if (said.data.size() != wanted || said.root < 0 || said.root >= rules_.workers) {
     throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
                                                  name(said.kind), said.data.size(), wanted));
   }
-  Request request{said, {said.data.begin(), said.data.end()}};
-  std::get<Contribution>(request.said).data = request.data;
+  Request request{said, {}};
+  if (!said.keeper) {
+    request.data = {said.data.begin(), said.data.end()};
+    std::get<Contribution>(request.said).data = request.data;
+  }
+  waiting_[static_cast<std::size_t>(worker)] += bytes_here(request);
   queues_[static_cast<std::size_t>(worker)].push_back(std::move(request));
 }
 
 void Piece::add(int worker, const Pull& pull) {
   queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
+}
+
+void Piece::add(int worker, const PullState& pull) {
+  queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
+}
+
+void Piece::add(int worker, const Withdrawal& said) {
+  queues_[static_cast<std::size_t>(worker)].push_back({said, {}});
+}
+
+/// Memory that is shared is there in any case.
+std::uint64_t Piece::bytes_here(const Request& request) {
+  const auto* const said = std::get_if<Contribution>(&request.said);
+  return said == nullptr || said->room ? 0 : said->data.size();
+}
+
+bool Piece::waits_for(int worker) const {
+  return queues_[static_cast<std::size_t>(worker)].empty() &&
+         std::ranges::any_of(queues_, [](const Queue& queue) { return !queue.empty(); });
 }
 
 void Piece::advance() {
@@ -35,24 +83,61 @@ void Piece::advance() {
   }
 }
 
+/// Of a contribution, also of one that was withdrawn.
+std::optional<Kind> Piece::kind_of(const Request& request) {
+  if (const auto* const said = std::get_if<Contribution>(&request.said)) return said->kind;
+  if (const auto* const said = std::get_if<Withdrawal>(&request.said)) return said->kind;
+  return std::nullopt;
+}
+
 /// An asynchronous pushpull of a key without a value only reduces, and for that it needs all.
-bool Piece::is_collective(const Contribution& said) const {
+bool Piece::is_collective(Kind kind) const {
   if (!rules_.asynchronous) return true;
-  if (said.kind == Kind::pushpull) return !value_.is_stored();
-  return said.kind != Kind::push;
+  if (kind == Kind::pushpull) return !value_.is_stored();
+  return kind != Kind::push;
+}
+
+/// Whether the worker's first request waits for those of all others.
+bool Piece::is_in_round(std::size_t worker) const {
+  const Queue& queue = queues_[worker];
+  if (queue.empty()) return false;
+  const std::optional<Kind> kind = kind_of(queue.front());
+  return kind && is_collective(*kind);
+}
+
+/// Whether another asynchronous push would put the worker too far before the slowest of those that
+/// still push. Who waits for a round pushes nothing until the others have come to it.
+bool Piece::is_too_far_ahead(std::size_t worker) const {
+  if (rules_.staleness == unbounded) return false;
+  const auto most_ahead = static_cast<std::uint64_t>(rules_.staleness);
+  for (std::size_t other = 0; other < queues_.size(); ++other) {
+    if (other == worker || rules_.absent[other] || is_in_round(other)) continue;
+    if (pushes_[worker] + 1 > pushes_[other] + most_ahead) return true;
+  }
+  return false;
 }
 
 void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
   const Request& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
+  const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;
-  answer.sequence = said != nullptr ? said->sequence : std::get<Pull>(request.said).sequence;
+  answer.sequence = std::visit([](const auto& one) { return one.sequence; }, request.said);
   answer.failure = result.failure;
+  if (said != nullptr) answer.room = said->room;
+  if (pull != nullptr) answer.room = pull->room;
+  if (answer.room) answer.room->filled = 0;
   if (!result.failure && (said == nullptr || wants_data(*said, worker))) {
-    answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+    if (said != nullptr && result.is_in(*said)) {
+      answer.room->filled = result.delivered;
+    } else {
+      answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+      answer.keeper = result.elements.owner();
+    }
   }
   rules_.send(worker, answer);
+  waiting_[static_cast<std::size_t>(worker)] -= bytes_here(request);
   queue.pop_front();
 }
 
@@ -63,21 +148,38 @@ bool Piece::advance_alone(int worker) {
     answer(worker, value_.read(*pull));
     return true;
   }
-  const auto& said = std::get<Contribution>(queue.front().said);
-  if (is_collective(said)) return false;
-  answer(worker, value_.execute_alone(said));
+  if (std::holds_alternative<PullState>(queue.front().said)) {
+    answer(worker, value_.read_state());
+    return true;
+  }
+  const auto at = static_cast<std::size_t>(worker);
+  if (is_in_round(at) || is_too_far_ahead(at)) return false;
+  const auto* const said = std::get_if<Contribution>(&queue.front().said);
+  const Value::Result result = said == nullptr ? Value::Result{} : value_.execute_alone(*said);
+  if (!result.failure) ++pushes_[at];
+  answer(worker, result);
   return true;
 }
 
 bool Piece::advance_round() {
-  std::vector<const Contribution*> round;
-  for (const Queue& queue : queues_) {
-    if (queue.empty()) return false;
-    round.push_back(&std::get<Contribution>(queue.front().said));
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
+    if (!is_in_round(worker)) return false;
   }
-  const Value::Result result = value_.execute(round);
+  const Value::Result result = execute_round();
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
   return true;
+}
+
+Value::Result Piece::execute_round() {
+  std::vector<const Contribution*> round;
+  std::vector<int> given_up;
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
+    const auto* const said = std::get_if<Contribution>(&queues_[worker].front().said);
+    if (said == nullptr) given_up.push_back(static_cast<int>(worker));
+    round.push_back(said);
+  }
+  if (given_up.empty()) return value_.execute(round);
+  return {.failure = withdrawn(value_.key(), std::move(given_up)), .elements = {}};
 }
 
 /// A round that lacks a worker which brings nothing more never comes about.
@@ -86,11 +188,11 @@ bool Piece::fail_for_absent() {
     if (!rules_.absent[i] || !queues_[i].empty()) continue;
     bool failed = false;
     for (int worker = 0; worker < rules_.workers; ++worker) {
-      if (queues_[static_cast<std::size_t>(worker)].empty()) continue;
+      if (!is_in_round(static_cast<std::size_t>(worker))) continue;
       answer(worker, {.failure = rules_.absent[i], .elements = {}});
       failed = true;
     }
-    return failed;
+    if (failed) return true;
   }
   return false;
 }

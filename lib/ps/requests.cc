@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "ps/rows.h"
 #include "tutti/shard.h"
 
 namespace tutti::ps {
@@ -19,21 +20,30 @@ double seconds(Clock::duration time) {
 }
 
 /// Failures of single keys name the key as data, too; a lost peer concerns all.
-std::exception_ptr error_of(const Failure& failure, std::optional<Key> key) {
-  if (failure.code == ErrorCode::peer_lost || failure.code == ErrorCode::aborted) key.reset();
-  return std::make_exception_ptr(
-      Error(failure.code, failure.text, {.key = key, .ranks = failure.ranks}));
+std::exception_ptr error_of(const Failure& failure, const Call& call) {
+  std::optional<Key> key = call.key;
+  std::string text = failure.text;
+  if (failure.code == ErrorCode::peer_lost || failure.code == ErrorCode::aborted) {
+    text += fmt::format("; {} was under way", call.what);
+    key.reset();
+  }
+  return std::make_exception_ptr(Error(failure.code, text, {.key = key, .ranks = failure.ranks}));
 }
 
 void write(const Task& task, std::span<const std::byte> data, const Shard& piece) {
   const std::size_t element = size_of(task.dtype);
-  if (data.size() != piece.count() * element) {
-    throw Error(ErrorCode::internal,
-                fmt::format("{} got {} bytes for a piece of {}", task.describe(), data.size(),
-                            piece.count() * element));
+  const std::size_t count =
+      task.rows ? count_of_rows(*task.rows, task.shape, piece) : piece.count();
+  if (data.size() != count * element) {
+    throw Error(ErrorCode::internal, fmt::format("{} got {} bytes for a piece of {}",
+                                                 task.describe(), data.size(), count * element));
   }
-  if (data.empty()) return;
+  if (piece.count() == 0) return;
   for (const Tensor& out : task.outs) {
+    if (task.rows) {
+      scatter_rows(*task.rows, task.shape, piece, element, data.data(), out.as<std::byte>());
+      continue;
+    }
     std::memcpy(out.as<std::byte>() + piece.begin * element, data.data(), data.size());
   }
 }
@@ -41,7 +51,8 @@ void write(const Task& task, std::span<const std::byte> data, const Shard& piece
 }  // namespace
 
 std::string Task::describe() const {
-  return fmt::format("{} of key {}", kind ? name(*kind) : "pull", key.describe());
+  const std::string_view pulls = rows ? "row_sparse_pull" : "pull";
+  return fmt::format("{} of key {}", kind ? name(*kind) : pulls, key.describe());
 }
 
 void Tally::add(const Task& done) {
@@ -58,10 +69,15 @@ Requests::Requests(std::size_t servers, Limits limits, Tally& tally)
       sequence_(servers),
       next_report_(limits.stall_report_after) {}
 
+void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
+  call->begun = Clock::now();
+  call->unanswered = answers;
+  calls_.push_back(call);
+}
+
 std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
                             std::uint32_t pieces) {
-  const std::uint64_t sequence = ++sequence_[server];
-  ++call->unanswered;
+  const std::uint64_t sequence = number(server);
   waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces});
   return sequence;
 }
@@ -72,8 +88,11 @@ void Requests::take(std::size_t server, const Answer& answer) {
   const Request request = std::move(it->second);
   waiting_[server].erase(it);
   Call& call = *request.call;
-  if (answer.failure && !call.failure) call.failure = error_of(*answer.failure, call.key);
-  if (!answer.failure && !call.task.outs.empty()) {
+  if (answer.failure) {
+    if (!call.failure) call.failure = error_of(*answer.failure, call);
+  } else if (call.take) {
+    call.take(request.piece, answer.data);
+  } else if (!call.task.outs.empty()) {
     write(call.task, answer.data,
           shard(call.task.shape.count(), static_cast<int>(request.piece),
                 static_cast<int>(request.pieces)));
@@ -88,49 +107,69 @@ void Requests::finish(const std::shared_ptr<Call>& call) {
     const base::CallbackScope scope;
     call->task = {};
   }
-  std::exchange(call->completion, nullptr)->finish(call->failure);
+  const auto completion = std::exchange(call->completion, nullptr);
+  while (!calls_.empty() && !calls_.front()->completion) calls_.pop_front();
+  completion->finish(call->failure);
 }
 
 void Requests::fail_all(const std::exception_ptr& failure) {
-  for (Table& table : waiting_) {
-    for (const auto& [sequence, request] : std::exchange(table, {})) {
-      if (!request.call->completion) continue;
-      request.call->failure = failure;
-      finish(request.call);
-    }
+  for (Table& table : waiting_) table.clear();
+  while (!calls_.empty()) {
+    const std::shared_ptr<Call> call = calls_.front();
+    call->failure = failure;
+    finish(call);
   }
-}
-
-bool Requests::empty() const {
-  return std::ranges::all_of(waiting_, [](const Table& table) { return table.empty(); });
 }
 
 void Requests::look(Clock::time_point now) {
-  bool is_late = false;
-  for (std::size_t server = 0; server < waiting_.size(); ++server) {
-    if (waiting_[server].empty()) continue;
-    // The oldest request to a server is the first one.
-    const std::shared_ptr<Call> call = waiting_[server].begin()->second.call;
-    is_late = is_late || now - call->begun >= limits_.stall_report_after;
-    if (now - call->begun >= next_report_) report(server, *call, now);
-    if (now - call->begun < limits_.timeout) continue;
-    call->failure = std::make_exception_ptr(Error(
-        ErrorCode::timeout,
-        fmt::format("{} was not answered by server {} within {:g} s: has every worker made the "
-                    "same call?",
-                    call->what, server, seconds(limits_.timeout))));
-    for (Table& table : waiting_) {
-      std::erase_if(table, [&](const auto& one) { return one.second.call == call; });
+  while (!calls_.empty()) {
+    const std::shared_ptr<Call> oldest = calls_.front();
+    const Clock::duration waited = now - oldest->begun;
+    if (waited < std::min(limits_.stall_report_after, limits_.timeout)) break;
+    if (waited >= next_report_) {
+      base::log().warn("{} has waited {:.0f} s for {}: has every worker made the same call?",
+                       oldest->what, seconds(waited), awaited(*oldest));
+      next_report_ = 2 * waited;
     }
-    finish(call);
+    if (waited < limits_.timeout) return;
+    time_out(oldest);
   }
-  if (!is_late) next_report_ = limits_.stall_report_after;
+  next_report_ = limits_.stall_report_after;
 }
 
-void Requests::report(std::size_t server, const Call& call, Clock::time_point now) {
-  base::log().warn("{} has waited {:.0f} s for server {}: has every worker made the same call?",
-                   call.what, seconds(now - call.begun), server);
-  next_report_ = 2 * (now - call.begun);
+void Requests::time_out(const std::shared_ptr<Call>& call) {
+  if (limits_.before_timeout) limits_.before_timeout();
+  call->failure = std::make_exception_ptr(Error(
+      ErrorCode::timeout,
+      fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?",
+                  call->what, awaited(*call), seconds(limits_.timeout))));
+  for (Table& table : waiting_) {
+    std::erase_if(table, [&](const auto& one) { return one.second.call == call; });
+  }
+  finish(call);
+}
+
+void Requests::begin_anew(Clock::time_point now) {
+  for (const auto& call : calls_) call->begun = now;
+}
+
+std::string Requests::describe() const {
+  std::vector<const Call*> open;
+  for (const auto& call : calls_) {
+    if (call->completion) open.push_back(call.get());
+  }
+  if (open.empty()) return "no call was under way";
+  if (open.size() == 1) return fmt::format("{} was under way", open.front()->what);
+  return fmt::format("{} and {} more calls were under way", open.front()->what, open.size() - 1);
+}
+
+/// "server 1"; of a call of which nothing has been sent: "the servers".
+std::string Requests::awaited(const Call& call) const {
+  for (std::size_t server = 0; server < waiting_.size(); ++server) {
+    const auto is_of_call = [&](const auto& one) { return one.second.call.get() == &call; };
+    if (std::ranges::any_of(waiting_[server], is_of_call)) return fmt::format("server {}", server);
+  }
+  return "the servers";
 }
 
 }  // namespace tutti::ps

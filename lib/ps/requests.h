@@ -2,10 +2,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,10 @@ struct Task {
   Shape shape{};
   Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
   std::vector<Tensor> outs{};  ///< for what comes back
+  /// Of a pull: these rows alone, ascending; the others become zeros.
+  std::optional<std::vector<std::int64_t>> rows{};
+  int priority = 0;
+  Compression compression{};
 
   /// "push of key 'w'".
   std::string describe() const;
@@ -33,11 +40,15 @@ struct Task {
 /// A task, or a setting, on its way: it is over when all servers that it went to have answered.
 struct Call {
   Task task{};
-  std::optional<Key> key{};  ///< of a task
+  std::optional<Key> key{};    ///< of a task
+  std::optional<Kind> kind{};  ///< of a task
+  int priority = 0;            ///< of a task
   std::string what{};
   std::shared_ptr<base::Completion> completion{};
   base::Clock::time_point begun{};
-  std::size_t unanswered = 0;
+  /// Takes what the answer for a piece brings; none: it is for the outputs.
+  std::function<void(std::uint32_t piece, std::span<const std::byte> data)> take{};
+  std::size_t unanswered = 0;    ///< also those requests that are still to be sent
   std::exception_ptr failure{};  ///< the first one
 };
 
@@ -47,6 +58,7 @@ struct Tally {
   std::atomic<std::uint64_t> bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0};
   std::atomic<std::uint64_t> bytes_broadcast{0};
+  std::atomic<std::uint64_t> bytes_sent{0};  ///< to servers
 
   void add(const Task& done);
 };
@@ -55,15 +67,22 @@ struct Tally {
 struct Limits {
   base::Clock::duration stall_report_after{};
   base::Clock::duration timeout{};
+  /// Called before a call ends that has taken too long: its tensors may still be on their way.
+  std::function<void()> before_timeout{};
 };
 
-/// The requests of a worker that its servers have not answered. For one thread.
+/// The calls of a worker that are under way, and their requests that servers have not answered. For
+/// one thread.
 class Requests {
  public:
   /// The tally outlives this.
   Requests(std::size_t servers, Limits limits, Tally& tally);
 
-  /// Numbers a request to this server for a piece of the call.
+  /// From now on the call is under way. It is over when it has had so many answers, one at least.
+  void begin(const std::shared_ptr<Call>& call, std::size_t answers);
+  /// Numbers a request to this server whose answer nobody waits for.
+  std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
+  /// Numbers a request to this server for a piece of the call, which has begun.
   std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
                     std::uint32_t pieces);
   /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
@@ -74,7 +93,12 @@ class Requests {
   void fail_all(const std::exception_ptr& failure);
   /// Ends calls that have taken too long and logs those that take long. Call it now and then.
   void look(base::Clock::time_point now);
-  bool empty() const;
+  /// From now on all calls have their whole time again.
+  void begin_anew(base::Clock::time_point now);
+  /// "push of key 'w' and 3 more calls were under way".
+  std::string describe() const;
+  /// No call is under way.
+  bool empty() const { return calls_.empty(); }
 
  private:
   struct Request {
@@ -85,12 +109,14 @@ class Requests {
   using Table = std::map<std::uint64_t, Request>;
 
   void finish(const std::shared_ptr<Call>& call);
-  void report(std::size_t server, const Call& call, base::Clock::time_point now);
+  void time_out(const std::shared_ptr<Call>& call);
+  std::string awaited(const Call& call) const;
 
   const Limits limits_;
   Tally& tally_;
-  std::vector<Table> waiting_;           ///< by server
-  std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
+  std::deque<std::shared_ptr<Call>> calls_;  ///< since they began; the first is not over
+  std::vector<Table> waiting_;               ///< by server
+  std::vector<std::uint64_t> sequence_;      ///< by server: the last one given
   base::Clock::duration next_report_;
 };
 

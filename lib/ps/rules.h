@@ -12,6 +12,7 @@ namespace tutti::ps {
 struct Rules {
   int workers = 1;
   bool asynchronous = false;
+  int staleness = unbounded;
   std::optional<Optimizer> optimizer{};
   /// By worker: it brings nothing more. What the others are told whose rounds need it.
   std::vector<std::optional<Failure>> absent{};

@@ -3,16 +3,78 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "optimizer/catalogue.h"
+#include <array>
+#include <utility>
 
 namespace tutti::ps {
+namespace {
 
-Settings::Settings(Rules& rules, std::function<void()> changed)
+std::string_view name(const Setting& setting) {
+  static constexpr std::array<std::string_view, 3> names{
+      "set_optimizer", "set_gradient_compression", "load_optimizer_states"};
+  return names.at(setting.index());
+}
+
+/// What sets one apart from others of its name.
+std::string describe(const Setting& setting) {
+  if (const auto* const set = std::get_if<SetOptimizer>(&setting)) {
+    return fmt::format("'{}'", set->optimizer.name);
+  }
+  if (const auto* const set = std::get_if<SetCompression>(&setting)) {
+    const Compression& chosen = set->compression;
+    if (chosen.threshold == 0) return fmt::format("'{}'", name(chosen.encoding));
+    return fmt::format("'{}' with threshold {}", name(chosen.encoding), chosen.threshold);
+  }
+  return "";
+}
+
+bool agree(const Setting& a, const Setting& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* const set = std::get_if<SetOptimizer>(&a)) {
+    return set->optimizer == std::get<SetOptimizer>(b).optimizer;
+  }
+  if (const auto* const set = std::get_if<SetCompression>(&a)) {
+    return set->compression == std::get<SetCompression>(b).compression;
+  }
+  return true;
+}
+
+std::string difference(const Setting& first, const Setting& other, int worker) {
+  if (first.index() != other.index()) {
+    return fmt::format("worker {} called {}, where worker 0 called {}", worker, name(other),
+                       name(first));
+  }
+  if (describe(first) == describe(other)) {
+    return fmt::format("{}: worker {} gave other parameters or factors than worker 0", name(first),
+                       worker);
+  }
+  return fmt::format("{}: worker {} gave {}, and worker 0 {}", name(first), worker, describe(other),
+                     describe(first));
+}
+
+Failure mismatch_of(const Setting& first, const Setting& other, std::string_view so,
+                    std::vector<int> ranks) {
+  return {ErrorCode::mismatch,
+          fmt::format("{}; {}, and all give the same", difference(first, other, ranks.front()), so),
+          std::move(ranks)};
+}
+
+std::uint64_t sequence_of(const Setting& setting) {
+  return std::visit([](const auto& one) { return one.sequence; }, setting);
+}
+
+}  // namespace
+
+Settings::Settings(const Rules& rules, Apply apply)
     : rules_(rules),
-      changed_(std::move(changed)),
+      apply_(std::move(apply)),
       queues_(static_cast<std::size_t>(rules.workers)),
       answered_(queues_.size()) {}
+
+bool Settings::waits_for(int worker) const {
+  return queues_[static_cast<std::size_t>(worker)].empty() &&
+         std::ranges::any_of(queues_, [](const auto& queue) { return !queue.empty(); });
+}
 
 void Settings::advance() {
   if (rules_.asynchronous) return advance_with_first();
@@ -20,20 +82,10 @@ void Settings::advance() {
   }
 }
 
-std::optional<Failure> Settings::apply(const Optimizer& optimizer) {
-  try {
-    static_cast<void>(optimizer::choose(optimizer));
-  } catch (const Error& error) {
-    return Failure{error.code(), error.what(), {}};
-  }
-  rules_.optimizer = optimizer;
-  changed_();
-  return std::nullopt;
-}
-
 void Settings::answer(std::size_t worker, const std::optional<Failure>& failure) {
-  const std::uint64_t sequence = queues_[worker].front().sequence;
+  const std::uint64_t sequence = sequence_of(queues_[worker].front());
   queues_[worker].pop_front();
+  ++answered_[worker];
   rules_.send(static_cast<int>(worker), {sequence, failure, {}});
 }
 
@@ -45,20 +97,13 @@ void Settings::answer_all(const std::optional<Failure>& failure) {
 
 std::optional<Failure> Settings::disagreement() const {
   std::vector<int> ranks;
-  const Optimizer& first = queues_[0].front().optimizer;
+  const Setting& first = queues_[0].front();
   for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
-    if (queues_[worker].front().optimizer != first) ranks.push_back(static_cast<int>(worker));
+    if (!agree(queues_[worker].front(), first)) ranks.push_back(static_cast<int>(worker));
   }
   if (ranks.empty()) return std::nullopt;
-  const Optimizer& other = queues_[static_cast<std::size_t>(ranks[0])].front().optimizer;
-  std::string what = "other parameters or factors";
-  if (other.name != first.name)
-    what = fmt::format("'{}', and worker 0 '{}'", other.name, first.name);
-  return Failure{ErrorCode::mismatch,
-                 fmt::format("set_optimizer: worker {} gave {}; nothing has changed, and all give "
-                             "the same",
-                             ranks[0], what),
-                 std::move(ranks)};
+  const Setting& other = queues_[static_cast<std::size_t>(ranks[0])].front();
+  return mismatch_of(first, other, "nothing has changed", std::move(ranks));
 }
 
 /// True: something has moved.
@@ -67,8 +112,7 @@ bool Settings::advance_together() {
   if (std::ranges::all_of(queues_, is_empty)) return false;
   if (std::ranges::none_of(queues_, is_empty)) {
     const auto differing = disagreement();
-    const Optimizer chosen = queues_[0].front().optimizer;
-    answer_all(differing ? differing : apply(chosen));
+    answer_all(differing ? differing : apply_(queues_[0].front()));
     return true;
   }
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
@@ -81,16 +125,44 @@ bool Settings::advance_together() {
 
 void Settings::advance_with_first() {
   while (!queues_[0].empty()) {
-    of_first_.push_back(apply(queues_[0].front().optimizer));
-    answer(0, of_first_.back());
+    const Setting& setting = queues_[0].front();
+    applied_.push_back({setting, apply_(setting)});
+    answer(0, applied_.back().failure);
   }
-  for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
-    while (!queues_[worker].empty()) {
-      const std::size_t at = answered_[worker];
-      if (at >= of_first_.size() && !rules_.absent[0]) break;
-      ++answered_[worker];
-      answer(worker, at < of_first_.size() ? of_first_[at] : rules_.absent[0]);
+  for (std::size_t worker = 1; worker < queues_.size(); ++worker) advance_behind_first(worker);
+  forget_applied();
+}
+
+void Settings::advance_behind_first(std::size_t worker) {
+  while (!queues_[worker].empty()) {
+    const std::size_t at = answered_[worker] - forgotten_;
+    if (at >= applied_.size()) {
+      if (!rules_.absent[0]) return;
+      answer(worker, rules_.absent[0]);
+      continue;
     }
+    const Applied& first = applied_[at];
+    const Setting& mine = queues_[worker].front();
+    if (agree(mine, first.setting)) {
+      answer(worker, first.failure);
+    } else {
+      answer(worker,
+             mismatch_of(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
+    }
+  }
+}
+
+/// What all that are still there have made, too, nobody asks for again.
+void Settings::forget_applied() {
+  const auto is_needed = [&] {
+    for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
+      if (!rules_.absent[worker] && answered_[worker] <= forgotten_) return true;
+    }
+    return false;
+  };
+  while (!applied_.empty() && !is_needed()) {
+    applied_.pop_front();
+    ++forgotten_;
   }
 }
 

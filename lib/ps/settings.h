@@ -1,40 +1,60 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "ps/archive.h"
 #include "ps/rules.h"
 
 namespace tutti::ps {
 
-/// Settings on their way into a server's rules. In a synchronous store every worker makes them, in
-/// the same order, and each is applied when the last worker's has come. In an asynchronous one
-/// worker 0's are applied at once, and another worker's n-th is answered as worker 0's n-th was.
+/// Settings on their way into a server. In a synchronous store every worker makes them, in the same
+/// order, and each is applied when the last worker's has come. In an asynchronous one worker 0's
+/// are applied at once, and another worker's n-th is answered as worker 0's n-th was. Either way a
+/// worker that says something else than worker 0 is told.
 class Settings {
  public:
-  /// `changed` is called when the rules have another optimizer. The rules outlive this.
-  Settings(Rules& rules, std::function<void()> changed);
+  /// What does not keep a setting from being applied returns nothing.
+  using Apply = std::function<std::optional<Failure>(const Setting&)>;
 
-  void add(int worker, const SetOptimizer& set) {
-    queues_[static_cast<std::size_t>(worker)].push_back(set);
+  /// The rules outlive this.
+  Settings(const Rules& rules, Apply apply);
+
+  void add(int worker, const Setting& setting) {
+    queues_[static_cast<std::size_t>(worker)].push_back(setting);
   }
+  /// Others wait, and this worker has made none that is not answered.
+  bool waits_for(int worker) const;
   /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
   /// absent.
   void advance();
 
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
  private:
+  /// One of worker 0's that others have yet to make.
+  struct Applied {
+    Setting setting;
+    std::optional<Failure> failure;
+  };
+
   bool advance_together();
   void advance_with_first();
-  std::optional<Failure> apply(const Optimizer& optimizer);
+  void advance_behind_first(std::size_t worker);
+  void forget_applied();
   std::optional<Failure> disagreement() const;
   void answer(std::size_t worker, const std::optional<Failure>& failure);
   void answer_all(const std::optional<Failure>& failure);
 
-  Rules& rules_;
-  const std::function<void()> changed_;
-  std::vector<std::deque<SetOptimizer>> queues_;  ///< by worker: not answered yet
-  std::vector<std::size_t> answered_;             ///< by worker, asynchronous only
-  std::vector<std::optional<Failure>> of_first_;  ///< how worker 0's were answered
+  const Rules& rules_;
+  const Apply apply_;
+  std::vector<std::deque<Setting>> queues_;  ///< by worker: not answered yet
+  // Of an asynchronous store:
+  std::vector<std::size_t> answered_;  ///< by worker: how many
+  std::deque<Applied> applied_;
+  std::size_t forgotten_ = 0;  ///< how many of worker 0's came before those in `applied_`
 };
 
 }  // namespace tutti::ps

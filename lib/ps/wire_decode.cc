@@ -1,72 +1,24 @@
-#include <algorithm>
-#include <limits>
+// What nodes and the scheduler say to each other.
 #include <string>
 
-#include "net/bytes.h"
 #include "ps/wire.h"
-#include "ps/wire_head.h"
-#include "wire_generated.h"
+#include "ps/wire_reading.h"
 
 namespace tutti::ps {
 namespace {
 
-using Elements = std::span<const std::byte>;
+using ps::unpack;
 
-[[noreturn]] void malformed(const char* what) {
-  throw Error(ErrorCode::internal, std::string("malformed message: ") + what);
-}
-
-/// The enumerator, when the number is at most that of `last`.
-template <typename Enum>
-Enum checked(std::uint8_t number, Enum last) {
-  if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
-  return static_cast<Enum>(number);
-}
-
-template <typename List>
-const List& needed(const List* list) {
-  if (list == nullptr) malformed("a list is missing");
-  return *list;
-}
-
-Key unpack(const wire::Key& key) {
-  if (key.text() == nullptr) return key.integer();
-  if (key.text()->size() > Key::max_bytes) malformed("a key that is too long");
-  return key.text()->str();
-}
-
-Failure unpack(const wire::Failure& failure) {
-  if (failure.code() == 0) malformed("a failure without a code");
-  const auto& ranks = needed(failure.ranks());
-  return {checked(failure.code(), ErrorCode::internal),
-          failure.text()->str(),
-          {ranks.begin(), ranks.end()}};
-}
-
-std::optional<Failure> unpack(const wire::Failure* failure) {
-  if (failure == nullptr) return std::nullopt;
-  return unpack(*failure);
-}
-
-/// A shape whose bytes can be counted.
-Shape unpack(const flatbuffers::Vector<std::int64_t>* dims, DType dtype) {
-  const auto& list = needed(dims);
-  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
-  try {
-    Shape shape(std::span(list.data(), list.size()));
-    if (shape.count() <= most / size_of(dtype)) return shape;
-  } catch (const Error&) {
-    // Refused below.
+std::vector<Held> unpack(const flatbuffers::Vector<Offset<wire::Held>>* list) {
+  std::vector<Held> held;
+  for (const wire::Held* one : needed(list)) {
+    held.push_back({unpack(*one->piece()), one->count(), checked(one->dtype(), DType::i64)});
   }
-  malformed("an impossible shape");
-}
-
-PieceName unpack(const wire::Piece& piece) {
-  if (piece.index() >= piece.pieces()) malformed("a piece beyond the last");
-  return {unpack(*piece.key()), piece.index(), piece.pieces()};
+  return held;
 }
 
 Register unpack(const wire::Register& from) {
+  if (from.staleness() < unbounded) malformed("a bound below nothing");
   return {.role = checked(from.role(), Role::worker),
           .rank = from.rank(),
           .workers = from.workers(),
@@ -74,28 +26,36 @@ Register unpack(const wire::Register& from) {
           .version = from.version()->str(),
           .asynchronous = from.asynchronous(),
           .address = from.address()->str(),
-          .port = from.port()};
+          .port = from.port(),
+          .staleness = from.staleness(),
+          .durable = from.durable(),
+          .keeps = from.keeps(),
+          .job = from.job(),
+          .held = unpack(from.held()),
+          .host = from.host()->str(),
+          .process = from.process()};
 }
 
 Locate unpack(const wire::Locate& from) {
   Locate locate;
   for (const wire::Value* value : needed(from.values())) {
-    locate.values.push_back(
-        {unpack(*value->key()), value->count(), checked(value->dtype(), DType::i64)});
+    locate.values.push_back({unpack(*value->key()), value->count(),
+                             checked(value->dtype(), DType::i64), value->whole()});
   }
   return locate;
 }
 
 Welcome unpack(const wire::Welcome& from) {
-  Welcome welcome{from.rank(), from.asynchronous(), {}};
+  Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness(), from.job()};
   for (const wire::Server* server : needed(from.servers())) {
-    welcome.servers.push_back({server->address()->str(), server->port()});
+    welcome.servers.push_back(
+        {server->address()->str(), server->port(), server->durable(), server->keeps()});
   }
   return welcome;
 }
 
 Located unpack(const wire::Located& from) {
-  Located located;
+  Located located{{}, from.all()};
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());
     if (servers.size() == 0) malformed("a value on no server");
@@ -108,65 +68,8 @@ Lost unpack(const wire::Lost& from) {
   return {checked(from.role(), Role::worker), from.rank(), from.reason()->str()};
 }
 
-Contribution unpack(const wire::Contribution& from, Elements elements) {
-  return {.sequence = from.sequence(),
-          .piece = unpack(*from.piece()),
-          .kind = checked(from.kind(), Kind::pushpull),
-          .op = checked(from.op(), ReduceOp::max),
-          .root = from.root(),
-          .dtype = checked(from.dtype(), DType::i64),
-          .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
-          .data = elements};
-}
-
-Pull unpack(const wire::Pull& from) {
-  const DType dtype = checked(from.dtype(), DType::i64);
-  return {from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype)};
-}
-
-SetOptimizer unpack(const wire::SetOptimizer& from) {
-  SetOptimizer set{from.sequence(), {.name = from.name()->str()}};
-  for (const wire::Parameter* one : needed(from.parameters())) {
-    set.optimizer.parameters[one->name()->str()] = one->value();
-  }
-  for (const wire::Factors* one : needed(from.factors())) {
-    set.optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};
-  }
-  return set;
-}
-
-struct Split {
-  std::span<const std::byte> table;
-  Elements elements;
-};
-
-Split split(std::span<const std::byte> bytes) {
-  if (bytes.size() < head_bytes) malformed("shorter than its head");
-  const auto zeros = bytes.subspan(4, head_bytes - 4);
-  const auto body = bytes.subspan(head_bytes);
-  const std::size_t length = net::load_u32(bytes.data());
-  if (length > body.size()) malformed("shorter than it says");
-  if (std::ranges::any_of(zeros, [](std::byte b) { return b != std::byte{0}; })) {
-    malformed("a head that is none");
-  }
-  return {body.first(length), body.subspan(length)};
-}
-
-/// The table of this type, verified.
-template <typename Table>
-const Table& verified(std::span<const std::byte> table) {
-  const auto* const data = net::as_unsigned(table.data());
-  flatbuffers::Verifier verifier(data, table.size());
-  if (table.empty() || !verifier.VerifyBuffer<Table>()) malformed("it does not verify");
-  return *flatbuffers::GetRoot<Table>(data);
-}
-
-/// As `verified`, of a message that carries no elements.
-template <typename Table>
-const Table& lone(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  if (!parts.elements.empty()) malformed("elements that belong to nothing");
-  return verified<Table>(parts.table);
+Returned unpack(const wire::Returned& from) {
+  return {from.rank(), from.address()->str(), from.port()};
 }
 
 }  // namespace
@@ -184,6 +87,10 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
       return Goodbye{};
     case wire::ToScheduler::Finished:
       return Finished{};
+    case wire::ToScheduler::LocateAll:
+      return LocateAll{};
+    case wire::ToScheduler::Stopping:
+      return Stopping{up.body_as_Stopping()->reason()->str()};
     default:
       malformed("of no known kind");
   }
@@ -204,34 +111,13 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return unpack(*down.body_as_Lost());
     case wire::FromScheduler::End:
       return End{};
+    case wire::FromScheduler::Away:
+      return Away{down.body_as_Away()->rank(), down.body_as_Away()->reason()->str()};
+    case wire::FromScheduler::Returned:
+      return unpack(*down.body_as_Returned());
     default:
       malformed("of no known kind");
   }
-}
-
-ToServer decode_to_server(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& request = verified<wire::Request>(parts.table);
-  if (const auto* const said = request.body_as_Contribution()) {
-    return unpack(*said, parts.elements);
-  }
-  if (!parts.elements.empty()) malformed("elements that belong to nothing");
-  switch (request.body_type()) {
-    case wire::ToServer::Pull:
-      return unpack(*request.body_as_Pull());
-    case wire::ToServer::SetOptimizer:
-      return unpack(*request.body_as_SetOptimizer());
-    case wire::ToServer::Goodbye:
-      return Goodbye{};
-    default:
-      malformed("of no known kind");
-  }
-}
-
-Answer decode_answer(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& answer = verified<wire::Answer>(parts.table);
-  return {answer.sequence(), unpack(answer.failure()), parts.elements};
 }
 
 }  // namespace tutti::ps

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "optimizer/catalogue.h"
 #include "ps/courier.h"
 
 namespace tutti::ps {
@@ -10,7 +11,10 @@ namespace tutti::ps {
 Worker::Worker(const Job& job, bool asynchronous, const Options& options)
     : size_(job.company.workers), bell_(net::EpollBell::make_descriptor(), asleep_) {
   courier_ = std::make_unique<Courier>(*this, job, options);
-  welcome_ = courier_->join(asynchronous);
+  // To be ahead of nobody is to go together.
+  const bool together = !asynchronous || options.staleness == 0;
+  welcome_ =
+      courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
   thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
 }
 
@@ -60,9 +64,46 @@ void Worker::barrier() {
   post_and_wait(Barrier{completion}, completion);
 }
 
+void Worker::change(Setting setting, std::string what, std::map<Key, optimizer::State> states) {
+  const auto completion = std::make_shared<base::Completion>(1, std::move(what));
+  post_and_wait(Change{std::move(setting), std::move(states), completion}, completion);
+}
+
 void Worker::set_optimizer(const Optimizer& optimizer) {
-  const auto completion = std::make_shared<base::Completion>(1, "set_optimizer");
-  post_and_wait(Setting{optimizer, completion}, completion);
+  // What is wrong with it the servers say, to all workers.
+  change(SetOptimizer{0, optimizer}, "set_optimizer");
+  keep_as_for(optimizer);
+}
+
+/// Keys that are new from now on.
+void Worker::keep_as_for(const Optimizer& optimizer) {
+  keeps_whole_ = optimizer::choose(optimizer).rule->needs_whole();
+}
+
+void Worker::set_compression(const Compression& compression) {
+  change(SetCompression{0, compression}, "set_gradient_compression");
+}
+
+optimizer::Saved Worker::ask(bool wants_states) {
+  const auto completion = std::make_shared<base::Completion>(
+      1, wants_states ? "save_optimizer_states" : "load_optimizer_states");
+  const auto pieces = std::make_shared<std::vector<StateOfPiece>>();
+  post_and_wait(Survey{pieces, completion, wants_states}, completion);
+  return joined(*pieces);
+}
+
+void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure) {
+  LoadStates load{.failure = std::move(failure)};
+  std::map<Key, optimizer::State> states;
+  if (saved) {
+    load.rule = std::move(saved->rule);
+    load.optimizer = std::move(saved->optimizer);
+    states = std::move(saved->states);
+    if (load.optimizer) keep_as_for(*load.optimizer);
+  }
+  change(load, "load_optimizer_states", std::move(states));
+  // Worker 0 alone has read whose states they are.
+  keep_as_for(*ask(false).optimizer);
 }
 
 void Worker::close() noexcept {
@@ -83,6 +124,7 @@ Counters Worker::counters() const {
   counters.bytes_reduced = tally_.bytes_reduced;
   counters.tensors_broadcast = tally_.tensors_broadcast;
   counters.bytes_broadcast = tally_.bytes_broadcast;
+  counters.bytes_between_nodes = tally_.bytes_sent;
   return counters;
 }
 

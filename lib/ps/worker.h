@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "net/epoll_bell.h"
 #include "ps/job.h"
 #include "ps/requests.h"
+#include "ps/states.h"
 #include "tutti/counters.h"
 #include "tutti/options.h"
 
@@ -26,14 +28,23 @@ struct TaskList {
 struct Barrier {
   std::shared_ptr<base::Completion> completion;
 };
-struct Setting {
-  Optimizer optimizer;
+/// A setting, which for each server is numbered, and before it the states that worker 0 brings.
+struct Change {
+  Setting setting;
+  std::map<Key, optimizer::State> states;
   std::shared_ptr<base::Completion> completion;
+};
+/// Asks for the optimizer, and for all states.
+struct Survey {
+  std::shared_ptr<std::vector<StateOfPiece>> into;
+  std::shared_ptr<base::Completion> completion;
+  bool wants_states = true;
+  bool is_asked = false;  ///< where all values are
 };
 struct Leaving {
   std::shared_ptr<base::Completion> completion;
 };
-using Submission = std::variant<TaskList, Barrier, Setting, Leaving>;
+using Submission = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
 
 /// This process as a worker of a parameter-server job. The thread tutti-ps-worker owns its
 /// connections. Thread-safe.
@@ -54,6 +65,11 @@ class Worker {
   /// These block, and throw what came back.
   void barrier() TUTTI_EXCLUDES(meeting_);
   void set_optimizer(const Optimizer& optimizer);
+  void set_compression(const Compression& compression);
+  /// What the servers' optimizers keep, and the optimizer.
+  optimizer::Saved states() { return ask(true); }
+  /// Worker 0 says what to load, or why there is nothing; the others say nothing.
+  void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
   /// Leaves the job: waits for the calls under way, then until all workers have left. Does not
   /// throw: the job may be over already. Does nothing a second time.
   void close() noexcept TUTTI_EXCLUDES(meeting_);
@@ -68,6 +84,9 @@ class Worker {
   friend class Courier;
 
   void post(Submission submission) TUTTI_EXCLUDES(mutex_);
+  void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {});
+  optimizer::Saved ask(bool wants_states);
+  void keep_as_for(const Optimizer& optimizer);
   void post_and_wait(Submission submission, const std::shared_ptr<base::Completion>& completion);
   std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
   /// The worker is of no use any more; what was posted and not taken is returned.
@@ -83,6 +102,7 @@ class Worker {
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};
+  std::atomic<bool> keeps_whole_{false};  ///< the optimizer cannot update values in parts
   Tally tally_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Courier> courier_;

@@ -51,6 +51,7 @@ Facts facts_to_agree_on(const Options& options) {
       {"tutti version", version()},
       {"element kernels", std::string(reduce::simd_level())},
       {"reproducible (TUTTI_REPRODUCIBLE)", std::to_string(options.reproducible)},
+      {"encrypt (TUTTI_ENCRYPT)", std::to_string(options.encrypt)},
       {"key_timeout (TUTTI_TIMEOUT_SECONDS)", fmt::format("{} ms", options.key_timeout.count())},
       {"timeline (TUTTI_TIMELINE)", options.timeline},
       {"replay (TUTTI_REPLAY)", std::to_string(options.replay)},

@@ -93,6 +93,10 @@ LINES = {
     "load_states reads the store's updater": (
         "states that are loaded go on as if nothing had been interrupted",
         "a fit goes on from a checkpoint as if nothing had been interrupted",
+        "a trainer saves its servers' states",
+        "a trainer goes on with states, rate and schedule",
+        "a store saves its servers' states",
+        "a store goes on, and other files are refused on every worker",
     ),
     "MXNET_UPDATE_ON_KVSTORE and MXNET_UPDATE_AGGREGATION_SIZE are honoured": (
         "update_on_kvstore is false by itself, whatever the environment says",
@@ -103,6 +107,14 @@ LINES = {
         "compression of another type says which stores have it",
         "compressed gradients keep the weights of all ranks equal",
         "modules take compression as trainers do",
+        "gradients travel in fewer bytes, and what is left goes with the next",
+        "pushpull and first values are right",
+        "trainers that compress alike train, and another is refused",
+        "what is no compression, and what comes late, are refused",
+    ),
+    "get_num_dead_node counts the nodes that ps-lite calls dead": (
+        "no node is dead, and only all are counted",
+        "a dead worker is counted by those that go on",
     ),
     "a merge counts requests, so that two of one worker close a round; init and the end are barriers": (
         "a key may be called again before it is done, and no rank closes a round alone",
@@ -128,6 +140,11 @@ LINES = {
     ),
     "row_sparse_pull takes row ids as floats, in two dimensions, repeated, or none": (
         "row_sparse_pull says what to do, whatever its row ids are",
+        "rows are pulled by ids of any kind into dense and row_sparse arrays",
+        "rows come to several devices, of several keys",
+        "rows follow this worker's pushes, and one without rows counts",
+        "rows that are not there are refused",
+        "row_sparse gradients update all rows, and what would leave some is refused",
     ),
     "two Trainers on one store collide on integer keys": (
         "two trainers share a store though their keys are equal",

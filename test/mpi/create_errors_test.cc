@@ -98,6 +98,7 @@ TEST_CASE("options that differ between ranks fail create on every rank, with ran
       {[](Options& o) { o.fusion_bytes = 1000; }, "TUTTI_FUSION_BYTES", "1000"},
       {[](Options& o) { o.part_bytes = 2000; }, "TUTTI_PART_BYTES", "2000"},
       {[](Options& o) { o.slice_bytes = 65536; }, "TUTTI_SLICE_BYTES", "65536"},
+      {[](Options& o) { o.encrypt = true; }, "TUTTI_ENCRYPT", "1"},
       {[](Options& o) { o.reproducible = false; }, "TUTTI_REPRODUCIBLE", "0"},
       {[](Options& o) { o.replay = !o.replay; }, "TUTTI_REPLAY", ""},
       {[](Options& o) { o.key_timeout = 7s; }, "TUTTI_TIMEOUT_SECONDS", "7000 ms"},

@@ -37,6 +37,8 @@ ps::Job job_of(const LocalJob::Size& size) {
   }();
   ps::Job job = ps::Job::from(variables);
   job.big_count = size.big_count;
+  job.most_waiting_bytes = size.most_waiting_bytes;
+  if (size.resends) job.resend_after = std::chrono::milliseconds(1000);
   return job;
 }
 
@@ -62,11 +64,13 @@ Options LocalJob::options() {
 LocalJob::LocalJob(Size size) : job_(job_of(size)) {
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
   // Servers first: nobody depends on the order.
-  for (int i = 1; i <= size.servers; ++i) {
-    start(static_cast<std::size_t>(i), [this] {
+  for (int i = 1; i <= size.servers - size.played; ++i) {
+    start(static_cast<std::size_t>(i), [this, size] {
       ps::Job mine = job_;
       mine.role = ps::Role::server;
-      ps::run_server(mine, options());
+      Options of_server = options();
+      of_server.encrypt = size.encrypts;
+      ps::run_server(mine, of_server);
       return "";
     });
   }
@@ -75,6 +79,7 @@ LocalJob::LocalJob(Size size) : job_(job_of(size)) {
     mine.role = ps::Role::scheduler;
     Options of_scheduler = options();
     of_scheduler.create_timeout = size.create_timeout;
+    of_scheduler.encrypt = size.encrypts;
     return ps::run_scheduler(mine, of_scheduler) ? "" : "the job did not end well";
   });
 }
@@ -97,14 +102,15 @@ const std::vector<std::string>& LocalJob::ends() {
   return ends_;
 }
 
-std::string LocalJob::run_one(const Work& work, const std::string& type) {
+std::string LocalJob::run_one(const Work& work, const std::string& type, const Options& of_worker) {
   return said_by([&] {
-    const auto store = KVStore::create(type, options());
+    const auto store = KVStore::create(type, of_worker);
     return work(*store);
   });
 }
 
-std::vector<std::string> LocalJob::run(const Work& work, const std::string& type) const {
+std::vector<std::string> LocalJob::run(const Work& work, const std::string& type,
+                                       const Options& of_workers) const {
   std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
   std::vector<std::thread> workers;
   workers.reserve(said.size());
@@ -116,7 +122,7 @@ std::vector<std::string> LocalJob::run(const Work& work, const std::string& type
             place = &said[static_cast<std::size_t>(store.rank())];
             return said_by([&] { return work(store); });
           },
-          type);
+          type, of_workers);
       *place = std::move(words);
     });
   }

@@ -20,6 +20,10 @@ class LocalJob {
     int servers = 2;
     std::uint64_t big_count = 1'000'000;
     std::chrono::milliseconds create_timeout{10'000};  ///< of the scheduler
+    int played = 0;                                    ///< servers that the test itself plays
+    bool encrypts = false;                             ///< of scheduler and servers
+    bool resends = false;                              ///< as PS_RESEND=1
+    std::uint64_t most_waiting_bytes = ps::Job{}.most_waiting_bytes;  ///< of servers
   };
   explicit LocalJob(Size size);
   /// Waits for scheduler and servers, which end when the workers have.
@@ -34,9 +38,11 @@ class LocalJob {
   /// What each worker's thread says in the end, by rank: what `work` returns, or its error as
   /// "code: text".
   using Work = std::function<std::string(KVStore&)>;
-  std::vector<std::string> run(const Work& work, const std::string& type = "dist_sync") const;
+  std::vector<std::string> run(const Work& work, const std::string& type = "dist_sync",
+                               const Options& of_workers = options()) const;
   /// What one worker says, as above. For workers that do different things.
-  static std::string run_one(const Work& work, const std::string& type = "dist_sync");
+  static std::string run_one(const Work& work, const std::string& type = "dist_sync",
+                             const Options& of_worker = options());
 
   /// What scheduler and servers said when they ended, once they have: "" for a good end.
   const std::vector<std::string>& ends();

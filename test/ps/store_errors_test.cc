@@ -143,3 +143,39 @@ TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
     return text_of(values);
   }) == Said{"1"});
 }
+
+TEST_CASE("a call that times out half sent is no part of a later one of another worker") {
+  LocalJob job({.workers = 2, .servers = 2, .big_count = 1000});
+  const auto attempt = [](KVStore& kv, Floats values) {
+    try {
+      kv.pushpull("w", tensor(values), tensor(values)).wait();
+      return text_of({values[0]});
+    } catch (const Error& error) {
+      return std::string(name(error.code()));
+    }
+  };
+  const Floats large(std::size_t{16} << 20, 1);
+  std::string impatient;
+  std::thread other([&] {
+    Options options = LocalJob::options();
+    options.key_timeout = std::chrono::milliseconds(5);
+    impatient = LocalJob::run_one(
+        [&](KVStore& kv) {
+          const std::string said = attempt(kv, large);
+          std::this_thread::sleep_for(std::chrono::seconds(1));  // what is under way leaves
+          attempt(kv, {1});
+          kv.barrier();
+          return said;
+        },
+        "dist_sync", options);
+  });
+  const std::string patient = LocalJob::run_one([&](KVStore& kv) {
+    std::string said = attempt(kv, large);
+    said += " " + attempt(kv, {2});
+    kv.barrier();
+    return said;
+  });
+  other.join();
+  CHECK(impatient == "timeout");
+  CHECK(patient == "timeout 3");
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Parameter-server jobs of scripts/launch.py --mode ps on this machine, with real processes.
 
-    test_jobs.py TUTTI_SERVER TRAIN
+    test_jobs.py TUTTI_SERVER TRAIN C_WORKER
 """
 import os
 import pathlib
@@ -9,12 +9,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from launching import LOCAL, LaunchCase
+from launching import LOCAL, LaunchCase, variables_of
 
-SERVER, TRAIN = sys.argv[1], sys.argv[2]
+SERVER, TRAIN, C_WORKER = sys.argv[1:4]
 # Gives up well before the test does.
 IMPATIENT = {"TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20"}
 
@@ -23,26 +24,10 @@ def weights(text):
     return re.findall(r"rank \d weights sha256 (\w+)", text)
 
 
-def variables_of(pid):
-    try:
-        return dict(text.partition("=")[::2] for text in
-                    pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
-    except OSError:
-        return {}
-
-
 class JobCase(LaunchCase):
     def environment(self, **more):
         path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, **IMPATIENT, **more})
-
-    def process_of(self, role, rank):
-        """The process itself, not the shim that started it."""
-        for pid in self.marked():
-            known = variables_of(pid)
-            if (known.get("DMLC_ROLE"), known.get("DMLC_RANK")) == (role, str(rank)):
-                return pid
-        self.fail(f"no {role} {rank} runs")
 
     def begun(self, *words):
         """A job that trains for long, in its first steps."""
@@ -103,6 +88,29 @@ class Training(JobCase):
         self.assertEqual(len(found), 1, found)
 
 
+class Values(JobCase):
+    def test_a_c_program_does_all_that_servers_offer(self):
+        for workers, servers in ((1, 3), (2, 2), (3, 1), (4, 2)):
+            with self.subTest(workers=workers, servers=servers), tempfile.TemporaryDirectory() as folder:
+                code, out, err = self.launch("-n", workers, "-s", servers, *LOCAL, C_WORKER, f"{folder}/states",
+                                             MXNET_KVSTORE_BIGARRAY_BOUND="4")
+                self.assertEqual(code, 0, err)
+                self.assertEqual(out.count(": 0 checks failed"), workers, out)
+        self.assert_nothing_left()
+
+    def test_workers_that_may_run_ahead_differently_far_are_told(self):
+        code, _, err = self.launch("-n", 2, "-s", 1, *LOCAL, "--grace", 1, "sh", "-c",
+                                   f"TUTTI_STALENESS=$DMLC_RANK exec {TRAIN} --network mlp --kv-store dist_async")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"mismatch: .*TUTTI_STALENESS=(1.*TUTTI_STALENESS=0|0.*TUTTI_STALENESS=1)")
+
+    def test_a_bound_that_is_none_is_refused_by_name(self):
+        code, _, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--kv-store", "dist_sync",
+                                   TUTTI_STALENESS="-1")
+        self.assertNotEqual(code, 0)
+        self.assertIn("TUTTI_STALENESS='-1' is not usable; it takes off, or a whole number", err)
+
+
 class Deaths(JobCase):
     def test_a_worker_that_is_killed_is_named_by_the_others_and_by_the_launcher(self):
         process = self.begun()
@@ -135,14 +143,16 @@ class Deaths(JobCase):
         self.assert_nothing_left()
 
     def test_a_worker_that_is_stopped_is_lost_after_the_heartbeat_timeout(self):
-        process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--network", "mlp", "--kv-store",
-                             "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="1")
-        self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
-        os.kill(self.process_of("worker", 1), signal.SIGSTOP)
-        code, _, err = self.end_of(process)
-        self.assertNotEqual(code, 0, err)
-        self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: \d+ heartbeats are missing")
-        self.assert_nothing_left()
+        for given in ({"TUTTI_HEARTBEAT_SECONDS": "1"}, {"PS_HEARTBEAT_INTERVAL": "1", "PS_HEARTBEAT_TIMEOUT": "2"}):
+            with self.subTest(**given):
+                process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, TRAIN, "--network", "mlp", "--kv-store",
+                                     "dist_sync", "--epochs", 100000, **given)
+                self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+                os.kill(self.process_of("worker", 1), signal.SIGSTOP)
+                code, _, err = self.end_of(process)
+                self.assertNotEqual(code, 0, err)
+                self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: \d+ heartbeats are missing")
+                self.assert_nothing_left()
 
     def test_ctrl_c_leaves_nothing(self):
         process = self.begun()
@@ -200,6 +210,23 @@ class Misuse(JobCase):
         self.assertRegex(loser.communicate()[1], r"DMLC_PS_ROOT_PORT=19417: .*Address already in use")
         self.assertEqual(loser.returncode, 2)
 
+    def test_a_job_of_the_launchers_has_a_key_of_its_own_whatever_file_is_named(self):
+        code, out, err = self.launch("-n", 1, "-s", 1, *LOCAL, TRAIN, "--network", "mlp", "--kv-store", "dist_sync",
+                                     "--epochs", 1, TUTTI_JOB_KEY_FILE="/nowhere/key", TUTTI_ENCRYPT="1")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(weights(out)), 1, out)
+
+    def test_a_key_file_that_others_may_read_is_refused_by_a_server(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("a" * 64)
+            file.flush()
+            os.chmod(file.name, 0o640)
+            code, _, err = self.launch(command=[SERVER], DMLC_ROLE="server", DMLC_PS_ROOT_URI="127.0.0.1",
+                                       DMLC_PS_ROOT_PORT="19419", DMLC_NUM_WORKER="1", DMLC_NUM_SERVER="1",
+                                       TUTTI_JOB_KEY_FILE=file.name)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"TUTTI_JOB_KEY_FILE\) is not usable: its mode is 0640.*chmod 600")
+
     def test_the_jobs_secret_is_in_no_command_line(self):
         process = self.begun()
         key = variables_of(self.process_of("server", 0))["TUTTI_JOB_KEY"]
@@ -211,4 +238,4 @@ class Misuse(JobCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -42,6 +42,7 @@ class Create(Contract):
         replay = os.environ.get("TUTTI_REPLAY", "1") == "0"
         cases = {"fusion_bytes": (1000, "TUTTI_FUSION_BYTES", "1000"), "part_bytes": (2000, "TUTTI_PART_BYTES", "2000"),
                  "slice_bytes": (65536, "TUTTI_SLICE_BYTES", "65536"),
+                 "encrypt": (True, "TUTTI_ENCRYPT", "1"),
                  "reproducible": (False, "TUTTI_REPRODUCIBLE", "0"),
                  "replay": (replay, "TUTTI_REPLAY", ""), "key_timeout": (7, "TUTTI_TIMEOUT_SECONDS", "7000 ms")}
         for option, (value, variable, text) in cases.items():

@@ -161,6 +161,26 @@ def waits_for_ever(_how):
     array.wait_to_read()
 
 
+def counts_the_dead(how):
+    """In a job of asynchronous workers, who go on."""
+    kv = mx.kv.create("dist_async")
+    kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+    value = mx.nd.zeros(3)
+    kv.broadcast("weight", value, out=value)
+    value.wait_to_read()
+    if kv.rank == 1:
+        fail(how)
+    end = time.monotonic() + 20
+    while kv.num_dead_node() == 0 and time.monotonic() < end:
+        time.sleep(0.01)
+    kv.push("weight", mx.nd.ones(3))
+    kv.pull("weight", out=value)
+    value.wait_to_read()
+    kv.barrier()
+    kv.pull("weight", out=value)
+    print(f"dead: {kv.num_dead_node()}, value {value.asnumpy()[0]:g}", flush=True)
+
+
 def main(place, how=None):
     try:
         globals()[place](how)

@@ -12,6 +12,7 @@ os.environ.setdefault("TUTTI_TIMEOUT_SECONDS", "30")
 import mxnet_fixture
 import tutti
 from mxnet_fixture import BATCH, devices  # pylint: disable=unused-import
+from tutti.mxnet.servers import ServedStore
 
 
 class Served(mxnet_fixture.Networks):
@@ -24,6 +25,11 @@ class Served(mxnet_fixture.Networks):
         cls.kv = mx.kv.create(cls.ASKED)
         cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
         cls.total = cls.size * (cls.size + 1) // 2
+
+    @staticmethod
+    def own_servers(name):
+        """As if another program began, whose values have not been there."""
+        ServedStore.joined.sender, ServedStore.updated = None, name
 
     def equal_on_ranks(self, arrays):
         """Down to the last bit: each worker has what worker 0 has."""

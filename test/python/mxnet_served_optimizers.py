@@ -7,7 +7,6 @@ import numpy as np
 from mxnet import gluon
 
 from mxnet_served_fixture import Served, devices
-from tutti.mxnet.servers import ServedStore
 
 RULES = {
     "sgd": dict(momentum=0.9, wd=0.01), "plain": dict(name="sgd", learning_rate=0.3), "nag": dict(momentum=0.5),
@@ -25,7 +24,7 @@ class Owners(Served):
     """Each test has the servers to itself, as a program would have."""
 
     def setUp(self):
-        ServedStore.joined.sender = None
+        self.own_servers(self.id())
         self.kv = mx.kv.create(self.ASKED)
 
 
@@ -33,7 +32,7 @@ class Updates(Owners):
     def test_each_rule_updates_as_mxnets_own(self):
         for rule, given in RULES.items():
             with self.subTest(rule):
-                ServedStore.joined.sender = None
+                self.own_servers(rule)
                 given = {"rescale_grad": 0.5, **given}
                 name = given.pop("name", rule)
                 self.like_mxnets(lambda: mx.optimizer.create(name, **given))
@@ -69,6 +68,21 @@ class Updates(Owners):
         self.refused(lambda: self.kv._set_updater(lambda *_: None), "_set_updater.*set_optimizer")
         self.refused(lambda: self.kv._send_command_to_servers(5, ""), "head 5")
         self.refused(lambda: self.kv.set_optimizer(mx.optimizer.Adam(begin_num_update=5)), "begin_num_update=5")
+
+    def test_row_sparse_gradients_update_all_rows_and_what_would_leave_some_is_refused(self):
+        sparse = self.mine((4, 2)).tostype("row_sparse")
+        for given, instead in ((mx.optimizer.SGD(momentum=0.9), "lazy_update=False"),
+                               (mx.optimizer.Adam(), "lazy_update=False"), (mx.optimizer.AdaGrad(wd=0.1), "wd=0")):
+            self.kv.set_optimizer(given)
+            self.refused(lambda: self.kv.push("r", sparse), f"'r'.*{type(given).__name__} leaves them.*{instead}")
+        self.kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0, momentum=0.5, lazy_update=False))
+        self.kv.init("r", mx.nd.zeros((3, 2)))
+        for rows in ([1], [0]):
+            gradient = mx.nd.sparse.row_sparse_array((np.ones((1, 2), np.float32), rows), shape=(3, 2))
+            self.kv.push("r", gradient)
+        value = mx.nd.zeros((3, 2))
+        self.kv.pull("r", out=value)
+        np.testing.assert_allclose(value.asnumpy()[:, 0], [-self.size, -1.5 * self.size, 0])
 
     def test_an_updater_and_the_command_of_mxnets_own_set_its_optimizer(self):
         for given in (lambda optimizer: self.kv._set_updater(mx.optimizer.get_updater(optimizer)),

@@ -140,11 +140,71 @@ class Values(EveryDtype, Served):
             array.wait_to_read()
         self.same(self.pulled(), 1)
 
-    def test_sparse_arrays_are_refused_by_key(self):
-        sparse = self.mine((4, 2)).tostype("row_sparse")
-        for call in (lambda: self.kv.push("s", sparse), lambda: self.kv.init("s", sparse),
-                     lambda: self.kv.pull("s", out=sparse)):
-            self.refused(call, "'s'.*row_sparse.*dense")
+    def test_sparse_arrays_that_have_no_place_are_refused_by_key(self):
+        rows, csr = (self.mine((4, 2)).tostype(stype) for stype in ("row_sparse", "csr"))
+        for stype, call in (("csr", lambda: self.kv.push("s", csr)), ("csr", lambda: self.kv.init("s", csr)),
+                            ("row_sparse", lambda: self.kv.pull("s", out=rows, ignore_sparse=False)),
+                            ("row_sparse", lambda: self.kv.pushpull("s", rows)),
+                            ("csr", lambda: self.kv.row_sparse_pull("s", out=csr, row_ids=mx.nd.zeros(1)))):
+            self.refused(call, f"'s'.*{stype}.*dense")
+        self.kv.pull("v", out=rows)  # as MXNet's own, which leaves them to row_sparse_pull
+        self.same(rows, self.rank + 1)
+
+    def rows(self, expected, shape=(4, 3)):
+        """Of a value whose elements are 1, 2, 3, ..."""
+        value = np.arange(1, 1 + np.prod(shape)).reshape(shape)
+        value[[row for row in range(shape[0]) if row not in expected]] = 0
+        return value
+
+    def test_rows_are_pulled_by_ids_of_any_kind_into_dense_and_row_sparse_arrays(self):
+        self.kv.init("rows", mx.nd.array(self.rows(range(4))))
+        for ids, expected in ((mx.nd.array([2, 0], dtype="int64"), [0, 2]), (mx.nd.array([1]), [1]),
+                              (mx.nd.array([[3, 3], [1, 3]]), [1, 3]), (mx.nd.array([2], dtype="uint8"), [2]),
+                              (mx.nd.array([]), [])):
+            for stype in ("default", "row_sparse"):
+                out = mx.nd.ones((4, 3)).tostype(stype)
+                self.kv.row_sparse_pull("rows", out=out, row_ids=ids)
+                self.assertEqual(out.stype, stype)
+                np.testing.assert_array_equal(out.asnumpy(), self.rows(expected))
+
+    def test_rows_come_to_several_devices_of_several_keys(self):
+        names = ["first", "second"]
+        self.kv.init(names, [mx.nd.array(self.rows(range(4))) for _ in names])
+        outs = [mx.nd.ones((4, 3), ctx=device) for device in devices(2)]
+        one, other = mx.nd.array([0]), mx.nd.array([3, 1])
+        self.kv.row_sparse_pull("first", out=outs, row_ids=one)
+        for out in outs:
+            np.testing.assert_array_equal(out.asnumpy(), self.rows([0]))
+        self.kv.row_sparse_pull("first", out=outs, row_ids=[one, other])
+        np.testing.assert_array_equal(outs[1].asnumpy(), self.rows([1, 3]))
+        self.kv.row_sparse_pull(names, out=[outs, outs[0].copy()], row_ids=[other, one], priority=-1)
+        np.testing.assert_array_equal(outs[0].asnumpy(), self.rows([1, 3]))
+
+    def test_rows_follow_this_workers_pushes_and_one_without_rows_counts(self):
+        self.kv.init("sparse", self.mine((4, 3)).tostype("row_sparse"))
+        self.same(self.pulled("sparse", (4, 3)), 1)
+        mine = mx.nd.sparse.zeros("row_sparse", (4, 3))
+        if self.rank == 0:
+            mine = mx.nd.sparse.row_sparse_array((np.full((1, 3), 5.0, np.float32), [2]), shape=(4, 3))
+        self.kv.push("sparse", mine)
+        out = mx.nd.sparse.zeros("row_sparse", (4, 3))
+        self.kv.row_sparse_pull("sparse", out=out, row_ids=mx.nd.array([0, 2]))
+        np.testing.assert_array_equal(out.asnumpy()[:, 0], [0, 0, 5, 0])
+
+    def test_rows_that_are_not_there_are_refused(self):
+        out, ids = mx.nd.zeros((3,)), mx.nd.array([0])
+        for call, words in ((lambda: self.kv.row_sparse_pull("v", out=out), "'v'.*row_ids="),
+                            (lambda: self.kv.row_sparse_pull("v", row_ids=ids), "'v'.*out="),
+                            (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=mx.nd.array([3])), "3 is no row"),
+                            (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=mx.nd.array([0.5])), "0.5 is no"),
+                            (lambda: self.kv.row_sparse_pull("nowhere", out=out, row_ids=ids), "nowhere.*initialised"),
+                            (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=[ids] * 2), "2 row_ids for 1"),
+                            (lambda: self.kv.row_sparse_pull(["v"], out=[out], row_ids=[ids] * 2), "one a key")):
+            self.refused(call, words, tutti.InvalidArgumentError)
+
+    def test_no_node_is_dead_and_only_all_are_counted(self):
+        self.assertEqual((self.kv.num_dead_node(), self.kv.get_num_dead_node(7, timeout=1)), (0, 0))
+        self.refused(lambda: self.kv.get_num_dead_node(4), "node_id 4.*node_id 7")
 
     def test_the_barrier_of_scripts_waits_for_all_workers(self):
         if self.rank == 0:

@@ -77,6 +77,8 @@ class Refused(Ranks):
         for call, words in ((lambda: self.kv.set_optimizer(mx.optimizer.SGD()), "update_on_kvstore=False"),
                             (lambda: self.kv.save_optimizer_states("f", dump_optimizer=True), "save_states"),
                             (lambda: self.kv.load_optimizer_states("f"), "load_states"),
+                            (self.kv.num_dead_node, "PeerLostError"),
+                            (lambda: self.kv.get_num_dead_node(7), "PeerLostError"),
                             (lambda: self.kv._set_updater(lambda *_: None), "pushpull"),
                             (lambda: self.kv._send_command_to_servers(0, "x"), "no servers")):
             self.refused(call, words)

@@ -76,7 +76,8 @@ class Errors(Ranks):
         array = self.mine()
         calls = {"init": ("k", array), "push": ("k", array), "pull": ("k", array),
                  "row_sparse_pull": ("k", array, np.arange(2)), "set_optimizer": ("sgd",),
-                 "save_optimizer_states": (pathlib.Path("file"),), "load_optimizer_states": ("file",)}
+                 "save_optimizer_states": (pathlib.Path("file"),), "load_optimizer_states": ("file",),
+                 "num_dead_node": ()}
         for name, args in calls.items():
             with self.assertRaisesRegex(NotImplementedError, f"{name}.*dist_sync_mpi") as raised:
                 getattr(self.kv, name)(*args)

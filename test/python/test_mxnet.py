@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -86,6 +87,22 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
             for part in SERVED:
                 with self.subTest(workers=count, part=part):
                     self.served(count, servers, HERE / f"{part}.py", "-v")
+
+    def test_compressed_gradients_reach_servers(self):
+        for kind in ("2bit", "1bit", "fp16", "bf16"):
+            with self.subTest(kind):
+                self.served(2, 2, HERE / "mxnet_served_compression.py", kind, "-v")
+
+    def test_states_of_optimizers_go_on_in_another_job_with_other_servers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for part, servers in (("Saving", 2), ("Loading", 3)):
+                self.served(2, servers, HERE / "mxnet_served_states.py", folder, part, "-v")
+
+    def test_a_dead_worker_is_counted_by_those_that_go_on(self):
+        code, out, err = self.outcome([sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", 3, "-s",
+                                       2, self.python, HERE / "mxnet_ends.py", "counts_the_dead", "killed"])
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertEqual(sorted(out.splitlines()), [f"[worker {rank}] dead: 1, value -2" for rank in (0, 2)], err)
 
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [slow|sanitized]
+    test_package.py BUILD_TYPE [TUTTI_SERVER|slow|sanitized]
 
 slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
 sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -21,6 +21,7 @@ from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
+SERVER = pathlib.Path(sys.argv.pop()) if len(sys.argv) > 2 else None
 Installed.build_type = sys.argv.pop()
 
 
@@ -145,6 +146,15 @@ class Learning(Installed):
 @unittest.skipIf(KIND, "another kind is asked for")
 class Package(Promises, Learning):
     COUNTS = (1, 3)
+
+    @unittest.skipUnless(SERVER, "this build has no parameter server")
+    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
+        for workers, servers in ((1, 2), (3, 1)):
+            with self.subTest(workers=workers, servers=servers):
+                said(sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", workers, "-s", servers,
+                     self.python, HERE / "package_servers.py", self.top / "states", cwd=self.top,
+                     env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
+                                       "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)

@@ -26,6 +26,8 @@ def store(kv: tutti.KVStore, array: np.ndarray[tuple[int, ...], np.dtype[np.floa
     kv.save_optimizer_states(pathlib.Path("states"), dump_optimizer=True)
     kv.load_optimizer_states("states")
     kv.set_gradient_compression("fp16")
+    kv.set_gradient_compression("2bit", threshold=np.float32(0.5))
+    dead: int = kv.num_dead_node()
 
 
 def ask(kv: tutti.KVStore) -> tuple[str, int, list[str]]:
@@ -56,10 +58,11 @@ def failed(error: tutti.Error) -> tuple[tutti.ErrorCode | None, int | str | None
 
 def main() -> None:
     array = np.ones(4, np.float32)
-    with tutti.create("dist_sync_mpi", ranks=np.arange(2).tolist(), interface="eth0", user_makes_no_mpi_calls=True,
-                      reproducible=True, stall_report_after=1, key_timeout=0.5, heartbeat_timeout=2.5, create_timeout=3,
-                      log_level="error", timeline=pathlib.Path("timeline.json"), replay=False, fusion_bytes=0,
-                      part_bytes=1, slice_bytes=1, check_finite=True) as kv:
+    with tutti.create("dist_sync_mpi", ranks=np.arange(2).tolist(), interface="eth0", encrypt=True,
+                      user_makes_no_mpi_calls=True, reproducible=True, staleness=2, stall_report_after=1,
+                      key_timeout=0.5, heartbeat_timeout=2.5, create_timeout=3, log_level="error",
+                      timeline=pathlib.Path("timeline.json"), replay=False, fusion_bytes=0, part_bytes=1,
+                      slice_bytes=1, check_finite=True) as kv:
         try:
             exchange(kv, array).wait()
         except (tutti.MismatchError, tutti.DuplicateKeyError, tutti.TimedOutError, tutti.PeerLostError,

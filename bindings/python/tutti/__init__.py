@@ -33,7 +33,8 @@ atexit.register(_core.outlive_interpreter)
 
 
 def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
-           interface: str | None = None, user_makes_no_mpi_calls: bool | None = None, reproducible: bool | None = None,
+           interface: str | None = None, encrypt: bool | None = None, user_makes_no_mpi_calls: bool | None = None,
+           reproducible: bool | None = None, staleness: SupportsIndex | None = None,
            stall_report_after: Seconds | None = None, key_timeout: Seconds | None = None,
            heartbeat_timeout: Seconds | None = None, create_timeout: Seconds | None = None,
            log_level: str | None = None, timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
@@ -52,8 +53,11 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
         every rank of the job: a rank that creates no store with others runs `import mpi4py.MPI` instead, or all create
         a store over all ranks first. A store of one rank leaves MPI alone.
     interface: network for MPI and control traffic, such as 'eth0'.
+    encrypt*: control traffic between nodes is encrypted; what MPI carries is not.
     user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
     reproducible*: results depend on values, dtype and number of ranks alone.
+    staleness*: with dist_async and its kin, how many pushes of a key a worker may be ahead of the slowest; left out:
+        any number; 0: as dist_sync.
     stall_report_after: a tensor that some ranks have not submitted is reported after this.
     key_timeout*: such a tensor fails with TimedOutError after this.
     heartbeat_timeout: a rank that says nothing for this long is lost.

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from tutti import _arrays, _core, _fingerprint, _objects
 from tutti._core import Pending
@@ -110,29 +110,40 @@ class KVStore(_core.Store):
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.
 
-        Blocks for the copy. Not collective: for stores of one process alone. Raises as the class says,
-        InvalidArgumentError if the key has a value, and UnsupportedError with dist_sync_mpi: use broadcast.
+        Blocks for the copy. With servers it is collective: worker 0's value is stored, and it blocks until every worker
+        has called it. Raises as the class says, InvalidArgumentError if the key has a value, and UnsupportedError with
+        dist_sync_mpi: use broadcast.
         """
         self._init(key, value)
 
     def push(self, key: Keys, value: Values, priority: SupportsIndex = 0, *, op: Op = "sum") -> Pending:
         """Replaces the stored value by the sum (or op) of the devices' arrays, which have its shape and dtype.
 
-        Does not block. Not collective: for stores of one process alone. Raises as the class says, InvalidArgumentError
-        for a key without a value, and UnsupportedError with dist_sync_mpi: use pushpull.
+        Does not block. With dist_sync and its kin it is collective: every worker makes the same call; dist_async and
+        its kin need an optimizer. Raises as the class says, InvalidArgumentError for a key without a value (with
+        servers in Pending.wait), and UnsupportedError with dist_sync_mpi: use pushpull.
         """
         return self._push(key, value, priority, op)
 
     def pull(self, key: Keys, out: Values, priority: SupportsIndex = 0) -> Pending:
         """Copies the stored value to every array of `out`, which have its shape and dtype.
 
-        Does not block. Not collective: for stores of one process alone. Raises as the class says, InvalidArgumentError
-        for a key without a value, and UnsupportedError with dist_sync_mpi: use pushpull.
+        Does not block. Not collective; with servers it follows this worker's last push of the key. Raises as the class
+        says, InvalidArgumentError for a key without a value (with servers in Pending.wait), and UnsupportedError with
+        dist_sync_mpi: use pushpull.
         """
         return self._pull(key, out, priority)
 
     def row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None:
-        """Copies rows of the stored value. Raises UnsupportedError: no type has it yet."""
+        """Copies some rows of the stored value to every array of `out`, whose other rows become zeros.
+
+        out: arrays of the value's shape and dtype; with servers only the rows that are asked for travel.
+        row_ids: one array for each key, of any shape and dtype, whose elements are whole numbers: indices of the first
+            dimension. A row may stand there several times, and there may be none.
+
+        Blocks until the rows are there. Not collective. Raises InvalidArgumentError for a row that the value does not
+        have and for a key without a value, UnsupportedError with dist_sync_mpi.
+        """
         self._row_sparse_pull(key, out, row_ids)
 
     def set_optimizer(self, optimizer: str, *, factors: Mapping[Key, tuple[float, float]] | None = None,
@@ -157,29 +168,45 @@ class KVStore(_core.Store):
     def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
         """Writes what the rule keeps of each key into a file, with dump_optimizer also the rule and its parameters.
 
-        The file is replaced whole or not at all. Blocks until it is on the disk; not collective. Raises
-        InvalidArgumentError when there is no optimizer, InternalError when the file cannot be written, UnsupportedError
-        with dist_sync_mpi and with servers.
+        The file is replaced whole or not at all. With servers it has the states of all of them, after this worker's
+        own earlier calls; one worker is enough, and each that calls it writes the file it names. Blocks until the file
+        is on the disk; not collective. Raises InvalidArgumentError when there is no optimizer, InternalError when the
+        file cannot be written, UnsupportedError with dist_sync_mpi.
         """
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
     def load_optimizer_states(self, fname: Path) -> None:
         """Takes them from such a file; the optimizer, too, if it is there.
 
-        Blocks while it reads; not collective. Raises InvalidArgumentError for a file that is missing or damaged and for
-        another rule's states, UnsupportedError with dist_sync_mpi and with servers.
+        A file fits any number of servers, and stores of one process. Blocks while it reads. With servers it is
+        collective and blocks until every worker has called it; worker 0's file is read, the others need none. Raises
+        InvalidArgumentError for a file that is missing or damaged and for another rule's states, UnsupportedError with
+        dist_sync_mpi.
         """
         self._load_optimizer_states(os.fsdecode(fname))
 
-    def set_gradient_compression(self, kind: str) -> None:
+    def set_gradient_compression(self, kind: str, threshold: SupportsFloat = 0.5) -> None:
         """The format in which float32 arrays travel between nodes: 'none', 'fp16' or 'bf16'.
 
-        All ranks call it with the same value before the first array. Does not block. Raises UnsupportedError for
-        another kind, InvalidArgumentError after the first array, AbortedError when the store is closed.
+        With servers that in which gradients travel to them, and also '2bit' (+threshold, -threshold or 0 an element)
+        and '1bit' (+1 above the threshold, else -1), for float32, float16 and bfloat16: what is not sent of a gradient
+        is added to the next one.
+
+        All ranks call it with the same values before the first array. With servers it blocks until they have, else it
+        does not block. Raises UnsupportedError for another kind, InvalidArgumentError after the first array and for a
+        threshold that is not finite and above 0 ('1bit': or 0), MismatchError where workers differ, AbortedError when
+        the store is closed.
         """
         if not isinstance(kind, str):
             raise TypeError(f"a kind of compression is a str, not {kind!r}")
-        self._set_gradient_compression(kind)
+        self._set_gradient_compression(kind, float(threshold))
+
+    def num_dead_node(self) -> int:
+        """How many nodes of the job (scheduler, servers, workers) were lost; 0 in stores of one process.
+
+        Does not block; not collective. Raises UnsupportedError with dist_sync_mpi, where PeerLostError names the ranks.
+        """
+        return self._num_dead_node()
 
     def barrier(self) -> None:
         """Blocks until every rank has called it; does not wait for arrays in flight.

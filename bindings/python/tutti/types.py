@@ -28,7 +28,7 @@ class Counters(NamedTuple):
     tensors_gathered: completed allgathers, by key; bytes_gathered: of their results.
     batches: batches run; fusion makes them fewer than arrays.
     control_messages: sent to or received from the coordinator; no heartbeats.
-    bytes_between_nodes: sent by this rank over MPI.
+    bytes_between_nodes: sent by this rank over MPI, or to parameter servers.
     nodes: nodes of the store.
     buffer_bytes: of the store's buffers on this rank, with its share of the node's shared memory.
     allocated_bytes: of arrays from allocate now, in whole pages; allocated_peak_bytes: the most that ever was.

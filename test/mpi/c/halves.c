@@ -140,7 +140,7 @@ static void compressed_halves(void) {
     for (int n = 0; n < 6; ++n)
       all[n] = (comparison){TUTTI_F32, n < 3 ? TUTTI_SUM : TUTTI_AVERAGE, counts[n % 3], 0, 0};
     tutti_store* store = make_store();
-    CHECK_OK(tutti_store_set_gradient_compression(store, kinds[kind]));
+    CHECK_OK(tutti_store_set_gradient_compression(store, kinds[kind], 0));
     compare(store, all, 6);
     tutti_store_destroy(store);
   }

@@ -29,7 +29,7 @@ static void missing_methods(void) {
   LACKS(tutti_store_set_optimizer(store, &sgd), "set_optimizer", "after pushpull");
   LACKS(tutti_store_save_optimizer_states(store, "states", 0), "save_optimizer_states", "");
   LACKS(tutti_store_load_optimizer_states(store, "states"), "load_optimizer_states", "");
-  LACKS(tutti_store_set_gradient_compression(store, "2bit"), "2bit", "fp16");
+  LACKS(tutti_store_set_gradient_compression(store, "2bit", 0), "2bit", "fp16");
 #undef LACKS
   CHECK(pending == NULL);
   check_alive(store);

@@ -153,7 +153,7 @@ static uint64_t bytes_in(const char* kind) {
   const int ranks = tutti_store_num_workers(store);
   array value = make_array(30000, TUTTI_F32), exact = make_array(1000, TUTTI_F64);
   tutti_counters before, after;
-  CHECK_OK(tutti_store_set_gradient_compression(store, kind));
+  CHECK_OK(tutti_store_set_gradient_compression(store, kind, 0));
   for (size_t i = 0; i < value.count; ++i) put(&value, i, (double)(i % 32));
   CHECK_OK(tutti_store_counters(store, &before, sizeof before));
   CHECK_OK(pushpull(store, named("f32"), value.tensor));
@@ -181,10 +181,10 @@ static void compressed_bytes(void) {
 
 static void compression_is_chosen_first(void) {
   tutti_store* store = make_store();
-  CHECK_OK(tutti_store_set_gradient_compression(store, "fp16"));
-  CHECK_OK(tutti_store_set_gradient_compression(store, "none"));
+  CHECK_OK(tutti_store_set_gradient_compression(store, "fp16", 0));
+  CHECK_OK(tutti_store_set_gradient_compression(store, "none", 0));
   check_alive(store);
-  CHECK(tutti_store_set_gradient_compression(store, "fp16") == TUTTI_INVALID_ARGUMENT);
+  CHECK(tutti_store_set_gradient_compression(store, "fp16", 0) == TUTTI_INVALID_ARGUMENT);
   CHECK_SAYS("'fp16'");
   CHECK_SAYS("after the first tensor");
   tutti_store_destroy(store);
@@ -194,7 +194,7 @@ static void compressed_averages(void) {
   tutti_store* store = make_store();
   array value = make_array(5000, TUTTI_F32);
   fill(&value, 60000);
-  CHECK_OK(tutti_store_set_gradient_compression(store, "fp16"));
+  CHECK_OK(tutti_store_set_gradient_compression(store, "fp16", 0));
   CHECK_OK(run(store, (how){.method = PUSHPULL, .op = TUTTI_AVERAGE}, named("average"),
                value.tensor, value.tensor));
   size_t wrong = 0;

@@ -234,9 +234,6 @@ TEST_CASE_METHOD(Fixture, "a tensor unlike the stored value is refused with both
 }
 
 TEST_CASE_METHOD(Fixture, "what a store of one process lacks is unsupported and says what to do") {
-  CHECK_THAT(text_of(ErrorCode::unsupported,
-                     [&] { store->row_sparse_pull({1}, {{tensor(a)}}, {tensor(b)}); }),
-             Catch::StartsWith("row_sparse_pull is not supported by store type 'local'"));
   CHECK(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("2bit"); }) ==
         "gradient compression '2bit' is not supported by store type 'local', which sends nothing "
         "between processes; it knows 'none'");

@@ -29,6 +29,8 @@ TEST_CASE("a method that the type lacks is refused with what to call instead") {
              Catch::StartsWith("load_optimizer_states is") && Catch::Contains("broadcast it"));
   CHECK_THAT(refusal(Method::set_gradient_compression),
              Catch::StartsWith("set_gradient_compression is") && Catch::Contains("16-bit"));
+  CHECK_THAT(refusal(Method::num_dead_node),
+             Catch::StartsWith("num_dead_node is") && Catch::Contains("peer_lost"));
 }
 
 TEST_CASE("a method that the type offers is let through") {

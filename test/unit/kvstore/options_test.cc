@@ -26,8 +26,10 @@ TEST_CASE("an environment without tutti's variables leaves the defaults") {
 
 TEST_CASE("each variable sets its field") {
   const Options options = options_from({{"DMLC_INTERFACE", "eth0"},
+                                        {"TUTTI_ENCRYPT", "1"},
                                         {"TUTTI_USER_MAKES_NO_MPI_CALLS", "1"},
                                         {"TUTTI_REPRODUCIBLE", "false"},
+                                        {"TUTTI_STALENESS", "3"},
                                         {"TUTTI_STALL_SECONDS", "0.25"},
                                         {"TUTTI_TIMEOUT_SECONDS", "90"},
                                         {"TUTTI_HEARTBEAT_SECONDS", "3"},
@@ -39,8 +41,11 @@ TEST_CASE("each variable sets its field") {
                                         {"TUTTI_PART_BYTES", "8M"},
                                         {"TUTTI_SLICE_BYTES", "64K"}});
   CHECK(options.interface == "eth0");
+  CHECK(options.encrypt);
   CHECK(options.user_makes_no_mpi_calls);
   CHECK_FALSE(options.reproducible);
+  CHECK(options.staleness == 3);
+  CHECK_FALSE(options_from({{"TUTTI_STALENESS", "off"}}).staleness);
   CHECK(options.stall_report_after == 250ms);
   CHECK(options.key_timeout == 90s);
   CHECK(options.heartbeat_timeout == 3s);
@@ -82,6 +87,17 @@ TEST_CASE("an unknown variable is refused, with the nearest known one and all of
   for (const char* name : {"TUTTI_X\ny", "TUTTI_ABC", "TUTTI_X"}) {
     CHECK_THAT(refusal(name, "1"), !Catch::Contains("did you mean"));
   }
+}
+
+TEST_CASE(
+    "a misspelt variable of a parameter-server job is refused, one of other software is not") {
+  CHECK_THAT(refusal("DMLC_NUM_WORKERS", "2"),
+             Catch::Contains("DMLC_NUM_WORKERS is not known, did you mean 'DMLC_NUM_WORKER'?"));
+  CHECK_THAT(refusal("PS_RESENT", "1"),
+             Catch::Contains("PS_RESENT is not known, did you mean 'PS_RESEND'?") &&
+                 Catch::Contains("PS_HEARTBEAT_TIMEOUT"));
+  options_from({{"DMLC_INTERFACE", "eth0"}, {"PS_DROP_MSG", "10"}, {"DMLC_NUM_SERVER", "1"}});
+  options_from({{"PS_FORMAT", "pid"}, {"DMLC_TRACKER_URI", "10.0.0.1"}, {"DMLC_TASK_ID", "1"}});
 }
 
 TEST_CASE("what the launcher sets is known") {
@@ -151,6 +167,8 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   CHECK_THAT(refused([](Options& o) { o.slice_bytes = std::size_t{4194304} << 40; }),
              Catch::Contains("(TUTTI_SLICE_BYTES) is 4194304T; it takes a number of bytes"));
   CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
+  CHECK_THAT(refused([](Options& o) { o.staleness = -1; }),
+             Catch::Contains("(TUTTI_STALENESS) is -1; it takes off, or a whole number"));
   CHECK_THAT(refused([](Options& o) { o.interface = "\x1b[2J"; }),
              Catch::Contains("(DMLC_INTERFACE) is \\x1b[2J; it takes"));
 }

@@ -8,15 +8,17 @@ using namespace tutti::net;
 
 namespace {
 
-Secret key(int seed) {
-  Secret made{};
-  made[0] = static_cast<std::byte>(seed);
+FrameKey key(int seed, bool encrypts = false) {
+  FrameKey made{.encrypts = encrypts};
+  made.key[0] = static_cast<std::byte>(seed);
   return made;
 }
 
 Bytes sealed(FrameSealer& sealer, std::string_view text) {
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes(text)}, slices);
   Bytes wire;
-  sealer.seal(as_bytes(text), wire);
+  for (const Slice& slice : slices) append(wire, slice.bytes);
   return wire;
 }
 
@@ -41,15 +43,27 @@ TEST_CASE("frames are opened in the order in which they were sealed, however the
   CHECK(got == "one,two,");
 }
 
-TEST_CASE("a long payload travels in several frames of bounded size") {
+TEST_CASE("a frame is sealed where its payload lies") {
   FrameSealer sealer(key(1));
+  const std::string text = "weights";
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes(text)}, slices);
+  CHECK(slices.back().bytes.data() == as_bytes(text).data());
+}
+
+TEST_CASE("a frame whose parts lie apart is checked as any other") {
+  FrameSealer sealer(key(1));
+  const Bytes first = sealed(sealer, "first");
+  Bytes second = sealed(sealer, "second");
+  const auto header = [](ConstBytes frame) { return frame.first(frame_header_bytes); };
+  const auto payload = [](ConstBytes frame) { return frame.subspan(frame_header_bytes); };
   FrameOpener opener(key(1));
-  const std::string text(3 * max_frame_payload + 7, 'x');
-  opener.feed(sealed(sealer, text));
-  std::vector<std::size_t> sizes;
-  while (const auto payload = opener.next()) sizes.push_back(payload->size());
-  CHECK(sizes ==
-        std::vector<std::size_t>{max_frame_payload, max_frame_payload, max_frame_payload, 7});
+  opener.check(header(first), payload(first));
+  CHECK_THROWS_AS(FrameOpener(key(1)).check(header(first), payload(second)), tutti::Error);
+  CHECK_THROWS_AS(FrameOpener(key(1)).check(header(first), payload(first).first(4)), tutti::Error);
+  second.back() ^= std::byte{1};
+  CHECK_THROWS_WITH(opener.check(header(second), payload(second)),
+                    Catch::Contains("frame 1 was refused"));
 }
 
 TEST_CASE("a frame with any one byte changed is refused") {
@@ -93,4 +107,30 @@ TEST_CASE("a frame longer than the bound is refused at its header") {
   FrameOpener opener(key(1));
   opener.feed(header);
   CHECK_THROWS_WITH(opener.next(), Catch::Contains("65537 bytes"));
+}
+
+TEST_CASE("an encrypted frame shows nothing of its payload, and is opened at the other end") {
+  FrameSealer sealer(key(1, true));
+  FrameOpener opener(key(1, true));
+  const Bytes wire = sealed(sealer, "a secret weight");
+  CHECK(as_text(wire).find("secret") == std::string_view::npos);
+  CHECK(opened(opener, wire) == "a secret weight");
+  CHECK(opened(opener, sealed(sealer, "and more")) == "and more");
+}
+
+TEST_CASE(
+    "an encrypted frame that was changed, repeated, left out or is another key's is refused") {
+  FrameSealer sealer(key(1, true));
+  const Bytes first = sealed(sealer, "first");
+  const Bytes second = sealed(sealer, "second");
+  Bytes bad = first;
+  bad.back() ^= std::byte{1};
+  FrameOpener changed(key(1, true));
+  CHECK_THROWS_WITH(opened(changed, bad), Catch::Contains("frame 0 was refused"));
+  FrameOpener repeated(key(1, true));
+  CHECK(opened(repeated, first) == "first");
+  CHECK(opened(repeated, second) == "second");
+  CHECK_THROWS_WITH(opened(repeated, second), Catch::Contains("frame 2 was refused"));
+  FrameOpener other_key(key(2, true));
+  CHECK_THROWS_AS(opened(other_key, first), tutti::Error);
 }

@@ -80,12 +80,12 @@ bool is_closed(const Fd& socket, Clock::duration limit = patience) {
 }
 
 std::string await_message(Connection& connection) {
-  Bytes message;
+  Parcel message;
   while (!connection.next(message)) {
     if (!wait_readable(connection.socket(), Clock::now() + patience)) return "";
     if (connection.receive()) return "ended";
   }
-  return std::string(as_text(message));
+  return std::string(as_text(message.head));
 }
 
 }  // namespace
@@ -111,8 +111,9 @@ TEST_CASE("strangers are closed and keep nobody from getting in") {
   const Fd scanner = rank0.stranger_saying(as_bytes("GET / HTTP/1.1\r\nHost: example\r\n\r\n"));
   const Fd flood = rank0.stranger_saying(Bytes(100'000));
   Bytes unexpected_rank;
-  append(unexpected_rank, as_bytes("tutti/c1"));
+  append(unexpected_rank, as_bytes("tutti/c3"));
   append_u32(unexpected_rank, 7);
+  append_u32(unexpected_rank, 0);
   append(unexpected_rank, Bytes(nonce_bytes));
   const Fd wrong_rank = rank0.stranger_saying(unexpected_rank);
   // Well before the limit for those who say nothing.
@@ -148,6 +149,15 @@ TEST_CASE("a caller with another secret, or meant for another listener, is refus
                     Contains("does not know the job's secret"));
   rank0.thread.join();
   CHECK_THAT(rank0.failure, Contains("rank 0 gave up waiting for rank(s) 1"));
+}
+
+TEST_CASE("an end that encrypts and one that does not refuse each other, and say why") {
+  ListeningRank rank0(1s);
+  Identity me = someone(1, rank0.secret);
+  me.encrypts = true;
+  CHECK_THROWS_WITH(rank0.call(me), Contains("it does not encrypt, and this end does"));
+  rank0.thread.join();
+  CHECK(rank0.found.empty());
 }
 
 TEST_CASE("a recorded handshake cannot be replayed") {
@@ -238,9 +248,11 @@ TEST_CASE("a frame that was changed on its way ends the connection with the reas
   ProvenPeer caller = rank0.call(someone(1, rank0.secret));
   rank0.thread.join();
   Connection listener(std::move(rank0.found.front()));
-  FrameSealer sealer(caller.send_key);
+  FrameSealer sealer({caller.send_key, false});
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes("an order")}, slices);
   Bytes wire;
-  sealer.seal(as_bytes("an order"), wire);
+  for (const Slice& slice : slices) append(wire, slice.bytes);
   wire.back() ^= std::byte{1};
   ::send(caller.socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
   REQUIRE(wait_readable(listener.socket(), Clock::now() + patience));

@@ -40,6 +40,21 @@ TEST_CASE("a piece that would not fit a message is cut, on one server too") {
   CHECK(servers_of(two, "w", largest_piece / 4 * 5).size() == 6);
 }
 
+TEST_CASE("a value that must be whole is in one piece") {
+  Directory directory(3, 1000);
+  Locate asked{{{"w", largest_piece, DType::f32, true}, {"v", 10, DType::f32, false}}};
+  const Located located = directory.locate(asked);
+  REQUIRE(located.placements[0].servers.size() == 1);
+  CHECK(located.placements[1].servers != located.placements[0].servers);
+}
+
+TEST_CASE("a value below the bound is on one server, whatever its pieces") {
+  Directory directory(3, std::uint64_t{1} << 40);
+  const auto servers = servers_of(directory, "w", largest_piece);
+  CHECK(servers.size() == 4);
+  CHECK(std::set<int>(servers.begin(), servers.end()).size() == 1);
+}
+
 TEST_CASE("keys that are asked for together fill the servers evenly") {
   // Layers as convolutional networks have them: many small ones and few large ones.
   Locate asked;
@@ -66,4 +81,13 @@ TEST_CASE("keys that are asked for together fill the servers evenly") {
 TEST_CASE("a size that no value has is refused") {
   Directory directory(2, 1000);
   text_of(ErrorCode::internal, [&] { servers_of(directory, "w", std::uint64_t{1} << 60); });
+}
+
+TEST_CASE("keys without end are refused, and those there are stay") {
+  Directory directory(2, 1000);
+  for (std::size_t i = 0; i < most_keys; ++i) {
+    servers_of(directory, static_cast<std::int64_t>(i), 1);
+  }
+  CHECK_THROWS_AS(servers_of(directory, "one more", 1), Error);
+  CHECK(servers_of(directory, 0, 1).size() == 1);
 }

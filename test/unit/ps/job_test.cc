@@ -1,10 +1,14 @@
 #include "ps/job.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <map>
 #include <vector>
 
 #include "unit/errors.h"
+#include "unit/folder.h"
 
 using namespace tutti;
 using namespace tutti::ps;
@@ -76,4 +80,68 @@ TEST_CASE("a key that is not usable is refused, and not repeated") {
     job_with({{"TUTTI_JOB_KEY", key}});
   });
   CHECK_THAT(text, Contains("TUTTI_JOB_KEY is not usable") && !Contains("abcdeg"));
+}
+
+TEST_CASE("a key file is read only where its owner alone may use it") {
+  const Folder folder;
+  const std::string path = folder.path() + "/key";
+  std::ofstream(path) << std::string(64, 'a') << "\n";
+  ::chmod(path.c_str(), 0644);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] {
+                       job_with({{"TUTTI_JOB_KEY_FILE", path}});
+                     }),
+             Contains("TUTTI_JOB_KEY_FILE) is not usable: its mode is 0644"));
+  ::chmod(path.c_str(), 0600);
+  const Job job = job_with({{"TUTTI_JOB_KEY_FILE", path}});
+  CHECK(job.has_secret);
+  CHECK(job.secret == job_with({{"TUTTI_JOB_KEY", std::string(64, 'a')}}).secret);
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument,
+              [&] {
+                job_with({{"TUTTI_JOB_KEY_FILE", path}, {"TUTTI_JOB_KEY", std::string(64, 'b')}});
+              }),
+      Contains("give different keys"));
+}
+
+TEST_CASE("heartbeats are as PS_HEARTBEAT_* say, which may not contradict each other") {
+  const Job job = job_with({{"PS_HEARTBEAT_INTERVAL", "2"}, {"PS_HEARTBEAT_TIMEOUT", "7"}});
+  const net::Heartbeat heartbeat = job.heartbeat(Options());
+  CHECK(heartbeat.beat == std::chrono::seconds(2));
+  CHECK(heartbeat.most_missed == 4);
+  CHECK(job_with({}).silence_limit(Options()) == Options().heartbeat_timeout);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       job_with({{"PS_HEARTBEAT_INTERVAL", "4"}, {"PS_HEARTBEAT_TIMEOUT", "7"}});
+                     }),
+             Contains("contradict each other"));
+}
+
+TEST_CASE("PS_RESEND and its like say what is sent again, and what is lost on purpose") {
+  CHECK_FALSE(job_with({}).resend_after);
+  CHECK(job_with({{"PS_RESEND", "1"}}).resend_after == std::chrono::milliseconds(1000));
+  const Job job = job_with({{"PS_RESEND", "1"},
+                            {"PS_RESEND_TIMEOUT", "20"},
+                            {"PS_DROP_MSG", "10"},
+                            {"PS_DELAY_MSG", "5"},
+                            {"PS_DUPLICATE_MSG", "3"},
+                            {"PS_VERBOSE", "2"}});
+  CHECK(job.resend_after == std::chrono::milliseconds(20));
+  CHECK(job.faults.drop == 10);
+  CHECK(job.faults.delay == 5);
+  CHECK(job.faults.duplicate == 3);
+  CHECK(job.verbose == 2);
+}
+
+TEST_CASE("messages that nothing sends again are not lost on purpose") {
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       job_with({{"PS_DROP_MSG", "10"}});
+                     }),
+             Contains("PS_DROP_MSG") && Contains("set PS_RESEND=1 too"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       job_with({{"PS_RESEND", "1"}, {"PS_DROP_MSG", "99"}});
+                     }),
+             Contains("PS_DROP_MSG='99' is not usable; it takes a whole number from 0 to 90"));
 }

@@ -99,9 +99,12 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
   count.workers = 3;
   Register version = Job::worker();
   version.version = "9.9";
+  Register ahead = Job::worker(-1, true);
+  ahead.staleness = 2;
   const Misfit misfits[] = {{count, "DMLC_NUM_WORKER=3"},
                             {version, "tutti 9.9"},
-                            {Job::worker(-1, true), "asks for an asynchronous store"}};
+                            {Job::worker(-1, true), "asks for an asynchronous store"},
+                            {ahead, "an asynchronous store with TUTTI_STALENESS=2"}};
   for (const Misfit& misfit : misfits) {
     Job job;
     job.registry.receive(1, Job::worker());
@@ -197,4 +200,49 @@ TEST_CASE("messages out of turn are refused and change nothing") {
   const auto complete = Job::complete();
   CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(3, Finished{}); }),
              Contains("only workers"));
+}
+
+TEST_CASE("all hear how far workers may run ahead, which they agree on") {
+  Job job;
+  Register ahead = Job::worker(-1, true);
+  ahead.staleness = 2;
+  job.registry.receive(1, ahead);
+  job.registry.receive(2, ahead);
+  job.registry.receive(3, Job::server());
+  CHECK(job.last<Welcome>(3).staleness == 2);
+  CHECK(job.last<Welcome>(1).asynchronous);
+}
+
+TEST_CASE("who asks for all values hears of those that others have placed") {
+  const auto job = Job::complete();
+  job->registry.receive(1, Locate{{{"v", 10, DType::f32}, {"w", 10, DType::f32}}});
+  job->registry.receive(2, LocateAll{});
+  const auto& located = job->last<Located>(2);
+  CHECK(located.all);
+  CHECK(located.placements.size() == 2);
+}
+
+TEST_CASE("asynchronous workers that may run ahead differently far do not fit together") {
+  Job job;
+  Register said = Job::worker(-1, true);
+  said.staleness = 2;
+  job.registry.receive(1, said);
+  said.staleness = 3;
+  job.registry.receive(2, said);
+  CHECK(job.last<Refused>(1).failure.code == ErrorCode::mismatch);
+  CHECK_THAT(job.last<Refused>(2).failure.text,
+             Contains("TUTTI_STALENESS=3") && Contains("TUTTI_STALENESS=2"));
+}
+
+TEST_CASE("a worker that gives up is lost to the others, with its reason") {
+  const auto job = Job::complete();
+  job->registry.receive(2, BarrierAsked{});
+  job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
+  CHECK(job->last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
+  CHECK(job->last<Lost>(3).rank == 0);
+  CHECK_THAT(job->registry.trouble(), Contains("worker 0 is lost: it gave up"));
+  CHECK_FALSE(job->registry.is_over());
+  job->registry.lose(1, "its connection ended");
+  job->registry.receive(2, Finished{});
+  CHECK(job->registry.is_over());
 }

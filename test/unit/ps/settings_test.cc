@@ -1,5 +1,6 @@
 // Optimizers on their way into a server, and what asynchronous stores do with them.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "unit/errors.h"
 #include "unit/ps/table_job.h"
@@ -56,7 +57,7 @@ TEST_CASE("an optimizer that is unknown is an error for all") {
   CHECK_THAT(job.common_failure(ErrorCode::invalid_argument), Contains("sgd"));
 }
 
-TEST_CASE("lamb is refused for a value in pieces") {
+TEST_CASE("lamb is refused for a value that was cut before it was set") {
   TableJob job(1);
   job.set(0, {"lamb"});
   const Floats values{1, 2};
@@ -69,7 +70,9 @@ TEST_CASE("lamb is refused for a value in pieces") {
   job.table().receive(
       0, Contribution{.sequence = job.next(0), .piece = piece, .shape = {2}, .data = data});
   REQUIRE(job.heard.back().failure);
-  CHECK_THAT(job.heard.back().failure->text, Contains("MXNET_KVSTORE_BIGARRAY_BOUND"));
+  CHECK_THAT(job.heard.back().failure->text, Contains("lamb needs the norm") &&
+                                                 Contains("split into 2 pieces") &&
+                                                 Contains("set_optimizer before"));
 }
 
 TEST_CASE("an asynchronous store updates at once and goes on without a lost worker") {
@@ -102,4 +105,66 @@ TEST_CASE("an asynchronous pushpull of a key without a value reduces over all wo
   job.say(1, Kind::pushpull, {2});
   REQUIRE(job.heard.size() == 2);
   CHECK(job.heard[0].values == Floats{3});
+}
+
+TEST_CASE("all workers must ask for the same compression") {
+  TableJob job;
+  const auto ask = [&](int worker, Encoding encoding, float threshold) {
+    job.table().receive(worker, SetCompression{job.next(worker), {encoding, threshold}});
+  };
+  ask(0, Encoding::two_bits, 0.5F);
+  CHECK(job.heard.empty());
+  ask(1, Encoding::two_bits, 0.5F);
+  REQUIRE(job.heard.size() == 2);
+  CHECK_FALSE(job.heard[0].failure);
+  job.heard.clear();
+  ask(0, Encoding::two_bits, 0.5F);
+  ask(1, Encoding::two_bits, 0.25F);
+  CHECK_THAT(job.common_failure(ErrorCode::mismatch),
+             Contains("set_gradient_compression: worker 1 gave '2bit' with threshold 0.25, and "
+                      "worker 0 '2bit' with threshold 0.5"));
+  job.heard.clear();
+  ask(0, Encoding::fp16, 0);
+  job.set(1, {"sgd"});
+  CHECK_THAT(job.common_failure(ErrorCode::mismatch),
+             Contains("worker 1 called set_optimizer, where worker 0 called "
+                      "set_gradient_compression"));
+}
+
+TEST_CASE("an asynchronous worker that sets something else than worker 0 is told") {
+  TableJob job(3, true);
+  job.init({1});
+  job.set(0, {"sgd", {{"learning_rate", 1}}});
+  job.set(1, {"adam"});
+  job.set(2, {"sgd", {{"learning_rate", 1}}});
+  REQUIRE(job.heard.size() == 3);
+  CHECK_FALSE(job.heard[0].failure);
+  REQUIRE(job.heard[1].failure);
+  CHECK(job.heard[1].failure->code == ErrorCode::mismatch);
+  CHECK_THAT(job.heard[1].failure->text, Contains("worker 1 gave 'adam', and worker 0 'sgd'"));
+  CHECK_FALSE(job.heard[2].failure);
+  job.say(1, Kind::push, {1});
+  CHECK(job.stored(1) == Floats{0});
+}
+
+TEST_CASE("asynchronous settings are answered in their order, however late a worker comes") {
+  TableJob job(2, true);
+  for (int i = 0; i < 5; ++i) job.set(0, {"sgd", {{"learning_rate", 0.5 + i}}});
+  for (int i = 0; i < 5; ++i) job.set(1, {"sgd", {{"learning_rate", 0.5 + i}}});
+  job.set(1, {"sgd"});
+  REQUIRE(job.heard.size() == 10);
+  for (const Heard& one : job.heard) CHECK_FALSE(one.failure);
+  job.set(0, {"sgd"});
+  CHECK(job.heard.size() == 12);
+}
+
+TEST_CASE("lamb updates a value that is whole") {
+  TableJob job(1);
+  job.set(0, {"lamb", {{"learning_rate", 1}}});
+  job.init({3, 4});
+  job.say(0, Kind::push, {1, 1});
+  const Floats values = job.stored(2);
+  // Both elements go by the same step, whose norm is that of the value: 5.
+  CHECK(values[0] == Approx(3 - 5 / std::sqrt(2.0)).epsilon(1e-5));
+  CHECK(values[1] == Approx(4 - 5 / std::sqrt(2.0)).epsilon(1e-5));
 }

@@ -16,14 +16,16 @@ struct Heard {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   Floats values;
+  std::vector<std::byte> bytes{};  ///< the same, as it came
 };
 
 /// A server, what workers say to it, and what they hear.
 class TableJob {
  public:
-  explicit TableJob(int workers = 2, bool asynchronous = false)
+  explicit TableJob(int workers = 2, bool asynchronous = false, int staleness = unbounded)
       : table_({.workers = workers,
                 .asynchronous = asynchronous,
+                .staleness = staleness,
                 .send = [this](int worker, const Answer& answer) { hear(worker, answer); }}),
         sequences_(static_cast<std::size_t>(workers)) {}
 
@@ -78,8 +80,9 @@ class TableJob {
  private:
   void hear(int worker, const Answer& answer) {
     Heard one{worker, answer.sequence, answer.failure, Floats(answer.data.size() / sizeof(float))};
-    if (!answer.data.empty()) {
-      std::memcpy(one.values.data(), answer.data.data(), answer.data.size());
+    one.bytes.assign(answer.data.begin(), answer.data.end());
+    if (!one.values.empty()) {
+      std::memcpy(one.values.data(), one.bytes.data(), one.values.size() * sizeof(float));
     }
     heard.push_back(std::move(one));
   }

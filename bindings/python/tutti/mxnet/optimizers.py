@@ -35,6 +35,15 @@ def check(optimizer, store_type):
                                "counts its updates from 0, or from the states that load_optimizer_states gives it")
 
 
+def check_rows(optimizer, key):
+    """Servers update all rows of a value. MXNet's own may leave out those that a row_sparse gradient has not."""
+    lazy = getattr(optimizer, "lazy_update", isinstance(optimizer, mx.AdaGrad))
+    if lazy and (isinstance(optimizer, mx.Adam) or getattr(optimizer, "momentum", 0) or optimizer.wd):
+        instead = "wd=0" if isinstance(optimizer, mx.AdaGrad) else "lazy_update=False"
+        raise UnsupportedError(f"key {key!r}: the servers would also update the rows that this row_sparse gradient "
+                               f"has not, and {type(optimizer).__name__} leaves them as they are; give it {instead}")
+
+
 def of_key(optimizer, key):
     """The factors of a key's learning rate and weight decay, which MXNet calls multipliers."""
     if key in optimizer.param_dict:

@@ -1,4 +1,5 @@
 """The stores of a parameter-server job: `mx.kv.create("dist_sync")` and its kin under tutti's launcher."""
+import contextlib
 import numbers
 import pickle
 
@@ -6,22 +7,23 @@ from mxnet import optimizer as mx
 from mxnet.kvstore import KVStoreBase
 
 from tutti.errors import InvalidArgumentError, UnsupportedError
-from tutti.mxnet import optimizers
-from tutti.mxnet.store import Store, _Exchange, copy_to, dense, listed
+from tutti.mxnet import optimizers, rows, saved
+from tutti.mxnet.store import Store, _Exchange, compression_of, copy_to, dense, listed
 
 #: What MXNet's own set_optimizer sends with `_send_command_to_servers`: an optimizer, and that it wants more precision.
 CONTROLLER, MULTI_PRECISION = 0, 1
+UNCOMPRESSED = "none", 0.5
 
 
-def grouped(keys, values):
+def grouped(keys, values, take=dense):
     """{key: arrays} for one key with its value, or for lists of both, in which a key may stand several times."""
     if not isinstance(keys, (list, tuple)):
-        return {keys: dense(keys, listed(values))}
+        return {keys: take(keys, listed(values))}
     if not isinstance(values, (list, tuple)) or len(values) != len(keys):
         raise InvalidArgumentError("a list of keys takes a list of values, one a key")
     groups = {}
     for key, value in zip(keys, values):
-        groups.setdefault(key, []).extend(dense(key, listed(value)))
+        groups.setdefault(key, []).extend(take(key, listed(value)))
     return groups
 
 
@@ -41,18 +43,20 @@ class ServedStore(Store):
     """
 
     joined = None  # the exchange of this process
+    updated = "updated"  # what the names of values begin with that servers update
 
     def __init__(self):  # pylint: disable=super-init-not-called
         if ServedStore.joined is None:
             ServedStore.joined = _Exchange(self.asked)
-            ServedStore.joined.sender = None
+            ServedStore.joined.sender, ServedStore.joined.compression = None, UNCOMPRESSED
         self._exchange = ServedStore.joined
         self._store = self._exchange.store
         if ("async" in self._store.type) != ("async" in self.asked):
             raise UnsupportedError(f"this process has a store of type {self._store.type} already, and a job's servers "
                                    f"cannot be {self.asked} as well; use one of the two")
         self._user = next(self._exchange.users)
-        self._optimizer = self._sent = self._key_kind = None
+        self._compression = UNCOMPRESSED
+        self._optimizer = self._sent = self._key_kind = self._label = None
 
     @property
     def type(self):
@@ -67,19 +71,24 @@ class ServedStore(Store):
 
     def init(self, key, value):
         """Stores worker 0's `value`. Waits until every worker has called it. A key has one first value."""
-        groups = grouped(key, value)
+        groups = grouped(key, value, rows.all_of)
         for each in groups:
             self._check_key(each)
         self._store.init([self._name(each) for each in groups], [arrays[0].asnumpy() for arrays in groups.values()])
 
     def for_one_user(self):
         part = super().for_one_user()
-        part._key_kind = None
+        part._key_kind = part._label = None
         return part
 
     def _name(self, key):
-        """All stores of the process share the job's keys, and each has integers or strings, as its user likes."""
-        return key if self._user == 0 and isinstance(key, str) else f"{self._user}:{key}"
+        """All stores of the process share the job's keys, and each has integers or strings, as its user likes.
+
+        What servers update is called alike in every program, for its states may come from a file of another.
+        """
+        if self._label is None:
+            self._label = str(self._user) if self._optimizer is None else self.updated
+        return key if self._label == "0" and isinstance(key, str) else f"{self._label}:{key}"
 
     def _start(self, method, key, arrays, priority):
         self._check_key(key)
@@ -99,21 +108,33 @@ class ServedStore(Store):
     def push(self, key, value, priority=0):
         """Sums `value` over this worker's devices and all workers; with an optimizer the stored value is updated by the
         sum, without one replaced. Does not wait."""
-        for each, arrays in grouped(key, value).items():
+        for each, arrays in self._gradients(key, value):
             self._refresh(each)
             self._exchange.start("push", self._name(each), arrays, [], priority)
 
+    def _gradients(self, key, value):
+        """Row-sparse ones too, as if the rows that they have not were zeros."""
+        def take(each, arrays):
+            if self._optimizer is not None and rows.are_some(arrays):
+                optimizers.check_rows(self._optimizer, each)
+            return rows.all_of(each, arrays)
+        return grouped(key, value, take).items()
+
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
-        """Copies the stored value, after this worker's pushes, to every array of `out`. Does not wait."""
+        """Copies the stored value, after this worker's pushes, to every array of `out`. Does not wait.
+
+        With `ignore_sparse` row_sparse arrays stay as they are: row_sparse_pull fills them.
+        """
         if out is None:
             raise InvalidArgumentError(f"pull of key {key!r}: out= is missing, the arrays that get the value")
-        for each, outs in grouped(key, out).items():
-            self._get("pull", each, [], outs, priority)
+        for each, outs in grouped(key, out, rows.but_sparse if ignore_sparse else dense).items():
+            if outs:
+                self._get("pull", each, [], outs, priority)
 
     def pushpull(self, key, value, out=None, priority=0):
         """A push, and then a pull to every array of `out`, or of `value`. Does not wait."""
         outs = grouped(key, value if out is None else out)
-        for each, arrays in grouped(key, value).items():
+        for each, arrays in self._gradients(key, value):
             self._refresh(each)
             self._get("pushpull", each, arrays, outs[each], priority)
 
@@ -142,6 +163,9 @@ class ServedStore(Store):
         """Before a push: whether the optimizer is still as the servers have it. All workers come by here alike."""
         self._check_key(key)
         self._check_owner()
+        if self._compression != self._exchange.compression:
+            raise UnsupportedError(f"this program's gradients travel as {self._exchange.compression[0]}, for another "
+                                   "Trainer, Module or store has asked for it; give all the same compression_params")
         if self._optimizer is None:
             return
         self._optimizer._update_count(key)
@@ -167,18 +191,58 @@ class ServedStore(Store):
         return None if self._optimizer is None else _Updater(self._optimizer)
 
     def save_optimizer_states(self, fname, dump_optimizer=False):
-        """Writes what the servers keep of each value, such as its momentum, into a file."""
+        """Writes what the servers keep of each value, such as its momentum, into a file; with `dump_optimizer` also
+        the optimizer with its learning rate and schedule. One worker is enough."""
         self._exchange.wait()
-        self._store.save_optimizer_states(fname, dump_optimizer)
+        if dump_optimizer and self._optimizer is not None:
+            saved.write(fname, self._optimizer, self._store.save_optimizer_states)
+        else:
+            self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname):
-        """Gives the servers what such a file has. The optimizer's parameters stay those of this program's."""
+        """Gives the servers what such a file has; its optimizer, if it has one, takes the place of this program's.
+
+        Worker 0's file is read, and it is trusted: an optimizer is unpickled, as MXNet does. Waits until every worker
+        has called it.
+        """
         self._exchange.wait()
-        self._store.load_optimizer_states(fname)
-        self._sent = None
+        first = self.rank == 0
+        with saved.opened(fname) if first else contextlib.nullcontext((fname, None)) as (states, told):
+            told = self._store.broadcast_object(told)
+            if told is not None:
+                self._take_over(pickle.loads(told))
+            self._store.load_optimizer_states(states)
+
+    def _take_over(self, optimizer):
+        if self._optimizer is not None:
+            optimizer.param_dict = self._optimizer.param_dict
+        self.set_optimizer(optimizer)
+
+    def set_gradient_compression(self, compression_params):
+        """{'type': '2bit', 'threshold': 0.5}, or '1bit', 'fp16', 'bf16', 'none': how gradients travel to the servers.
+
+        For the whole program, before its first array. Waits until every worker has called it.
+        """
+        chosen = compression_of(compression_params)
+        if chosen != self._exchange.compression:
+            self._store.set_gradient_compression(*chosen)
+            self._exchange.compression = chosen
+        self._compression = chosen
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
-        self._refuse("row_sparse_pull", "make the parameter dense")
+        """Gives every array of `out`, dense or row_sparse, these rows of the value; its other rows become zeros.
+
+        row_ids: an array for all of `out` or one for each, of any shape; with a list of keys one for each key. Waits
+        for this worker's earlier calls with the key, and for the rows.
+        """
+        for each, array, ids in rows.asked_for(key, out, row_ids):
+            self._check_key(each)
+            self._exchange.turn(self._name(each)).wait_to_read()
+            rows.pull(self._store, self._name(each), array, ids)
+
+    def num_dead_node(self):
+        """How many nodes of the job (scheduler, servers, workers) were lost."""
+        return self._store.num_dead_node()
 
     def _set_updater(self, updater):
         """For an updater of one of MXNet's optimizers as set_optimizer: servers run no code of a program's."""

@@ -15,6 +15,8 @@ from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedErr
 
 #: More than a Trainer has parameters.
 KEYS_OF_A_USER = 10**9
+#: How ps-lite calls all nodes: the sum of its words for scheduler, servers and workers.
+ALL_NODES = 7
 
 
 def listed(value):
@@ -48,9 +50,22 @@ def dense(key, arrays):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
         if array.stype != "default":
             raise UnsupportedError(
-                f"key {key!r}: dist_sync_mpi does not exchange {array.stype} arrays; make it dense: "
+                f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense: "
                 "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
     return arrays
+
+
+def compression_of(params):
+    """(kind, threshold) of MXNet's compression_params."""
+    unknown = sorted(set(params) - {"type", "threshold"})
+    if unknown or "type" not in params:
+        wrong = f"{unknown[0]!r} is not known" if unknown else "there is no 'type'"
+        raise InvalidArgumentError(f"compression {params!r}: {wrong}; it takes 'type' and, with 2bit and 1bit, "
+                                   "'threshold'")
+    try:
+        return params["type"], float(params.get("threshold", 0.5))
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"compression {params!r}: the threshold is a number") from None
 
 
 class _Exchange:
@@ -162,9 +177,7 @@ class Store(KVStoreBase):
 
     def set_gradient_compression(self, compression_params):
         """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
-        if "type" not in compression_params:
-            raise InvalidArgumentError(f"compression {compression_params!r} has no 'type': fp16, bf16 or none")
-        kind = compression_params["type"]
+        kind, _ = compression_of(compression_params)
         if kind in ("1bit", "2bit"):
             raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
                                    "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
@@ -199,6 +212,16 @@ class Store(KVStoreBase):
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
         self._refuse("row_sparse_pull", "make the parameter dense")
+
+    def num_dead_node(self):
+        self._refuse("num_dead_node", "catch tutti.PeerLostError, which names the ranks that are lost")
+
+    def get_num_dead_node(self, node_id=ALL_NODES, timeout=60):  # pylint: disable=unused-argument
+        """num_dead_node, as MXNet calls it. A node is lost when its connection ends, or PS_HEARTBEAT_TIMEOUT has passed
+        without a word of it; `timeout` changes nothing."""
+        if node_id != ALL_NODES:
+            self._refuse(f"get_num_dead_node with node_id {node_id}", f"all nodes are counted, node_id {ALL_NODES}")
+        return self.num_dead_node()
 
     def _set_updater(self, updater):
         self._refuse("_set_updater", "update the weights on each rank, from the sums of pushpull")

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/names.h"
+#include "kvstore/environment.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+/// Variables that set no option: the launcher's mode, the secret of a parameter-server job, which
+/// nobody should print, one of the Python package, and a process's place in a parameter-server job
+/// (ps::Job reads them).
+constexpr std::string_view other_names[] = {"TUTTI_MODE",
+                                            "TUTTI_JOB_KEY",
+                                            "TUTTI_JOB_KEY_FILE",
+                                            "TUTTI_AUTOLOAD",
+                                            "DMLC_ROLE",
+                                            "DMLC_PS_ROOT_URI",
+                                            "DMLC_PS_ROOT_PORT",
+                                            "DMLC_NUM_WORKER",
+                                            "DMLC_NUM_SERVER",
+                                            "DMLC_RANK",
+                                            "DMLC_NODE_HOST",
+                                            "PS_VERBOSE",
+                                            "PS_HEARTBEAT_INTERVAL",
+                                            "PS_HEARTBEAT_TIMEOUT",
+                                            "PS_RESEND",
+                                            "PS_RESEND_TIMEOUT",
+                                            "PS_DROP_MSG",
+                                            "PS_DELAY_MSG",
+                                            "PS_DUPLICATE_MSG"};
+
+/// Names that begin alike. Others use the prefixes of MXNet's, too: of those only what looks like a
+/// misspelt one is refused.
+struct Family {
+  std::string_view prefix;
+  bool is_ours;
+};
+constexpr Family families[] = {{"TUTTI_", true}, {"DMLC_", false}, {"PS_", false}};
+
+std::vector<std::string_view> known_names(const Family& family) {
+  std::vector<std::string_view> names;
+  for (const std::string_view name : other_names) {
+    if (name.starts_with(family.prefix)) names.push_back(name);
+  }
+  for (const OptionVariable& variable : option_variables()) {
+    if (variable.name.starts_with(family.prefix)) names.push_back(variable.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Refuses a name of the family that is not known.
+void check_name(const std::string& name, const Family& family) {
+  const std::vector<std::string_view> known = known_names(family);
+  if (std::binary_search(known.begin(), known.end(), name)) return;
+  // Without the prefix, which they share: what is left must be near.
+  std::vector<std::string_view> ends = known;
+  for (std::string_view& end : ends) end.remove_prefix(family.prefix.size());
+  const std::string_view near =
+      base::nearest(std::string_view(name).substr(family.prefix.size()), ends);
+  if (near.empty() && !family.is_ours) return;
+  const std::string meant =
+      near.empty() ? "" : fmt::format(", did you mean '{}{}'?", family.prefix, near);
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("environment variable {} is not known{} (known: {})", name, meant,
+                          fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+void check_name_of_variable(const std::string& name) {
+  for (const Family& family : families) {
+    if (name.starts_with(family.prefix)) check_name(name, family);
+  }
+}
+
+}  // namespace tutti

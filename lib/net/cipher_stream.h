@@ -1,0 +1,34 @@
+#pragma once
+#include <sodium/crypto_secretstream_xchacha20poly1305.h>
+
+#include "net/secret.h"
+
+namespace tutti::net {
+
+/// One direction of an encrypted connection: libsodium's secretstream. A message that was changed,
+/// repeated, left out or moved cannot be deciphered.
+class CipherStream {
+ public:
+  static constexpr std::size_t header_bytes = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
+  static constexpr std::size_t overhead = crypto_secretstream_xchacha20poly1305_ABYTES;
+
+  explicit CipherStream(const Secret& key) : key_(key) {}
+
+  /// The sender's first; `header` goes ahead of all ciphertext.
+  void begin_sending(std::span<std::byte> header);
+  /// The receiver's first, with the sender's header. False: it is none.
+  bool begin_receiving(ConstBytes header);
+  bool has_begun() const { return begun_; }
+
+  /// `cipher` has room for `plain` and the overhead. `clear` is authenticated with it.
+  void encipher(ConstBytes plain, ConstBytes clear, std::span<std::byte> cipher);
+  /// `plain` has the size of `cipher` less the overhead. False: this is not what was sent here.
+  bool decipher(ConstBytes cipher, ConstBytes clear, std::span<std::byte> plain);
+
+ private:
+  Secret key_;
+  crypto_secretstream_xchacha20poly1305_state state_{};
+  bool begun_ = false;
+};
+
+}  // namespace tutti::net

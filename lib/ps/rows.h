@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tutti/shard.h"
+#include "tutti/tensor.h"
+
+/// Rows of a value that is cut into pieces by elements, so that a row may lie in several.
+namespace tutti::ps {
+
+/// The rows among these, which ascend, that the piece has elements of. The shape is the whole
+/// value's, of one dimension or more.
+std::vector<std::int64_t> rows_within(std::span<const std::int64_t> rows, const Shape& shape,
+                                      const Shard& piece);
+
+/// How many elements these rows have in the piece.
+std::size_t count_of_rows(std::span<const std::int64_t> rows, const Shape& shape,
+                          const Shard& piece);
+
+/// Copies the rows' elements out of the piece, one row after another.
+void gather_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
+                 std::size_t element_bytes, const std::byte* from, std::byte* to);
+
+/// Puts what was gathered where it belongs in the whole value; the piece's other elements become
+/// zeros.
+void scatter_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
+                  std::size_t element_bytes, const std::byte* from, std::byte* to_whole);
+
+}  // namespace tutti::ps

@@ -1,0 +1,63 @@
+// Workers that fail by themselves, while their connection to the scheduler is well.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "net/handshake.h"
+#include "net/sockets.h"
+#include "ps/local_job.h"
+#include "ps/scheduler_link.h"
+#include "tutti/version.h"
+
+using namespace tutti;
+using Catch::Contains;
+using Floats = std::vector<float>;
+
+namespace {
+
+/// The only server of a job of two workers. It says nothing that worker 0 would understand, and to
+/// worker 1 nothing.
+void play_server(const ps::Job& job) {
+  net::Poller poller;
+  ps::SchedulerLink scheduler(job, LocalJob::options(), poller, 0);
+  const base::Fd listener = net::listen_tcp("127.0.0.1");
+  scheduler.join({.role = ps::Role::server,
+                  .workers = 2,
+                  .servers = 1,
+                  .version = version(),
+                  .asynchronous = false,
+                  .address = "127.0.0.1",
+                  .port = net::port_of(listener)});
+  const net::Identity me{.rank = 0, .secret = job.secret, .purpose = ps::server_purpose};
+  std::vector<net::Connection> workers;
+  for (net::ProvenPeer& peer :
+       net::accept_peers(listener, me, {0, 1}, base::Clock::now() + std::chrono::seconds(10))) {
+    workers.emplace_back(std::move(peer));
+  }
+  for (net::Connection& worker : workers) {
+    if (worker.peer() == 0) worker.queue(net::as_bytes("nonsense"));
+    worker.flush();
+  }
+  for (bool over = false; !over;) {
+    scheduler.flush();
+    poller.wait(scheduler.next_beat());
+    scheduler.beat();
+    scheduler.receive([&](const ps::FromScheduler& message) {
+      over = over || std::holds_alternative<ps::End>(message);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a worker that cannot go on is lost to the others, who are told why") {
+  LocalJob job({.workers = 2, .servers = 1, .played = 1});
+  std::thread server([&] { play_server(job.job()); });
+  const auto said = job.run([](KVStore& kv) {
+    Floats value{1};
+    kv.pushpull("w", tensor(value), tensor(value)).wait();
+    return std::string("no error");
+  });
+  server.join();
+  CHECK_THAT(said[0], Contains("internal: malformed message"));
+  CHECK_THAT(said[1], Contains("peer_lost: worker 0 is lost: it gave up: malformed message"));
+}

@@ -1,0 +1,100 @@
+/* What C programs do with the values that servers keep. Every worker of a job runs it; the job's
+ * only argument is a file for states. Ends with the number of checks that failed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tutti/c.h>
+
+enum { ROWS = 4, COLUMNS = 3, COUNT = ROWS * COLUMNS };
+
+static int failures = 0;
+
+static void check(int holds, const char* what) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "failed: %s (%s)\n", what, tutti_last_error()->message);
+}
+#define CHECK(holds) check((holds), #holds)
+#define CHECK_OK(call) CHECK((call) == TUTTI_OK)
+
+static tutti_tensor* over(void* data, const int64_t* dims, size_t rank, int dtype) {
+  tutti_tensor* tensor = NULL;
+  CHECK_OK(tutti_tensor_create(data, dims, rank, dtype, (tutti_device){TUTTI_CPU, 0}, NULL, NULL,
+                               &tensor));
+  return tensor;
+}
+
+static int wait_for(int submitted, tutti_pending* const* pending) {
+  const int code = submitted == TUTTI_OK ? tutti_pending_wait(*pending) : submitted;
+  tutti_pending_destroy(*pending);
+  return code;
+}
+
+static const tutti_key key = {"table", 0};
+
+static int push(tutti_store* store, tutti_tensor* tensor) {
+  const tutti_values values = {(const tutti_tensor* const*)&tensor, 1};
+  tutti_pending* pending = NULL;
+  return wait_for(tutti_store_push(store, 1, &key, &values, NULL, &pending), &pending);
+}
+
+static int pull(tutti_store* store, tutti_tensor* tensor) {
+  const tutti_values values = {(const tutti_tensor* const*)&tensor, 1};
+  tutti_pending* pending = NULL;
+  return wait_for(tutti_store_pull(store, 1, &key, &values, NULL, &pending), &pending);
+}
+
+/* The rows 0 and 2, by floats that stand there more than once. */
+static void check_rows(tutti_store* store, tutti_tensor* table, const float* data) {
+  float ids[4] = {2, 0, 2, 0};
+  tutti_tensor* rows = over(ids, (const int64_t[]){2, 2}, 2, TUTTI_F32);
+  const tutti_values values = {(const tutti_tensor* const*)&table, 1};
+  CHECK_OK(tutti_store_row_sparse_pull(store, 1, &key, &values, (const tutti_tensor* const*)&rows));
+  for (int i = 0; i < COUNT; ++i) CHECK((data[i] != 0) == (i / COLUMNS % 2 == 0));
+  ids[0] = ROWS;
+  CHECK(tutti_store_row_sparse_pull(store, 1, &key, &values, (const tutti_tensor* const*)&rows) ==
+        TUTTI_INVALID_ARGUMENT);
+  CHECK(strstr(tutti_last_error()->message, "4 is no row") != NULL);
+  tutti_tensor_destroy(rows);
+}
+
+/* Two bits of each gradient: 0.5 a worker, then an optimizer's step with momentum. */
+static void check_updates(tutti_store* store, tutti_tensor* table, float* data, const char* file) {
+  const float workers = (float)tutti_store_num_workers(store);
+  const tutti_parameter parameters[] = {{"learning_rate", 1}, {"momentum", 0.5}};
+  const tutti_optimizer sgd = {"sgd", parameters, 2, NULL, 0};
+  CHECK_OK(tutti_store_set_optimizer(store, &sgd));
+  for (int i = 0; i < COUNT; ++i) data[i] = 0.75F;
+  CHECK_OK(push(store, table));
+  if (tutti_store_rank(store) == 0) CHECK_OK(tutti_store_save_optimizer_states(store, file, 1));
+  CHECK_OK(pull(store, table));
+  for (int i = 0; i < COUNT; ++i) CHECK(data[i] == 1 - 0.5F * workers);
+  CHECK_OK(tutti_store_load_optimizer_states(store, file));
+  memset(data, 0, COUNT * sizeof *data);
+  CHECK_OK(push(store, table)); /* 0.25 is left of the last, too little to be sent */
+  CHECK_OK(pull(store, table));
+  for (int i = 0; i < COUNT; ++i) CHECK(data[i] == 1 - 0.75F * workers);
+}
+
+int main(int count, char** words) {
+  if (count != 2) return 100;
+  tutti_store* store = NULL;
+  CHECK_OK(tutti_store_create("dist_sync", NULL, &store));
+  if (store == NULL) return failures;
+  CHECK(tutti_store_set_gradient_compression(store, "2bit", NAN) == TUTTI_INVALID_ARGUMENT);
+  CHECK_OK(tutti_store_set_gradient_compression(store, "2bit", 0.5));
+  float data[COUNT];
+  for (int i = 0; i < COUNT; ++i) data[i] = 1;
+  tutti_tensor* table = over(data, (const int64_t[]){ROWS, COLUMNS}, 2, TUTTI_F32);
+  const tutti_values values = {(const tutti_tensor* const*)&table, 1};
+  CHECK_OK(tutti_store_init(store, 1, &key, &values));
+  check_rows(store, table, data);
+  check_updates(store, table, data, words[1]);
+  int dead = -1;
+  CHECK_OK(tutti_store_num_dead_node(store, &dead));
+  CHECK(dead == 0);
+  printf("worker %d: %d checks failed\n", tutti_store_rank(store), failures);
+  tutti_tensor_destroy(table);
+  tutti_store_destroy(store);
+  return failures;
+}

@@ -1,0 +1,63 @@
+"""What Python programs do with the values that servers keep. Every worker of a job runs it.
+
+    package_servers.py FILE_FOR_STATES
+"""
+import sys
+import unittest
+
+import numpy as np
+
+import tutti
+
+FILE = sys.argv.pop()
+
+
+class Values(unittest.TestCase):
+    def test_what_servers_keep(self):
+        with tutti.create("dist_sync", key_timeout=30) as kv:
+            self.compression(kv)
+            table = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+            kv.init("table", table)
+            self.rows(kv, table)
+            self.states(kv)
+            self.assertEqual(kv.num_dead_node(), 0)
+
+    def compression(self, kv):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "the threshold is nan"):
+            kv.set_gradient_compression("2bit", float("nan"))
+        with self.assertRaisesRegex(tutti.UnsupportedError, "did you mean '2bit'"):
+            kv.set_gradient_compression("2bits")
+        kv.set_gradient_compression("2bit", threshold=0.25)
+        gradient, before = np.full(10_000, 0.3, np.float32), kv.counters().bytes_between_nodes
+        kv.pushpull("gradient", gradient).wait()
+        np.testing.assert_array_equal(gradient, np.full(10_000, 0.25 * kv.num_workers, np.float32))
+        self.assertLess(kv.counters().bytes_between_nodes - before, 10_000)
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'2bit' is for float32, float16 and bfloat16"):
+            kv.pushpull("whole", np.ones(3, np.int32))
+
+    def rows(self, kv, table):
+        for ids in (np.array([[2, 0], [0, 2]]), np.array([0.0, 2.0], np.float32), np.zeros(0, np.int64)):
+            out = np.full_like(table, -1)
+            kv.row_sparse_pull("table", out, ids)
+            kept = np.unique(ids.astype(int))
+            np.testing.assert_array_equal(out[kept], table[kept])
+            self.assertEqual(np.count_nonzero(out.any(axis=1)), len(kept))
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "4 is no row of"):
+            kv.row_sparse_pull("table", table, np.array([4]))
+
+    def states(self, kv):
+        value, gradient = np.zeros(2, np.float32), np.full(2, 0.25, np.float32)
+        kv.init("weight", value)
+        kv.set_optimizer("sgd", learning_rate=1, momentum=0.5)
+        kv.push("weight", gradient).wait()
+        if kv.rank == 0:
+            kv.save_optimizer_states(FILE, dump_optimizer=True)
+        kv.barrier()
+        kv.load_optimizer_states(FILE)
+        kv.push("weight", np.zeros(2, np.float32)).wait()
+        kv.pull("weight", value).wait()
+        np.testing.assert_array_equal(value, np.full(2, -0.25 * 1.5 * kv.num_workers, np.float32))
+
+
+if __name__ == "__main__":
+    unittest.main()
