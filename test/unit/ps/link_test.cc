@@ -59,9 +59,15 @@ struct Links {
     }
     return ended;
   }
+  /// As a server keeps it: elements that nothing keeps are valid only while they are told.
   Contribution contribution_at_server() {
     Contribution said;
-    run(*server, [&](const ToServer& request) { said = std::get<Contribution>(request); });
+    run(*server, [&](const ToServer& request) {
+      said = std::get<Contribution>(request);
+      if (said.keeper) return;
+      copied.assign(said.data.begin(), said.data.end());
+      said.data = copied;
+    });
     return said;
   }
   /// The elements of the answer.
@@ -75,6 +81,7 @@ struct Links {
   net::Poller poller;
   std::optional<WorkerLink> server;
   std::optional<ServerLink> worker;
+  Bytes copied;
 };
 
 Bytes numbers(std::size_t size, int seed = 1) {
