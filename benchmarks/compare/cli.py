@@ -7,6 +7,7 @@ import signal
 import sys
 
 from compare import emulated, lab, machine, mxnet, negotiation, node, plot, python, record, table, targets, training
+from compare import staleness
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,11 +15,13 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training,
-          "python": python, "mxnet": mxnet}
+          "python": python, "mxnet": mxnet,
+          "staleness": staleness}
 ON_HOSTS = ("lab", "training")
 # Minutes for a whole suite, or a part of lab, with all peers installed, on two processors.
 MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20,
-           "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8}
+           "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8,
+           "staleness": 20}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

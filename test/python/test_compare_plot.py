@@ -9,6 +9,7 @@ from unittest import mock
 from comparing import is_drawn, row
 from compare import (cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training,
                      wire)
+from compare import staleness
 from compare.emulated import Layout
 from compare.figures import Figures
 from compare.outcome import Curve, Outcome, Style
@@ -31,7 +32,8 @@ def series():
     return {"node": [*both, "tutti, shared", "Intel MPI", *here], "negotiation": [*negotiation.OWN, *steps],
             "links": [*both, "Intel MPI", "Gloo"], "ranks": [*both, ranks_a_host.HIERARCHICAL],
             "parameter-server": [*both, *mxnet], "wire": [wire.label(one) for one in wire.WIRES],
-            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS], "python": ["tutti", "mpi4py"]}
+            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS], "python": ["tutti", "mpi4py"],
+            "staleness": [one.name for one in staleness.SETTINGS]}
 
 
 class Looks(unittest.TestCase):
