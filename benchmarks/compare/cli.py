@@ -6,8 +6,8 @@ import shutil
 import signal
 import sys
 
-from compare import emulated, lab, machine, mxnet, negotiation, node, plot, ps, python, record, scaling, table, targets
-from compare import training
+from compare import emulated, lab, machine, mxnet, negotiation, node, plot, ps, python, record, scaling, staleness
+from compare import table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,11 +15,11 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training,
-          "python": python, "mxnet": mxnet, "ps": ps, "scaling": scaling}
+          "python": python, "mxnet": mxnet, "ps": ps, "scaling": scaling, "staleness": staleness}
 ON_HOSTS = ("lab", "training", "ps", "scaling")
 PARTS = {suite: tuple(module.PARTS) for suite, module in SUITES.items() if hasattr(module, "PARTS")}
 # Minutes for a whole suite, or a part of one, with all peers installed, on two processors.
-MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20, "scaling": 6,
+MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20, "scaling": 6, "staleness": 20,
            "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -176,6 +176,8 @@ TEST_CASE("average, min and max reduce as they do everywhere") {
 }
 
 TEST_CASE("whatever the order of arrival, results have the same bits") {
+  const std::string optimizer = GENERATE("", "sgd", "adam");
+  INFO("optimizer " << optimizer);
   constexpr int workers = 5;
   std::mt19937 random(3);
   std::vector<Floats> gradients;
@@ -189,6 +191,9 @@ TEST_CASE("whatever the order of arrival, results have the same bits") {
   for (int attempt = 0; attempt < 100; ++attempt) {
     TableJob job(workers);
     job.init(Floats(64));
+    if (!optimizer.empty()) {
+      for (int worker = 0; worker < workers; ++worker) job.set(worker, {optimizer, {{"wd", 0.1}}});
+    }
     // Each worker pushes twice; whose turn it is is drawn.
     std::vector<int> turns(std::size_t{2} * workers);
     for (std::size_t i = 0; i < turns.size(); ++i) turns[i] = static_cast<int>(i % workers);
