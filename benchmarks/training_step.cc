@@ -33,6 +33,7 @@ void measure(const Model& model, tutti::KVStore& store, StepReport& report) {
   Rehearsal rehearsal(store, model, report.settings);
   report.compute = in_milliseconds(rehearsal.compute_alone());
   report.step = in_milliseconds(rehearsal.steps());
+  report.steps_per_second = rehearsal.steps_per_second();
   report.communication = in_milliseconds(rehearsal.communication_alone());
   if (report.hosts > 1) {
     // The step waits for the rank whose compute takes longest.

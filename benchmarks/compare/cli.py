@@ -6,7 +6,8 @@ import shutil
 import signal
 import sys
 
-from compare import emulated, lab, machine, mxnet, negotiation, node, plot, python, record, table, targets, training
+from compare import emulated, lab, machine, mxnet, negotiation, node, plot, ps, python, record, scaling, staleness
+from compare import table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,11 +15,12 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training,
-          "python": python, "mxnet": mxnet}
-ON_HOSTS = ("lab", "training")
-# Minutes for a whole suite, or a part of lab, with all peers installed, on two processors.
-MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20,
-           "links": 15, "ranks": 16, "wire": 2, "parameter-server": 8}
+          "python": python, "mxnet": mxnet, "ps": ps, "scaling": scaling, "staleness": staleness}
+ON_HOSTS = ("lab", "training", "ps", "scaling")
+PARTS = {suite: tuple(module.PARTS) for suite, module in SUITES.items() if hasattr(module, "PARTS")}
+# Minutes for a whole suite, or a part of one, with all peers installed, on two processors.
+MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20, "scaling": 6, "staleness": 20,
+           "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -98,13 +100,15 @@ def options():
                "or 3.11, into that of --mxnet-python. "
                "Suite python: pip install . mpi4py, into that of --peers-python; suite mxnet: pip install ., beside "
                "MXNet. "
-               "Suites lab and training make emulated hosts, for which they need root. "
+               "Suites lab, training, ps and scaling make emulated hosts, for which they need root. "
                "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)
-    parser.add_argument("--only", choices=lab.PARTS, help="this part of suite lab")
+    parser.add_argument("--only", choices=[part for parts in PARTS.values() for part in parts],
+                        help="this part of the suite: " + "; ".join(f"{', '.join(parts)} (of {suite})"
+                                                                    for suite, parts in PARTS.items()))
     parser.add_argument("--quick", action="store_true",
-                        help="about a minute (of suite lab, for each part), longer with PyTorch, Horovod or MXNet, "
+                        help="about a minute (for each part), longer with PyTorch, Horovod or MXNet, "
                              "which every rank loads "
                              "anew in each round: 3 rounds, fewer sizes, short turns")
     parser.add_argument("--rounds", type=positive,
@@ -126,8 +130,9 @@ def options():
 def parse(words):
     parser = options()
     given = parser.parse_args(words)
-    if given.only and given.suite != "lab":
-        parser.error("--only chooses a part of suite lab")
+    if given.only and given.only not in PARTS.get(given.suite, ()):
+        parser.error(f"--only {given.only}: suite {given.suite} has "
+                     + (f"the parts {', '.join(PARTS[given.suite])}" if given.suite in PARTS else "no parts"))
     if given.rate and given.suite not in ON_HOSTS:
         parser.error(f"--rate is of emulated hosts' links, which suite {given.suite} has none of")
     build = given.build.resolve()

@@ -54,17 +54,20 @@ class Links:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The number of hosts, the ranks on each, and their mapping: block or cyclic."""
+    """The number of hosts with ranks, the ranks on each, and their mapping: block or cyclic. `apart`: the number of
+    further hosts, without ranks."""
     hosts: int
     each: int = 1
     mapping: str = "block"
+    apart: int = 0
 
     @property
     def ranks(self):
         return self.hosts * self.each
 
     def __str__(self):
-        return f"{self.hosts} hosts" + (f" x {self.each} ranks, {self.mapping}" if self.each > 1 else "")
+        return (f"{self.hosts} hosts" + (f" x {self.each} ranks, {self.mapping}" if self.each > 1 else "")
+                + (f", {self.apart} for servers" if self.apart else ""))
 
     def share(self):
         """The part of a tensor's bytes that an allreduce must move over each host's link, in each direction."""
@@ -73,13 +76,15 @@ class Layout:
 
 @dataclasses.dataclass(frozen=True)
 class OnHosts(Launcher):
-    """Starts a program on all ranks of a lab."""
+    """Starts a program on all ranks of a lab, whose last hosts, so many as are `apart`, have none."""
     lab: hosts.Lab = None
     mapping: str = "block"
+    apart: int = 0
 
     def line(self, ranks, program):
         args = argparse.Namespace(map=self.mapping, env=[], program=[str(word) for word in program])
-        return mpi_job.command(self.lab, args)
+        with_ranks = dataclasses.replace(self.lab, ranks=self.lab.ranks[:len(self.lab.ranks) - self.apart])
+        return mpi_job.command(with_ranks, args)
 
     @property
     def first(self):
@@ -93,9 +98,10 @@ def launcher(layout, links):
     if reason:
         raise BenchError(reason)
     try:
-        lab = hosts.Lab(f"bench{os.getpid()}", (layout.each,) * layout.hosts, links.rate)
+        lab = hosts.Lab(f"bench{os.getpid()}", (layout.each,) * (layout.hosts + layout.apart), links.rate)
         with registry.made(lab):
-            yield OnHosts(env={**mpi_job.settings(lab), **ALSO_IN_A_HOST}, lab=lab, mapping=layout.mapping)
+            yield OnHosts(env={**mpi_job.settings(lab), **ALSO_IN_A_HOST}, lab=lab, mapping=layout.mapping,
+                          apart=layout.apart)
     except hosts.Refused as error:
         raise BenchError(str(error)) from None
 

@@ -1,4 +1,4 @@
 """Suite lab: emulated hosts with shaped links. Each part is measured, judged and kept by itself."""
-from compare import links, parameter_server, ranks_a_host, wire
+from compare import links, ranks_a_host, wire
 
-PARTS = {"links": links, "ranks": ranks_a_host, "parameter-server": parameter_server, "wire": wire}
+PARTS = {"links": links, "ranks": ranks_a_host, "wire": wire}

@@ -4,13 +4,17 @@ import dataclasses
 TUTTI = "tutti"
 FAMILIES = {TUTTI: "#c0392b", "Open MPI": "#2c3e50", "hierarchical Open MPI": "#8e44ad", "Intel MPI": "#2980b9",
             "Gloo": "#27ae60",
-            "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085", "mpi4py": "#d4a017"}
+            "Horovod": "#a0621a", "DDP, Gloo": "#c2419b", "MXNet": "#16a085", "mpi4py": "#d4a017",
+            "tutti under MXNet's API": "#e58e26",
+            "dist_sync": "#1f4e9e", "dist_async": "#d35400", "dist_sync_mpi": "#6d214f", "local": "#7f8c8d"}
 STRANGER = "#555555"
 # The settings that stand behind a family's name in a label. Each gives a tone, or a part of the texture.
 TONE_OF = {"picked": 1, "shared": 1, "replay": 0, "replay off": 1, "bf16 wire": 0, "fp16 wire": 1, "8 hosts": 0,
            "4 hosts": 1, "2 hosts": 2,
-           "one array": 0, "keys of ResNet-50": 1, "0.1 ms": 1, "0 ms": 2}
-TEXTURE_OF = {"yielding": 1, "grouped": 2}  # 3 is both
+           "one array": 0, "keys of ResNet-50": 1, "0.1 ms": 1, "0 ms": 2,
+           "staleness 0": 0, "staleness 2": 1, "no bound": 2,
+           "a server each": 0, "1 server": 1, "2 servers": 2, "4 servers": 0}
+TEXTURE_OF = {"servers": 1, "apart": 1, "beside the workers": 0, "yielding": 1, "grouped": 2}  # 3 is both
 WHITE_IN, BLACK_IN = (0, 0.35, 0.6), (0, 0.35, 0.12, 0.5)  # by tone, and by texture on top of that
 LINES = ("-", "--", ":")
 MARKERS, HATCHES = ("o", "s", "^", "D"), ("", "////", "....", "xxxx")

@@ -3,6 +3,7 @@ from compare import peers, rounds
 from compare.contest import BenchError, Contest, Pace, open_mpi
 from compare.figures import Figures
 from compare.outcome import Outcome, curves
+from compare.served import mxnets, served
 from compare.targets import FINE, Verdict, judge, size_text, times
 
 MOST_VALUES = {"ranks": 0}
@@ -26,14 +27,20 @@ def steps(request):
     program = (request.mxnet_python, peers.PEERS / "mxnet_trainer.py", "--store")
     return [Contest(OURS, "updates on each rank", (*program, "dist_sync_mpi"), open_mpi(), {"dist_sync_mpi": OURS},
                     peers.ONE_THREAD, needed=True),
-            Contest(NATIVE, "updates on the servers", (*program, "dist_sync", "--servers", str(SERVERS)), open_mpi(),
-                    {"dist_sync": NATIVE}, peers.ONE_THREAD)]
+            Contest(NATIVE, "updates on the servers", (*program, "dist_sync"),
+                    served(open_mpi(), SERVERS, mxnets(request), ("--interface", "lo")), {"dist_sync": NATIVE},
+                    peers.ONE_THREAD)]
 
 
 def overlap(request):
     return Contest("overlap", "backward as long as the exchange", (request.mxnet_python,
                                                                    peers.PEERS / "mxnet_overlap.py"), open_mpi(),
                    {name: name for name in (APART, TOGETHER)}, peers.ONE_THREAD, needed=True)
+
+
+def steps_of_sizes(contest, sizes, pace):
+    """Each size in processes of its own: where MXNet's dist_sync is created a second time, it hangs."""
+    return [row for size in sizes for row in contest.race(STEP_RANKS, (size,), pace)]
 
 
 def step_verdicts(figures, sizes):
@@ -82,7 +89,7 @@ def measure(request):
     step_sizes = request.sizes or (QUICK_STEP_SIZES if request.quick else STEP_SIZES)
     overlap_sizes = request.sizes or (QUICK_OVERLAP_SIZES if request.quick else OVERLAP_SIZES)
     rows = rounds.interleave(steps(request), STEP_RANKS, request.rounds,
-                             lambda one: one.race(STEP_RANKS, step_sizes, pace), lost)
+                             lambda one: steps_of_sizes(one, step_sizes, pace), lost)
     rows += rounds.interleave([overlap(request)], OVERLAP_RANKS, request.rounds,
                               lambda one: one.race(OVERLAP_RANKS, overlap_sizes, pace), lost)
     figures = Figures(rows)

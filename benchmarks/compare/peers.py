@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 from compare.contest import BenchError, Contest, Launcher, last_words, open_mpi
+from compare.served import mxnets, served
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
@@ -25,7 +26,7 @@ ELSEWHERE = {
     "Gloo": "suite node and the links of suite lab measure it",
     "Horovod": "suites node and negotiation measure it",
     "PyTorch's DDP": "suite negotiation measures it",
-    "MXNet's parameter server": "the parameter-server of suite lab measures it",
+    "MXNet's parameter server": "suite ps measures it",
 }
 # One thread for each rank: torch's own threads would only take cores from each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -184,19 +185,19 @@ def ddp_steps(request):
                 {"ddp": "DDP, Gloo"}, ONE_THREAD)]
 
 
-def mxnet_with(servers):
-    return f"MXNet, {servers} server" + "s" * (servers > 1)
+def with_servers(who, servers):
+    return f"{who}, {servers} server" + "s" * (servers > 1)
 
 
-def mxnet(request, launcher, servers, words):
-    """Contests of MXNet's parameter server, with this many servers on the workers' hosts."""
+def mxnet(request, launcher, servers, where=(), words=()):
+    """Contests of MXNet's parameter server; its program takes these words."""
     if not has_module(request.mxnet_python, "mxnet"):
         return []
-    program = (request.mxnet_python, PEERS / "mxnet_pushpull.py", "--servers", servers, *words)
-    name = mxnet_with(servers)
-    return [Contest(name, "dist_sync, sums on the servers", program, launcher,
-                    {"mxnet": name, "mxnet keys": f"{name}, ResNet-50's keys"},
-                    ONE_THREAD)]
+    name = with_servers("MXNet", servers)
+    return [Contest(name, "dist_sync, sums on the servers",
+                    (request.mxnet_python, PEERS / "mxnet_pushpull.py", *words),
+                    served(launcher, servers, mxnets(request), where),
+                    {"mxnet": name, "mxnet keys": f"{name}, ResNet-50's keys"}, ONE_THREAD)]
 
 
 def found(request, finders):

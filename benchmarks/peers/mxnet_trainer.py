@@ -3,17 +3,17 @@
 allreduce_bench's, `bytes` those of all gradients.
 
     mpirun -n 4 mxnet_trainer.py --store dist_sync_mpi --bytes 32000000 --json rows.json
-    mpirun -n 4 mxnet_trainer.py --store dist_sync --servers 4 --bytes 32000000 --json rows.json
+    served.py --workers 4 --servers 4 --role 'python -c "import mxnet"' \\
+        mpirun -n 4 mxnet_trainer.py --store dist_sync --bytes 32000000 --json rows.json
 
-dist_sync is MXNet's own, whose servers and scheduler run on this machine and update the weights. The ranks meet, and
-tell their times, in a store of tutti's in both cases.
+dist_sync is MXNet's own, whose servers update the weights. The ranks meet, and tell their times, in a store of
+tutti's in both cases.
 """
 import gc
 import sys
 
 import numpy
 
-import mxnet_pushpull
 import racing
 from resnet50 import in_proportion
 from vgg16 import vgg16
@@ -58,7 +58,7 @@ class Steps:
 
 
 def measure(given):
-    import mxnet  # not before its role is in the environment
+    import mxnet
     import tutti
     if given.store == "dist_sync_mpi":
         import tutti.mxnet  # pylint: disable=unused-import
@@ -67,7 +67,7 @@ def measure(given):
         for size in given.bytes:
             race = racing.Race(Steps(mxnet, meeting, mxnet.kv.create(given.store), size), given.rest)
             times = race.run(given)
-            who = {"impl": given.store, "version": f"mxnet {mxnet.__version__}", "servers": given.servers}
+            who = {"impl": given.store, "version": f"mxnet {mxnet.__version__}"}
             rows.append(racing.row(who, size, meeting.num_workers, times, sum(meeting.allgather_object(race.wrong))))
     return racing.finish(rows, given.json)
 
@@ -75,15 +75,11 @@ def measure(given):
 def main():
     options = racing.parser(__doc__)
     options.add_argument("--store", choices=("dist_sync_mpi", "dist_sync"), required=True)
-    options.add_argument("--servers", type=int, default=0, help="of dist_sync")
-    options.add_argument("--port", type=int, default=29464, help="the scheduler's")
-    options.add_argument("--interface", default="lo", help="network interface of all roles")
     given = options.parse_args()
-    roles = mxnet_pushpull.start_roles(given, racing.place("RANK")) if given.servers else []
+    if given.store == "dist_sync" and len(given.bytes) > 1:
+        options.error("--bytes: one size with dist_sync, for MXNet's hangs when it is created a second time")
     status = measure(given)
     gc.collect()  # a Trainer and its parameters refer to each other, and the servers end when their stores have
-    for role in roles:
-        role.wait(timeout=60)
     return status
 
 

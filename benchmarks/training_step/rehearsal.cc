@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "benchmarks/allreduce/times.h"
+#include "benchmarks/meeting.h"
 
 namespace tutti::bench {
 namespace {
@@ -47,6 +51,12 @@ Rehearsal::Rehearsal(KVStore& store, const Model& model, const StepSettings& set
           Tensor(layer.gradients.back().data(), {static_cast<std::int64_t>(count)}, DType::f32));
     }
   }
+  if (!settings.optimizer.empty()) begin_weights();
+}
+
+void Rehearsal::begin_weights() {
+  for (Layer& layer : layers_) store_.init(layer.keys, layer.values);
+  store_.set_optimizer({.name = settings_.optimizer, .parameters = {{"learning_rate", 1.0}}});
 }
 
 void Rehearsal::fill(Layer& layer) {
@@ -110,15 +120,22 @@ std::vector<double> Rehearsal::run(bool exchanging, Turns turns) {
     if (step == last) messages_ = store_.counters().control_messages - before;
     forward(exchanging, start);
     if (step >= turns.warmup) seconds.push_back(seconds_since(start));
-    if (!exchanging || (step != 0 && step != last)) continue;
+    if (!exchanging || !settings_.optimizer.empty() || (step != 0 && step != last)) continue;
     check();
     compute_.restart();
   }
+  steps_per_second_ = turns.measured / std::reduce(seconds.begin(), seconds.end());
   return across_ranks(std::move(seconds), ReduceOp::max);
 }
 
 std::vector<double> Rehearsal::steps() {
-  return run(true, settings_.whole_steps());
+  const std::uint64_t first = turn_;
+  std::vector<double> seconds = run(true, settings_.whole_steps());
+  std::vector<double> mine(static_cast<std::size_t>(store_.num_workers()));
+  mine[static_cast<std::size_t>(store_.rank())] = steps_per_second_;
+  rates_ = across_ranks(std::move(mine), ReduceOp::sum);
+  if (!settings_.optimizer.empty()) check_weights(first);
+  return seconds;
 }
 
 std::vector<double> Rehearsal::compute_alone() {
@@ -161,6 +178,28 @@ void Rehearsal::check() {
   }
 }
 
+/// All ranks have pushed the gradients of all turns from this one on; an f32 holds their sums
+/// exactly.
+void Rehearsal::check_weights(std::uint64_t first_turn) {
+  store_.barrier();
+  for (Layer& layer : layers_) {
+    store_.pull(layer.keys, layer.values).wait();
+    for (const std::vector<float>& weights : layer.gradients) {
+      std::vector<float> expected(weights.size());
+      std::vector<float> pushed(weights.size());
+      for (int rank = 0; rank < store_.num_workers(); ++rank) {
+        for (std::uint64_t turn = first_turn; turn < turn_; ++turn) {
+          pattern_.fill(pushed.data(), pushed.size(), rank, turn);
+          std::ranges::transform(expected, pushed, expected.begin(), std::minus());
+        }
+      }
+      wrong_ += static_cast<std::uint64_t>(std::inner_product(
+          weights.begin(), weights.end(), expected.begin(), 0, std::plus(), std::not_equal_to()));
+    }
+  }
+  compute_.restart();
+}
+
 std::uint64_t Rehearsal::wrong() {
   return static_cast<std::uint64_t>(
       across_ranks({static_cast<double>(wrong_)}, ReduceOp::sum).front());
@@ -176,6 +215,7 @@ double Rehearsal::largest(double mine) {
 }
 
 std::vector<double> Rehearsal::across_ranks(std::vector<double> mine, ReduceOp op) {
+  if (!settings_.optimizer.empty()) return over_workers(store_, mine, op);
   const auto count = static_cast<std::int64_t>(mine.size());
   const Tensor tensor(mine.data(), {count}, DType::f64);
   const std::string key = fmt::format("{} of {} numbers", name(op), count);

@@ -29,8 +29,11 @@ class Rehearsal {
 
   /// The cost of each layer on this rank, as `compute_alone` has measured it.
   const std::vector<LayerCost>& costs() const { return costs_; }
-  /// Wrong elements in the first and the last of `steps`, over all ranks.
+  /// Wrong elements in the first and the last of `steps`, over all ranks. With an optimizer: in the
+  /// weights after the last.
   std::uint64_t wrong();
+  /// Of each rank, in `steps`. In an asynchronous store none waits for the others.
+  const std::vector<double>& steps_per_second() const { return rates_; }
   /// Messages to and from the coordinator while `steps` was measured, over all ranks.
   std::uint64_t control_messages();
   /// The maximum over all ranks.
@@ -58,7 +61,9 @@ class Rehearsal {
   void push(std::size_t layer);
   void await(std::size_t layer);
   void fill(Layer& layer);
+  void begin_weights();
   void check();
+  void check_weights(std::uint64_t first_turn);
   std::vector<double> across_ranks(std::vector<double> mine, ReduceOp op);
 
   KVStore& store_;
@@ -69,7 +74,9 @@ class Rehearsal {
   Pattern pattern_;
   Compute compute_;
   std::uint64_t turn_ = 0;
-  std::uint64_t wrong_ = 0;     ///< on this rank
+  std::uint64_t wrong_ = 0;      ///< on this rank
+  double steps_per_second_ = 0;  ///< on this rank, in the last run
+  std::vector<double> rates_;
   std::uint64_t messages_ = 0;  ///< of this rank
 };
 

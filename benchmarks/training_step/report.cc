@@ -115,6 +115,8 @@ std::string json(const StepReport& report) {
       {"steps", s.steps},
       {"warmup", s.warmup},
       {"steps_alone", s.alone_steps().measured},
+      {"store", s.store},
+      {"steps_per_second", report.steps_per_second},
       {"step_ms", object(report.step)},
       {"compute_ms", object(report.compute)},
       {"communication_ms", object(report.communication)},

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "benchmarks/allreduce/times.h"
 #include "benchmarks/training_step/model.h"
@@ -21,7 +22,8 @@ struct StepReport {
   Times step{}, compute{}, communication{};  ///< milliseconds
   std::optional<double> bound{};             ///< milliseconds; none: no link holds steps up
   std::uint64_t wrong = 0;
-  std::uint64_t control_messages = 0;  ///< of all measured steps
+  std::uint64_t control_messages = 0;      ///< of all measured steps
+  std::vector<double> steps_per_second{};  ///< of each rank
 
   double bytes() const { return static_cast<double>(elements) * settings.wire_bytes(); }
   /// The part of the bound's speed that the steps reached; none without a bound.

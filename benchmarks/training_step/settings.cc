@@ -87,6 +87,10 @@ void declare_store(CLI::App& app, StepSettings& s) {
       ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
   app.add_option("--kv-store,--kvstore", s.store, "type of the store")->capture_default_str();
+  app.add_option("--optimizer", s.optimizer,
+                 "that the servers update by, with a learning rate of 1: sgd; without it sums come "
+                 "back (dist_async needs one)")
+      ->check(one_of({"sgd"}).description(""));
 }
 
 void declare_report(CLI::App& app, StepSettings& s) {

@@ -30,6 +30,7 @@ struct StepSettings {
   int hosts = 0;     ///< how many there must be; 0: any number
   std::string json;  ///< empty: none
   std::string store = "dist_sync_mpi";
+  std::string optimizer;  ///< that servers update by; empty: sums come back
 
   double wire_bytes() const { return wire == "none" ? 4 : 2; }  ///< of an element
   Turns whole_steps() const { return {warmup, steps}; }

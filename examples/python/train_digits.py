@@ -126,8 +126,11 @@ def main():
     parser.add_argument("--batch-size", type=int, default=16, metavar="N", help="of each worker (%(default)s)")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
+    parser.add_argument("--gpus", metavar="LIST", help="not for numpy, which computes on CPUs: start more workers")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
     args = parser.parse_args()
+    if args.gpus is not None:
+        parser.error(f"--gpus {args.gpus}: numpy computes on CPUs; more workers (mpirun -n N) take more of these")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib: pip install '.[plot]'")
     with tutti.create(args.kv_store) as kv:

@@ -1,14 +1,35 @@
 #pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
 #include "tutti/export.h"
 #include "tutti/options.h"
 
 namespace tutti {
 
+/// What a server keeps on the disk, and when.
+struct Durability {
+  /// What is on the disk before a worker hears that its push has been applied. `off`: nothing;
+  /// checkpoints are written now and then, for another job. `each`: the push. `seconds`: it is in
+  /// the system's hands, so that it survives the server, and on the disk `interval` later.
+  enum class When : std::uint8_t { off, seconds, each };
+
+  /// The state's folder; empty: nothing is kept. A server needs its own DMLC_RANK then.
+  std::string folder{};
+  When when = When::off;
+  std::chrono::seconds interval{0};
+  /// The folder of an earlier job's state, of all its servers, which may have been more or fewer.
+  /// `folder` has no state yet then.
+  std::string restore{};
+};
+
 /// Makes this process the scheduler or a server of a parameter-server job, as DMLC_ROLE says, until
-/// the job is over; the program `tutti-server` is this and nothing else. Blocks. Returns whether
-/// the job ended well; why it did not is logged. Throws `invalid_argument` for an environment that
-/// names no place in a job, and what keeps the process from joining; `peer_lost` when the scheduler
-/// is lost; `unsupported` in a build without parameter server.
-TUTTI_EXPORT bool run_server(const Options& options);
+/// the job is over; the program `tutti-server` is this and nothing else. Blocks; SIGTERM is taken
+/// for a wish to end. Returns whether the job ended well; why it did not is logged. Throws
+/// `invalid_argument` for an environment that names no place in a job and for a state that cannot
+/// be used, and what keeps the process from joining; `peer_lost` when the scheduler is lost;
+/// `aborted` for a server that SIGTERM ended; `unsupported` in a build without parameter server.
+TUTTI_EXPORT bool run_server(const Options& options, const Durability& durability = {});
 
 }  // namespace tutti

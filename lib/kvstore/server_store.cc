@@ -215,6 +215,11 @@ void ServerStore::load_states(const std::string& path) {
   worker_->load_states(std::move(saved), std::move(failure));
 }
 
+/// PS_VERBOSE asks for more than errors.
+void show_connections(const ps::Job& job, const Options& options) {
+  if (job.verbose > 0 && options.log_level == Options().log_level) base::set_log_level("info");
+}
+
 ps::Job job_of_worker(const StoreType& type, const Options& options) {
   if (!options.ranks.empty()) {
     throw Error(ErrorCode::unsupported, "Options::ranks is for 'dist_sync_mpi'; a store of type '" +
@@ -232,6 +237,7 @@ ps::Job job_of_worker(const StoreType& type, const Options& options) {
 
 std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Options& options) {
   const ps::Job job = job_of_worker(type, options);
+  show_connections(job, options);
   if (!type.asynchronous && options.staleness.value_or(0) != 0) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("staleness (TUTTI_STALENESS) is {}, and a store of type '{}' lets no "
@@ -247,15 +253,18 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
       type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
 }
 
-bool run_server(const Options& options) {
+bool run_server(const Options& options, const Durability& durability) {
   check(options);
   base::set_log_level(options.log_level);
   const ps::Job job = ps::Job::from(process_environment());
+  show_connections(job, options);
   switch (job.role) {
     case ps::Role::scheduler:
-      return ps::run_scheduler(job, options);
+      if (durability.folder.empty()) return ps::run_scheduler(job, options);
+      throw Error(ErrorCode::invalid_argument,
+                  "the scheduler keeps no state; give --state to the servers alone");
     case ps::Role::server:
-      ps::run_server(job, options);
+      ps::run_server(job, options, durability);
       return true;
     case ps::Role::worker:
       break;

@@ -12,7 +12,7 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
                   "program with mpirun");
 }
 
-bool run_server(const Options&) {
+bool run_server(const Options&, const Durability&) {
   throw Error(ErrorCode::unsupported,
               "this build of tutti has no parameter server; build with -Dps=enabled");
 }

@@ -29,7 +29,9 @@ constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "PS_HEARTBEAT_TIMEOUT",
                                             "PS_RESEND",
                                             "PS_RESEND_TIMEOUT",
-                                            "PS_DROP_MSG"};
+                                            "PS_DROP_MSG",
+                                            "PS_DELAY_MSG",
+                                            "PS_DUPLICATE_MSG"};
 
 /// Names that begin alike. Others use the prefixes of MXNet's, too: of those only what looks like a
 /// misspelt one is refused.

@@ -2,9 +2,9 @@
 #include <optional>
 #include <string>
 
-#include "net/frame.h"
 #include "net/handshake.h"
-#include "net/message_stream.h"
+#include "net/intake.h"
+#include "net/outflow.h"
 
 namespace tutti::net {
 
@@ -18,40 +18,36 @@ class Connection {
   int peer() const { return peer_; }
 
   /// Queues a message; the next `flush` sends it together with all others in the queue.
-  void queue(ConstBytes message) { append_message(queued_, message); }
-  /// The same for a message that lies in two places.
-  void queue(ConstBytes head, ConstBytes body) { append_message(queued_, head, body); }
+  void queue(ConstBytes message) { out_.add(message); }
+  /// The same for a message that lies in two places. If the body is large, it stays where it is
+  /// until it is written.
+  void queue(ConstBytes head, Slice body) { out_.add(head, std::move(body)); }
+  /// Copies what still lies elsewhere and is kept by nobody: afterwards its memory may go.
+  void keep_all() { out_.keep_all(); }
   /// Writes what the socket takes. If the connection is broken it discards everything; `receive`
   /// tells of it.
   void flush();
   /// Something is left to write once the socket takes more.
-  bool has_unwritten() const { return !wire_.empty(); }
+  bool has_unwritten() const { return !out_.empty(); }
   /// Also what is queued.
-  std::size_t unwritten_bytes() const { return queued_.size() + wire_.rest().size(); }
+  std::size_t unwritten_bytes() const { return out_.bytes(); }
 
   /// Reads what has arrived. Returns nothing while the connection is up, else a text that says why
   /// it ended; messages that arrived before can still be taken with `next`.
   std::optional<std::string> receive();
-  bool next(Bytes& message) { return messages_.next(message); }
+  bool next(Parcel& parcel) { return in_.next(parcel); }
   /// Frames received so far, for the heartbeat.
-  std::uint64_t frames_received() const { return frames_received_; }
+  std::uint64_t frames_received() const { return in_.frames(); }
 
   /// Tells the peer that nothing more follows.
   void finish_writing();
   void close() { socket_.reset(); }
 
  private:
-  void open_frames();
-
   int peer_;
   base::Fd socket_;
-  FrameSealer sealer_;
-  FrameOpener opener_;
-  Bytes queued_;
-  Bytes sealed_;  ///< scratch memory of `flush`
-  StreamBuffer wire_;
-  MessageReader messages_;
-  std::uint64_t frames_received_ = 0;
+  Outflow out_;
+  Intake in_;
 };
 
 }  // namespace tutti::net

@@ -1,9 +1,10 @@
 #include "net/frame.h"
 
 #include <fmt/format.h>
+#include <sodium/crypto_onetimeauth.h>
+#include <sodium/crypto_stream_chacha20.h>
 
-#include <algorithm>
-
+#include "base/failure.h"
 #include "net/cipher_stream.h"
 #include "tutti/error.h"
 
@@ -12,11 +13,20 @@ namespace {
 
 constexpr std::size_t length_bytes = 4;
 
+static_assert(secret_bytes == crypto_stream_chacha20_ietf_KEYBYTES);
+static_assert(mac_bytes == crypto_onetimeauth_BYTES);
+
 Mac frame_mac(const Secret& key, std::uint64_t number, ConstBytes payload) {
-  std::byte raw[8];
-  store_u32(raw, static_cast<std::uint32_t>(number));
-  store_u32(raw + 4, static_cast<std::uint32_t>(number >> 32));
-  return mac(key, {raw, payload});
+  std::byte nonce[crypto_stream_chacha20_ietf_NONCEBYTES] = {};
+  store_u32(nonce, static_cast<std::uint32_t>(number));
+  store_u32(nonce + 4, static_cast<std::uint32_t>(number >> 32));
+  std::byte once[crypto_onetimeauth_KEYBYTES];
+  crypto_stream_chacha20_ietf(as_unsigned(once), sizeof once, as_unsigned(nonce),
+                              as_unsigned(key.data()));
+  Mac mac;
+  crypto_onetimeauth(as_unsigned(mac.data()), as_unsigned(payload.data()), payload.size(),
+                     as_unsigned(once));
+  return mac;
 }
 
 std::unique_ptr<CipherStream> cipher_of(const FrameKey& key) {
@@ -34,31 +44,34 @@ FrameSealer::FrameSealer(const FrameKey& key) : key_(key.key), cipher_(cipher_of
 FrameSealer::~FrameSealer() = default;
 FrameSealer::FrameSealer(FrameSealer&&) noexcept = default;
 
-void FrameSealer::seal(ConstBytes payload, Bytes& wire) {
-  while (!payload.empty()) {
-    const ConstBytes piece = payload.first(std::min(payload.size(), max_frame_payload));
-    seal_one(piece, wire);
-    ++number_;
-    payload = payload.subspan(piece.size());
+void FrameSealer::seal(Slice payload, std::deque<Slice>& wire) {
+  base::check(payload.bytes.size() <= max_frame_payload, "a payload fits into a frame");
+  if (cipher_) {
+    wire.push_back(kept(encipher(payload.bytes)));
+  } else {
+    Bytes header;
+    append_u32(header, static_cast<std::uint32_t>(payload.bytes.size()));
+    append(header, frame_mac(key_, number_, payload.bytes));
+    wire.push_back(kept(std::move(header)));
+    wire.push_back(std::move(payload));
   }
+  ++number_;
 }
 
-void FrameSealer::seal_one(ConstBytes piece, Bytes& wire) {
-  if (cipher_ && !cipher_->has_begun()) {
-    wire.resize(wire.size() + CipherStream::header_bytes);
-    cipher_->begin_sending(std::span(wire).last(CipherStream::header_bytes));
+/// The whole frame; before the first one the stream's header.
+Bytes FrameSealer::encipher(ConstBytes payload) {
+  Bytes frame;
+  if (!cipher_->has_begun()) {
+    frame.resize(CipherStream::header_bytes);
+    cipher_->begin_sending(frame);
   }
   std::byte length[length_bytes];
-  store_u32(length, static_cast<std::uint32_t>(piece.size()));
-  append(wire, length);
-  if (cipher_) {
-    const std::size_t size = piece.size() + CipherStream::overhead;
-    wire.resize(wire.size() + size);
-    cipher_->encipher(piece, length, std::span(wire).last(size));
-  } else {
-    append(wire, frame_mac(key_, number_, piece));
-    append(wire, piece);
-  }
+  store_u32(length, static_cast<std::uint32_t>(payload.size()));
+  append(frame, length);
+  const std::size_t size = payload.size() + CipherStream::overhead;
+  frame.resize(frame.size() + size);
+  cipher_->encipher(payload, length, std::span(frame).last(size));
+  return frame;
 }
 
 FrameOpener::FrameOpener(const FrameKey& key) : key_(key.key), cipher_(cipher_of(key)) {}
@@ -77,15 +90,21 @@ ConstBytes FrameOpener::frame_of(std::size_t length, std::size_t overhead) const
 
 std::optional<ConstBytes> FrameOpener::next() {
   if (cipher_) return next_deciphered();
-  if (wire_.rest().size() < length_bytes) return std::nullopt;
-  const std::size_t length = load_u32(wire_.rest().data());
-  const ConstBytes frame = frame_of(length, mac_bytes);
+  const ConstBytes rest = wire_.rest();
+  if (rest.size() < length_bytes) return std::nullopt;
+  const ConstBytes frame = frame_of(load_u32(rest.data()), mac_bytes);
   if (frame.empty()) return std::nullopt;
   const ConstBytes payload = frame.subspan(mac_bytes);
-  if (!equal(frame_mac(key_, number_, payload), frame.first(mac_bytes))) refuse(number_);
-  ++number_;
+  check(rest.first(frame_header_bytes), payload);
   wire_.use(length_bytes + frame.size());
   return payload;
+}
+
+void FrameOpener::check(ConstBytes header, ConstBytes payload) {
+  const bool is_whole = load_u32(header.data()) == payload.size();
+  const ConstBytes said = header.subspan(length_bytes, mac_bytes);
+  if (!is_whole || !equal(frame_mac(key_, number_, payload), said)) refuse(number_);
+  ++number_;
 }
 
 std::optional<ConstBytes> FrameOpener::next_deciphered() {

@@ -1,21 +1,23 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 
 #include "net/bytes.h"
 #include "net/secret.h"
+#include "net/slice.h"
 #include "net/stream_buffer.h"
 
 namespace tutti::net {
 
 class CipherStream;
 
-/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC also
-/// covers the frame's number in its direction of the connection, so that a frame that was changed,
-/// repeated, dropped or moved is refused. Where a connection is encrypted, frames are the messages
-/// of a secretstream of libsodium's, which promises the same: the length, then the ciphertext; the
-/// stream's header comes before the first.
+/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC is
+/// Poly1305 with a key for this frame alone, which ChaCha20 makes of the direction's key and of the
+/// frame's number in it. So a frame that was changed, repeated, dropped or moved is refused. Where
+/// a connection is encrypted, frames are the messages of a secretstream of libsodium's, which
+/// promises the same: the length, then the ciphertext; the stream's header comes before the first.
 inline constexpr std::size_t max_frame_payload = std::size_t{64} << 10;
 inline constexpr std::size_t frame_header_bytes = 4 + mac_bytes;
 
@@ -30,11 +32,12 @@ class FrameSealer {
   explicit FrameSealer(const FrameKey& key);
   ~FrameSealer();
   FrameSealer(FrameSealer&&) noexcept;
-  /// Appends `payload` to `wire`, in as many frames as it takes.
-  void seal(ConstBytes payload, Bytes& wire);
+  /// Appends a frame to `wire`. The payload, of `max_frame_payload` bytes at most, stays where it
+  /// is, unless it is encrypted.
+  void seal(Slice payload, std::deque<Slice>& wire);
 
  private:
-  void seal_one(ConstBytes piece, Bytes& wire);
+  Bytes encipher(ConstBytes payload);
 
   Secret key_;
   std::uint64_t number_ = 0;
@@ -51,6 +54,13 @@ class FrameOpener {
   /// incomplete. Throws `internal` for a frame that is too long or not authentic; afterwards the
   /// stream cannot be used.
   std::optional<ConstBytes> next();
+  /// What was fed of a frame that is incomplete.
+  ConstBytes rest() const { return wire_.rest(); }
+  /// Hands it over: whoever takes it has the frame checked.
+  void use_rest() { wire_.use(wire_.rest().size()); }
+  /// Takes a frame whose parts lie elsewhere for the next one. Throws as `next`.
+  void check(ConstBytes header, ConstBytes payload);
+  bool decrypts() const { return cipher_ != nullptr; }
 
  private:
   std::optional<ConstBytes> next_deciphered();

@@ -8,7 +8,7 @@
 namespace tutti::net::handshake {
 
 /// To be changed with every change of the handshake or of the frames.
-inline constexpr std::string_view magic = "tutti/c2";
+inline constexpr std::string_view magic = "tutti/c3";
 /// Rank, and whether the caller encrypts, in four bytes each.
 inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
 inline constexpr std::size_t answer_bytes = 4 + nonce_bytes + mac_bytes;

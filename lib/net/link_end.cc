@@ -30,16 +30,35 @@ void LinkEnd::abandon() {
 void LinkEnd::flush() {
   if (!open_) return;
   connection_.flush();
-  if (watching_writing_ != connection_.has_unwritten()) {
-    watching_writing_ = !watching_writing_;
-    poller_.watch_writing(connection_.socket(), token_, watching_writing_);
-  }
+  watch(watching_reading_, connection_.has_unwritten());
+}
+
+void LinkEnd::set_reading(bool wanted) {
+  if (open_) watch(wanted, watching_writing_);
+}
+
+void LinkEnd::watch(bool reading, bool writing) {
+  if (reading == watching_reading_ && writing == watching_writing_) return;
+  watching_reading_ = reading;
+  watching_writing_ = writing;
+  poller_.watch(connection_.socket(), token_, reading, writing);
 }
 
 std::optional<std::string> LinkEnd::receive(const std::function<void(ConstBytes)>& take) {
+  return receive_parcels([&](const Parcel& parcel) {
+    if (!parcel.body) return take(parcel.head);
+    if (parcel.head.empty()) return take(parcel.body_span());
+    Bytes whole = parcel.head;
+    append(whole, parcel.body_span());
+    take(whole);
+  });
+}
+
+std::optional<std::string> LinkEnd::receive_parcels(
+    const std::function<void(const Parcel&)>& take) {
   if (!open_) return std::nullopt;
   auto ended = connection_.receive();
-  while (connection_.next(parcel_)) take(parcel_);
+  for (Parcel parcel; connection_.next(parcel);) take(parcel);
   if (ended) close();
   return ended;
 }

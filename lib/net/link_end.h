@@ -26,15 +26,21 @@ class LinkEnd {
   void queue(ConstBytes message) {
     if (open_) connection_.queue(message);
   }
-  void queue(ConstBytes head, ConstBytes body) {
-    if (open_) connection_.queue(head, body);
+  /// A large body stays where it is until it is written, or `keep_all` is called.
+  void queue(ConstBytes head, Slice body) {
+    if (open_) connection_.queue(head, std::move(body));
   }
+  void keep_all() { connection_.keep_all(); }
   void flush();
   /// What is queued, or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
+  /// Whether the poller tells of what arrives. If not, the other end can send little more.
+  void set_reading(bool wanted);
   /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
   /// ended, and why.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
+  /// The same with the parts in which large messages have arrived.
+  std::optional<std::string> receive_parcels(const std::function<void(const Parcel&)>& take);
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
   std::optional<std::string> beat(const Heartbeat& heartbeat);
@@ -51,14 +57,15 @@ class LinkEnd {
 
  private:
   void close();
+  void watch(bool reading, bool writing);
 
   Connection connection_;
   Poller& poller_;
   std::uint64_t token_;
   HeartbeatCheck check_;
   const Bytes sign_of_life_;
-  Bytes parcel_;
   bool open_ = true;
+  bool watching_reading_ = true;
   bool watching_writing_ = false;
 };
 

@@ -9,28 +9,20 @@ namespace {
 
 constexpr std::size_t length_bytes = 4;
 
-void check_length(std::size_t bytes) {
+}  // namespace
+
+void check_message_length(std::size_t bytes) {
   if (bytes > max_message_bytes) {
     throw Error(ErrorCode::internal,
                 fmt::format("a message of {} bytes; at most {}", bytes, max_message_bytes));
   }
 }
 
-}  // namespace
-
-void append_message(Bytes& stream, ConstBytes message, ConstBytes rest_of_it) {
-  const std::size_t length = message.size() + rest_of_it.size();
-  check_length(length);
-  append_u32(stream, static_cast<std::uint32_t>(length));
-  append(stream, message);
-  append(stream, rest_of_it);
-}
-
 bool MessageReader::next(Bytes& message) {
   const ConstBytes rest = stream_.rest();
   if (rest.size() < length_bytes) return false;
   const std::size_t length = load_u32(rest.data());
-  check_length(length);
+  check_message_length(length);
   if (rest.size() - length_bytes < length) return false;
   const ConstBytes body = rest.subspan(length_bytes, length);
   message.assign(body.begin(), body.end());
@@ -39,7 +31,7 @@ bool MessageReader::next(Bytes& message) {
 }
 
 bool MailSender::send(ConstBytes message) {
-  check_length(message.size());
+  check_message_length(message.size());
   std::byte length[length_bytes];
   store_u32(length, static_cast<std::uint32_t>(message.size()));
   backlog_.feed(length);

@@ -8,9 +8,8 @@ namespace tutti::net {
 /// Messages are sent as a stream: a length of four bytes, then the message. This bound is far above
 /// any real message. It keeps a corrupt length from taking all memory.
 inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
-
-/// Appends `message` to a stream. Throws `internal` above `max_message_bytes`.
-void append_message(Bytes& stream, ConstBytes message, ConstBytes rest_of_it = {});
+/// Throws `internal` above it.
+void check_message_length(std::size_t bytes);
 
 /// Cuts a stream into its messages again, whatever the pieces in which it arrives.
 class MessageReader {

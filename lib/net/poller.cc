@@ -32,9 +32,9 @@ void Poller::add(const base::Fd& fd, std::uint64_t token) {
   control(EPOLL_CTL_ADD, fd, token, EPOLLIN);
 }
 
-void Poller::watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing) {
-  const std::uint32_t events = EPOLLIN;
-  control(EPOLL_CTL_MOD, fd, token, also_writing ? events | EPOLLOUT : events);
+void Poller::watch(const base::Fd& fd, std::uint64_t token, bool reading, bool writing) {
+  const std::uint32_t events = (reading ? EPOLLIN : 0U) | (writing ? EPOLLOUT : 0U);
+  control(EPOLL_CTL_MOD, fd, token, events);
 }
 
 void Poller::remove(const base::Fd& fd) noexcept {

@@ -20,7 +20,8 @@ class Poller {
   /// Readable while an event waits: a poller may be watched by another.
   const base::Fd& descriptor() const { return epoll_; }
   void add(const base::Fd& fd, std::uint64_t token);
-  void watch_writing(const base::Fd& fd, std::uint64_t token, bool also_writing);
+  /// From now on for these. That the other end is gone is told in any case.
+  void watch(const base::Fd& fd, std::uint64_t token, bool reading, bool writing);
   /// Call it before closing a descriptor: a copy in a forked child would keep its events coming.
   void remove(const base::Fd& fd) noexcept;
   /// Sleeps until something is ready or the deadline has passed (no deadline: as long as it takes).

@@ -16,6 +16,14 @@ namespace tutti::net {
 /// is visible in one network namespace only. It keeps message boundaries and can pass descriptors.
 base::Fd listen_abstract(const std::string& name);
 
+/// The same as a stream of bytes, for links to processes of this machine.
+base::Fd listen_nearby(const std::string& name);
+/// Empty: no process of this user listens there.
+base::Fd connect_nearby(const std::string& name);
+/// Whether the other end is on this machine; and whether it is this user's, of such a socket.
+bool is_nearby(const base::Fd& socket);
+bool is_same_user(const base::Fd& socket);
+
 enum class Reached { connected, busy, nobody };
 /// `busy`: somebody listens, but the queue of connections to accept is full; try again later.
 struct AbstractPeer {
@@ -28,7 +36,8 @@ AbstractPeer connect_abstract(const std::string& name);
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 
-/// Passes a descriptor: the receiver gets its own copy. Throws `timeout` or `internal`; `who` names
+/// Passes a descriptor: the receiver gets its own copy. An empty one tells it that there is none,
+/// for which `receive_descriptor` throws `internal`. Throws `timeout` or `internal`; `who` names
 /// the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,9 +35,20 @@ Address abstract_address(const std::string& name) {
   return address;
 }
 
-base::Fd unix_socket() {
-  base::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+base::Fd unix_socket(int type = SOCK_SEQPACKET) {
+  base::Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw base::system_failure("create a Unix socket");
+  return socket;
+}
+
+base::Fd listening(base::Fd socket, const std::string& name) {
+  const Address address = abstract_address(name);
+  if (::bind(socket.get(), address.get(), address.size) != 0) {
+    throw base::system_failure("bind an abstract Unix socket");
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) {
+    throw base::system_failure("listen on an abstract Unix socket");
+  }
   return socket;
 }
 
@@ -70,15 +82,33 @@ struct DescriptorMessage {
 }  // namespace
 
 base::Fd listen_abstract(const std::string& name) {
-  base::Fd socket = unix_socket();
+  return listening(unix_socket(), name);
+}
+
+base::Fd listen_nearby(const std::string& name) {
+  return listening(unix_socket(SOCK_STREAM), name);
+}
+
+base::Fd connect_nearby(const std::string& name) {
+  base::Fd socket = unix_socket(SOCK_STREAM);
   const Address address = abstract_address(name);
-  if (::bind(socket.get(), address.get(), address.size) != 0) {
-    throw base::system_failure("bind an abstract Unix socket");
-  }
-  if (::listen(socket.get(), SOMAXCONN) != 0) {
-    throw base::system_failure("listen on an abstract Unix socket");
-  }
-  return socket;
+  if (::connect(socket.get(), address.get(), address.size) != 0) return {};
+  return is_same_user(socket) ? std::move(socket) : base::Fd();
+}
+
+bool is_nearby(const base::Fd& socket) {
+  int family = 0;
+  socklen_t size = sizeof family;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
+         family == AF_UNIX;
+}
+
+/// As the kernel says. Another user's process may know the name where a job has no secret.
+bool is_same_user(const base::Fd& socket) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+         who.uid == ::geteuid();
 }
 
 AbstractPeer connect_abstract(const std::string& name) {
@@ -115,12 +145,16 @@ base::Fd connect_abstract(const std::string& name, const std::string& who,
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience) {
   DescriptorMessage message;
-  cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  const int number = file.get();
-  std::memcpy(CMSG_DATA(head), &number, sizeof number);
+  if (file) {
+    cmsghdr* const head = CMSG_FIRSTHDR(&message.header);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = file.get();
+    std::memcpy(CMSG_DATA(head), &number, sizeof number);
+  } else {
+    message.header.msg_controllen = 0;
+  }
   while (::sendmsg(socket.get(), &message.header, MSG_NOSIGNAL) < 0) {
     if (errno == ECONNRESET || errno == EPIPE) throw_gone(who, patience);
     if (errno != EAGAIN && errno != EINTR) {

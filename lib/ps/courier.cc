@@ -1,4 +1,5 @@
-// The worker's thread: what it sends. courier_events.cc has what it hears.
+// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how
+// it reaches servers.
 #include "ps/courier.h"
 
 #include <fmt/format.h>
@@ -7,10 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "net/interfaces.h"
-#include "net/sockets.h"
 #include "ps/rows.h"
-#include "ps/wire.h"
 #include "tutti/shard.h"
 #include "tutti/version.h"
 
@@ -26,6 +24,8 @@ using base::Clock;
 /// What a connection may have to write before more is handed to it: what is more urgent waits for
 /// that, and for the end of a message.
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
+/// So many bytes are handed over to one server in a turn: it begins with them while others follow.
+constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
 
 /// Why the pieces of a task do not fit their messages; empty: they do.
 std::string objection_to(const Task& task, std::size_t pieces) {
@@ -50,8 +50,12 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       job_(job),
       interface_(options.interface),
       encrypts_(options.encrypt),
+      patience_(options.create_timeout),
+      terms_(Channel::Terms::of(job)),
       scheduler_(job, options, poller_, scheduler_token),
-      limits_{options.stall_report_after, options.key_timeout} {
+      limits_{options.stall_report_after, options.key_timeout, [this] {
+                for (const auto& server : servers_) server->keep_all();
+              }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
@@ -72,36 +76,6 @@ Welcome Courier::join(bool asynchronous, int staleness) {
   outboxes_.resize(servers_.size());
   requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
   return welcome;
-}
-
-void Courier::connect(const Welcome& welcome) {
-  for (const Welcome::Server& server : welcome.servers) {
-    const auto token = static_cast<std::uint64_t>(servers_.size());
-    net::ProvenPeer peer = reach(server, static_cast<int>(token));
-    net::send_without_delay(peer.socket);
-    servers_.push_back(
-        std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes()));
-  }
-}
-
-net::ProvenPeer Courier::reach(const Welcome::Server& server, int rank) {
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
-  check_may_use(job_, server.address);
-  std::vector<net::Way> ways;
-  ways.push_back({net::start_connecting(server.address, server.port, source),
-                  fmt::format("{}:{}", server.address, server.port)});
-  const net::Identity me{.rank = rank_,
-                         .secret = job_.secret,
-                         .purpose = server_purpose,
-                         .name = fmt::format("worker {}", rank_),
-                         .name_of_listener = fmt::format("server {}", rank),
-                         .encrypts = encrypts_};
-  // Meanwhile the scheduler says who is lost.
-  const auto look = [this] {
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
-    scheduler_.beat();
-  };
-  return net::prove_to(std::move(ways), me, rank, {scheduler_.deadline(), look});
 }
 
 void Courier::run() noexcept {
@@ -223,14 +197,19 @@ bool Courier::has_sent_tasks() const {
 
 /// Hands the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
-  net::LinkEnd& link = *servers_[server];
+  ServerEnd& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
-  while (!outbox.empty() && link.unwritten_bytes() < most_unwritten_bytes) {
+  std::size_t sent = 0;
+  while (!outbox.empty() && link.is_open() && link.unwritten_bytes() < most_unwritten_bytes) {
+    if (sent >= most_bytes_at_once) {
+      has_more_to_send_ = true;
+      return;
+    }
     const Outbox::Entry entry = outbox.take();
     if (entry.call->completion) {
-      send_piece(server, entry);
+      sent += send_piece(server, entry);
     } else {
-      withdraw(server, entry);
+      sent += withdraw(server, entry);
     }
     if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
   }
@@ -238,42 +217,45 @@ void Courier::fill(std::size_t server) {
 
 /// The call has timed out, and its tensors may be gone. But its other pieces may have been sent,
 /// and the worker's next contribution must not stand for this one.
-void Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
+std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   const Call& call = *entry.call;
-  if (!call.kind) return;
-  send_to(
-      server,
-      Withdrawal{requests_->number(server), {*call.key, entry.piece, entry.pieces}, *call.kind});
+  if (!call.kind) return 0;
+  const PieceName name{*call.key, entry.piece, entry.pieces};
+  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind});
 }
 
-void Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
+std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
   const Task& task = entry.call->task;
   const std::uint64_t sequence = requests_->add(server, entry.call, entry.piece, entry.pieces);
   const PieceName name{task.key, entry.piece, entry.pieces};
   const Shard mine =
       shard(task.shape.count(), static_cast<int>(entry.piece), static_cast<int>(entry.pieces));
+  const std::size_t element = size_of(task.dtype);
+  const std::size_t bytes = mine.count() * element;
   if (!task.kind) {
     Pull pull{sequence, name, task.dtype, task.shape, {}};
     if (task.rows) pull.rows = rows_within(*task.rows, task.shape, mine);
-    return send_to(server, pull);
+    return send_to(server, pull, task.rows ? 0 : bytes);
   }
-  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape, {}, {}};
+  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape};
   if (brings_data(said, rank_)) {
-    const std::size_t element = size_of(task.dtype);
-    said.data = {task.in.as<const std::byte>() + mine.begin * element, mine.count() * element};
+    said.data = {task.in.as<const std::byte>() + mine.begin * element, bytes};
     compressor_.compress(said, task.compression, mine);
   }
-  send_to(server, said);
+  const bool stays = said.compression.encoding == Encoding::none;
+  return send_to(server, said, wants_data(said, rank_) ? bytes : 0, stays);
 }
 
-void Courier::send_to(std::size_t server, const ToServer& message) {
-  const std::vector<std::byte> bytes = encode(message);
-  worker_.tally_.bytes_sent += bytes.size();
-  servers_[server]->queue(bytes);
+std::size_t Courier::send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes,
+                             bool stays) {
+  const std::size_t bytes = servers_[server]->send(message, answer_bytes, stays);
+  worker_.tally_.bytes_sent += bytes;
+  return bytes;
 }
 
 void Courier::flush() {
   scheduler_.flush();
+  has_more_to_send_ = false;
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     fill(server);
     servers_[server]->flush();

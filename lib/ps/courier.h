@@ -7,10 +7,12 @@
 #include <set>
 #include <vector>
 
+#include "ps/channel.h"
 #include "ps/compression.h"
 #include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
+#include "ps/server_end.h"
 #include "ps/worker.h"
 
 namespace tutti::ps {
@@ -37,14 +39,21 @@ class Courier {
   };
 
   void connect(const Welcome& welcome);
-  net::ProvenPeer reach(const Welcome::Server& server, int rank);
+  void reach(std::size_t server, base::Clock::time_point deadline);
+  void reach(net::Way way, std::size_t server, base::Clock::time_point deadline);
+  Channel::Terms terms_for(const Welcome::Server& server) const;
+  void wait_for(std::size_t server, const std::string& why);
+  void call_absent(base::Clock::time_point now);
+  void call(std::size_t server, base::Clock::time_point now);
   void loop();
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
   void place(const Placement& placement);
   void on_lost(const Lost& lost);
-  void end_with(const std::exception_ptr& failure) noexcept;
+  void on_returned(const Returned& returned);
+  std::exception_ptr with_calls(const std::exception_ptr& failure) const;
+  void end_with(const std::exception_ptr& cause) noexcept;
 
   void take_posted();
   void locate(const TaskList& list);
@@ -65,9 +74,10 @@ class Courier {
   void send_survey(const Survey& survey);
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   void fill(std::size_t server);
-  void send_piece(std::size_t server, const Outbox::Entry& entry);
-  void withdraw(std::size_t server, const Outbox::Entry& entry);
-  void send_to(std::size_t server, const ToServer& message);
+  std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
+  std::size_t withdraw(std::size_t server, const Outbox::Entry& entry);
+  std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
+                      bool stays = false);
   void finish_leaving();
   base::Clock::time_point wake_up_by() const;
   void look(base::Clock::time_point now);
@@ -79,9 +89,12 @@ class Courier {
   const Job job_;
   const std::string interface_;
   const bool encrypts_;
+  const base::Clock::duration patience_;  ///< with a server that is to come back
+  const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::vector<std::unique_ptr<net::LinkEnd>> servers_;
+  std::vector<Welcome::Server> places_;  ///< of the servers
+  std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
   Compressor compressor_;
@@ -101,7 +114,16 @@ class Courier {
     base::Clock::time_point until{};
   };
   std::optional<Broken> broken_;
-  bool job_is_lost_ = false;  ///< as the scheduler has told all
+  /// A server that is to come back: it has a state, or only the connection has ended.
+  struct Absent {
+    std::string why;
+    base::Clock::time_point until{};
+    base::Clock::time_point next_call{};
+  };
+  std::map<std::size_t, Absent> absent_;
+  std::exception_ptr bad_news_;    ///< heard while a server was called
+  bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
+  bool job_is_lost_ = false;       ///< as the scheduler has told all
   bool finished_ = false;
   bool over_ = false;
 };

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/log.h"
 #include "ps/courier.h"
-#include "ps/wire.h"
 
 namespace tutti::ps {
 namespace {
@@ -40,6 +40,10 @@ void Courier::hear_scheduler(const FromScheduler& message) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
   } else if (const auto* const lost = std::get_if<Lost>(&message)) {
     on_lost(*lost);
+  } else if (const auto* const away = std::get_if<Away>(&message)) {
+    wait_for(static_cast<std::size_t>(away->rank), away->reason);
+  } else if (const auto* const returned = std::get_if<Returned>(&message)) {
+    on_returned(*returned);
   } else if (std::holds_alternative<End>(message)) {
     over_ = true;
   }
@@ -66,11 +70,11 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  const auto ended = servers_[server]->receive([&](net::ConstBytes bytes) {
-    if (!bytes.empty()) requests_->take(server, decode_answer(bytes));
-  });
+  ServerEnd& link = *servers_[server];
+  const auto ended = link.receive([&](const Answer& answer) { requests_->take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
+  if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
                          *ended),
              Clock::now() + cause_is_heard};
@@ -83,15 +87,22 @@ void Courier::finish_leaving() {
 }
 
 Clock::time_point Courier::wake_up_by() const {
-  const auto beat = scheduler_.next_beat();
-  return broken_ ? std::min(beat, broken_->until) : beat;
+  if (has_more_to_send_) return Clock::now();
+  auto by = scheduler_.next_beat();
+  if (broken_) by = std::min(by, broken_->until);
+  for (const auto& [server, absent] : absent_) by = std::min(by, absent.next_call);
+  by = std::min(by, scheduler_.due().value_or(by));
+  for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
+  return by;
 }
 
 void Courier::look(Clock::time_point now) {
   if (broken_ && !finished_ && now >= broken_->until) {
     throw_failure({ErrorCode::peer_lost, broken_->what, {}});
   }
-  requests_->look(now);
+  call_absent(now);
+  // Nobody is late before all are there again.
+  if (absent_.empty()) requests_->look(now);
   look(barrier_, now);
   look(leaving_, now);
 }
@@ -110,11 +121,26 @@ void Courier::finish(Meeting& meeting, const std::exception_ptr& failure) {
   }
 }
 
+/// The same failure, and what it ends.
+std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::aborted) return failure;
+    const std::string what =
+        barrier_.completion ? "a barrier was under way" : requests_->describe();
+    return std::make_exception_ptr(
+        base::reworded(error, fmt::format("{}; {} on worker {}", error.what(), what, rank_)));
+  } catch (...) {
+    return failure;
+  }
+}
+
 /// Ends every call, and tells the scheduler that this worker needs nobody any more. Where the
 /// others do not know why, it says why.
-void Courier::end_with(const std::exception_ptr& failure) noexcept {
-  const std::string why = text_of(failure);
-  if (!over_) base::log().error("{}", why);
+void Courier::end_with(const std::exception_ptr& cause) noexcept {
+  const std::exception_ptr failure = with_calls(cause);
+  if (!over_) base::log().error("{}", text_of(failure));
   for (Submission& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
   requests_->fail_all(failure);
   for (Submission& submission : std::exchange(queue_, {})) {
@@ -128,7 +154,10 @@ void Courier::end_with(const std::exception_ptr& failure) noexcept {
   finish(leaving_, over_ ? nullptr : failure);
   servers_.clear();
   try {
-    if (!finished_) scheduler_.send(Finished{over_ || job_is_lost_ ? "" : why});
+    if (!finished_) {
+      scheduler_.send(over_ || job_is_lost_ ? ToScheduler(Finished{})
+                                            : Stopping{"it gave up: " + text_of(cause)});
+    }
     scheduler_.close();
   } catch (const Error& error) {
     base::log().debug("the scheduler was not told of the end: {}", error.what());

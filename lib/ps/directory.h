@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "ps/messages.h"
@@ -18,11 +20,19 @@ class Directory {
   /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for
   /// values that no servers have room for, and for a key that is there twice.
   Located locate(const Locate& asked);
+  struct HeldBy {
+    Held held;
+    int server = 0;
+  };
+  /// Before anything is placed: values whose pieces servers have already. Fails where a piece of
+  /// one is missing, or is there twice.
+  std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
   /// Every key that was placed.
   Located all() const;
 
  private:
-  void check_room(const Locate::Value& value) const;
+  /// What keeps the servers from having room for it; empty: nothing.
+  std::string shortage_for(const Locate::Value& value) const;
   std::vector<int> place(const Locate::Value& value);
   int emptiest() const;
 
@@ -32,7 +42,9 @@ class Directory {
 };
 
 /// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels
-/// in one message, and what is more urgent waits for the end of one.
-inline constexpr std::uint64_t largest_piece = std::uint64_t{4} << 20;
+/// in one message. What is more urgent waits for the end of one; and while a server sums one and
+/// answers, the next are on their way: of k pieces a server, push and pull take (k + 1) / (2 k) of
+/// the time that they take one after the other.
+inline constexpr std::uint64_t largest_piece = std::uint64_t{512} << 10;
 
 }  // namespace tutti::ps

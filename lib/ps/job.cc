@@ -95,6 +95,26 @@ void read_heartbeat(const Reader& reader, Job& job) {
                   reader.text("PS_HEARTBEAT_INTERVAL"), reader.text("PS_HEARTBEAT_TIMEOUT")));
 }
 
+void read_resending(const Reader& reader, Job& job) {
+  const bool resend = reader.optional_number("PS_RESEND", 0, 1).value_or(0) == 1;
+  // Milliseconds, as in ps-lite.
+  const auto after = reader.optional_number("PS_RESEND_TIMEOUT", 1, longest_seconds * 1000);
+  if (resend) job.resend_after = std::chrono::milliseconds(after.value_or(1000));
+  const auto percent = [&](std::string_view name) {
+    return static_cast<int>(reader.optional_number(name, 0, 90).value_or(0));
+  };
+  job.faults = {percent("PS_DROP_MSG"), percent("PS_DELAY_MSG"), percent("PS_DUPLICATE_MSG")};
+  if (job.faults.drop + job.faults.delay + job.faults.duplicate > 100) {
+    throw Error(ErrorCode::invalid_argument,
+                "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG are per cent of all messages, "
+                "and more than 100 together");
+  }
+  if (resend || !job.faults.any()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG, which are for tests, lose messages "
+              "for good where nothing sends them again; set PS_RESEND=1 too");
+}
+
 }  // namespace
 
 Job Job::from(Variables variables) {
@@ -118,7 +138,9 @@ Job Job::from(Variables variables) {
   job.has_secret = secret.has_value();
   // Without a secret there is still a handshake; it keeps out nobody but what speaks otherwise.
   job.secret = secret ? *secret : net::make_secret(std::string(net::secret_bytes, '\0'));
+  job.verbose = static_cast<int>(reader.optional_number("PS_VERBOSE", 0, 2).value_or(0));
   read_heartbeat(reader, job);
+  read_resending(reader, job);
   return job;
 }
 
@@ -128,6 +150,10 @@ net::Heartbeat Job::heartbeat(const Options& options) const {
   const auto beats =
       (timeout + *heartbeat_interval - std::chrono::milliseconds(1)) / *heartbeat_interval;
   return {*heartbeat_interval, static_cast<int>(std::max<decltype(beats)>(beats, 2))};
+}
+
+std::string Job::nearby_name(const std::string& address, std::uint16_t at) const {
+  return net::secret_name(secret, fmt::format("server at {}:{}", address, at));
 }
 
 std::string Job::describe_scheduler() const {

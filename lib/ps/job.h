@@ -8,6 +8,7 @@
 
 #include "net/heartbeat.h"
 #include "net/secret.h"
+#include "ps/injector.h"
 #include "ps/messages.h"
 #include "ps/registry.h"
 #include "tutti/options.h"
@@ -28,13 +29,21 @@ struct Job {
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
   net::Secret secret{};
   bool has_secret = false;
+  int verbose = 0;  ///< 1: connections are logged, 2: every message
   /// Between heartbeats, and how long they may be missing; unset: as the options say.
   std::optional<std::chrono::milliseconds> heartbeat_interval{};
   std::optional<std::chrono::milliseconds> heartbeat_timeout{};
+  /// Messages that the other end has not acknowledged are sent again after this; unset: never.
+  std::optional<std::chrono::milliseconds> resend_after{};
+  Injector::Rates faults{};  ///< of tests
+  /// A server reads no more of a worker of which so many bytes wait in its memory for others, as
+  /// long as nobody waits for that worker.
+  std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
-  /// PS_HEARTBEAT_INTERVAL and PS_HEARTBEAT_TIMEOUT. Throws `invalid_argument`, naming the
+  /// PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT, PS_RESEND, PS_RESEND_TIMEOUT,
+  /// PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG. Throws `invalid_argument`, naming the
   /// variable, for one that is missing or not usable, and for those that contradict each other.
   static Job from(Variables variables);
 
@@ -43,6 +52,9 @@ struct Job {
     return heartbeat_timeout.value_or(options.heartbeat_timeout);
   }
 
+  /// Where a server that listens at this address is also found by the processes of its machine and
+  /// network namespace; with a secret, by those of the job alone.
+  std::string nearby_name(const std::string& address, std::uint16_t at) const;
   /// "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;
 };

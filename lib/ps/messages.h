@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,21 +31,46 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+/// More pieces no value has.
+inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 25;
+
+/// Names a piece of a value.
+struct PieceName {
+  Key key = 0;
+  std::uint32_t index = 0;
+  std::uint32_t pieces = 1;
+
+  friend bool operator==(const PieceName&, const PieceName&) = default;
+};
+
 // From a node to the scheduler.
 
 /// Of an asynchronous store: a worker may be ahead of the slowest one as far as it likes.
 inline constexpr int unbounded = -1;
+
+/// A piece that a server brings from an earlier job.
+struct Held {
+  PieceName piece;
+  std::uint64_t count = 0;  ///< its elements
+  DType dtype = DType::f32;
+};
 
 struct Register {
   Role role = Role::worker;
   int rank = -1;  ///< the one it would like; -1: any
   int workers = 0;
   int servers = 0;
-  std::string version;
+  std::string version{};
   bool asynchronous = false;  ///< of a worker: its store type
-  std::string address;        ///< of a server: where it listens for workers
+  std::string address{};      ///< of a server: where it listens for workers
   std::uint16_t port = 0;
   int staleness = unbounded;  ///< of an asynchronous worker
+  bool durable = false;       ///< of a server: it may be started again and goes on
+  bool keeps = false;         ///< of a server: what it and workers say outlives connections
+  std::uint64_t job = 0;      ///< of a server: whose state it brings; 0: none
+  std::vector<Held> held{};   ///< what is in that state
+  std::string host{};
+  int process = 0;
 };
 struct BarrierAsked {};
 /// Asks on which servers these values are. The first worker to name a key decides.
@@ -61,12 +87,14 @@ struct Locate {
 struct LocateAll {};
 /// To scheduler and servers: this worker makes no new calls.
 struct Goodbye {};
-/// After Goodbye: and none of its calls is under way any more. With a reason: it ends without
-/// goodbye, and the others cannot count on it.
-struct Finished {
+/// After Goodbye: and none of its calls is under way any more.
+struct Finished {};
+/// The node ends before the job is over: the others cannot count on it.
+struct Stopping {
   std::string reason;
 };
-using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll>;
+using ToScheduler =
+    std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll, Stopping>;
 
 // From the scheduler to a node.
 
@@ -78,11 +106,14 @@ struct Welcome {
   struct Server {
     std::string address;
     std::uint16_t port = 0;
+    bool durable = false;
+    bool keeps = false;
   };
   int rank = 0;
   bool asynchronous = false;
-  std::vector<Server> servers;  ///< by rank
+  std::vector<Server> servers{};  ///< by rank
   int staleness = unbounded;
+  std::uint64_t job = 0;  ///< a number that no other job has
 };
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {
@@ -103,21 +134,22 @@ struct Lost {
 };
 /// All workers have finished.
 struct End {};
-using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End>;
+/// A durable server is lost, and is waited for.
+struct Away {
+  int rank = 0;
+  std::string reason;
+};
+/// It has been started again, and listens here.
+struct Returned {
+  int rank = 0;
+  std::string address;
+  std::uint16_t port = 0;
+};
+using FromScheduler =
+    std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away, Returned>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
 
-/// More pieces no value has.
-inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 22;
-
-/// Names a piece of a value.
-struct PieceName {
-  Key key = 0;
-  std::uint32_t index = 0;
-  std::uint32_t pieces = 1;
-
-  friend bool operator==(const PieceName&, const PieceName&) = default;
-};
 enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
 /// "init", "broadcast", ...
 std::string_view name(Kind kind);
@@ -134,6 +166,16 @@ struct Compression {
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
+/// A place in memory that a worker shares with a server of its machine. It is the request's until
+/// the answer has come: elements that the request brings are in it, and those of the answer after.
+struct Room {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
 /// A worker's part in a round.
 struct Contribution {
   std::uint64_t sequence = 0;
@@ -147,6 +189,10 @@ struct Contribution {
   /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
   /// in the decoded bytes.
   std::span<const std::byte> data{};
+  std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
+  std::optional<Room> room{};
+  std::span<std::byte>
+      place{};  ///< on the server: the room, where the answer's elements may be put
 };
 struct Pull {
   std::uint64_t sequence = 0;
@@ -155,6 +201,7 @@ struct Pull {
   Shape shape{};
   /// Those rows of the whole value alone, ascending, as far as they are in this piece.
   std::optional<std::vector<std::int64_t>> rows{};
+  std::optional<Room> room{};
 };
 /// Takes the place of a contribution of this kind whose worker gave it up before all of it was
 /// sent.
@@ -208,10 +255,19 @@ struct Answer {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
+  std::shared_ptr<const void> keeper{};
+  /// The request's; `filled`: so many bytes of the answer's elements are in it. On the wire that
+  /// alone.
+  std::optional<Room> room{};
 };
 
 /// The most bytes of elements that a message has room for, beside the table in front of them.
 inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
+
+/// Beyond these a worker does what no program does, and its connection is closed: keys of a job,
+/// and requests of one worker that wait at one server.
+inline constexpr std::size_t most_keys = std::size_t{1} << 20;
+inline constexpr std::size_t most_waiting_requests = std::size_t{1} << 20;
 
 /// Whether the worker that says this brings elements, and whether it gets any back.
 inline bool brings_data(const Contribution& said, int worker) {

@@ -20,8 +20,9 @@ Failure withdrawn(const Key& key, std::vector<int> workers) {
 
 }  // namespace
 
-Piece::Piece(const PieceName& name, const Rules& rules)
+Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
     : rules_(rules),
+      waiting_(waiting),
       value_(name, rules),
       queues_(static_cast<std::size_t>(rules.workers)),
       pushes_(queues_.size()) {}
@@ -40,8 +41,12 @@ void Piece::add(int worker, const Contribution& said) {
     throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
                                                  name(said.kind), said.data.size(), wanted));
   }
-  Request request{said, {said.data.begin(), said.data.end()}};
-  std::get<Contribution>(request.said).data = request.data;
+  Request request{said, {}};
+  if (!said.keeper) {
+    request.data = {said.data.begin(), said.data.end()};
+    std::get<Contribution>(request.said).data = request.data;
+  }
+  waiting_[static_cast<std::size_t>(worker)] += bytes_here(request);
   queues_[static_cast<std::size_t>(worker)].push_back(std::move(request));
 }
 
@@ -55,6 +60,17 @@ void Piece::add(int worker, const PullState& pull) {
 
 void Piece::add(int worker, const Withdrawal& said) {
   queues_[static_cast<std::size_t>(worker)].push_back({said, {}});
+}
+
+/// Memory that is shared is there in any case.
+std::uint64_t Piece::bytes_here(const Request& request) {
+  const auto* const said = std::get_if<Contribution>(&request.said);
+  return said == nullptr || said->room ? 0 : said->data.size();
+}
+
+bool Piece::waits_for(int worker) const {
+  return queues_[static_cast<std::size_t>(worker)].empty() &&
+         std::ranges::any_of(queues_, [](const Queue& queue) { return !queue.empty(); });
 }
 
 void Piece::advance() {
@@ -105,13 +121,23 @@ void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
   const Request& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
+  const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;
   answer.sequence = std::visit([](const auto& one) { return one.sequence; }, request.said);
   answer.failure = result.failure;
+  if (said != nullptr) answer.room = said->room;
+  if (pull != nullptr) answer.room = pull->room;
+  if (answer.room) answer.room->filled = 0;
   if (!result.failure && (said == nullptr || wants_data(*said, worker))) {
-    answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+    if (said != nullptr && result.is_in(*said)) {
+      answer.room->filled = result.delivered;
+    } else {
+      answer.data = {result.elements.as<const std::byte>(), result.elements.bytes()};
+      answer.keeper = result.elements.owner();
+    }
   }
   rules_.send(worker, answer);
+  waiting_[static_cast<std::size_t>(worker)] -= bytes_here(request);
   queue.pop_front();
 }
 

@@ -16,8 +16,11 @@ namespace tutti::ps {
 /// worker's own last push.
 class Piece {
  public:
-  /// The rules outlive the piece.
-  Piece(const PieceName& name, const Rules& rules);
+  /// By worker: bytes of its contributions that wait in this server's memory.
+  using Waiting = std::vector<std::uint64_t>;
+
+  /// The rules, and what all pieces count together, outlive the piece.
+  Piece(const PieceName& name, const Rules& rules, Waiting& waiting);
 
   /// Throws `internal` if the elements are not as many as the request says.
   void add(int worker, const Contribution& said);
@@ -27,16 +30,25 @@ class Piece {
   /// Executes what can be executed and answers through `rules.send`. Call it when requests have
   /// been added and when a worker has become absent.
   void advance();
+  /// Others wait, and this worker has brought nothing.
+  bool waits_for(int worker) const;
   void take_optimizer() { value_.take_optimizer(); }
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
+
+  std::optional<Value::Content> content() const { return value_.content(); }
+  void inherit(Value::Content content) { value_.inherit(std::move(content)); }
+  /// With the requests that wait.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
 
  private:
   struct Request {
     std::variant<Contribution, Pull, PullState, Withdrawal> said;
-    std::vector<std::byte> data;  ///< what the contribution refers to
+    std::vector<std::byte> data;  ///< what a contribution refers to that nothing else keeps
   };
   using Queue = std::deque<Request>;
 
+  static std::uint64_t bytes_here(const Request& request);
   static std::optional<Kind> kind_of(const Request& request);
   bool is_collective(Kind kind) const;
   bool is_in_round(std::size_t worker) const;
@@ -48,6 +60,7 @@ class Piece {
   void answer(int worker, const Value::Result& result);
 
   const Rules& rules_;
+  Waiting& waiting_;
   Value value_;
   std::vector<Queue> queues_;          ///< by worker
   std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were executed

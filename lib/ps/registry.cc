@@ -6,23 +6,14 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "tutti/version.h"
 
 namespace tutti::ps {
 namespace {
 
-std::string kind_of(const Register& said) {
-  if (!said.asynchronous) return "a synchronous store (dist_sync, or TUTTI_STALENESS=0)";
-  if (said.staleness == unbounded) return "an asynchronous store (dist_async)";
-  return fmt::format("an asynchronous store with TUTTI_STALENESS={}", said.staleness);
-}
-
-bool is_same_kind(const Register& a, const Register& b) {
-  return a.asynchronous == b.asynchronous && a.staleness == b.staleness;
-}
-
-int wanted_count(Role role, const Company& company) {
-  return role == Role::worker ? company.workers : company.servers;
+/// Where it is, at the end of what is said of it.
+std::string place_of(const Register& said) {
+  if (said.host.empty()) return "";
+  return fmt::format(" (process {} on {})", said.process, base::printable(said.host, 64));
 }
 
 [[noreturn]] void refuse_order(const char* what) {
@@ -31,8 +22,8 @@ int wanted_count(Role role, const Company& company) {
 
 }  // namespace
 
-Registry::Registry(Company company, std::uint64_t big_count, Send send)
-    : company_(company), send_(std::move(send)), directory_(company.servers, big_count) {}
+Registry::Registry(Company company, std::uint64_t big_count, Send send, std::uint64_t id)
+    : company_(company), send_(std::move(send)), id_(id), directory_(company.servers, big_count) {}
 
 void Registry::receive(Node node, const ToScheduler& message) {
   std::visit([&](const auto& one) { on(node, one); }, message);
@@ -64,85 +55,6 @@ std::string Registry::describe(Node node) const {
   return fmt::format("{} {}", name(it->second.said.role), it->second.rank);
 }
 
-/// What keeps the whole job from starting.
-std::optional<Failure> Registry::disagreement(const Register& said) const {
-  const std::string who = fmt::format("a {}", name(said.role));
-  if (said.version != version()) {
-    return Failure{
-        ErrorCode::mismatch,
-        fmt::format("{} is tutti {}, and the scheduler {}; install one version everywhere", who,
-                    base::printable(said.version, 64), version()),
-        {}};
-  }
-  if (said.workers != company_.workers || said.servers != company_.servers) {
-    return Failure{ErrorCode::mismatch,
-                   fmt::format("{} was started with DMLC_NUM_WORKER={} and DMLC_NUM_SERVER={}, and "
-                               "the scheduler with {} and {}",
-                               who, said.workers, said.servers, company_.workers, company_.servers),
-                   {}};
-  }
-  if (said.role != Role::worker) return std::nullopt;
-  for (const auto& [node, other] : members_) {
-    if (other.said.role != Role::worker || is_same_kind(other.said, said)) continue;
-    return Failure{ErrorCode::mismatch,
-                   fmt::format("{} asks for {}, and worker {} for {}; all ask for the same", who,
-                               kind_of(said), other.rank, kind_of(other.said)),
-                   {}};
-  }
-  return std::nullopt;
-}
-
-/// What keeps this node alone out.
-std::optional<Failure> Registry::objection(const Register& said) const {
-  if (said.role == Role::scheduler) {
-    return Failure{ErrorCode::invalid_argument, "a scheduler is running here already", {}};
-  }
-  const int wanted = wanted_count(said.role, company_);
-  if (!complete_ && count(said.role) < wanted) return std::nullopt;
-  return Failure{ErrorCode::invalid_argument,
-                 fmt::format("the job has its {} {}{} already; start no more, or raise {}", wanted,
-                             name(said.role), wanted == 1 ? "" : "s",
-                             said.role == Role::worker ? "DMLC_NUM_WORKER" : "DMLC_NUM_SERVER"),
-                 {}};
-}
-
-int Registry::free_rank(const Register& said) const {
-  const int wanted = wanted_count(said.role, company_);
-  if (said.rank >= 0 && said.rank < wanted && find(said.role, said.rank) == nullptr) {
-    return said.rank;
-  }
-  int rank = 0;
-  while (find(said.role, rank) != nullptr) ++rank;
-  return rank;
-}
-
-void Registry::on(Node node, const Register& said) {
-  if (members_.contains(node)) refuse_order("the node has registered already");
-  if (const auto failure = objection(said)) return send_(node, Refused{*failure});
-  if (const auto failure = disagreement(said)) {
-    send_(node, Refused{*failure});
-    return refuse_all(*failure);
-  }
-  const int rank = free_rank(said);
-  members_.emplace(node, Member{.said = said, .rank = rank});
-  complete_ = count(Role::worker) == company_.workers && count(Role::server) == company_.servers;
-  if (complete_) welcome_all();
-}
-
-void Registry::welcome_all() {
-  Welcome welcome;
-  for (int rank = 0; rank < company_.servers; ++rank) {
-    const Member& server = *find(Role::server, rank);
-    welcome.servers.push_back({server.said.address, server.said.port});
-  }
-  welcome.asynchronous = find(Role::worker, 0)->said.asynchronous;
-  welcome.staleness = find(Role::worker, 0)->said.staleness;
-  for (const auto& [node, member] : members_) {
-    welcome.rank = member.rank;
-    send_(node, welcome);
-  }
-}
-
 void Registry::on(Node node, const BarrierAsked&) {
   static_cast<void>(member(node));
   in_barrier_.insert(node);
@@ -164,8 +76,9 @@ void Registry::end_barrier() {
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
+/// Servers ask, too, for what they bring from a job that had others.
 void Registry::on(Node node, const Locate& asked) {
-  static_cast<void>(member(node));
+  if (!members_.contains(node) || !complete_) static_cast<void>(member(node));
   send_(node, directory_.locate(asked));
 }
 
@@ -181,29 +94,45 @@ void Registry::on(Node node, const Goodbye&) {
   end_barrier();
 }
 
-void Registry::on(Node node, const Finished& said) {
+void Registry::on(Node node, const Finished&) {
   static_cast<void>(member(node));
-  if (!said.reason.empty()) {
-    return lose(node, fmt::format("it gave up: {}", base::printable(said.reason, 1024)));
-  }
   members_.at(node).left = members_.at(node).finished = true;
   in_barrier_.erase(node);
   end_barrier();
   end_if_finished();
 }
 
+void Registry::on(Node node, const Stopping& stopping) {
+  lose(node, base::printable(stopping.reason, 1024));
+}
+
 void Registry::lose(Node node, const std::string& reason) {
   const auto it = members_.find(node);
   if (it == members_.end()) return;
-  const Lost lost{it->second.said.role, it->second.rank, reason};
+  const Register& said = it->second.said;
+  const Lost lost{said.role, it->second.rank, reason + place_of(said)};
   const bool finished = it->second.finished;
+  const bool is_waited_for = said.role == Role::server && said.durable;
   members_.erase(it);
   in_barrier_.erase(node);
   // Before all are there another process may take the place. Afterwards who needs nothing more may
   // go.
   if (over_ || finished || !complete_) return;
+  if (!is_waited_for) return announce(lost);
+  away_.emplace(lost.rank, lost);
+  send_all(Away{lost.rank, lost.reason});
+}
+
+void Registry::give_up_on_servers() {
+  for (const auto& [rank, lost] : std::exchange(away_, {})) {
+    announce({lost.role, rank, lost.reason + ", and it was not started again in time"});
+  }
+}
+
+void Registry::announce(const Lost& lost) {
+  if (lost.role == Role::worker) lost_workers_.push_back(lost);
   if (trouble_.empty()) {
-    trouble_ = fmt::format("{} {} is lost: {}", name(lost.role), lost.rank, reason);
+    trouble_ = fmt::format("{} {} is lost: {}", name(lost.role), lost.rank, lost.reason);
   }
   send_all(lost);
   end_barrier();

@@ -24,13 +24,17 @@ class Registry {
   using Node = std::uint64_t;
   using Send = std::function<void(Node, const FromScheduler&)>;
 
-  Registry(Company company, std::uint64_t big_count, Send send);
+  /// `id`: not 0; other jobs have others.
+  Registry(Company company, std::uint64_t big_count, Send send, std::uint64_t id = 1);
 
   /// Throws `internal` for what no node says that follows the protocol; it is lost then.
   void receive(Node node, const ToScheduler& message);
   /// The node's connection has ended, or the node says nothing any more. For a node that is unknown
-  /// or gone this does nothing.
+  /// or gone this does nothing. A durable server is waited for.
   void lose(Node node, const std::string& reason);
+  bool waits_for_servers() const { return !away_.empty(); }
+  /// Too much time has passed: those that are away are lost.
+  void give_up_on_servers();
   /// Too much time has passed, and not all are there: tells those that are who is missing.
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.
@@ -57,10 +61,17 @@ class Registry {
   void on(Node node, const Locate& asked);
   void on(Node node, const LocateAll&);
   void on(Node node, const Goodbye&);
-  void on(Node node, const Finished& said);
+  void on(Node node, const Finished&);
+  void on(Node node, const Stopping& stopping);
 
   const Member& member(Node node) const;
   std::optional<Failure> objection(const Register& said) const;
+  std::optional<Failure> objection_to_return(const Register& said) const;
+  bool is_awaited(const Register& said) const;
+  void lose_former(const Register& said);
+  void welcome_back(Node node, const Register& said);
+  std::optional<Failure> adopt_held();
+  void announce(const Lost& lost);
   std::optional<Failure> disagreement(const Register& said) const;
   int free_rank(const Register& said) const;
   const Member* find(Role role, int rank) const;
@@ -68,14 +79,19 @@ class Registry {
   void send_all(const FromScheduler& message);
   void refuse_all(const Failure& failure);
   void welcome_all();
+  Welcome welcome() const;
   void end_barrier();
   void end_if_finished();
 
   const Company company_;
   const Send send_;
+  const std::uint64_t id_;
   Directory directory_;
   std::map<Node, Member> members_;
   std::set<Node> in_barrier_;
+  std::map<int, Lost> away_;        ///< durable servers that are waited for, by rank
+  std::vector<Lost> lost_workers_;  ///< which a server that returns has not heard of
+  Register kind_;                   ///< a worker's: of all
   bool complete_ = false;
   bool over_ = false;
   std::string trouble_;

@@ -20,10 +20,14 @@ double seconds(Clock::duration time) {
 }
 
 /// Failures of single keys name the key as data, too; a lost peer concerns all.
-std::exception_ptr error_of(const Failure& failure, std::optional<Key> key) {
-  if (failure.code == ErrorCode::peer_lost || failure.code == ErrorCode::aborted) key.reset();
-  return std::make_exception_ptr(
-      Error(failure.code, failure.text, {.key = key, .ranks = failure.ranks}));
+std::exception_ptr error_of(const Failure& failure, const Call& call) {
+  std::optional<Key> key = call.key;
+  std::string text = failure.text;
+  if (failure.code == ErrorCode::peer_lost || failure.code == ErrorCode::aborted) {
+    text += fmt::format("; {} was under way", call.what);
+    key.reset();
+  }
+  return std::make_exception_ptr(Error(failure.code, text, {.key = key, .ranks = failure.ranks}));
 }
 
 void write(const Task& task, std::span<const std::byte> data, const Shard& piece) {
@@ -85,7 +89,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
   waiting_[server].erase(it);
   Call& call = *request.call;
   if (answer.failure) {
-    if (!call.failure) call.failure = error_of(*answer.failure, call.key);
+    if (!call.failure) call.failure = error_of(*answer.failure, call);
   } else if (call.take) {
     call.take(request.piece, answer.data);
   } else if (!call.task.outs.empty()) {
@@ -134,6 +138,7 @@ void Requests::look(Clock::time_point now) {
 }
 
 void Requests::time_out(const std::shared_ptr<Call>& call) {
+  if (limits_.before_timeout) limits_.before_timeout();
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
       fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?",
@@ -142,6 +147,20 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
     std::erase_if(table, [&](const auto& one) { return one.second.call == call; });
   }
   finish(call);
+}
+
+void Requests::begin_anew(Clock::time_point now) {
+  for (const auto& call : calls_) call->begun = now;
+}
+
+std::string Requests::describe() const {
+  std::vector<const Call*> open;
+  for (const auto& call : calls_) {
+    if (call->completion) open.push_back(call.get());
+  }
+  if (open.empty()) return "no call was under way";
+  if (open.size() == 1) return fmt::format("{} was under way", open.front()->what);
+  return fmt::format("{} and {} more calls were under way", open.front()->what, open.size() - 1);
 }
 
 /// "server 1"; of a call of which nothing has been sent: "the servers".

@@ -67,6 +67,8 @@ struct Tally {
 struct Limits {
   base::Clock::duration stall_report_after{};
   base::Clock::duration timeout{};
+  /// Called before a call ends that has taken too long: its tensors may still be on their way.
+  std::function<void()> before_timeout{};
 };
 
 /// The calls of a worker that are under way, and their requests that servers have not answered. For
@@ -91,6 +93,10 @@ class Requests {
   void fail_all(const std::exception_ptr& failure);
   /// Ends calls that have taken too long and logs those that take long. Call it now and then.
   void look(base::Clock::time_point now);
+  /// From now on all calls have their whole time again.
+  void begin_anew(base::Clock::time_point now);
+  /// "push of key 'w' and 3 more calls were under way".
+  std::string describe() const;
   /// No call is under way.
   bool empty() const { return calls_.empty(); }
 

@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <random>
 
 #include "base/log.h"
 #include "base/printable.h"
 #include "net/heartbeat.h"
-#include "net/link_end.h"
 #include "net/reception.h"
 #include "net/sockets.h"
+#include "ps/channel.h"
 #include "ps/registry.h"
 #include "ps/roles.h"
 #include "ps/scheduler_link.h"
+#include "ps/termination.h"
 #include "ps/wire.h"
 
 namespace tutti::ps {
@@ -22,7 +24,15 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t reception_token = 0;  // nodes count from 1
+// Nodes count from 1.
+constexpr std::uint64_t reception_token = 0;
+constexpr std::uint64_t signal_token = std::uint64_t{1} << 63;
+
+/// Not 0.
+std::uint64_t new_job_id() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random() | 1;
+}
 
 base::Fd listen(const Job& job) {
   const std::string address = net::resolve(job.root).front();
@@ -50,14 +60,20 @@ class Scheduler {
                     .encrypts = options.encrypt},
                    audience(job.company)),
         heartbeat_(job.heartbeat(options)),
+        silence_limit_(job.silence_limit(options)),
         ticker_(heartbeat_.beat),
-        deadline_(Clock::now() + options.create_timeout),
-        registry_(job.company, job.big_count,
-                  [this](Registry::Node node, const FromScheduler& message) {
-                    const auto it = links_.find(node);
-                    if (it != links_.end()) it->second->queue(encode(message));
-                  }) {
+        patience_(options.create_timeout),
+        deadline_(Clock::now() + patience_),
+        terms_(Channel::Terms::of(job)),
+        registry_(
+            job.company, job.big_count,
+            [this](Registry::Node node, const FromScheduler& message) {
+              const auto it = links_.find(node);
+              if (it != links_.end()) it->second->send(encode(message));
+            },
+            new_job_id()) {
     poller_.add(reception_.descriptor(), reception_token);
+    poller_.add(termination_.descriptor(), signal_token);
   }
 
   bool run();
@@ -75,16 +91,22 @@ class Scheduler {
   void welcome();
   void hear(Registry::Node node);
   void beat();
+  void look(Clock::time_point now);
   void flush();
   void close();
 
+  Termination termination_;
   base::Fd listener_;
   net::Reception reception_;
   net::Heartbeat heartbeat_;
+  const std::chrono::milliseconds silence_limit_;
   net::Ticker ticker_;
+  const Clock::duration patience_;  ///< for who has not come, and for who is away
   const Clock::time_point deadline_;
+  std::optional<Clock::time_point> away_until_;
+  const Channel::Terms terms_;
   net::Poller poller_;
-  std::map<Registry::Node, std::unique_ptr<net::LinkEnd>> links_;
+  std::map<Registry::Node, std::unique_ptr<Channel>> links_;
   Registry::Node last_node_ = 0;
   Registry registry_;
 };
@@ -92,6 +114,7 @@ class Scheduler {
 Clock::time_point Scheduler::wake_up_by() const {
   Clock::time_point by = ticker_.next();
   if (const auto strangers = reception_.deadline()) by = std::min(by, *strangers);
+  for (const auto& [node, link] : links_) by = std::min(by, link->due().value_or(by));
   return by;
 }
 
@@ -100,7 +123,7 @@ bool Scheduler::run() {
     for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
     welcome();
     if (ticker_.tick()) beat();
-    if (!registry_.is_complete() && Clock::now() >= deadline_) registry_.give_up_waiting();
+    look(Clock::now());
     flush();
   }
   close();
@@ -110,14 +133,33 @@ bool Scheduler::run() {
 }
 
 void Scheduler::on_event(std::uint64_t token) {
-  if (token != reception_token) hear(token);
+  if (token == signal_token) {
+    registry_.stop("it was ended by SIGTERM");
+  } else if (token != reception_token) {
+    hear(token);
+  }
+}
+
+/// Whose time is up.
+void Scheduler::look(Clock::time_point now) {
+  if (!registry_.is_complete() && now >= deadline_) registry_.give_up_waiting();
+  if (!registry_.waits_for_servers()) {
+    away_until_.reset();
+  } else if (!away_until_) {
+    away_until_ = now + patience_;
+  } else if (now >= *away_until_) {
+    registry_.give_up_on_servers();
+  }
 }
 
 void Scheduler::welcome() {
   for (net::ProvenPeer& peer : reception_.advance()) {
-    net::tune_link(peer.socket);
     const Registry::Node node = ++last_node_;
-    links_[node] = std::make_unique<net::LinkEnd>(std::move(peer), poller_, node, net::Bytes());
+    auto& link = links_[node];
+    link = std::make_unique<Channel>(
+        poller_, node, Channel::Ends{"the scheduler", fmt::format("node {}", node)}, terms_);
+    net::tune_link(peer.socket, silence_limit_);
+    link->connect(std::move(peer));
   }
 }
 
@@ -126,13 +168,12 @@ void Scheduler::hear(Registry::Node node) {
   if (it == links_.end()) return;
   std::optional<std::string> ended;
   try {
-    ended = it->second->receive([&](net::ConstBytes bytes) {
-      if (!bytes.empty()) registry_.receive(node, decode_to_scheduler(bytes));
-    });
+    ended = it->second->receive(
+        [&](net::ConstBytes bytes) { registry_.receive(node, decode_to_scheduler(bytes)); });
   } catch (const Error& error) {
     ended = error.what();
-    base::log().warn("the scheduler closes the connection of {}: {}", registry_.describe(node),
-                     *ended);
+    base::log().warn("the scheduler closes the connection of {} at {}: {}",
+                     registry_.describe(node), it->second->peer_address(), *ended);
   }
   if (!ended) return;
   links_.erase(it);

@@ -1,8 +1,10 @@
 #include "ps/scheduler_link.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <thread>
 
 #include "base/failure.h"
@@ -20,6 +22,11 @@ using namespace std::chrono_literals;
 std::string describe(const Job& job) {
   if (job.wanted_rank < 0) return fmt::format("this {}", name(job.role));
   return fmt::format("{} {}", name(job.role), job.wanted_rank);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -68,9 +75,10 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       deadline_(Clock::now() + options.create_timeout),
       ticker_(heartbeat_.beat) {
   net::ProvenPeer peer = connect(job, options);
-  net::tune_link(peer.socket);
+  net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
-  link_.emplace(std::move(peer), poller, token, net::Bytes());
+  link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_}, Channel::Terms::of(job));
+  link_->connect(std::move(peer));
 }
 
 /// The scheduler may not listen yet, and nothing tells when it does, so it is asked again.
@@ -109,13 +117,12 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
 }
 
 void SchedulerLink::send(const ToScheduler& message) {
-  link_->queue(encode(message));
+  link_->send(encode(message));
 }
 
 void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& take) {
   for (const FromScheduler& message : std::exchange(early_, {})) take(message);
   const auto ended = link_->receive([&](net::ConstBytes bytes) {
-    if (bytes.empty()) return;
     const FromScheduler message = decode_from_scheduler(bytes);
     over_ = over_ || std::holds_alternative<End>(message);
     take(message);
@@ -131,14 +138,16 @@ void SchedulerLink::beat() {
   }
 }
 
-Welcome SchedulerLink::join(const Register& said) {
+Welcome SchedulerLink::join(Register said) {
+  said.host = host_name();
+  said.process = ::getpid();
   send(said);
   std::optional<Welcome> welcome;
   // The scheduler gives up at its own deadline, and then says who is missing.
   const auto deadline = deadline_ + 5s;
   while (!welcome) {
     flush();
-    poller_.wait(std::min(deadline, next_beat()));
+    poller_.wait(std::min({deadline, next_beat(), due().value_or(deadline)}));
     beat();
     receive([&](const FromScheduler& message) {
       if (welcome) return early_.push_back(message);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "net/heartbeat.h"
-#include "net/link_end.h"
+#include "ps/channel.h"
 #include "ps/job.h"
 #include "tutti/options.h"
 
@@ -24,11 +24,14 @@ class SchedulerLink {
   const std::string& local_address() const { return local_address_; }
   base::Clock::time_point deadline() const { return deadline_; }
 
-  /// Blocks until all nodes are there. Throws what the scheduler answers instead.
-  Welcome join(const Register& said);
+  /// Blocks until all nodes are there. Throws what the scheduler answers instead. It adds host and
+  /// process to what is said.
+  Welcome join(Register said);
 
   void send(const ToScheduler& message);
   void flush() { link_->flush(); }
+  /// When to call `flush` though nothing was sent.
+  std::optional<base::Clock::time_point> due() const { return link_->due(); }
   /// Call it when its event has come. After `End` the scheduler may go.
   void receive(const std::function<void(const FromScheduler&)>& take);
   /// When to call `beat`, which does nothing before.
@@ -46,7 +49,7 @@ class SchedulerLink {
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
   std::string local_address_;
-  std::optional<net::LinkEnd> link_;
+  std::optional<Channel> link_;
   net::Ticker ticker_;
   std::vector<FromScheduler> early_;  ///< came together with Welcome
   bool over_ = false;

@@ -1,161 +1,165 @@
 // The process that keeps values.
+#include "ps/server.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "base/log.h"
-#include "net/link_end.h"
-#include "net/reception.h"
-#include "net/sockets.h"
 #include "ps/roles.h"
-#include "ps/scheduler_link.h"
-#include "ps/table.h"
+#include "ps/server_tokens.h"
 #include "ps/wire.h"
-#include "tutti/version.h"
 
 namespace tutti::ps {
-namespace {
-
-// Tokens of epoll events. A worker's rank is the token of its connection; these two are larger.
-constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
-constexpr std::uint64_t reception_token = scheduler_token + 1;
-
-class Server {
- public:
-  Server(const Job& job, const Options& options)
-      : job_(job),
-        scheduler_(job, options, poller_, scheduler_token),
-        listener_(listen()),
-        welcome_(scheduler_.join(registration())),
-        reception_(listener_,
-                   {.rank = welcome_.rank,
-                    .secret = job.secret,
-                    .purpose = server_purpose,
-                    .name = describe(),
-                    .encrypts = options.encrypt},
-                   audience()),
-        links_(static_cast<std::size_t>(job.company.workers)),
-        table_({.workers = job.company.workers,
-                .asynchronous = welcome_.asynchronous,
-                .staleness = welcome_.staleness,
-                .send = [this](int worker, const Answer& answer) {
-                  if (auto& link = links_[static_cast<std::size_t>(worker)]) {
-                    link->queue(encode(answer));
-                  }
-                }}) {
-    base::set_log_rank(welcome_.rank);
-    poller_.add(reception_.descriptor(), reception_token);
-  }
-
-  void run();
-
- private:
-  base::Fd listen() const;
-  Register registration() const;
-  std::string describe() const { return fmt::format("server {}", welcome_.rank); }
-  net::Reception::Audience audience();
-  base::Clock::time_point wake_up_by() const;
-  void hear_scheduler(const FromScheduler& message);
-  void welcome();
-  void hear(std::size_t worker);
-
-  const Job& job_;
-  net::Poller poller_;
-  SchedulerLink scheduler_;
-  base::Fd listener_;
-  const Welcome welcome_;
-  net::Reception reception_;
-  std::vector<std::unique_ptr<net::LinkEnd>> links_;  ///< by worker; null while it has none
-  Table table_;
-  bool over_ = false;
-};
-
-base::Fd Server::listen() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  check_may_use(job_, address);
-  return net::listen_tcp(address);
-}
-
-Register Server::registration() const {
-  const std::string address = job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
-  return {.role = Role::server,
-          .rank = job_.wanted_rank,
-          .workers = job_.company.workers,
-          .servers = job_.company.servers,
-          .version = version(),
-          .address = address,
-          .port = net::port_of(listener_)};
-}
 
 net::Reception::Audience Server::audience() {
+  // A worker that comes again has lost the connection that it had.
   const auto expects = [this](int rank) {
-    return rank >= 0 && rank < job_.company.workers && !links_[static_cast<std::size_t>(rank)];
+    if (rank < 0 || rank >= job_.company.workers) return false;
+    const WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    return worker.keeps() || !worker.is_open();
   };
   return {expects, static_cast<std::size_t>(job_.company.workers)};
 }
 
 base::Clock::time_point Server::wake_up_by() const {
-  const auto beat = scheduler_.next_beat();
-  return std::min(beat, reception_.deadline().value_or(beat));
+  base::Clock::time_point by = scheduler_.next_beat();
+  const auto sooner = [&by](const std::optional<base::Clock::time_point>& due) {
+    by = std::min(by, due.value_or(by));
+  };
+  sooner(reception_.deadline());
+  sooner(near_reception_.deadline());
+  sooner(scheduler_.due());
+  if (storage_) sooner(storage_->due());
+  for (const auto& worker : workers_) sooner(worker->due());
+  return by;
+}
+
+/// Before anybody hears of it.
+void Server::store() {
+  if (!storage_) return;
+  storage_->commit();
+  storage_->look([this] { return state(); });
+}
+
+void Server::flush() {
+  scheduler_.flush();
+  for (const auto& worker : workers_) worker->flush();
+  for (int rank = 0; rank < job_.company.workers; ++rank) set_reading(rank);
+}
+
+/// Who is far ahead waits, unless others wait for it.
+void Server::set_reading(int rank) {
+  const std::uint64_t waiting = table_->waiting_bytes(rank);
+  const bool is_ahead = waiting > job_.most_waiting_bytes && !table_->waits_for(rank);
+  workers_[static_cast<std::size_t>(rank)]->set_reading(!is_ahead);
+  if (!is_ahead || !told_ahead_.insert(rank).second) return;
+  base::log().warn(
+      "worker {} is far ahead: {} bytes of its calls wait at {} for other workers; more is not "
+      "read before they come",
+      rank, waiting, describe());
 }
 
 void Server::run() {
+  hear_others();
   while (!over_) {
-    scheduler_.flush();
-    for (const auto& link : links_) {
-      if (link) link->flush();
+    store();
+    flush();
+    const auto events = poller_.wait(wake_up_by());
+    bool others_spoke = events.empty();
+    for (const epoll_event& event : events) {
+      if (event.data.u64 < workers_.size()) {
+        hear(event.data.u64);
+      } else {
+        others_spoke = true;
+      }
     }
-    for (const epoll_event& event : poller_.wait(wake_up_by())) {
-      if (event.data.u64 < links_.size()) hear(event.data.u64);
-    }
-    welcome();
-    scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
+    if (others_spoke) hear_others();
     scheduler_.beat();
   }
+  // For another job.
+  if (storage_) storage_->replace(state());
   scheduler_.close();
+}
+
+void Server::stop(const std::string& reason) noexcept {
+  try {
+    scheduler_.send(Stopping{reason});
+    scheduler_.close();
+  } catch (const std::exception& error) {
+    base::log().debug("the scheduler was not told: {}", error.what());
+  }
+}
+
+/// All but the workers' requests.
+void Server::hear_others() {
+  if (termination_.has_come()) {
+    if (storage_) storage_->replace(state());
+    throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+  }
+  welcome(reception_);
+  welcome(near_reception_);
+  scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
 }
 
 void Server::hear_scheduler(const FromScheduler& message) {
   over_ = over_ || std::holds_alternative<End>(message);
+  if (const auto* const located = std::get_if<Located>(&message)) located_ = *located;
   const auto* const lost = std::get_if<Lost>(&message);
   if (lost == nullptr) return;
   if (lost->role == Role::scheduler) throw_failure(failure_of(*lost));
-  if (lost->role == Role::worker) table_.lose(lost->rank, failure_of(*lost));
+  if (lost->role == Role::worker) lose_worker(*lost);
 }
 
-void Server::welcome() {
-  for (net::ProvenPeer& peer : reception_.advance()) {
-    auto& link = links_[static_cast<std::size_t>(peer.rank)];
-    if (link) continue;
-    // Which workers live is for the scheduler to say.
-    net::send_without_delay(peer.socket);
-    const auto token = static_cast<std::uint64_t>(peer.rank);
-    link = std::make_unique<net::LinkEnd>(std::move(peer), poller_, token, net::Bytes());
+void Server::lose_worker(const Lost& lost) {
+  const net::Bytes message = message_of(lost);
+  note({.worker = lost.rank, .is_loss = true, .message = message});
+  table_->lose(lost.rank, failure_of(lost));
+}
+
+void Server::note(const Event& event) {
+  if (storage_) storage_->append(event.head(), event.message);
+}
+
+void Server::welcome(net::Reception& reception) {
+  for (net::ProvenPeer& peer : reception.advance()) {
+    const int rank = peer.rank;
+    WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    if (worker.is_open() && !worker.keeps()) continue;
+    try {
+      worker.connect(std::move(peer));
+    } catch (const Error& error) {
+      base::log().warn("{} closes the connection of worker {}: {}", describe(), rank, error.what());
+    }
   }
 }
 
-/// Whether a worker whose connection ends is lost is for the scheduler to say.
-void Server::hear(std::size_t worker) {
-  auto& link = links_[worker];
-  if (!link) return;
-  std::optional<std::string> ended;
+void Server::hear(std::size_t rank) {
+  WorkerEnd& worker = *workers_[rank];
   try {
-    ended = link->receive([&](net::ConstBytes bytes) {
-      if (!bytes.empty()) table_.receive(static_cast<int>(worker), decode_to_server(bytes));
+    worker.receive([&](const ToServer& request, net::ConstBytes message) {
+      note({.worker = static_cast<int>(rank),
+            .acknowledged = worker.delivery().acknowledged(),
+            .message = message});
+      table_->receive(static_cast<int>(rank), request);
     });
   } catch (const Error& error) {
-    ended = error.what();
-    base::log().error("{} closes the connection of worker {}: {}", describe(), worker, *ended);
+    if (error.code() == ErrorCode::mismatch) throw;
+    base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
+                      place_of(worker.peer_address()), error.what());
+    worker.disconnect();
   }
-  if (ended) link.reset();
 }
 
-}  // namespace
-
-void run_server(const Job& job, const Options& options) {
-  Server(job, options).run();
+void run_server(const Job& job, const Options& options, const Durability& durability) {
+  Server server(job, options, durability);
+  try {
+    server.run();
+  } catch (const Error& error) {
+    server.stop(error.what());
+    throw;
+  }
 }
 
 }  // namespace tutti::ps

@@ -71,6 +71,11 @@ Settings::Settings(const Rules& rules, Apply apply)
       queues_(static_cast<std::size_t>(rules.workers)),
       answered_(queues_.size()) {}
 
+bool Settings::waits_for(int worker) const {
+  return queues_[static_cast<std::size_t>(worker)].empty() &&
+         std::ranges::any_of(queues_, [](const auto& queue) { return !queue.empty(); });
+}
+
 void Settings::advance() {
   if (rules_.asynchronous) return advance_with_first();
   while (advance_together()) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ps/archive.h"
 #include "ps/rules.h"
 
 namespace tutti::ps {
@@ -23,9 +24,14 @@ class Settings {
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back(setting);
   }
+  /// Others wait, and this worker has made none that is not answered.
+  bool waits_for(int worker) const;
   /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
   /// absent.
   void advance();
+
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
 
  private:
   /// One of worker 0's that others have yet to make.

@@ -26,19 +26,6 @@ void append(std::vector<std::byte>& to, const std::vector<std::byte>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// The parts in the order of pieces.
-State whole_of(const std::map<std::uint32_t, State>& parts) {
-  State whole;
-  whole.dtype = parts.begin()->second.dtype;
-  for (const auto& [piece, part] : parts) {
-    whole.updates = std::max(whole.updates, part.updates);
-    append(whole.master, part.master);
-    whole.slots.resize(std::max(whole.slots.size(), part.slots.size()));
-    for (std::size_t i = 0; i < part.slots.size(); ++i) append(whole.slots[i], part.slots[i]);
-  }
-  return whole;
-}
-
 }  // namespace
 
 std::size_t count_of(const State& state) {
@@ -72,6 +59,18 @@ State part_of(const State& whole, std::uint32_t piece, std::uint32_t pieces) {
     part.slots.push_back(slice(slot, size_of(whole.dtype), piece, pieces));
   }
   return part;
+}
+
+State whole_of(const std::map<std::uint32_t, State>& parts) {
+  State whole;
+  whole.dtype = parts.begin()->second.dtype;
+  for (const auto& [piece, part] : parts) {
+    whole.updates = std::max(whole.updates, part.updates);
+    append(whole.master, part.master);
+    whole.slots.resize(std::max(whole.slots.size(), part.slots.size()));
+    for (std::size_t i = 0; i < part.slots.size(); ++i) append(whole.slots[i], part.slots[i]);
+  }
+  return whole;
 }
 
 optimizer::Saved joined(std::span<const StateOfPiece> pieces) {

@@ -33,6 +33,9 @@ std::optional<Failure> objection_to_size(std::string_view call, const Key& key, 
 /// This piece's part of a whole value's state.
 optimizer::State part_of(const optimizer::State& whole, std::uint32_t piece, std::uint32_t pieces);
 
+/// The whole of parts, which are by piece.
+optimizer::State whole_of(const std::map<std::uint32_t, optimizer::State>& parts);
+
 /// The optimizer, and the states of whole values. A key is left out that was never updated. Of one
 /// that others update meanwhile, as they may in an asynchronous store, each piece is as it was
 /// given, and the number of updates is the highest.

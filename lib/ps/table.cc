@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "optimizer/catalogue.h"
 #include "ps/states.h"
 
@@ -10,10 +12,16 @@ namespace tutti::ps {
 Table::Table(Rules rules)
     : rules_(std::move(rules)),
       received_(static_cast<std::size_t>(rules_.workers)),
+      answered_(received_.size()),
+      waiting_(received_.size()),
       settings_(rules_, [this](const Setting& setting) {
         return std::visit([this](const auto& one) { return apply(one); }, setting);
       }) {
   rules_.absent.resize(received_.size());
+  rules_.send = [this, send = std::move(rules_.send)](int worker, const Answer& answer) {
+    ++answered_[static_cast<std::size_t>(worker)];
+    send(worker, answer);
+  };
 }
 
 void Table::receive(int worker, const ToServer& request) {
@@ -21,18 +29,28 @@ void Table::receive(int worker, const ToServer& request) {
 }
 
 bool Table::is_new(int worker, std::uint64_t sequence) {
-  std::uint64_t& last = received_.at(static_cast<std::size_t>(worker));
+  const auto at = static_cast<std::size_t>(worker);
+  std::uint64_t& last = received_.at(at);
   if (sequence <= last) return false;
   if (sequence != last + 1) {
     throw Error(ErrorCode::internal, fmt::format("request {} came after request {}: one between "
                                                  "them is missing",
                                                  sequence, last));
   }
+  if (last - answered_[at] >= most_waiting_requests) {
+    throw Error(ErrorCode::internal,
+                fmt::format("{} of its requests wait here for those of other workers; at most {}",
+                            last - answered_[at], most_waiting_requests));
+  }
   last = sequence;
   return true;
 }
 
 Piece& Table::find(const PieceName& name) {
+  if (places_.size() >= most_keys && !places_.contains(name.key)) {
+    throw Error(ErrorCode::internal,
+                fmt::format("there are {} keys, and no more may be made", places_.size()));
+  }
   Place& place =
       places_.try_emplace(name.key, Place{.pieces = name.pieces, .held = {}}).first->second;
   if (place.pieces != name.pieces) {
@@ -40,7 +58,7 @@ Piece& Table::find(const PieceName& name) {
                                                  name.key.describe(), place.pieces, name.pieces));
   }
   std::unique_ptr<Piece>& piece = place.held[name.index];
-  if (!piece) piece = std::make_unique<Piece>(name, rules_);
+  if (!piece) piece = std::make_unique<Piece>(name, rules_, waiting_);
   return *piece;
 }
 
@@ -49,6 +67,14 @@ void Table::for_pieces(const Work& work) {
   for (const auto& [key, place] : places_) {
     for (const auto& [index, piece] : place.held) work(*piece);
   }
+}
+
+bool Table::waits_for(int worker) const {
+  if (settings_.waits_for(worker)) return true;
+  return std::ranges::any_of(places_, [&](const auto& place) {
+    return std::ranges::any_of(place.second.held,
+                               [&](const auto& held) { return held.second->waits_for(worker); });
+  });
 }
 
 template <typename Request>

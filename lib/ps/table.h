@@ -24,6 +24,26 @@ class Table {
   /// The worker brings nothing more; what needs it fails with this.
   void lose(int worker, const Failure& failure);
 
+  /// Of its contributions, so many bytes wait for other workers in this server's memory.
+  std::uint64_t waiting_bytes(int worker) const {
+    return waiting_.at(static_cast<std::size_t>(worker));
+  }
+  /// Others wait for something that this worker has not brought yet.
+  bool waits_for(int worker) const;
+
+  const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
+  /// What there is for another job.
+  struct Content {
+    PieceName name;
+    Value::Content content;
+  };
+  std::vector<Content> contents() const;
+  /// Of an earlier job, before the first request.
+  void inherit(const std::optional<Optimizer>& optimizer, std::vector<Content> contents);
+  /// All of it, for a table with the same rules.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
  private:
   /// What worker 0 brings before it says LoadStates.
   struct Brought {
@@ -56,6 +76,8 @@ class Table {
 
   Rules rules_;
   std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
+  std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
+  Piece::Waiting waiting_;
   Settings settings_;
   struct Place {
     std::uint32_t pieces = 1;

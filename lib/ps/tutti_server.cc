@@ -1,9 +1,14 @@
 // The scheduler or a server of a parameter-server job; the environment says which.
 #include <fmt/format.h>
 
+#include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tutti/error.h"
 #include "tutti/server.h"
@@ -28,32 +33,135 @@ constexpr const char* help =
     "  MXNET_KVSTORE_BIGARRAY_BOUND  at the scheduler: values of so many elements are split "
     "(default: 1000000)\n"
     "\n"
-    "Workers are programs that create a store such as dist_sync.\n";
+    "Workers are programs that create a store such as dist_sync.\n"
+    "\n"
+    "A server takes options, too:\n"
+    "\n"
+    "  --state DIR           keep values, optimizer states and rounds there; needs DMLC_RANK\n"
+    "  --durable each        workers hear of a push when it is on the disk; a server that is\n"
+    "                        started again goes on, and workers wait for it\n"
+    "  --durable seconds N   as each, but it may be on the disk N seconds later: if the machine\n"
+    "                        goes down, and not only the server, so much is lost\n"
+    "  --durable off         checkpoints now and then, for another job (default)\n"
+    "  --restore DIR         begin with the state of an earlier job, of any number of servers,\n"
+    "                        where --state has none yet\n";
 
-int run(std::string_view option) {
-  if (option == "--help" || option == "-h") {
+struct UsageError {
+  std::string text;
+};
+
+std::chrono::seconds seconds_in(std::string_view text) {
+  constexpr int most = 86'400;
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop == end && number >= 1 && number <= most) {
+    return std::chrono::seconds(number);
+  }
+  throw UsageError{
+      fmt::format("--durable seconds {}: it takes a whole number from 1 to {}", text, most)};
+}
+
+void set_durable(tutti::Durability& durability, std::string_view text) {
+  constexpr std::string_view seconds = "seconds=";
+  using When = tutti::Durability::When;
+  if (text == "each" || text == "off") {
+    durability.when = text == "each" ? When::each : When::off;
+  } else if (text.starts_with(seconds)) {
+    durability.when = When::seconds;
+    durability.interval = seconds_in(text.substr(seconds.size()));
+  } else {
+    throw UsageError{fmt::format("--durable {}: it takes each, seconds N or off", text)};
+  }
+}
+
+/// Options are words of their own, or end with "=" and what they take.
+class Words {
+ public:
+  explicit Words(std::vector<std::string> words) : words_(std::move(words)) {}
+
+  bool empty() const { return next_ == words_.size(); }
+  std::string take() { return words_[next_++]; }
+  std::string value_of(const std::string& option) {
+    if (empty()) throw UsageError{fmt::format("{} needs something behind it", option)};
+    return take();
+  }
+
+ private:
+  std::vector<std::string> words_;
+  std::size_t next_ = 0;
+};
+
+std::vector<std::string> split(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::size_t at = word.starts_with("--") ? word.find('=') : word.npos;
+    words.push_back(word.substr(0, at));
+    if (at != word.npos) words.push_back(word.substr(at + 1));
+  }
+  return words;
+}
+
+tutti::Durability durability_in(Words words) {
+  tutti::Durability durability;
+  while (!words.empty()) {
+    const std::string option = words.take();
+    if (option == "--state") {
+      durability.folder = words.value_of(option);
+    } else if (option == "--durable") {
+      std::string how = words.value_of(option);
+      if (how == "seconds") how += "=" + words.value_of("--durable seconds");
+      set_durable(durability, how);
+    } else if (option == "--restore") {
+      durability.restore = words.value_of(option);
+    } else {
+      throw UsageError{
+          fmt::format("unknown option {} (known: --state, --durable, --restore, "
+                      "--help, --version)",
+                      option)};
+    }
+  }
+  if (durability.folder.empty() &&
+      (durability.when != tutti::Durability::When::off || !durability.restore.empty())) {
+    throw UsageError{"--durable and --restore need --state DIR: where the state is kept"};
+  }
+  return durability;
+}
+
+int run(int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "--help" || first == "-h") {
     fmt::print("{}", help);
     return 0;
   }
-  if (option == "--version") {
+  if (first == "--version") {
     fmt::print("tutti {}\n", tutti::version());
     return 0;
   }
-  if (!option.empty()) {
-    fmt::print(stderr, "tutti-server: unknown option {}; see --help\n", option);
-    return 2;
-  }
-  return tutti::run_server(tutti::Options::from_env()) ? 0 : 1;
+  const tutti::Durability durability = durability_in(Words(split(argc, argv)));
+  return tutti::run_server(tutti::Options::from_env(), durability) ? 0 : 1;
+}
+
+/// As a shell says it of a process that SIGTERM has ended.
+constexpr int terminated = 128 + 15;
+
+int code_of(const tutti::Error& error) {
+  if (error.code() == tutti::ErrorCode::aborted) return terminated;
+  return error.code() == tutti::ErrorCode::invalid_argument ? 2 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc > 1 ? argv[1] : "");
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "tutti-server: {}; see --help\n", error.text);
+    return 2;
   } catch (const tutti::Error& error) {
     fmt::print(stderr, "tutti-server: {}: {}\n", tutti::name(error.code()), error.what());
-    return error.code() == tutti::ErrorCode::invalid_argument ? 2 : 1;
+    return code_of(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-server: {}\n", error.what());
     return 1;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/own_tensor.h"
 #include "ps/compression.h"
@@ -70,10 +71,7 @@ Value::Result Value::execute(std::span<const Contribution* const> round) {
   const Contribution& first = *round.front();
   switch (first.kind) {
     case Kind::init:
-      if (!stored_) return store(first);
-      return {.failure = refusal("init", fmt::format("it is initialised already, as {}; push, "
-                                                     "pushpull and broadcast change its value",
-                                                     describe(stored_->dtype(), stored_->shape)))};
+      return initialise(first);
     case Kind::broadcast:
       return store(*round[static_cast<std::size_t>(first.root)]);
     default:
@@ -123,6 +121,16 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
   return Failure{ErrorCode::mismatch, text, std::move(ranks)};
 }
 
+/// A value of an earlier job stands in place of what the program begins with.
+Value::Result Value::initialise(const Contribution& said) {
+  if (!stored_) return store(said);
+  const bool fits = said.dtype == stored_->dtype() && said.shape == stored_->shape;
+  if (std::exchange(is_inherited_, false) && fits) return {.elements = stored_->elements};
+  return {.failure = refusal("init", fmt::format("it is initialised already, as {}; push, "
+                                                 "pushpull and broadcast change its value",
+                                                 describe(stored_->dtype(), stored_->shape)))};
+}
+
 Value::Result Value::store(const Contribution& said) {
   const Shape mine{static_cast<std::int64_t>(piece_of(said.shape).count())};
   stored_ = {said.shape, base::own_tensor(mine, said.dtype)};
@@ -130,10 +138,10 @@ Value::Result Value::store(const Contribution& said) {
   return {.elements = stored_->elements};
 }
 
-Tensor Value::merged(std::span<const Contribution* const> contributions) const {
+/// In one pass, whose outputs may be the contributions' own memory.
+void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
-  Tensor sum = base::own_tensor({static_cast<std::int64_t>(count)}, first.dtype);
   std::vector<Tensor> unpacked;
   std::vector<const void*> sources;
   for (const Contribution* said : contributions) {
@@ -141,12 +149,12 @@ Tensor Value::merged(std::span<const Contribution* const> contributions) const {
     if (!is_plain) unpacked.push_back(decoded(*said, count));
     sources.push_back(is_plain ? said->data.data() : unpacked.back().data());
   }
-  reduce::reduce({.in = first.dtype,
-                  .out = first.dtype,
-                  .op = first.op,
-                  .divisor = static_cast<double>(sources.size())},
-                 sources, sum.data(), sum.count());
-  return sum;
+  const reduce::Kernel kernel{.in = first.dtype,
+                              .out = first.dtype,
+                              .op = first.op,
+                              .divisor = static_cast<double>(sources.size())};
+  if (outs.size() == 1) return reduce::reduce(kernel, sources, outs.front(), count);
+  reduce::reduce_to_all(kernel, sources, outs, count);
 }
 
 /// Without an optimizer a pushpull may bring any shape, and where no value is stored it only
@@ -182,16 +190,44 @@ std::optional<Failure> Value::objection_of_updater() const {
   }
 }
 
+/// Before the elements change: answers that are still on their way keep what they were.
+void Value::stop_sharing() {
+  if (stored_->elements.owner().use_count() == 1) return;
+  const Tensor old = stored_->elements;
+  stored_->elements = base::own_tensor(old.shape(), old.dtype());
+  std::memcpy(stored_->elements.data(), old.data(), old.bytes());
+}
+
+/// Without an optimizer: into the rooms of those who want it and have one, and into a tensor where
+/// others want it or the value is to be it.
+Value::Result Value::sum(std::span<const Contribution* const> contributions) {
+  const Contribution& first = *contributions.front();
+  const Shape mine{static_cast<std::int64_t>(piece_of(first.shape).count())};
+  Result result{.delivered =
+                    first.kind == Kind::pushpull ? mine.count() * size_of(first.dtype) : 0};
+  std::vector<void*> outs;
+  for (const Contribution* said : contributions) {
+    if (result.is_in(*said)) outs.push_back(said->place.data());
+  }
+  if (stored_ || outs.size() < contributions.size()) {
+    result.elements = base::own_tensor(mine, first.dtype);
+    outs.push_back(result.elements.data());
+  }
+  merge(contributions, outs);
+  if (stored_) *stored_ = {first.shape, result.elements};
+  return result;
+}
+
 Value::Result Value::push(std::span<const Contribution* const> contributions) {
   const Contribution& first = *contributions.front();
   if (auto failure = objection(first)) return {.failure = std::move(failure)};
-  Tensor sum = merged(contributions);
-  if (updater_) {
-    updater_->update(name_.key, sum, stored_->elements);
-    return {.elements = stored_->elements};
-  }
-  if (stored_) *stored_ = {first.shape, sum};
-  return {.elements = std::move(sum)};
+  if (!updater_) return sum(contributions);
+  const Tensor gradient = base::own_tensor(stored_->elements.shape(), first.dtype);
+  void* out = gradient.data();
+  merge(contributions, {&out, 1});
+  stop_sharing();
+  updater_->update(name_.key, gradient, stored_->elements);
+  return {.elements = stored_->elements};
 }
 
 }  // namespace tutti::ps

@@ -34,11 +34,22 @@ Offset<flatbuffers::Vector<std::int64_t>> pack(Builder& to, const Shape& shape) 
   return to.CreateVector(shape.dims().data(), shape.dims().size());
 }
 
+Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
+  return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
+}
+
 Offset<wire::Register> pack(Builder& to, const Register& said) {
+  std::vector<Offset<wire::Held>> held;
+  for (const Held& one : said.held) {
+    held.push_back(wire::CreateHeld(to, pack(to, one.piece), one.count, number(one.dtype)));
+  }
   const auto version = to.CreateString(said.version);
+  const auto address = to.CreateString(said.address);
+  const auto pieces = to.CreateVector(held);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
-                              said.asynchronous, to.CreateString(said.address), said.port,
-                              said.staleness);
+                              said.asynchronous, address, said.port, said.staleness, said.durable,
+                              said.keeps, said.job, pieces, to.CreateString(said.host),
+                              said.process);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);
@@ -54,12 +65,14 @@ Offset<wire::Locate> pack(Builder& to, const Locate& locate) {
 Offset<wire::Goodbye> pack(Builder& to, const Goodbye&) {
   return wire::CreateGoodbye(to);
 }
-Offset<wire::Finished> pack(Builder& to, const Finished& said) {
-  return wire::CreateFinished(to, to.CreateString(said.reason));
+Offset<wire::Finished> pack(Builder& to, const Finished&) {
+  return wire::CreateFinished(to);
 }
-
 Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
   return wire::CreateLocateAll(to);
+}
+Offset<wire::Stopping> pack(Builder& to, const Stopping& stopping) {
+  return wire::CreateStopping(to, to.CreateString(stopping.reason));
 }
 
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
@@ -68,10 +81,11 @@ Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
 Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   std::vector<Offset<wire::Server>> servers;
   for (const Welcome::Server& server : welcome.servers) {
-    servers.push_back(wire::CreateServer(to, to.CreateString(server.address), server.port));
+    const auto address = to.CreateString(server.address);
+    servers.push_back(wire::CreateServer(to, address, server.port, server.durable, server.keeps));
   }
   return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers),
-                             welcome.staleness);
+                             welcome.staleness, welcome.job);
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;
@@ -90,22 +104,33 @@ Offset<wire::Lost> pack(Builder& to, const Lost& lost) {
 Offset<wire::End> pack(Builder& to, const End&) {
   return wire::CreateEnd(to);
 }
-
-Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
-  return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
+Offset<wire::Away> pack(Builder& to, const Away& away) {
+  return wire::CreateAway(to, away.rank, to.CreateString(away.reason));
 }
+Offset<wire::Returned> pack(Builder& to, const Returned& returned) {
+  return wire::CreateReturned(to, returned.rank, to.CreateString(returned.address), returned.port);
+}
+std::optional<wire::Room> pack(const std::optional<Room>& room) {
+  if (!room) return std::nullopt;
+  return wire::Room(room->offset, room->bytes, room->filled);
+}
+
 Offset<wire::Contribution> pack(Builder& to, const Contribution& said) {
   const auto piece = pack(to, said.piece);
+  const auto room = pack(said.room);
   return wire::CreateContribution(to, said.sequence, piece, number(said.kind), number(said.op),
                                   said.root, number(said.dtype), pack(to, said.shape),
-                                  number(said.compression.encoding), said.compression.threshold);
+                                  number(said.compression.encoding), said.compression.threshold,
+                                  room ? &*room : nullptr);
 }
 Offset<wire::Pull> pack(Builder& to, const Pull& pull) {
   const auto piece = pack(to, pull.piece);
   const auto dims = pack(to, pull.shape);
   Offset<flatbuffers::Vector<std::int64_t>> rows;
   if (pull.rows) rows = to.CreateVector(*pull.rows);
-  return wire::CreatePull(to, pull.sequence, piece, number(pull.dtype), dims, rows);
+  const auto room = pack(pull.room);
+  return wire::CreatePull(to, pull.sequence, piece, number(pull.dtype), dims, rows,
+                          room ? &*room : nullptr);
 }
 Offset<wire::Optimizer> pack(Builder& to, const Optimizer& optimizer) {
   std::vector<Offset<wire::Parameter>> parameters;
@@ -148,19 +173,12 @@ Offset<wire::Withdrawal> pack(Builder& to, const Withdrawal& said) {
   return wire::CreateWithdrawal(to, said.sequence, pack(to, said.piece), number(said.kind));
 }
 
-std::vector<std::byte> assembled(const Builder& built, std::span<const std::byte> elements) {
+std::vector<std::byte> assembled(const Builder& built) {
   std::vector<std::byte> bytes(head_bytes);
-  bytes.reserve(head_bytes + built.GetSize() + elements.size());
+  bytes.reserve(head_bytes + built.GetSize());
   net::store_u32(bytes.data(), built.GetSize());
   net::append(bytes, std::as_bytes(std::span(built.GetBufferPointer(), built.GetSize())));
-  net::append(bytes, elements);
   return bytes;
-}
-
-std::span<const std::byte> elements_of(const ToServer& message) {
-  if (const auto* const said = std::get_if<Contribution>(&message)) return said->data;
-  if (const auto* const set = std::get_if<SetState>(&message)) return set->data;
-  return {};
 }
 
 /// `make` puts the body, of this number in its union, into its root table.
@@ -175,27 +193,47 @@ std::vector<std::byte> encode(const ToScheduler& message) {
   Builder to;
   const auto kind = static_cast<wire::ToScheduler>(message.index() + 1);
   finish(to, message, [&](auto body) { return wire::CreateUp(to, kind, body); });
-  return assembled(to, {});
+  return assembled(to);
 }
 
 std::vector<std::byte> encode(const FromScheduler& message) {
   Builder to;
   const auto kind = static_cast<wire::FromScheduler>(message.index() + 1);
   finish(to, message, [&](auto body) { return wire::CreateDown(to, kind, body); });
-  return assembled(to, {});
+  return assembled(to);
 }
 
-std::vector<std::byte> encode(const ToServer& message) {
+std::span<const std::byte> elements_of(const ToServer& message) {
+  if (const auto* const said = std::get_if<Contribution>(&message)) return said->data;
+  if (const auto* const set = std::get_if<SetState>(&message)) return set->data;
+  return {};
+}
+
+std::vector<std::byte> encode_head(const ToServer& message) {
   Builder to;
   const auto kind = static_cast<wire::ToServer>(message.index() + 1);
   finish(to, message, [&](auto body) { return wire::CreateRequest(to, kind, body); });
-  return assembled(to, elements_of(message));
+  return assembled(to);
+}
+
+std::vector<std::byte> encode_head(const Answer& message) {
+  Builder to;
+  const auto failure = pack(to, message.failure);
+  to.Finish(
+      wire::CreateAnswer(to, message.sequence, failure, message.room ? message.room->filled : 0));
+  return assembled(to);
+}
+
+std::vector<std::byte> encode(const ToServer& message) {
+  std::vector<std::byte> bytes = encode_head(message);
+  net::append(bytes, elements_of(message));
+  return bytes;
 }
 
 std::vector<std::byte> encode(const Answer& message) {
-  Builder to;
-  to.Finish(wire::CreateAnswer(to, message.sequence, pack(to, message.failure)));
-  return assembled(to, message.data);
+  std::vector<std::byte> bytes = encode_head(message);
+  net::append(bytes, message.data);
+  return bytes;
 }
 
 }  // namespace tutti::ps

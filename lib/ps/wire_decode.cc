@@ -1,82 +1,20 @@
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <limits>
+// What nodes and the scheduler say to each other.
 #include <string>
 
-#include "net/bytes.h"
 #include "ps/wire.h"
-#include "ps/wire_head.h"
-#include "wire_generated.h"
+#include "ps/wire_reading.h"
 
 namespace tutti::ps {
 namespace {
 
-using Elements = std::span<const std::byte>;
+using ps::unpack;
 
-[[noreturn]] void malformed(const char* what) {
-  throw Error(ErrorCode::internal, std::string("malformed message: ") + what);
-}
-
-/// The enumerator, when the number is at most that of `last`.
-template <typename Enum>
-Enum checked(std::uint8_t number, Enum last) {
-  if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
-  return static_cast<Enum>(number);
-}
-
-/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
-template <typename T>
-const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
-  if (list == nullptr) malformed("a list is missing");
-  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
-  if (list->size() > 0 && at % alignof(T) != 0) {
-    malformed("a list that is not aligned");
+std::vector<Held> unpack(const flatbuffers::Vector<Offset<wire::Held>>* list) {
+  std::vector<Held> held;
+  for (const wire::Held* one : needed(list)) {
+    held.push_back({unpack(*one->piece()), one->count(), checked(one->dtype(), DType::i64)});
   }
-  return *list;
-}
-
-/// A name, a version, an address: of these a message may have many.
-std::string unpack(const flatbuffers::String& text) {
-  if (text.size() > Key::max_bytes) malformed("a name that is too long");
-  return text.str();
-}
-
-Key unpack(const wire::Key& key) {
-  if (key.text() == nullptr) return key.integer();
-  return unpack(*key.text());
-}
-
-Failure unpack(const wire::Failure& failure) {
-  if (failure.code() == 0) malformed("a failure without a code");
-  const auto& ranks = needed(failure.ranks());
-  return {checked(failure.code(), ErrorCode::internal),
-          failure.text()->str(),
-          {ranks.begin(), ranks.end()}};
-}
-
-std::optional<Failure> unpack(const wire::Failure* failure) {
-  if (failure == nullptr) return std::nullopt;
-  return unpack(*failure);
-}
-
-/// A shape whose bytes can be counted.
-Shape unpack(const flatbuffers::Vector<std::int64_t>* dims, DType dtype) {
-  const auto& list = needed(dims);
-  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
-  try {
-    Shape shape(std::span(list.data(), list.size()));
-    if (shape.count() <= most / size_of(dtype)) return shape;
-  } catch (const Error&) {
-    // Refused below.
-  }
-  malformed("an impossible shape");
-}
-
-PieceName unpack(const wire::Piece& piece) {
-  if (piece.index() >= piece.pieces()) malformed("a piece beyond the last");
-  if (piece.pieces() > most_pieces) malformed("a value in too many pieces");
-  return {unpack(*piece.key()), piece.index(), piece.pieces()};
+  return held;
 }
 
 Register unpack(const wire::Register& from) {
@@ -89,7 +27,13 @@ Register unpack(const wire::Register& from) {
           .asynchronous = from.asynchronous(),
           .address = unpack(*from.address()),
           .port = from.port(),
-          .staleness = from.staleness()};
+          .staleness = from.staleness(),
+          .durable = from.durable(),
+          .keeps = from.keeps(),
+          .job = from.job(),
+          .held = unpack(from.held()),
+          .host = unpack(*from.host()),
+          .process = from.process()};
 }
 
 Locate unpack(const wire::Locate& from) {
@@ -102,9 +46,10 @@ Locate unpack(const wire::Locate& from) {
 }
 
 Welcome unpack(const wire::Welcome& from) {
-  Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness()};
+  Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness(), from.job()};
   for (const wire::Server* server : needed(from.servers())) {
-    welcome.servers.push_back({unpack(*server->address()), server->port()});
+    welcome.servers.push_back(
+        {unpack(*server->address()), server->port(), server->durable(), server->keeps()});
   }
   return welcome;
 }
@@ -126,107 +71,8 @@ Lost unpack(const wire::Lost& from) {
   return {checked(from.role(), Role::worker), from.rank(), from.reason()->str()};
 }
 
-Compression unpack(std::uint8_t encoding, float threshold) {
-  return {checked(encoding, Encoding::one_bit), threshold};
-}
-
-Contribution unpack(const wire::Contribution& from, Elements elements) {
-  return {.sequence = from.sequence(),
-          .piece = unpack(*from.piece()),
-          .kind = checked(from.kind(), Kind::pushpull),
-          .op = checked(from.op(), ReduceOp::max),
-          .root = from.root(),
-          .dtype = checked(from.dtype(), DType::i64),
-          .shape = unpack(from.dims(), checked(from.dtype(), DType::i64)),
-          .compression = unpack(from.encoding(), from.threshold()),
-          .data = elements};
-}
-
-/// They ascend, and a value of this shape has them.
-std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
-                                 const Shape& shape) {
-  std::vector<std::int64_t> list(rows.begin(), rows.end());
-  const bool ascend = std::ranges::adjacent_find(list, std::greater_equal()) == list.end();
-  const bool may_be = !shape.dims().empty() && ascend;
-  if (may_be && list.empty()) return list;
-  if (may_be && list.front() >= 0 && list.back() < shape.dims()[0]) return list;
-  malformed("impossible rows");
-}
-
-Pull unpack(const wire::Pull& from) {
-  const DType dtype = checked(from.dtype(), DType::i64);
-  Pull pull{from.sequence(), unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {}};
-  if (from.rows() != nullptr) pull.rows = unpack(needed(from.rows()), pull.shape);
-  return pull;
-}
-
-Optimizer unpack(const wire::Optimizer& from) {
-  Optimizer optimizer{.name = unpack(*from.name())};
-  for (const wire::Parameter* one : needed(from.parameters())) {
-    optimizer.parameters[unpack(*one->name())] = one->value();
-  }
-  for (const wire::Factors* one : needed(from.factors())) {
-    optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};
-  }
-  return optimizer;
-}
-
-SetOptimizer unpack(const wire::SetOptimizer& from) {
-  return {from.sequence(), unpack(*from.optimizer())};
-}
-
-SetCompression unpack(const wire::SetCompression& from) {
-  return {from.sequence(), unpack(from.encoding(), from.threshold())};
-}
-
-PullState unpack(const wire::PullState& from) {
-  return {from.sequence(), unpack(*from.piece())};
-}
-
-LoadStates unpack(const wire::LoadStates& from) {
-  LoadStates load{from.sequence(), unpack(from.failure()), from.rule()->str(), {}};
-  if (from.optimizer() != nullptr) load.optimizer = unpack(*from.optimizer());
-  return load;
-}
-
-Withdrawal unpack(const wire::Withdrawal& from) {
-  return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull)};
-}
-
-struct Split {
-  std::span<const std::byte> table;
-  Elements elements;
-};
-
-Split split(std::span<const std::byte> bytes) {
-  if (bytes.size() < head_bytes) malformed("shorter than its head");
-  const auto zeros = bytes.subspan(4, head_bytes - 4);
-  const auto body = bytes.subspan(head_bytes);
-  const std::size_t length = net::load_u32(bytes.data());
-  if (length > body.size()) malformed("shorter than it says");
-  if (std::ranges::any_of(zeros, [](std::byte b) { return b != std::byte{0}; })) {
-    malformed("a head that is none");
-  }
-  return {body.first(length), body.subspan(length)};
-}
-
-/// The table of this type, verified. A table and what points at it take 8 bytes; where there are
-/// more tables than that, some are said many times.
-template <typename Table>
-const Table& verified(std::span<const std::byte> table) {
-  const auto* const data = net::as_unsigned(table.data());
-  flatbuffers::Verifier verifier(data, table.size(), 16,
-                                 static_cast<flatbuffers::uoffset_t>(table.size() / 8));
-  if (table.empty() || !verifier.VerifyBuffer<Table>()) malformed("it does not verify");
-  return *flatbuffers::GetRoot<Table>(data);
-}
-
-/// As `verified`, of a message that carries no elements.
-template <typename Table>
-const Table& lone(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  if (!parts.elements.empty()) malformed("elements that belong to nothing");
-  return verified<Table>(parts.table);
+Returned unpack(const wire::Returned& from) {
+  return {from.rank(), unpack(*from.address()), from.port()};
 }
 
 }  // namespace
@@ -243,9 +89,11 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
     case wire::ToScheduler::Goodbye:
       return Goodbye{};
     case wire::ToScheduler::Finished:
-      return Finished{up.body_as_Finished()->reason()->str()};
+      return Finished{};
     case wire::ToScheduler::LocateAll:
       return LocateAll{};
+    case wire::ToScheduler::Stopping:
+      return Stopping{up.body_as_Stopping()->reason()->str()};
     default:
       malformed("of no known kind");
   }
@@ -266,47 +114,13 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return unpack(*down.body_as_Lost());
     case wire::FromScheduler::End:
       return End{};
+    case wire::FromScheduler::Away:
+      return Away{down.body_as_Away()->rank(), down.body_as_Away()->reason()->str()};
+    case wire::FromScheduler::Returned:
+      return unpack(*down.body_as_Returned());
     default:
       malformed("of no known kind");
   }
-}
-
-ToServer decode_to_server(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& request = verified<wire::Request>(parts.table);
-  if (const auto* const said = request.body_as_Contribution()) {
-    return unpack(*said, parts.elements);
-  }
-  if (const auto* const set = request.body_as_SetState()) {
-    return SetState{set->sequence(), unpack(*set->piece()), parts.elements};
-  }
-  if (!parts.elements.empty()) malformed("elements that belong to nothing");
-  switch (request.body_type()) {
-    case wire::ToServer::Pull:
-      return unpack(*request.body_as_Pull());
-    case wire::ToServer::SetOptimizer:
-      return unpack(*request.body_as_SetOptimizer());
-    case wire::ToServer::Goodbye:
-      return Goodbye{};
-    case wire::ToServer::SetCompression:
-      return unpack(*request.body_as_SetCompression());
-    case wire::ToServer::PullOptimizer:
-      return PullOptimizer{request.body_as_PullOptimizer()->sequence()};
-    case wire::ToServer::PullState:
-      return unpack(*request.body_as_PullState());
-    case wire::ToServer::LoadStates:
-      return unpack(*request.body_as_LoadStates());
-    case wire::ToServer::Withdrawal:
-      return unpack(*request.body_as_Withdrawal());
-    default:
-      malformed("of no known kind");
-  }
-}
-
-Answer decode_answer(std::span<const std::byte> bytes) {
-  const Split parts = split(bytes);
-  const auto& answer = verified<wire::Answer>(parts.table);
-  return {answer.sequence(), unpack(answer.failure()), parts.elements};
 }
 
 }  // namespace tutti::ps

@@ -73,13 +73,14 @@ def parallel_environment():
 
 
 def sge(request, env, forwarded, server):
-    """What is told lies in the file, for Grid Engine shows everyone a job's variables and script."""
+    """What is told lies in the file, for Grid Engine shows everyone a job's variables and script. -notify: when the
+    launcher is killed, the helper has time to end what its command has started; Grid Engine would kill it at once."""
     tasks = (["-pe", parallel_environment(), str(request.workers)] if request.mode == "mpi"
              else ["-t", f"1-{request.processes()}"])
-    words = [find("qsub", "sge", "it comes with Grid Engine"), "-sync", "y", "-S", "/bin/sh", "-N", "tutti",
+    words = [find("qsub", "sge", "it comes with Grid Engine"), "-sync", "y", "-notify", "-S", "/bin/sh", "-N", "tutti",
              "-o", "/dev/null", "-j", "y", *tasks]
     return submitted("qsub", words, env, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
-                     f"{task_words()} <@FILE@\n")
+                     f"trap '' USR2\n{task_words()} <@FILE@\n")
 
 
 def distributed_shell(env):

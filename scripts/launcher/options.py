@@ -2,9 +2,10 @@
 import argparse
 import dataclasses
 import math
+import re
 import shlex
 import sys
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from command_line import Parser, meant, program
 
@@ -48,6 +49,8 @@ class Request:
     prefix: bool
     grace: float
     command: List[str]
+    server_options: Tuple[str, ...] = ()  # of tutti-server as a server
+    survives: bool = False  # a server that was killed goes on when it is started again
 
     def processes(self):
         """How many there are. By number: the workers, and in mode ps the servers and the scheduler."""
@@ -71,6 +74,16 @@ def make_parser():
         help="how many workers (must be given; example: -n 4)")
     add("-s", "--num-servers", type=int, metavar="N",
         help="how many servers, in --mode ps (default: as many as workers; example: -s 2)")
+    add("--server-state", metavar="FOLDER",
+        help="servers keep values, optimizer states and rounds there, each on its host, and the next job goes on from "
+             "them (default: nothing is kept; example: --server-state /var/tmp/job)")
+    add("--durable", metavar="HOW",
+        help="when what servers keep is on the disk: each: before a worker hears of its push; seconds=N: N seconds "
+             "later at most; with both a server that is killed is started again, and the job goes on; off: now and "
+             "then, for another job (default: off; example: --durable each)")
+    add("--restore", metavar="FOLDER",
+        help="servers that have kept nothing yet begin with what those of an earlier job kept there, however many they "
+             "were (default: with nothing; example: --restore /var/tmp/old)")
     add("-H", "--hostfile", metavar="FILE",
         help="the hosts, one name or address a line, each optionally with slots=COUNT; "
              "~/.ssh/config is honoured (default: none; example: -H hosts)")
@@ -129,8 +142,23 @@ def check(given):
         raise UsageError(f"-s {given.num_servers}: how many servers, 1 or more")
     if not (math.isfinite(given.grace) and given.grace >= 0):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
+    check_state(given)
     check_variables(given.env)
     check_hosts(given)
+
+
+def check_state(given):
+    if given.durable is not None and not re.fullmatch(r"each|off|seconds=[1-9]\d{0,4}", given.durable):
+        raise UsageError(f"--durable {given.durable}: it takes each, seconds=N or off")
+    if given.server_state is None and (given.durable is not None or given.restore is not None):
+        raise UsageError("--durable and --restore need --server-state FOLDER: where servers keep what they have")
+    if given.server_state is not None and given.mode == "mpi":
+        raise UsageError("--server-state: in --mode mpi there are no servers")
+
+
+def server_options(given):
+    options = (("--state", given.server_state), ("--durable", given.durable), ("--restore", given.restore))
+    return tuple(word for option in options if option[1] is not None for word in option)
 
 
 def check_variables(assignments):
@@ -188,4 +216,5 @@ def parse(words):
     if mode == "ps" and servers is None:
         servers = given.num_workers
     return Request(given.num_workers, servers, mode, given.hostfile, launcher, given.sync_dst_dir, given.env,
-                   given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command)
+                   given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command,
+                   server_options(given), given.durable not in (None, "off"))

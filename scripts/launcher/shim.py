@@ -109,13 +109,14 @@ def free_port():
 class Shim:
     """One event loop over the command's output, the launcher's orders, signals and deadlines."""
 
-    def __init__(self, link, command):
-        self.link, self.command = link, command
+    def __init__(self, link, command, starts=1):
+        """`starts`: how often the command is started, where signals that nobody ordered end it."""
+        self.link, self.command, self.starts, self.variables = link, command, starts, {}
         self.orders = b""          # the last one is not complete
         self.told = False          # did the launcher or mpirun order the end
         self.deadline = None       # of what comes next
         self.status = None         # of the command
-        self.partial = {}          # stream -> bytes of an unfinished line
+        self.partial = {}          # descriptor -> (stream, bytes of an unfinished line)
         self.drained = 0           # bytes of output since the command has ended
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -128,6 +129,7 @@ class Shim:
         self.child = None
 
     def start(self, variables):
+        self.variables, self.starts = variables, self.starts - 1
         os.environ.update(variables)
         out, their_out = open_terminal()
         err, their_err = os.pipe()
@@ -139,8 +141,8 @@ class Shim:
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
-            self.partial[stream] = b""
-            self.events.register(fd, selectors.EVENT_READ, lambda fd=fd, s=stream: self.on_output(fd, s))
+            self.partial[fd] = stream, b""
+            self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
 
@@ -152,7 +154,8 @@ class Shim:
             texts = [line.decode("utf-8", "surrogateescape") for line in lines]
             self.send(stream=stream, lines=texts)
 
-    def on_output(self, fd, stream):
+    def on_output(self, fd):
+        stream, kept = self.partial[fd]
         try:
             data = os.read(fd, 65536)
         except OSError:  # how a terminal says end of file
@@ -160,13 +163,13 @@ class Shim:
         if self.status is not None:
             self.drained += len(data)
             self.deadline = time.monotonic() + DRAIN_SECONDS
-        *lines, rest = (self.partial[stream] + data).split(b"\n")
+        *lines, rest = (kept + data).split(b"\n")
         if rest and (not data or len(rest) > LONGEST_LINE):
             lines, rest = lines + [rest], b""
-        self.partial[stream] = rest
+        self.partial[fd] = stream, rest
         self.send_lines(stream, lines)
         if not data:
-            del self.partial[stream]
+            del self.partial[fd]
             self.events.unregister(fd)
             os.close(fd)
 
@@ -207,10 +210,17 @@ class Shim:
         except ChildProcessError:
             return False
         if self.child and pid == self.child.pid:
-            code = os.waitstatus_to_exitcode(status)
-            self.status = code if code >= 0 else 128 - code
-            self.report_exit()
+            self.on_exit(os.waitstatus_to_exitcode(status))
         return pid != 0
+
+    def on_exit(self, code):
+        if code < 0 < self.starts and not self.told:
+            name = signal.Signals(-code).name
+            self.send_lines(2, [f"launch.py: {name} ended it; it is started again".encode()])
+            self.start(self.variables)
+            return
+        self.status = code if code >= 0 else 128 - code
+        self.report_exit()
 
     def report_exit(self):
         """At once, before its last lines: who failed first must not depend on how much it said."""
@@ -233,7 +243,7 @@ class Shim:
                 key.data()
             if self.status is None and self.deadline and time.monotonic() >= self.deadline:
                 self.end_command()
-        for stream, rest in self.partial.items():
+        for stream, rest in self.partial.values():
             self.send_lines(stream, [rest] if rest else [])
 
 
@@ -260,7 +270,7 @@ def enter(link, told, number, parent):
         os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
     if os.path.isdir(told.get("folder", "")):
         os.chdir(told["folder"])
-    shim = Shim(link, group["command"])
+    shim = Shim(link, group["command"], group.get("starts", 1))
     if group.get("role") == "scheduler":
         shim.send(port=free_port())
     if os.getppid() != parent:

@@ -130,7 +130,7 @@ net::Bytes with_server() {
 
 net::Bytes with_scheduler() {
   net::Bytes conversation;
-  Register said{.workers = workers, .servers = 1, .version = version()};
+  Register said{.workers = workers, .servers = 1, .version = version(), .host = "node1"};
   for (std::size_t node = 0; node < processes; ++node) {
     said.role = node < workers ? Role::worker : Role::server;
     add(conversation, node, ToScheduler(said));
@@ -147,6 +147,26 @@ net::Bytes with_scheduler() {
   return conversation;
 }
 
+/// A server brings a value of an earlier job, ends, and comes back.
+net::Bytes with_durable_server() {
+  net::Bytes conversation;
+  Register said{.workers = workers, .servers = 1, .version = version()};
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    add(conversation, worker, ToScheduler(said));
+  }
+  said.role = Role::server;
+  said.rank = 0;
+  said.durable = said.keeps = true;
+  said.job = 1;
+  said.held = {{{"w", 1, 2}, 6, DType::f32}, {{"w", 0, 2}, 6, DType::f32}};
+  add(conversation, workers, ToScheduler(said));
+  add(conversation, workers, ToScheduler(Locate{{{"w", 12, DType::f32}}}));
+  add(conversation, workers, ToScheduler(Stopping{"SIGTERM"}));
+  add(conversation, workers, ToScheduler(said));
+  add(conversation, 0, ToScheduler(LocateAll{}));
+  return conversation;
+}
+
 }  // namespace
 
 std::span<const Decoder> decoders() {
@@ -154,7 +174,8 @@ std::span<const Decoder> decoders() {
 }
 
 std::vector<Seed> seeds() {
-  return {{0, with_server()}, {1, with_server()}, {2, with_scheduler()}};
+  return {
+      {0, with_server()}, {1, with_server()}, {2, with_scheduler()}, {2, with_durable_server()}};
 }
 
 }  // namespace tutti::fuzz

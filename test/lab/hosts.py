@@ -105,6 +105,10 @@ class Lab:
         return [f"{self.name}-h{i}" for i in range(len(self.ranks))]
 
     @property
+    def addresses(self):
+        return [f"10.99.0.{i + 1}" for i in range(len(self.ranks))]
+
+    @property
     def switch(self):
         return f"{self.name}-switch"
 
@@ -119,7 +123,7 @@ class Lab:
         run(f"ip -n {self.switch} link add bridge type bridge")
         run(f"ip -n {self.switch} link set bridge up")
         table = "127.0.0.1 localhost\n"
-        table += "".join(f"10.99.0.{i + 1} {name}\n" for i, name in enumerate(self.names))
+        table += "".join(f"{address} {name}\n" for address, name in zip(self.addresses, self.names))
         for i, name in enumerate(self.names):
             self._create_host(i, name, table)
 
@@ -129,7 +133,7 @@ class Lab:
         names.mkdir(parents=True, exist_ok=True)
         (names / "hosts").write_text(table)
         run(f"ip -n {name} link add eth0 type veth peer name port{i} netns {self.switch}")
-        run(f"ip -n {name} addr add 10.99.0.{i + 1}/24 dev eth0")
+        run(f"ip -n {name} addr add {self.addresses[i]}/24 dev eth0")
         run(f"ip -n {name} link set lo up")
         if self.rate:
             self._shape(name, "eth0")

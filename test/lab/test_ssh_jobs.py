@@ -2,6 +2,7 @@
 
     test_ssh_jobs.py TUTTI_SERVER TRAIN [slow]
 """
+import json
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import unittest
 
+from cifar10 import write_cifar10
 from ssh_lab import SECOND, SshCase, why_not
 import hosts
 
@@ -37,24 +39,34 @@ class Quick(Jobs):
         self.assertEqual(len(set(self.weights(out))), 1, out)
         self.assert_hosts_are_idle()
 
-    def test_files_are_copied_and_the_command_starts_among_them(self):
+    def test_files_are_copied_and_the_command_starts_among_them_which_win_over_others(self):
         target = self.folder / "job"
-        (self.folder / "job.sh").write_text('echo "$(hostname) $(pwd) $DMLC_ROLE $DMLC_RANK $PS_X $TUTTI_MODE"\n')
-        code, out, err = self.over_hosts("-n", 2, "--sync-dst-dir", target, "sh job.sh", PS_X="a b")
+        (self.folder / "job.sh").write_text('echo "$(hostname) $(pwd) $DMLC_ROLE $DMLC_RANK $PS_X $TUTTI_MODE"\n'
+                                            "cd / && python3 -c 'import beside; print(beside.__file__)'\n")
+        other = self.folder / "other"
+        other.mkdir()
+        for place in (other, self.folder):
+            (place / "beside.py").touch()
+        code, out, err = self.over_hosts("-n", 2, "--sync-dst-dir", target, "sh job.sh", PS_X="a b",
+                                         PYTHONPATH=str(other))
         self.assertEqual(code, 0, err)
+        self.assertEqual(out.count(f"] {target}/beside.py\n"), 2, out)
         for rank, host in enumerate(self.names):
             self.assertIn(f"[worker {rank}] {host} {target} worker {rank} a b ps\n", out)
             self.assertRegex(out, rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d rsync {self.folder}/ -> {host}:{target}\n")
 
     def test_all_traffic_goes_through_the_interface_that_is_asked_for(self):
-        before, second = self.traffic("eth0"), self.traffic(SECOND)
-        code, out, err = self.train("-n", 2, "-s", 2, DMLC_INTERFACE=SECOND)
-        self.assertEqual(code, 0, err)
-        for old, new in zip(second, self.traffic(SECOND)):
-            self.assertGreater(new - old, 1_000_000, out)
-        # ssh goes where the hosts' names lead.
-        for old, new in zip(before, self.traffic("eth0")):
-            self.assertLess(new - old, 200_000, out)
+        # Left to itself MPI takes any of both.
+        for mode, wanted, other in (("ps", SECOND, "eth0"), ("mpi", SECOND, "eth0"), ("mpi", "eth0", SECOND)):
+            with self.subTest(mode, wanted=wanted):
+                there, elsewhere = self.traffic(wanted), self.traffic(other)
+                code, out, err = self.train("-n", 2, "--mode", mode, DMLC_INTERFACE=wanted)
+                self.assertEqual(code, 0, err)
+                for old, new in zip(there, self.traffic(wanted)):
+                    self.assertGreater(new - old, 1_000_000, out)
+                # ssh goes where the hosts' names lead.
+                for old, new in zip(elsewhere, self.traffic(other)):
+                    self.assertLess(new - old, 200_000, out)
 
     def test_without_a_wish_the_route_to_the_scheduler_is_taken(self):
         before = self.traffic("eth0")
@@ -120,9 +132,10 @@ class Quick(Jobs):
 
 class Refused(Jobs):
     def test_an_unknown_interface_lists_those_there_are(self):
-        code, _, err = self.train("-n", 1, DMLC_INTERFACE="eth9")
-        self.assertEqual(code, 2, err)
-        self.assertRegex(err, f"DMLC_INTERFACE=eth9: .*there are .*eth0, {SECOND}")
+        for mode in ("ps", "mpi"):
+            code, _, err = self.train("-n", 1, "--mode", mode, DMLC_INTERFACE="eth9")
+            self.assertEqual(code, 2, err)
+            self.assertRegex(err, f"DMLC_INTERFACE=eth9: .*there are .*eth0, {SECOND}")
 
     def test_an_interface_that_one_host_lacks_is_named_there(self):
         hosts.run(f"ip -n {self.names[1]} link set {SECOND} down")
@@ -181,8 +194,29 @@ class AtLength(Jobs):
         self.assertEqual(out.count("hello"), 30)
 
 
+class EightHosts(SshCase):
+    COUNT = 8  # and no tutti-server in PATH
+
+    def test_mode_mpi_trains_on_copied_files_and_needs_no_servers(self):
+        write_cifar10(self.folder / "cifar", 16)
+        target = self.folder / "mxnet_job"
+        process = self.start("-n", 8, "-H", "hosts", "--launcher", "ssh", "--sync-dst-dir", f"{target}/", "--mode",
+                             "mpi", TRAIN, "--dataset", "cifar10", "--data-dir", "cifar", "--model", "vgg11",
+                             "--num-epochs", 1, "--kvstore", "dist_sync", "--batch-size", 2, "--json", "numbers.json",
+                             OMP_NUM_THREADS="1")
+        out, err = process.communicate(timeout=200)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("store dist_sync_mpi: workers 8", out)
+        self.assertEqual(len(set(re.findall(r"rank \d weights sha256 (\w+)", out))), 1, out)
+        for host in self.names:
+            self.assertRegex(out, f"rsync {self.folder}/ -> {host}:{target}/\n")
+        run = json.loads((target / "numbers.json").read_text())
+        self.assertEqual((run["workers"], run["nodes"], run["steps"]), (8, 8, 5))
+        self.assert_hosts_are_idle()
+
+
 def load_tests(loader, _tests, _pattern):
-    cases = (AtLength,) if SLOW else (Quick, Refused)
+    cases = (AtLength, EightHosts) if SLOW else (Quick, Refused)
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
 
 

@@ -48,6 +48,14 @@ def add_ssh(folder, path="/usr/local/bin:/usr/bin:/bin"):
     ssh.chmod(0o755)
 
 
+def variables_of(pid):
+    try:
+        return dict(text.partition("=")[::2] for text in
+                    pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
+    except OSError:
+        return {}
+
+
 class LaunchCase(unittest.TestCase):
     """Every job of a test carries a mark in its environment, by which its processes are found."""
 
@@ -86,6 +94,14 @@ class LaunchCase(unittest.TestCase):
             if self.mark.encode() in environment.split(b"\0"):
                 found.append(int(name))
         return found
+
+    def process_of(self, role, rank):
+        """The process itself, not the shim that started it."""
+        for pid in self.marked():
+            known = variables_of(pid)
+            if (known.get("DMLC_ROLE"), known.get("DMLC_RANK")) == (role, str(rank)):
+                return pid
+        self.fail(f"no {role} {rank} runs")
 
     def end_marked(self):
         for pid in self.marked():

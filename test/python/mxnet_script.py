@@ -82,6 +82,27 @@ class Script(Hosts):
             self.on_ranks(2, "-m", "tutti", TRAIN, *SHORT, "--kv-store", "dist_sync_mpi", "--plot", file)
             self.assertEqual(file.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
+    def test_gpus_are_exactly_those_of_the_list(self):
+        with_four = ("import argparse, mxnet as mx, common\n"
+                     "mx.context.num_gpus = lambda: 4\n"
+                     "parser = common.options('', kv_store='local', network='mlp', dataset='digits')\n"
+                     "print(common.contexts(common.parse(parser, ['mlp'], ['digits'])))")
+        for words, devices in ((("--gpus", "0,2"), "[gpu(0), gpu(2)]"), (("--devices", "2"), "[cpu(0), cpu(1)]"),
+                               ((), "[cpu(0)]")):
+            self.assertEqual(said(self.python, "-c", with_four, *words, cwd=EXAMPLES).splitlines()[-1], devices)
+
+    def test_every_script_refuses_gpus_that_are_not_there_and_names_devices(self):
+        missing = "no GPU 0, 2: MXNet finds 0 here; --devices N takes N CPU devices"
+        for script, words, told in (("train_mnist.py", "0,2", missing), ("cifar10_dist.py", "0,2", missing),
+                                    ("train_imagenet.py", "0,2", missing),
+                                    ("train_mnist.py", "0,", "'0,' is no list of different GPUs"),
+                                    ("train_mnist.py", "1,1", "'1,1' is no list of different GPUs")):
+            with self.subTest(script, gpus=words):
+                done = subprocess.run([str(self.python), script, "--gpus", words], text=True, check=False,
+                                      cwd=EXAMPLES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(told, done.stderr)
+
     def test_bad_words_end_a_script_before_it_starts_anything(self):
         for words, said_of_them in ((("--network", "lennet"), "no network 'lennet'; there are mlp, lenet"),
                                     (("--dataset", "mnist"), "needs --data-dir"),

@@ -73,7 +73,8 @@ ASKED_FOR = [
 INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/numpy_allreduce.py",
          "benchmarks/peers/numpy_idle.py", "benchmarks/peers/numpy_steps.py", "benchmarks/peers/gloo_allreduce.py",
          "benchmarks/peers/horovod_allreduce.py",
-         "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py", "test/lab/agent.sh",
+         "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py",
+         "benchmarks/peers/mxnet_updates.py", "benchmarks/peers/served.py", "test/lab/agent.sh",
          "test/lab/test_bits.py",
          "test/unit/coordinator/exploration/seed_bugs.py"}
 

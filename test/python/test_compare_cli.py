@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 from comparing import KIB, MIB
-from compare import cli, lab, record, wire
+from compare import cli, lab, ps, record, wire
 from compare.outcome import Outcome
 
 
@@ -56,10 +56,10 @@ class CommandLine(unittest.TestCase):
         said = lambda *words: cli.duration(cli.parse(["--suite", *words]))
         self.assertIn("about 15 minutes", said("node"))
         self.assertIn("about 6 minutes", said("node", "--rounds", "2"))
-        self.assertIn("about 41 minutes", said("lab"))
+        self.assertIn("about 33 minutes", said("lab"))
         self.assertIn("about 2 minutes", said("lab", "--only", "wire"))
         self.assertEqual((said("node", "--quick"), said("node", "--bytes", "4")), ("", ""))
-        self.assertEqual(set(cli.MINUTES), (set(cli.SUITES) - {"lab"}) | set(lab.PARTS))
+        self.assertEqual(set(cli.MINUTES), (set(cli.SUITES) - set(cli.PARTS)) | {*lab.PARTS, *ps.PARTS})
 
     def test_quick_takes_fewer_rounds_and_keeps_its_record_out_of_the_tree(self):
         quick, full = cli.parse(["--suite", "node", "--quick", "--build", "/b"]), cli.parse(["--suite", "node"])
@@ -144,13 +144,13 @@ class CommandLine(unittest.TestCase):
                             (["lab", "--ranks", "2"], "--only chooses another part"),
                             (["negotiation", "--bytes", "4"], "--bytes: suite negotiation has its own"),
                             (["training", "--bytes", "4"], "--bytes: suite training has its own"),
-                            (["lab", "--only", "parameter-server", "--bytes", "4,8"],
-                             "part parameter-server, takes one value"),
-                            (["lab", "--only", "parameter-server", "--ranks", "4,8"],
-                             "part parameter-server, takes one value")):
+                            (["ps", "--only", "beside", "--bytes", "4,8"], "part beside, takes one value"),
+                            (["ps", "--only", "apart", "--ranks", "4,8"], "part apart, takes one value"),
+                            (["lab", "--only", "beside"], "suite lab has the parts links, ranks, wire"),
+                            (["node", "--only", "beside"], "suite node has no parts")):
             with self.subTest(words):
                 self.assertIn(said, self.refusal(*words))
-        cli.parse(["--suite", "lab", "--only", "parameter-server", "--ranks", "4", "--bytes", "4M"])
+        cli.parse(["--suite", "ps", "--only", "beside", "--ranks", "4", "--bytes", "4M"])
 
     def test_links_have_the_rate_that_is_asked_for_where_there_are_hosts(self):
         of = lambda *words: cli.parse(["--suite", *words]).links

@@ -12,7 +12,7 @@ sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 
 import racing
 import stepping
-from compare import cases, cli, emulated, links, parameter_server, peers, ranks_a_host, training, wire
+from compare import cases, cli, emulated, links, peers, ps_hosts, ranks_a_host, training, wire
 from compare.contest import rows_of
 from compare.emulated import Layout, hosts
 from compare.intel_on_hosts import Hydra
@@ -57,7 +57,7 @@ class Lab(unittest.TestCase):
                 on_hosts(("bf16", wire.label("bf16"), 5), layout=Layout(2), size=MB))],
                              [3750])
             eight = on_hosts(("Open MPI", "tutti", 16.25), ("m", "MXNet, 1 server", 70), size=MB)
-            self.assertEqual([line["bound_us"] for line in parameter_server.facts(eight)], [16250, 68750])
+            self.assertEqual([line["bound_us"] for line in ps_hosts.facts(eight)], [16250, 68750])
             self.assertGreater(on_hosts(size=4).bound_us(4), 0)
 
     def test_a_link_lets_a_thousandth_of_a_seconds_payload_pass_at_once(self):
@@ -79,7 +79,7 @@ class Lab(unittest.TestCase):
     def test_shares_of_the_bound_are_not_rounded_to_whole_per_cents(self):
         self.assertEqual(links.of_bound("P3", on_hosts(("Open MPI", "tutti", 740)), 40 * MB, 0.95).verdict, "short",
                          "94.6 %")
-        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short",
+        self.assertEqual(ps_hosts.of_bound(on_hosts(("Open MPI", "tutti", 744.8)), 40 * MB).verdict, "short",
                          "1.064")
 
     def test_without_a_picked_setting_open_mpis_best_is_not_known(self):
@@ -95,10 +95,10 @@ class Lab(unittest.TestCase):
         with mock.patch.object(cases, "measure", measured), mock.patch.object(training, "on_hosts",
                                                                               lambda *args: ([], 1.0)):
             skipped = {part: set(part.measure(request).skipped)
-                       for part in (links, ranks_a_host, wire, parameter_server, training)}
+                       for part in (links, ranks_a_host, wire, training)}
         everyone = set(peers.ELSEWHERE)
         self.assertEqual([everyone - names for names in skipped.values()],
-                         [{"Intel MPI", "Gloo"}, set(), set(), {"MXNet's parameter server"}, set()])
+                         [{"Intel MPI", "Gloo"}, set(), set(), set()])
         self.assertEqual(peers.elsewhere()["Horovod"], "suites node and negotiation measure it")
 
     def test_with_one_rank_a_host_the_bound_and_open_mpis_best_are_what_counts(self):
@@ -123,19 +123,17 @@ class Lab(unittest.TestCase):
         nowhere = mock.patch.multiple("compare.peers", prefix_of=lambda python: pathlib.Path("/nowhere"),
                                       has_module=lambda python, name: False)
         with nowhere, mock.patch("compare.cases.with_open_mpi", return_value=[]):
-            self.assertEqual(links.contests(stage, lost) + parameter_server.contests(stage, lost), [])
-        self.assertEqual({name: brings in lost[name] for name, brings in
-                          (("Intel MPI", "impi-rt"), ("Gloo", "torch"), ("MXNet's parameter server", "mxnet==1.9.1"))},
-                         {"Intel MPI": True, "Gloo": True, "MXNet's parameter server": True})
+            self.assertEqual(links.contests(stage, lost), [])
+        self.assertEqual({name: brings in lost[name] for name, brings in (("Intel MPI", "impi-rt"), ("Gloo", "torch"))},
+                         {"Intel MPI": True, "Gloo": True})
 
     def test_a_python_that_is_not_there_skips_its_peers_and_ends_nothing(self):
         stage, lost = cases.Stage(cli.parse(["--suite", "lab", "--peers-python", "/nowhere"]), Layout(2), (4,),
                                   mock.Mock(), None), {}
         with mock.patch("compare.cases.with_open_mpi", return_value=[]):
             links.contests(stage, lost)
-            parameter_server.contests(stage, lost)
         self.assertEqual(set(lost.values()), {"/nowhere: there is no such program"})
-        self.assertEqual(set(lost), {"Intel MPI", "Gloo", "MXNet's parameter server"})
+        self.assertEqual(set(lost), {"Intel MPI", "Gloo"})
 
     def test_where_open_mpi_is_near_the_bound_no_one_is_asked_to_be_faster_than_the_links(self):
         case = on_hosts(("Open MPI", "tutti", 705), ("picked", "Open MPI, picked", 720))
@@ -159,42 +157,6 @@ class Lab(unittest.TestCase):
     def test_lines_show_the_rate_over_a_link_by_hosts(self):
         tutti, bound = links.drawn([on_hosts(("Open MPI", "tutti", 1400))])
         self.assertEqual((tutti.xs, tutti.ys, bound.ys), ([8], [50], [100]))
-
-    def test_a_servers_link_carries_all_other_workers_and_its_own_workers_share_of_the_other_servers(self):
-        found = [(parameter_server.overlapped(8, servers), parameter_server.one_after_the_other(8, servers))
-                 for servers in (1, 2, 4, 8)]
-        self.assertEqual(found, [(7, 14), (4, 7), (2.5, 3.5), (1.75, 1.75)])
-
-    def test_mxnets_quicker_way_counts_for_each_number_of_servers(self):
-        case = on_hosts(("Open MPI", "tutti", 742),
-                        *((f"MXNet, {count}", f"MXNet, {count}{keys}", ms) for count, keys, ms in (
-            ("1 server", "", 5000), ("1 server", ", ResNet-50's keys", 4823), ("8 servers", "", 900))))
-        self.assertEqual(parameter_server.of_bound(case, 40 * MB).verdict, "pass", "742 / 700 = 1.060")
-        self.assertEqual(parameter_server.of_bound(on_hosts(("Open MPI", "tutti", 750)), 40 * MB).verdict, "short")
-        one, two, eight = (parameter_server.against(case, 40 * MB, servers) for servers in (1, 2, 8))
-        self.assertEqual((one.reached, one.verdict), ("6.50 x", "pass"))
-        self.assertIn("ResNet-50", one.detail)
-        self.assertEqual((two.verdict, eight.verdict), ("not measured", "short"))
-
-    def test_each_bar_of_a_parameter_server_has_its_layouts_bound(self):
-        case = on_hosts(("Open MPI", "tutti", 742), ("m", "MXNet, 1 server", 5000),
-                        ("m", "MXNet, 1 server, ResNet-50's keys", 4800))
-        ticks, drawn = parameter_server.drawn(case, 40 * MB)
-        self.assertEqual(ticks, ["tutti", "MXNet,\n1 server"])
-        found = {curve.label: (curve.xs, curve.ys) for curve in drawn}
-        self.assertEqual(found["bound of the layout"], ([0, 1], [700, 2800]))
-        self.assertEqual(found["MXNet, keys of ResNet-50"], ([1], [4800]))
-
-    def test_the_record_of_a_parameter_server_has_each_lines_servers_median_bound_and_ratio(self):
-        case = on_hosts(("Open MPI", "tutti", 800), ("m", "MXNet, 2 servers", 2400))
-        own, peer = parameter_server.facts(case)
-        self.assertEqual((own["who"], own["servers"], own["median_us"], own["bound_us"]), ("tutti", None, 800e3, 700e3))
-        self.assertEqual([peer[name] for name in ("who", "setting", "servers", "median_us", "bound_us", "times_tutti")],
-                         ["MXNet, 2 servers", "setting of m", 2, 2400e3, 1600e3, 3])
-
-    def test_there_are_no_more_servers_than_workers(self):
-        request = cli.parse(["--suite", "lab"])
-        self.assertEqual([parameter_server.counts(request, workers) for workers in (8, 3)], [[1, 2, 4, 8], [1, 2]])
 
     def test_a_16_bit_wire_is_held_against_tuttis_own_f32(self):
         case = on_hosts(("tutti, f32", "tutti", 190), ("bf16", wire.label("bf16"), 100),

@@ -44,6 +44,13 @@ class Verdicts(unittest.TestCase):
         self.assertEqual((len(vgg16()), 4 * sum(vgg16())), (32, mxnet.VGG16))
 
 
+class Sizes(unittest.TestCase):
+    def test_each_has_processes_of_its_own_for_mxnets_own_store_can_be_created_but_once(self):
+        contest = mock.Mock(race=lambda ranks, sizes, pace: [(ranks, *sizes)])
+        self.assertEqual(mxnet.steps_of_sizes(contest, (MIB, 2 * MIB), mxnet.PACE),
+                         [(mxnet.STEP_RANKS, MIB), (mxnet.STEP_RANKS, 2 * MIB)])
+
+
 class Suite(unittest.TestCase):
     def measured(self, *has, words=()):
         request = cli.parse(["--suite", "mxnet", "--quick", "--rounds", "2", "--mxnet-python", "/p", *words])

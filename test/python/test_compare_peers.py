@@ -51,7 +51,7 @@ class Peers(unittest.TestCase):
         stage = mock.Mock(request=request)
         on_hosts = lambda _: peers.found(request, {
             "Intel MPI": lambda _: intel_on_hosts.contests(stage),
-            "MXNet's parameter server": lambda one: peers.mxnet(one, None, 1, ())})
+            "MXNet's parameter server": lambda one: peers.mxnet(one, None, 1)})
         for find in (peers.installed, peers.installed_for_steps, on_hosts):
             contests, skipped = find(request)
             here = {name: why for name, why in skipped.items() if why != peers.ELSEWHERE[name]}

@@ -7,8 +7,8 @@ import unittest
 from unittest import mock
 
 from comparing import is_drawn, row
-from compare import (cases, cli, links, looks, negotiation, node, parameter_server, peers, plot, ranks_a_host, training,
-                     wire)
+from compare import (cases, cli, links, looks, negotiation, node, peers, plot, ps_hosts, ps_node, ranks_a_host, scaling,
+                     staleness, training, wire)
 from compare.emulated import Layout
 from compare.figures import Figures
 from compare.outcome import Curve, Outcome, Style
@@ -27,11 +27,16 @@ def series():
         here, steps = ([who for one in found(request)[0] for who in one.names.values()]
                        for found in (peers.installed, peers.installed_for_steps))
     both = ["tutti", "Open MPI", "Open MPI, picked"]
-    mxnet = [parameter_server.place(f"MXNet, 2 servers{keys}")[1] for keys in ("", ", ResNet-50's keys")]
+    on_hosts = [ps_hosts.place(f"{who}, 2 servers{keys}")[1] for who in ("tutti", "MXNet")
+                for keys in ("", ", ResNet-50's keys")]
+    on_node = [peers.with_servers(who, servers) for who in (ps_node.TUTTI, ps_node.MXNET, ps_node.IN_MXNET)
+               for servers in (1, 2)]
     return {"node": [*both, "tutti, shared", "Intel MPI", *here], "negotiation": [*negotiation.OWN, *steps],
             "links": [*both, "Intel MPI", "Gloo"], "ranks": [*both, ranks_a_host.HIERARCHICAL],
-            "parameter-server": [*both, *mxnet], "wire": [wire.label(one) for one in wire.WIRES],
-            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS], "python": ["tutti", "mpi4py"]}
+            "beside": [*both, *on_hosts], "one-host": on_node, "wire": [wire.label(one) for one in wire.WIRES],
+            "training": [f"tutti, {hosts} hosts" for hosts in training.HOSTS], "python": ["tutti", "mpi4py"],
+            "staleness": [one.name for one in staleness.SETTINGS],
+            "scaling": {one.series() for one in scaling.SETTINGS}}
 
 
 class Looks(unittest.TestCase):
@@ -93,7 +98,7 @@ class Races(unittest.TestCase):
         case = cases.Case(Layout(2), rows, 1e6)
         for plotted, unit in ((node.drawn(Figures(rows), {}), 1e3),
                               (ranks_a_host.drawn([case])[1], 1e3 / case.bound_us(4)),
-                              (parameter_server.drawn(case, 4)[1], 1)):
+                              (ps_hosts.drawn(case, 4)[1], 1)):
             self.assertEqual([curve.ys for curve in plotted if curve.label == "tutti"], [[4 * unit]])
         rates = {curve.label: curve.ys[0] for curve in links.drawn([case])}
         self.assertAlmostEqual(rates["tutti"] / rates["Open MPI"], 9 / 4)

@@ -39,9 +39,8 @@ class Run(unittest.TestCase):
         self.bare_python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
         self.bare_python.chmod(0o755)
 
-    def compare(self, suite, *words, build=BUILD):
-        line = [str(COMPARE), "--suite", suite, "--quick", "--rounds", "1", "--ranks", "2", "--out",
-                self.folder / "out",
+    def compare(self, suite, *words, build=BUILD, ranks=("--ranks", "2")):
+        line = [str(COMPARE), "--suite", suite, "--quick", "--rounds", "1", *ranks, "--out", self.folder / "out",
                 "--build", build, "--peers-python", self.bare_python, *words]
         return subprocess.run([str(word) for word in line], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               timeout=170, check=False)
@@ -103,6 +102,36 @@ class Run(unittest.TestCase):
             {("as it comes", True, True, True, "none"), ("no priority", False, True, True, "none"),
              ("no fusion", True, True, False, "none"), ("no replay", True, False, True, "none"),
              ("bf16 wire", True, True, True, "bf16")})
+
+    def test_the_ps_suite_measures_servers_on_one_machine(self):
+        done = self.compare("ps", "--only", "one-host", ranks=())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"F +servers between turns, idle +<= 0.01 of a core +[\d.]+ of a core +pass")
+        kept = self.record("ps-one-host")
+        self.assertEqual({(row["ranks"], row["who"]) for row in kept["rows"]},
+                         {(2, "tutti, 1 server, one array"), (2, "tutti, 1 server, ResNet-50's keys"),
+                          (4, "tutti, 1 server, updates")})
+        self.assertIn("mxnet==1.9.1", kept["skipped"]["MXNet's parameter server"])
+        self.assert_plotted(done, "ps-one-host")
+
+    @unittest.skipIf(why_not(), why_not())
+    def test_the_ps_suite_measures_servers_on_hosts_and_counts_their_bytes(self):
+        for part, name in (("beside", "2 hosts"), ("apart", "2 hosts, 1 for servers")):
+            done = self.compare("ps", "--only", part, "--bytes", "4M")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout,
+                             rf"F +{name}, tutti, 1 server, bytes on the wire : bound +<= 1.05 x +[\d.]+ x")
+            self.assertLessEqual({"tutti", "Open MPI", "tutti, 1 server", "tutti, 1 server, ResNet-50's keys"},
+                                 {row["who"] for row in self.record(f"ps-{part}")["rows"]})
+            self.assert_plotted(done, f"ps-{part}")
+
+    @unittest.skipIf(why_not(), why_not())
+    def test_the_scaling_suite_has_every_setting_of_the_study(self):
+        done = self.compare("scaling", ranks=())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"F +dist_async, 3 workers, 3 servers apart, of the ideal line +- +[\d.]+ %")
+        self.assertEqual(len({row["who"] for row in self.record("scaling")["rows"]}), 12)
+        self.assert_plotted(done, "scaling")
 
     def with_bench(self, wrong):
         (self.folder / "benchmarks").mkdir()

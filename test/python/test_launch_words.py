@@ -51,6 +51,27 @@ class Options(unittest.TestCase):
         self.assertEqual(options.parse([*LOCAL, "-s", "1", "true"]).servers, 1)
         self.assertEqual(options.parse([*LOCAL, "--mode", "mpi", "true"]).processes(), 2)
 
+    def test_what_servers_keep_is_told_to_them_alone(self):
+        keep = ("--server-state", "/kept", "--durable", "seconds=5", "--restore", "/old")
+        request = options.parse([*LOCAL, *keep, "true"])
+        workers, served, scheduler = starter.groups(request, "tutti-server")
+        self.assertEqual(served["command"],
+                         ["tutti-server", "--state", "/kept", "--durable", "seconds=5", "--restore", "/old"])
+        self.assertEqual(scheduler["command"], ["tutti-server"])
+        self.assertGreater(served["starts"], 1)
+        self.assertNotIn("starts", workers)
+        for words in (("--durable", "off"), ()):
+            request = options.parse([*LOCAL, "--server-state", "/kept", *words, "true"])
+            self.assertEqual(starter.groups(request, "tutti-server")[1]["starts"], 1)
+
+    def test_what_servers_cannot_keep_is_refused(self):
+        for words, text in ((("--durable", "each"), "need --server-state FOLDER"),
+                            (("--restore", "/old"), "need --server-state FOLDER"),
+                            (("--server-state", "/kept", "--durable", "seconds=0"), "it takes each, seconds=N or off"),
+                            (("--server-state", "/kept", "--mode", "mpi"), "in --mode mpi there are no servers"),
+                            (("--sever-state", "/kept"), "did you mean --server-state?")):
+            self.assertIn(text, self.refused(*LOCAL, *words, "true"))
+
     def test_without_hosts_the_error_is_the_line_to_type(self):
         with mock.patch.object(sys, "argv", ["scripts/launch.py"]):
             said = self.refused("-n", "2", "--env", "A=b c", "python", "a.py", "--lr", "0.1")

@@ -156,6 +156,12 @@ class Package(Promises, Learning):
                      env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
                                        "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
+    def test_its_example_refuses_gpus_and_says_what_to_do(self):
+        done = subprocess.run([str(self.python), str(ROOT / "examples/python/train_digits.py"), "--gpus", "0,2"],
+                              text=True, check=False, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("--gpus 0,2: numpy computes on CPUs; more workers", done.stderr)
+
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
 

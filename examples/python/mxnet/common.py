@@ -12,6 +12,14 @@ import numpy as np
 DIGITS = pathlib.Path(__file__).resolve().parents[2] / "data"
 
 
+def _gpus(text):
+    """The indices in a list such as 0,2."""
+    found = [int(word) if word.isdecimal() else None for word in text.split(",")]
+    if None in found or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of different GPUs such as 0,2")
+    return found
+
+
 def options(description, **defaults):
     """The parser of the options that every example has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -24,7 +32,7 @@ def options(description, **defaults):
     parser.add_argument("--data-dir", type=pathlib.Path, metavar="DIR", help="the data set's files; digits need none")
     devices = parser.add_mutually_exclusive_group()
     devices.add_argument("--devices", type=int, metavar="N", help="so many CPU devices for each worker (1)")
-    devices.add_argument("--gpus", metavar="LIST", help="GPUs of each worker, such as 0,2")
+    devices.add_argument("--gpus", type=_gpus, metavar="LIST", help="these GPUs for each worker, such as 0,2")
     parser.add_argument("--seed", type=int, metavar="N", help="of the weights and the order (%(default)s)")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
     parser.set_defaults(devices=1, seed=1, plot=None, **defaults)
@@ -38,6 +46,11 @@ def parse(parser, networks, datasets):
             parser.error(f"no {what} {value!r}; there are {', '.join(known)}")
     if args.dataset not in ("digits", "none") and args.data_dir is None:
         parser.error(f"--dataset {args.dataset} needs --data-dir, the folder of its files")
+    there = mx.context.num_gpus() if args.gpus else 0
+    missing = [str(index) for index in args.gpus or () if index >= there]
+    if missing:
+        parser.error(f"--gpus: there is no GPU {', '.join(missing)}: MXNet finds {there} here; --devices N takes N CPU "
+                     "devices")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib")
     return args
@@ -45,7 +58,7 @@ def parse(parser, networks, datasets):
 
 def contexts(args):
     if args.gpus:
-        return [mx.gpu(int(index)) for index in args.gpus.split(",")]
+        return [mx.gpu(index) for index in args.gpus]
     return [mx.cpu(index) for index in range(args.devices)]
 
 

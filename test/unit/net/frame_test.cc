@@ -15,8 +15,10 @@ FrameKey key(int seed, bool encrypts = false) {
 }
 
 Bytes sealed(FrameSealer& sealer, std::string_view text) {
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes(text)}, slices);
   Bytes wire;
-  sealer.seal(as_bytes(text), wire);
+  for (const Slice& slice : slices) append(wire, slice.bytes);
   return wire;
 }
 
@@ -41,15 +43,27 @@ TEST_CASE("frames are opened in the order in which they were sealed, however the
   CHECK(got == "one,two,");
 }
 
-TEST_CASE("a long payload travels in several frames of bounded size") {
+TEST_CASE("a frame is sealed where its payload lies") {
   FrameSealer sealer(key(1));
+  const std::string text = "weights";
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes(text)}, slices);
+  CHECK(slices.back().bytes.data() == as_bytes(text).data());
+}
+
+TEST_CASE("a frame whose parts lie apart is checked as any other") {
+  FrameSealer sealer(key(1));
+  const Bytes first = sealed(sealer, "first");
+  Bytes second = sealed(sealer, "second");
+  const auto header = [](ConstBytes frame) { return frame.first(frame_header_bytes); };
+  const auto payload = [](ConstBytes frame) { return frame.subspan(frame_header_bytes); };
   FrameOpener opener(key(1));
-  const std::string text(3 * max_frame_payload + 7, 'x');
-  opener.feed(sealed(sealer, text));
-  std::vector<std::size_t> sizes;
-  while (const auto payload = opener.next()) sizes.push_back(payload->size());
-  CHECK(sizes ==
-        std::vector<std::size_t>{max_frame_payload, max_frame_payload, max_frame_payload, 7});
+  opener.check(header(first), payload(first));
+  CHECK_THROWS_AS(FrameOpener(key(1)).check(header(first), payload(second)), tutti::Error);
+  CHECK_THROWS_AS(FrameOpener(key(1)).check(header(first), payload(first).first(4)), tutti::Error);
+  second.back() ^= std::byte{1};
+  CHECK_THROWS_WITH(opener.check(header(second), payload(second)),
+                    Catch::Contains("frame 1 was refused"));
 }
 
 TEST_CASE("a frame with any one byte changed is refused") {

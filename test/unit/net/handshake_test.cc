@@ -80,12 +80,12 @@ bool is_closed(const Fd& socket, Clock::duration limit = patience) {
 }
 
 std::string await_message(Connection& connection) {
-  Bytes message;
+  Parcel message;
   while (!connection.next(message)) {
     if (!wait_readable(connection.socket(), Clock::now() + patience)) return "";
     if (connection.receive()) return "ended";
   }
-  return std::string(as_text(message));
+  return std::string(as_text(message.head));
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ TEST_CASE("strangers are closed and keep nobody from getting in") {
   const Fd scanner = rank0.stranger_saying(as_bytes("GET / HTTP/1.1\r\nHost: example\r\n\r\n"));
   const Fd flood = rank0.stranger_saying(Bytes(100'000));
   Bytes unexpected_rank;
-  append(unexpected_rank, as_bytes("tutti/c2"));
+  append(unexpected_rank, as_bytes("tutti/c3"));
   append_u32(unexpected_rank, 7);
   append_u32(unexpected_rank, 0);
   append(unexpected_rank, Bytes(nonce_bytes));
@@ -249,8 +249,10 @@ TEST_CASE("a frame that was changed on its way ends the connection with the reas
   rank0.thread.join();
   Connection listener(std::move(rank0.found.front()));
   FrameSealer sealer({caller.send_key, false});
+  std::deque<Slice> slices;
+  sealer.seal({as_bytes("an order")}, slices);
   Bytes wire;
-  sealer.seal(as_bytes("an order"), wire);
+  for (const Slice& slice : slices) append(wire, slice.bytes);
   wire.back() ^= std::byte{1};
   ::send(caller.socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
   REQUIRE(wait_readable(listener.socket(), Clock::now() + patience));

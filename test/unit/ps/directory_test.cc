@@ -97,3 +97,12 @@ TEST_CASE("a key that is asked for twice at once is refused, for its places may 
     directory.locate({{{"w", 12, DType::f32}, {"w", 12, DType::f32}}});
   });
 }
+
+TEST_CASE("keys without end are refused, and those there are stay") {
+  Directory directory(2, 1000);
+  for (std::size_t i = 0; i < most_keys; ++i) {
+    servers_of(directory, static_cast<std::int64_t>(i), 1);
+  }
+  CHECK_THROWS_AS(servers_of(directory, "one more", 1), Error);
+  CHECK(servers_of(directory, 0, 1).size() == 1);
+}

@@ -116,3 +116,32 @@ TEST_CASE("heartbeats are as PS_HEARTBEAT_* say, which may not contradict each o
                      }),
              Contains("contradict each other"));
 }
+
+TEST_CASE("PS_RESEND and its like say what is sent again, and what is lost on purpose") {
+  CHECK_FALSE(job_with({}).resend_after);
+  CHECK(job_with({{"PS_RESEND", "1"}}).resend_after == std::chrono::milliseconds(1000));
+  const Job job = job_with({{"PS_RESEND", "1"},
+                            {"PS_RESEND_TIMEOUT", "20"},
+                            {"PS_DROP_MSG", "10"},
+                            {"PS_DELAY_MSG", "5"},
+                            {"PS_DUPLICATE_MSG", "3"},
+                            {"PS_VERBOSE", "2"}});
+  CHECK(job.resend_after == std::chrono::milliseconds(20));
+  CHECK(job.faults.drop == 10);
+  CHECK(job.faults.delay == 5);
+  CHECK(job.faults.duplicate == 3);
+  CHECK(job.verbose == 2);
+}
+
+TEST_CASE("messages that nothing sends again are not lost on purpose") {
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       job_with({{"PS_DROP_MSG", "10"}});
+                     }),
+             Contains("PS_DROP_MSG") && Contains("set PS_RESEND=1 too"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [] {
+                       job_with({{"PS_RESEND", "1"}, {"PS_DROP_MSG", "99"}});
+                     }),
+             Contains("PS_DROP_MSG='99' is not usable; it takes a whole number from 0 to 90"));
+}

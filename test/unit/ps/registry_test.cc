@@ -237,7 +237,7 @@ TEST_CASE("asynchronous workers that may run ahead differently far do not fit to
 TEST_CASE("a worker that gives up is lost to the others, with its reason") {
   const auto job = Job::complete();
   job->registry.receive(2, BarrierAsked{});
-  job->registry.receive(1, Finished{"server 0 said \x1b[2J"});
+  job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
   CHECK(job->last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
   CHECK(job->last<Lost>(3).rank == 0);
   CHECK_THAT(job->registry.trouble(), Contains("worker 0 is lost: it gave up"));

@@ -176,6 +176,8 @@ TEST_CASE("average, min and max reduce as they do everywhere") {
 }
 
 TEST_CASE("whatever the order of arrival, results have the same bits") {
+  const std::string optimizer = GENERATE("", "sgd", "adam");
+  INFO("optimizer " << optimizer);
   constexpr int workers = 5;
   std::mt19937 random(3);
   std::vector<Floats> gradients;
@@ -189,6 +191,9 @@ TEST_CASE("whatever the order of arrival, results have the same bits") {
   for (int attempt = 0; attempt < 100; ++attempt) {
     TableJob job(workers);
     job.init(Floats(64));
+    if (!optimizer.empty()) {
+      for (int worker = 0; worker < workers; ++worker) job.set(worker, {optimizer, {{"wd", 0.1}}});
+    }
     // Each worker pushes twice; whose turn it is is drawn.
     std::vector<int> turns(std::size_t{2} * workers);
     for (std::size_t i = 0; i < turns.size(); ++i) turns[i] = static_cast<int>(i % workers);
@@ -237,4 +242,83 @@ TEST_CASE("elements that are not as many as the shape says are refused") {
       .sequence = 1, .piece = {"w", 0, 1}, .shape = {2}, .data = std::as_bytes(std::span(three))};
   CHECK_THAT(text_of(ErrorCode::internal, [&] { job.table().receive(0, push); }),
              Contains("12 bytes, where there should be 8"));
+}
+
+TEST_CASE("requests of one worker that wait without end are refused") {
+  TableJob job;
+  job.init({});
+  const auto push = [&] { job.say(0, Kind::push, {}); };
+  for (std::size_t i = 0; i < most_waiting_requests; ++i) push();
+  CHECK_THAT(text_of(ErrorCode::internal, push), Contains("of its requests wait here"));
+}
+
+namespace {
+
+/// A server whose answers are still on their way.
+struct Unsent {
+  std::vector<Answer> answers;
+  Table table{
+      {.workers = 1, .send = [this](int, const Answer& answer) { answers.push_back(answer); }}};
+  std::uint64_t sequence = 0;
+
+  void say(Kind kind, const Floats& values) {
+    table.receive(0, Contribution{.sequence = ++sequence,
+                                  .piece = {"w", 0, 1},
+                                  .kind = kind,
+                                  .shape = {static_cast<std::int64_t>(values.size())},
+                                  .data = std::as_bytes(std::span(values))});
+  }
+  void pull(std::int64_t count) {
+    table.receive(0, Pull{++sequence, {"w", 0, 1}, DType::f32, {count}});
+  }
+  static Floats values_of(const Answer& answer) {
+    Floats values(answer.data.size() / sizeof(float));
+    std::memcpy(values.data(), answer.data.data(), answer.data.size());
+    return values;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an answer that is still on its way keeps what it says when the value changes") {
+  Unsent server;
+  server.say(Kind::init, {1, 2});
+  server.pull(2);
+  const Answer pulled = server.answers.back();
+  server.table.receive(0, SetOptimizer{++server.sequence, {"sgd", {{"learning_rate", 1}}}});
+  server.say(Kind::pushpull, {10, 10});
+  const Answer updated = server.answers.back();
+  server.say(Kind::pushpull, {10, 10});
+  CHECK(Unsent::values_of(pulled) == Floats{1, 2});
+  CHECK(Unsent::values_of(updated) == Floats{-9, -8});
+  CHECK(Unsent::values_of(server.answers.back()) == Floats{-19, -18});
+}
+
+TEST_CASE("a value that no answer shares is updated where it is") {
+  Unsent server;
+  server.table.receive(0, SetOptimizer{++server.sequence, {"sgd", {{"learning_rate", 1}}}});
+  server.say(Kind::init, {1, 2});
+  server.say(Kind::pushpull, {10, 10});
+  const std::byte* const where = server.answers.back().data.data();
+  server.answers.clear();
+  server.say(Kind::pushpull, {10, 10});
+  CHECK(server.answers.back().data.data() == where);
+}
+
+TEST_CASE("a contribution that keeps its elements waits where they are, and lets go of them") {
+  TableJob job;
+  auto elements = std::make_shared<Floats>(Floats{1, 2});
+  const std::weak_ptr<Floats> alive = elements;
+  job.table().receive(0, Contribution{.sequence = job.next(0),
+                                      .piece = {"w", 0, 1},
+                                      .kind = Kind::init,
+                                      .shape = {2},
+                                      .data = std::as_bytes(std::span(*elements)),
+                                      .keeper = elements});
+  (*elements)[1] = 3;  // nothing was copied
+  elements.reset();
+  CHECK_FALSE(alive.expired());
+  job.say(1, Kind::init, {0, 0});
+  CHECK(alive.expired());
+  CHECK(job.stored(2) == Floats{1, 3});
 }

@@ -1,0 +1,58 @@
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "base/fd.h"
+#include "net/frame.h"
+
+namespace tutti::net {
+
+/// A message that has arrived. A large one is in two parts, as it was sent; its body has been
+/// received where it is, and whoever takes it may keep it there.
+struct Parcel {
+  Bytes head{};
+  std::shared_ptr<std::byte> body{};  ///< aligned to a cache line
+  std::size_t body_bytes = 0;
+
+  ConstBytes body_span() const { return {body.get(), body_bytes}; }
+};
+
+/// Makes messages of what arrives on a connection: see `Outflow` for what is in a frame.
+class Intake {
+ public:
+  explicit Intake(const FrameKey& key) : opener_(key) {}
+
+  /// Reads once; returns what `::readv` does. Throws `internal` for what is not authentic, or no
+  /// message; afterwards it cannot be used.
+  ssize_t read(const base::Fd& socket);
+  /// The last read got all that was there.
+  bool is_drained() const { return drained_; }
+  /// False: none is complete.
+  bool next(Parcel& parcel);
+  std::uint64_t frames() const { return frames_; }
+
+ private:
+  void take(ConstBytes payload);
+  void begin_large(ConstBytes head, std::size_t body_bytes);
+  void take_rest();
+  ssize_t read_body(const base::Fd& socket);
+  void add_to_body(std::size_t bytes);
+  std::size_t body_frame_bytes() const;
+
+  FrameOpener opener_;
+  std::uint64_t frames_ = 0;
+  bool drained_ = false;
+  std::deque<Parcel> complete_;
+  /// The large message under way: how much of its body has been checked, and the frame that is
+  /// received right behind that.
+  Parcel large_;
+  std::size_t checked_ = 0;
+  std::array<std::byte, frame_header_bytes> header_{};
+  std::size_t received_ = 0;  ///< of the frame, its header included
+};
+
+}  // namespace tutti::net

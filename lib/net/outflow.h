@@ -1,0 +1,41 @@
+#pragma once
+#include <deque>
+
+#include "base/fd.h"
+#include "net/frame.h"
+
+namespace tutti::net {
+
+/// What a connection has yet to send, in order, and the frames that it becomes. Small messages are
+/// copied and share frames, but none is cut. A large one begins with a frame of its length and its
+/// head; its body stays where it is, and follows in frames that are full but for the last.
+class Outflow {
+ public:
+  explicit Outflow(const FrameKey& key) : sealer_(key) {}
+
+  /// Throws `internal` above `max_message_bytes`.
+  void add(ConstBytes head, Slice body = {});
+  /// Copies what is not written yet and is kept by nobody, for that memory is about to go.
+  void keep_all();
+  bool empty() const { return bytes() == 0; }
+  std::size_t bytes() const { return gathered_.size() + plain_bytes_ + wire_bytes_; }
+  /// Writes what the socket takes. False: the connection is broken.
+  bool write(const base::Fd& socket);
+  void discard();
+
+ private:
+  void gather(ConstBytes head, ConstBytes rest_of_it, std::size_t message_bytes);
+  void close_frame();
+  void add_payload(Slice payload);
+  void seal_next();
+  void use(std::size_t written);
+
+  Bytes gathered_;           ///< the frame that small messages are copied into
+  std::deque<Slice> plain_;  ///< each becomes one frame or, where it is longer, several
+  std::size_t plain_bytes_ = 0;
+  FrameSealer sealer_;
+  std::deque<Slice> wire_;
+  std::size_t wire_bytes_ = 0;
+};
+
+}  // namespace tutti::net

@@ -1,0 +1,85 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "net/reception.h"
+#include "ps/image.h"
+#include "ps/scheduler_link.h"
+#include "ps/stock.h"
+#include "ps/storage.h"
+#include "ps/termination.h"
+#include "ps/worker_end.h"
+
+namespace tutti::ps {
+
+/// The process that keeps values: server.cc is its loop, server_beginning.cc how it begins, perhaps
+/// from a state that an earlier process left.
+class Server {
+ public:
+  /// Blocks until all of the job are there. Throws what keeps it from that.
+  Server(const Job& job, const Options& options, const Durability& durability);
+
+  /// Until the job is over.
+  void run();
+  /// Tells the others why, and leaves the state as it is.
+  void stop(const std::string& reason) noexcept;
+
+ private:
+  std::string address() const;
+  base::Fd listen() const;
+  base::Fd listen_nearby() const;
+  net::Identity identity(const Options& options) const;
+  Register registration() const;
+  std::string describe() const { return fmt::format("server {}", welcome_.rank); }
+  net::Reception::Audience audience();
+  bool keeps() const { return is_durable() || job_.resend_after.has_value(); }
+  bool is_durable() const { return storage_ && storage_->is_durable(); }
+  StateHead head() const;
+  net::Bytes state() const;
+
+  void begin();
+  void go_on_from(Image& earlier);
+  void use(Image& image);
+  Located locate(const Locate& question);
+  void keep_beginning();
+  void hear_scheduler_until(const std::function<bool()>& is_done,
+                            const std::function<void(const FromScheduler&)>& take);
+
+  base::Clock::time_point wake_up_by() const;
+  void store();
+  void flush();
+  void set_reading(int rank);
+  void hear_others();
+  void hear_scheduler(const FromScheduler& message);
+  void lose_worker(const Lost& lost);
+  void note(const Event& event);
+  void welcome(net::Reception& reception);
+  void hear(std::size_t rank);
+
+  const Job& job_;
+  net::Poller poller_;
+  std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
+  std::unique_ptr<Image> earlier_;    ///< until this one has begun
+  std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
+  SchedulerLink scheduler_;
+  // Both listen before this server is known to any worker.
+  base::Fd listener_;
+  base::Fd near_listener_;
+  const Welcome welcome_;
+  net::Reception reception_;
+  net::Reception near_reception_;  ///< of the workers of this machine
+  Termination termination_;
+  std::vector<std::unique_ptr<WorkerEnd>> workers_;
+  std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
+  std::unique_ptr<Table> table_;
+  std::optional<Located> located_;
+  bool over_ = false;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "net/bytes.h"
+#include "ps/journal.h"
+
+namespace tutti::ps {
+
+/// The files of one server's state: a checkpoint, and journals of what has come since. Both have a
+/// generation; the journal of one holds what has come since the checkpoint of the same one.
+class StateFiles {
+ public:
+  /// Looks what there is. Throws `internal` when the folder cannot be read.
+  StateFiles(const std::string& folder, int rank, int servers);
+
+  bool has_state() const { return !checkpoints_.empty(); }
+  /// The newest; 0: there is none.
+  std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
+  /// Of anything that is there.
+  std::uint64_t last_generation() const;
+  /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
+  net::Bytes read_checkpoint() const;
+  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing or
+  /// damaged; but for the very last, which may not have been written to its end.
+  void replay(const std::function<void(net::ConstBytes)>& take) const;
+
+  std::string checkpoint(std::uint64_t generation) const;
+  std::string journal(std::uint64_t generation) const;
+  std::string lock() const { return prefix_ + "lock"; }
+  /// Removes what is older, and what was never finished.
+  void remove_before(std::uint64_t generation);
+
+ private:
+  const std::string folder_;
+  const std::string name_;    ///< "server-0-of-2."
+  const std::string prefix_;  ///< with the folder in front
+  std::set<std::uint64_t> checkpoints_;
+  std::set<std::uint64_t> journals_;
+};
+
+/// Of how many servers the folder has states: one number for each job.
+std::set<int> server_counts(const std::string& folder);
+
+}  // namespace tutti::ps

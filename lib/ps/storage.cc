@@ -1,0 +1,230 @@
+#include "ps/storage.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/sealed_file.h"
+#include "tutti/error.h"
+
+namespace tutti::ps {
+namespace {
+
+using base::Clock;
+
+/// Without a journal.
+constexpr Clock::duration between_checkpoints = std::chrono::seconds(60);
+/// A journal as large as this, and as two checkpoints, is worth another checkpoint.
+constexpr std::uint64_t small_journal = std::uint64_t{64} << 20;
+
+base::Fd made_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  base::Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int reason = errno;
+  if (folder) return folder;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the folder {} for a server's state (--state) cannot be used: {}",
+                          base::quoted(path), std::generic_category().message(reason)));
+}
+
+void check_count(const std::string& folder, int servers) {
+  const std::set<int> counts = server_counts(folder);
+  if (counts.empty() || counts.contains(servers)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the folder {0} has the state of {1} servers, and this job has {2}; to "
+                          "spread it over {2}, give an empty folder, and --restore {0}",
+                          base::quoted(folder), fmt::join(counts, " and of "), servers));
+}
+
+void seal(const std::string& path, const net::Bytes& state) {
+  base::write_sealed(path, {reinterpret_cast<const std::uint8_t*>(state.data()), state.size()});
+}
+
+}  // namespace
+
+Storage::Storage(const Durability& durability, int rank, int servers)
+    : durability_(durability),
+      folder_(made_folder(durability.folder)),
+      files_(durability.folder, rank, servers),
+      generation_(files_.last_generation()) {
+  check_count(durability.folder, servers);
+  lock();
+  if (files_.has_state() || generation_ == 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the checkpoint {} is missing, and the journal that follows it is there; "
+                          "put it back, or give an empty folder to begin anew",
+                          base::printable(files_.checkpoint(generation_))));
+}
+
+Storage::~Storage() {
+  reap(true);
+}
+
+void Storage::lock() {
+  constexpr mode_t for_owner = 0600;
+  lock_ =
+      base::Fd(::open(files_.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_owner));
+  const int reason = errno;
+  if (!lock_) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("the folder {} for a server's state cannot be written: {}",
+                    base::quoted(durability_.folder), std::generic_category().message(reason)));
+  }
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("another process uses the state {}; does the server still run, or have "
+                          "two the same DMLC_RANK?",
+                          base::quoted(files_.lock())));
+}
+
+void Storage::sync_folder() const {
+  if (::fsync(folder_.get()) != 0) throw base::system_failure("write the folder of a state");
+}
+
+void Storage::start_journal() {
+  if (!is_durable()) return;
+  journal_.emplace(files_.journal(generation_));
+  sync_folder();
+}
+
+void Storage::replace(const net::Bytes& state) {
+  reap(true);
+  ++generation_;
+  seal(files_.checkpoint(generation_), state);
+  take_for_state(state.size());
+  start_journal();
+}
+
+base::Fd Storage::begin(const State& state) {
+  ++generation_;
+  start_writer(state);
+  // glibc 2.36 declares pidfd_open for C alone.
+  base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+  if (!end) throw base::system_failure("watch a process that writes a checkpoint");
+  return end;
+}
+
+bool Storage::has_begun() {
+  const auto well = end_of_writer(false);
+  if (!well) return false;
+  if (!*well) {
+    throw Error(ErrorCode::internal, fmt::format("the checkpoint {} could not be written",
+                                                 files_.checkpoint(generation_)));
+  }
+  start_journal();
+  return true;
+}
+
+/// What was before it is not needed any more.
+void Storage::take_for_state(std::uint64_t bytes) {
+  checkpoint_bytes_ = bytes;
+  journal_bytes_ = 0;
+  files_.remove_before(generation_);
+}
+
+void Storage::append(net::ConstBytes head, net::ConstBytes body) {
+  has_changed_ = true;
+  if (journal_) journal_->append(head, body);
+  if (!is_durable() && !due_) due_ = Clock::now() + between_checkpoints;
+}
+
+void Storage::commit() {
+  if (!journal_) return;
+  const bool has_new = journal_->has_unwritten();
+  if (has_new) journal_->write();
+  if (durability_.when == Durability::When::each) {
+    if (has_new) journal_->sync();
+    return;
+  }
+  const auto now = Clock::now();
+  if (has_new && !due_) due_ = now + durability_.interval;
+  if (!due_ || now < *due_) return;
+  journal_->sync();
+  due_.reset();
+}
+
+bool Storage::wants_checkpoint(Clock::time_point now) const {
+  if (child_ != 0 || !has_changed_) return false;
+  if (!journal_) return due_ && now >= *due_;
+  return journal_->bytes() + journal_bytes_ > std::max(small_journal, 2 * checkpoint_bytes_);
+}
+
+void Storage::look(const State& state) {
+  reap(false);
+  if (wants_checkpoint(Clock::now())) start_checkpoint(state);
+}
+
+/// The child sees the state as it is now, whatever becomes of it here meanwhile.
+void Storage::start_checkpoint(const State& state) {
+  if (journal_) {
+    journal_bytes_ += journal_->bytes();
+    journal_->write();
+    journal_->sync();
+  }
+  ++generation_;
+  start_journal();
+  has_changed_ = false;
+  if (!is_durable()) due_.reset();
+  start_writer(state);
+}
+
+void Storage::start_writer(const State& state) {
+  const std::string path = files_.checkpoint(generation_);
+  child_ = ::fork();
+  if (child_ < 0) {
+    child_ = 0;
+    throw base::system_failure("start a process that writes a checkpoint");
+  }
+  if (child_ > 0) return;
+  // Connections end with the server, not with this.
+  ::close_range(3, ~0U, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    seal(path, state());
+    ::_exit(0);
+  } catch (const std::exception& error) {
+    base::log().error("no checkpoint was written: {}", error.what());
+    ::_exit(1);
+  }
+}
+
+/// Whether it has written the checkpoint; none: it is at it, or there is none.
+std::optional<bool> Storage::end_of_writer(bool wait) {
+  int status = 0;
+  if (child_ == 0 || ::waitpid(child_, &status, wait ? 0 : WNOHANG) == 0) return std::nullopt;
+  child_ = 0;
+  if (status != 0) return false;
+  std::error_code error;
+  take_for_state(std::filesystem::file_size(files_.checkpoint(generation_), error));
+  return true;
+}
+
+void Storage::reap(bool wait) {
+  if (end_of_writer(wait).value_or(true)) return;
+  base::log().error("the checkpoint {} failed; what came before it is kept",
+                    files_.checkpoint(generation_));
+  // Not at once again.
+  has_changed_ = true;
+  checkpoint_bytes_ = std::max(checkpoint_bytes_, journal_bytes_);
+  if (!is_durable()) due_ = Clock::now() + between_checkpoints;
+}
+
+}  // namespace tutti::ps

@@ -1,0 +1,74 @@
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "ps/journal.h"
+#include "ps/state_files.h"
+#include "tutti/server.h"
+
+namespace tutti::ps {
+
+/// Keeps one server's state in a folder, which no other process uses meanwhile: checkpoints, which
+/// a child process writes in the background, and between them a journal of what has come.
+class Storage {
+ public:
+  using State = std::function<net::Bytes()>;
+
+  /// Makes the folder. Throws `invalid_argument` when it cannot be used, when another process uses
+  /// this server's state there, and when it has the state of another number of servers.
+  Storage(const Durability& durability, int rank, int servers);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  const StateFiles& files() const { return files_; }
+  /// What it acknowledges survives it.
+  bool is_durable() const { return durability_.when != Durability::When::off; }
+
+  /// This state stands in place of all that was there before, once it is on the disk: a child
+  /// process writes it. Only then may anything be appended. What is returned is readable when that
+  /// child has ended.
+  base::Fd begin(const State& state);
+  /// Throws `internal` if it could not be written.
+  bool has_begun();
+  /// The same as `begin`, but blocks until the state is on the disk.
+  void replace(const net::Bytes& state);
+  void append(net::ConstBytes head, net::ConstBytes body);
+  /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
+  void commit();
+  /// Writes a checkpoint in the background where that is due, and looks what became of the last.
+  void look(const State& state);
+  /// When to call `commit` and `look` though nothing has come.
+  std::optional<base::Clock::time_point> due() const { return due_; }
+
+ private:
+  void lock();
+  void start_journal();
+  void sync_folder() const;
+  bool wants_checkpoint(base::Clock::time_point now) const;
+  void start_checkpoint(const State& state);
+  void start_writer(const State& state);
+  std::optional<bool> end_of_writer(bool wait);
+  void reap(bool wait);
+  void take_for_state(std::uint64_t bytes);
+
+  const Durability durability_;
+  base::Fd folder_;
+  StateFiles files_;
+  base::Fd lock_;
+  std::uint64_t generation_ = 0;
+  std::optional<Journal> journal_;
+  bool has_changed_ = false;         ///< since the last checkpoint was begun
+  std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint
+  std::uint64_t checkpoint_bytes_ = 0;
+  /// Of the next sync, or of the next checkpoint where there is no journal.
+  std::optional<base::Clock::time_point> due_;
+  pid_t child_ = 0;  ///< writes a checkpoint
+};
+
+}  // namespace tutti::ps

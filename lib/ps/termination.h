@@ -1,0 +1,27 @@
+#pragma once
+#include <csignal>
+
+#include "base/fd.h"
+
+namespace tutti::ps {
+
+/// SIGTERM as an event for a poller, on the thread that makes this. What was blocked before is
+/// blocked afterwards.
+class Termination {
+ public:
+  Termination();
+  ~Termination();
+  Termination(const Termination&) = delete;
+  Termination& operator=(const Termination&) = delete;
+
+  /// Readable once the signal has come.
+  const base::Fd& descriptor() const { return signal_; }
+  /// Takes the signal back: whether it has come.
+  bool has_come();
+
+ private:
+  sigset_t before_{};
+  base::Fd signal_;
+};
+
+}  // namespace tutti::ps

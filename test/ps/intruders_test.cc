@@ -1,0 +1,286 @@
+// What connects to scheduler and servers, or says there, what no process of the job does: it is
+// turned away, and the job goes on.
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "net/connection.h"
+#include "net/sockets.h"
+#include "ps/delivery.h"
+#include "ps/local_job.h"
+#include "ps/scheduler_link.h"
+#include "ps/wire.h"
+#include "tutti/version.h"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+using base::Clock;
+using net::Bytes;
+using net::ConstBytes;
+
+namespace {
+
+constexpr auto patience = 5s;
+
+void send_raw(const base::Fd& socket, ConstBytes bytes) {
+  while (!bytes.empty() && net::wait_writable(socket, Clock::now() + patience)) {
+    const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count <= 0) return;  // it was closed
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+/// Whether the other end closes within the time.
+bool is_closed(const base::Fd& socket) {
+  std::array<std::byte, 4096> bytes;
+  while (net::wait_readable(socket, Clock::now() + patience)) {
+    if (::recv(socket.get(), bytes.data(), bytes.size(), 0) <= 0) return true;
+  }
+  return false;
+}
+
+base::Fd connected(std::uint16_t port) {
+  base::Fd socket = net::start_connecting("127.0.0.1", port, "");
+  net::wait_writable(socket, Clock::now() + patience);
+  return socket;
+}
+
+/// A message as it is in a stream.
+Bytes streamed(ConstBytes message) {
+  Bytes stream;
+  net::append_u32(stream, static_cast<std::uint32_t>(message.size()));
+  net::append(stream, message);
+  return stream;
+}
+
+Bytes sealed(net::FrameSealer& sealer, ConstBytes stream) {
+  std::deque<net::Slice> slices;
+  sealer.seal({stream}, slices);
+  Bytes wire;
+  for (const net::Slice& slice : slices) net::append(wire, slice.bytes);
+  return wire;
+}
+
+/// A message as a channel puts it on its connection.
+Bytes packet(std::uint64_t number, ConstBytes message) {
+  Bytes bytes(ps::Delivery::head_bytes);
+  net::store_u32(bytes.data(), static_cast<std::uint32_t>(number));
+  net::append(bytes, message);
+  return streamed(bytes);
+}
+
+/// The only worker of a job with one server, by hand.
+class Intruder {
+ public:
+  explicit Intruder(const LocalJob& job)
+      : job_(job.job()), scheduler_(job_, LocalJob::options(), poller_, 0) {
+    welcome_ = scheduler_.join(
+        {.role = ps::Role::worker, .workers = 1, .servers = 1, .version = version()});
+  }
+
+  std::uint16_t server_port() const { return welcome_.servers.at(0).port; }
+  net::ProvenPeer call(int rank, const net::Secret& secret) const {
+    std::vector<net::Way> ways;
+    ways.push_back({connected(server_port()), "127.0.0.1"});
+    return net::prove_to(std::move(ways),
+                         {.rank = rank, .secret = secret, .purpose = ps::server_purpose}, 0,
+                         Clock::now() + patience);
+  }
+  net::ProvenPeer call() const { return call(0, job_.secret); }
+  const net::Secret& secret() const { return job_.secret; }
+
+  static Bytes init_of(const std::string& key, std::uint64_t sequence = 1) {
+    static const std::vector<float> value{1};
+    ps::Contribution said{.sequence = sequence, .piece = {key, 0, 1}, .kind = ps::Kind::init};
+    said.shape = {1};
+    said.data = std::as_bytes(std::span(value));
+    return ps::encode(ps::ToServer(said));
+  }
+  /// Sends this packet, which the server has not had, and hears that its request was done.
+  bool is_served(const Bytes& stream, std::uint64_t sequence = 1) const {
+    const net::ProvenPeer peer = call();
+    net::FrameSealer sealer({peer.send_key, peer.encrypts});
+    net::FrameOpener opener({peer.receive_key, peer.encrypts});
+    send_raw(peer.socket, sealed(sealer, stream));
+    net::MessageReader messages;
+    Bytes answer;
+    std::array<std::byte, 4096> bytes;
+    while (net::wait_readable(peer.socket, Clock::now() + patience)) {
+      const ssize_t count = ::recv(peer.socket.get(), bytes.data(), bytes.size(), 0);
+      if (count <= 0) return false;
+      opener.feed(ConstBytes(bytes).first(static_cast<std::size_t>(count)));
+      while (const auto payload = opener.next()) messages.feed(*payload);
+      while (messages.next(answer)) {
+        const Bytes body(answer.begin() + ps::Delivery::head_bytes, answer.end());
+        if (body.empty()) continue;  // it only acknowledges
+        const ps::Answer said = ps::decode_answer(body);
+        if (said.sequence == sequence) return !said.failure;
+      }
+    }
+    return false;
+  }
+  void finish() {
+    scheduler_.send(ps::Goodbye{});
+    scheduler_.send(ps::Finished{});
+    scheduler_.close();
+  }
+
+ private:
+  ps::Job job_;
+  net::Poller poller_;
+  ps::SchedulerLink scheduler_;
+  ps::Welcome welcome_;
+};
+
+/// What is sent over a proven connection, as it is on the wire; the number is the packet's.
+using Wire = std::function<Bytes(net::FrameSealer&, std::uint64_t number)>;
+
+}  // namespace
+
+TEST_CASE("who proves nothing, or something else, is turned away by a server, which serves on") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  const auto refused = [&](int rank, const net::Secret& secret) {
+    try {
+      const net::ProvenPeer peer = worker.call(rank, secret);
+      return is_closed(peer.socket);
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  net::Secret wrong = worker.secret();
+  wrong[0] ^= std::byte{1};
+  CHECK(refused(0, wrong));
+  CHECK(refused(1, worker.secret()));
+  CHECK(refused(-1, worker.secret()));
+  for (const std::size_t size : {std::size_t{1}, std::size_t{60}, std::size_t{1} << 20}) {
+    const base::Fd noise = connected(worker.server_port());
+    send_raw(noise, Bytes(size, std::byte{0x55}));
+    CHECK(is_closed(noise));
+  }
+  CHECK(worker.is_served(packet(1, Intruder::init_of("w"))));
+  worker.finish();
+}
+
+TEST_CASE("what is recorded of one connection is of no use on another, nor a second time") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  Bytes recorded;
+  {
+    const net::ProvenPeer peer = worker.call();
+    net::FrameSealer sealer({peer.send_key, peer.encrypts});
+    recorded = sealed(sealer, packet(1, Intruder::init_of("w")));
+  }
+  {
+    const net::ProvenPeer other = worker.call();
+    send_raw(other.socket, recorded);
+    CHECK(is_closed(other.socket));
+  }
+  {
+    const net::ProvenPeer peer = worker.call();
+    net::FrameSealer sealer({peer.send_key, peer.encrypts});
+    const Bytes pull =
+        sealed(sealer, packet(1, ps::encode(ps::ToServer(ps::PullOptimizer{.sequence = 1}))));
+    send_raw(peer.socket, pull);
+    send_raw(peer.socket, pull);
+    CHECK(is_closed(peer.socket));
+  }
+  CHECK(worker.is_served(packet(2, Intruder::init_of("w", 2)), 2));
+  worker.finish();
+}
+
+TEST_CASE("malformed, oversize and truncated messages of a worker end its connection alone") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  const Bytes init = Intruder::init_of("w");
+  struct Attack {
+    const char* what;
+    bool is_delivered;  ///< only what is in the packet is wrong
+    Wire wire;
+  };
+  const auto bringing = [](Bytes message) -> Wire {
+    return [message = std::move(message)](net::FrameSealer& sealer, std::uint64_t number) {
+      return sealed(sealer, packet(number, message));
+    };
+  };
+  const auto stream_of = [](Bytes stream) -> Wire {
+    return [stream = std::move(stream)](net::FrameSealer& sealer, std::uint64_t) {
+      return sealed(sealer, stream);
+    };
+  };
+  const Bytes half(init.begin(), init.end() - 2);
+  const Attack attacks[] = {
+      {"an oversize message", false, stream_of(Bytes(4, std::byte{0xff}))},
+      {"an oversize frame", false,
+       [](net::FrameSealer&, std::uint64_t) { return Bytes(70'000, std::byte{0xff}); }},
+      {"a packet without a head", false, stream_of(streamed(Bytes(10)))},
+      {"a request out of turn", false, stream_of(packet(1000, init))},
+      {"noise", true, bringing(Bytes(200, std::byte{7}))},
+      {"a truncated request", true, bringing(half)},
+      {"what a server says to the scheduler", true,
+       bringing(ps::encode(ps::ToScheduler(ps::Stopping{"now"})))},
+  };
+  std::uint64_t number = 1;
+  for (const Attack& attack : attacks) {
+    INFO(attack.what);
+    const net::ProvenPeer peer = worker.call();
+    net::FrameSealer sealer({peer.send_key, peer.encrypts});
+    send_raw(peer.socket, attack.wire(sealer, number));
+    CHECK(is_closed(peer.socket));
+    if (attack.is_delivered) ++number;
+  }
+  // The truncated one was number 1 of its requests.
+  CHECK(worker.is_served(packet(number, Intruder::init_of("w", 2)), 2));
+  worker.finish();
+}
+
+TEST_CASE("what only the scheduler says is nothing to a server when a worker says it") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  std::uint64_t number = 1;
+  const ps::FromScheduler forged[] = {ps::Lost{ps::Role::scheduler, 0, "forged"},
+                                      ps::Lost{ps::Role::worker, 0, "forged"}, ps::End{}};
+  for (const ps::FromScheduler& message : forged) {
+    const net::ProvenPeer peer = worker.call();
+    net::FrameSealer sealer({peer.send_key, peer.encrypts});
+    send_raw(peer.socket, sealed(sealer, packet(number++, ps::encode(message))));
+    // Perhaps it is taken for a request that was received before, and closes nothing.
+    net::wait_readable(peer.socket, Clock::now() + 100ms);
+  }
+  CHECK(worker.is_served(packet(number, Intruder::init_of("w"))));
+  worker.finish();
+  CHECK(job.ends() == std::vector<std::string>{"", ""});
+}
+
+TEST_CASE(
+    "a worker that says what only others say to the scheduler is lost, and the scheduler serves "
+    "on") {
+  LocalJob job({.workers = 2, .servers = 1});
+  std::string survivor;
+  std::thread other([&] {
+    survivor = LocalJob::run_one([](KVStore& kv) {
+      std::vector<float> values{1};
+      kv.pushpull("g", tensor(values), tensor(values)).wait();
+      return "no error";
+    });
+  });
+  {
+    net::Poller poller;
+    ps::SchedulerLink link(job.job(), LocalJob::options(), poller, 0);
+    const ps::Register mine{
+        .role = ps::Role::worker, .rank = 1, .workers = 2, .servers = 1, .version = version()};
+    link.join(mine);
+    // It is a server now, too, it says.
+    ps::Register server = mine;
+    server.role = ps::Role::server;
+    link.send(server);
+    link.close();
+  }
+  other.join();
+  CHECK_THAT(survivor, Catch::Contains("peer_lost: worker 1 is lost") &&
+                           Catch::Contains("registered already"));
+}

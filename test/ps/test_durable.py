@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Servers that keep their state are killed and started again; workers check every value to the last bit.
+
+    test_durable.py TUTTI_SERVER STEPS [slow]
+"""
+import os
+import pathlib
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+from processes import Job
+
+SERVER, STEPS = sys.argv[1:3]
+SLOW = "slow" in sys.argv[3:4]
+SEED = 28
+
+
+class DurableCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def job(self, **how):
+        job = Job(SERVER, STEPS, **how)
+        self.addCleanup(job.close)
+        return job
+
+    def files(self, folder=None, word=""):
+        return sorted(path for path in (folder or self.folder).iterdir() if word in path.name)
+
+    def check_all_ended_well(self, job, processes):
+        for one in processes:
+            self.assertEqual(one.end(60), 0, str(job))
+
+    def checked_run(self, job, *state, steps=30, kind="dist_sync", large=20_000):
+        """A whole job: its servers and workers, which have ended well."""
+        servers = [job.start_server(rank, *state) for rank in range(job.servers)]
+        workers = job.start_workers(kind, "mixed", steps, large)
+        self.check_all_ended_well(job, workers + servers + [job.scheduler])
+        return servers, workers
+
+
+class KilledServers(DurableCase):
+    def kill_again_and_again(self, kills, *durable, kind="dist_sync", servers=2, steps_for_each=120, **env):
+        job = self.job(servers=servers, **env)
+        state = ("--state", self.folder, *durable)
+        running = [job.start_server(rank, *state) for rank in range(servers)]
+        # Enough for the last kill to find them at work.
+        workers = job.start_workers(kind, "mixed", 200 + steps_for_each * kills, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        chance = random.Random(SEED)
+        for _ in range(kills):
+            time.sleep(chance.uniform(0.02, 0.3))
+            rank = chance.randrange(servers)
+            self.assertEqual(running[rank].kill(), -signal.SIGKILL, str(job))
+            time.sleep(chance.uniform(0, 0.3))
+            running[rank] = job.start_server(rank, *state)
+            self.assertTrue(running[rank].wait_for("goes on from its state"), str(job))
+        self.check_all_ended_well(job, workers + running + [job.scheduler])
+        for one in workers:
+            self.assertIn("all values were right", one.text)
+        return workers
+
+    def test_workers_wait_for_a_server_that_is_started_again_and_no_push_is_lost_or_applied_twice(self):
+        workers = self.kill_again_and_again(20 if SLOW else 3, "--durable", "each")
+        self.assertRegex(workers[0].text, r"worker 0 waits for server \d, which may come back within 20 s: ")
+        self.assertRegex(workers[0].text, r"worker 0 goes on: server \d is back")
+
+    def test_the_same_where_the_disk_comes_seconds_later_for_the_system_has_it(self):
+        self.kill_again_and_again(20 if SLOW else 2, "--durable", "seconds", "5")
+
+    def test_asynchronous_pushes_are_applied_once_each(self):
+        self.kill_again_and_again(20 if SLOW else 2, "--durable", "each", kind="dist_async", servers=1)
+
+    def test_lost_messages_and_killed_servers_together(self):
+        # Who waits for what was lost makes few steps.
+        self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
+                                  PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
+
+    def test_a_server_that_does_not_come_back_is_lost_in_the_end(self):
+        job = self.job(servers=2, TUTTI_CREATE_SECONDS="3")
+        servers = [job.start_server(rank, "--state", self.folder, "--durable", "each") for rank in range(2)]
+        workers = job.start_workers("dist_sync", "mixed", 1_000_000)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        servers[1].kill()
+        for one in workers:
+            self.assertEqual(one.end(), 42, str(job))
+            self.assertRegex(one.text, r"caught peer_lost: server 1 is lost: .* not started again in time.*key '")
+
+    def test_without_durable_a_killed_server_is_lost_at_once(self):
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder)
+        workers = job.start_workers("dist_sync", "mixed", 1_000_000)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        server.kill()
+        for one in workers:
+            self.assertEqual(one.end(), 42, str(job))
+            self.assertRegex(one.text, r"caught peer_lost: server 0 is lost: its connection .* on .*key '")
+
+    def test_a_server_that_comes_back_without_its_state_is_refused(self):
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder / "a", "--durable", "each")
+        workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        server.kill()
+        for words in ((), ("--state", self.folder / "b", "--durable", "each")):
+            other = job.start_server(0, *words)
+            self.assertEqual(other.end(), 2, str(job))
+            self.assertRegex(other.text, "server 0 is waited for with the state that it kept of this job, and this "
+                                         "process brings no state")
+        again = job.start_server(0, "--state", self.folder / "a", "--durable", "each")
+        self.check_all_ended_well(job, workers + [again, job.scheduler])
+
+    def test_sigterm_is_a_clean_end_after_which_a_server_may_be_started_again(self):
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder, "--durable", "each")
+        workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        self.assertEqual(server.kill(signal.SIGTERM), 143, str(job))
+        self.assertIn("tutti-server: aborted: it was ended by SIGTERM", server.text)
+        self.assertTrue(workers[1].wait_for("worker 1 waits for server 0"), str(job))
+        again = job.start_server(0, "--state", self.folder, "--durable", "each")
+        self.check_all_ended_well(job, workers + [again, job.scheduler])
+
+
+class Checkpoints(DurableCase):
+    def test_a_journal_that_has_grown_is_replaced_by_a_checkpoint_in_the_background(self):
+        job = self.job(servers=1, workers=1)
+        server = job.start_server(0, "--state", self.folder, "--durable", "seconds", "60")
+        # 8 MB a step.
+        workers = job.start_workers("dist_sync", "mixed", 40)
+        seen = set()
+        while workers[0].process.poll() is None:
+            for path in self.files(word="checkpoint"):
+                found = re.fullmatch(r"server-0-of-1.checkpoint-(\d+)", path.name)
+                seen.update(found.groups() if found else ())
+            time.sleep(0.01)
+        self.check_all_ended_well(job, workers + [server, job.scheduler])
+        self.assertGreaterEqual(len(seen), 3, seen)
+        left = [path.name for path in self.files()]
+        self.assertEqual(len([name for name in left if "checkpoint" in name]), 1, left)
+        self.assertEqual(len([name for name in left if "journal" in name]), 1, left)
+
+    def test_a_server_killed_while_it_writes_a_checkpoint_goes_on(self):
+        job = self.job(servers=1, workers=1)
+        state = ("--state", self.folder, "--durable", "seconds", "60")
+        server = job.start_server(0, *state)
+        workers = job.start_workers("dist_sync", "mixed", 60)
+        # The first checkpoint, of a server of which nobody has heard, is none to go on from.
+        self.assertTrue(workers[0].wait_for(r"step 0\b"), str(job))
+        for _ in range(2):
+            deadline = time.monotonic() + 30
+            while not self.files(word="unfinished") and time.monotonic() < deadline:
+                time.sleep(0.001)
+            server.kill()
+            server = job.start_server(0, *state)
+            self.assertTrue(server.wait_for("goes on from its state"), str(job))
+        self.check_all_ended_well(job, workers + [server, job.scheduler])
+        self.assertEqual(self.files(word="unfinished"), [])
+
+    def test_a_server_that_takes_long_to_write_what_it_begins_with_is_not_lost(self):
+        self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
+        job = self.job(servers=1, TUTTI_HEARTBEAT_SECONDS="1")
+        server = job.start_server(0, "--state", self.folder)
+        workers = job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
+        writer = self.child_of(server.process.pid)
+        os.kill(writer, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(writer, signal.SIGCONT)
+        self.check_all_ended_well(job, workers + [server, job.scheduler])
+
+    def child_of(self, pid):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if children := pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text():
+                return int(children)
+        self.fail("the server has started no process")
+
+
+class OtherJobs(DurableCase):
+    """Values and optimizer states of one job in the next."""
+
+    def first_job(self, servers, steps=30, *durable):
+        job = self.job(servers=servers)
+        self.checked_run(job, "--state", self.folder / "old", *durable, steps=steps)
+
+    def test_a_job_goes_on_from_what_the_one_before_has_kept(self):
+        for durable in ((), ("--durable", "each")):
+            with self.subTest(durable=durable):
+                self.folder = self.folder / "more"
+                self.folder.mkdir()
+                self.first_job(2, 30, *durable)
+                job = self.job(servers=2)
+                servers = [job.start_server(rank, "--state", self.folder / "old", *durable) for rank in range(2)]
+                workers = job.start_workers("dist_sync", "mixed-after-30", 30, 20_000)
+                self.check_all_ended_well(job, workers + servers + [job.scheduler])
+
+    def test_more_or_fewer_servers_restore_it(self):
+        self.first_job(2)
+        before = {path.name: path.read_bytes() for path in self.files(self.folder / "old")}
+        for servers in (1, 3):
+            with self.subTest(servers=servers):
+                job = self.job(servers=servers)
+                words = ("--state", self.folder / f"new{servers}", "--restore", self.folder / "old")
+                running = [job.start_server(rank, *words) for rank in range(servers)]
+                workers = job.start_workers("dist_sync", "mixed-after-30", 30, 20_000)
+                self.check_all_ended_well(job, workers + running + [job.scheduler])
+        self.assertEqual({path.name: path.read_bytes() for path in self.files(self.folder / "old")}, before)
+
+    def test_another_number_of_servers_is_told_how_to_restore(self):
+        self.first_job(2, 1)
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder / "old")
+        self.assertEqual(server.end(), 2, str(job))
+        self.assertRegex(server.text, "has the state of 2 servers, and this job has 1; .*--restore")
+
+    def test_servers_of_which_one_has_lost_its_state_do_not_begin(self):
+        self.first_job(2, 1)
+        for path in self.files(self.folder / "old", "server-1-"):
+            path.unlink()
+        job = self.job(servers=2)
+        servers = [job.start_server(rank, "--state", self.folder / "old") for rank in range(2)]
+        for server in servers:
+            self.assertNotEqual(server.end(), 0, str(job))
+        self.assertRegex(str(job), r"server \d brings (no state|the state of an earlier job), and server \d")
+
+
+class Damage(DurableCase):
+    def setUp(self):
+        super().setUp()
+        job = self.job(servers=1)
+        self.state = ("--state", self.folder, "--durable", "each")
+        server = job.start_server(0, *self.state)
+        workers = job.start_workers("dist_sync", "mixed", 1_000_000, 2000)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        server.kill()
+        job.close()
+
+    def what_a_server_says(self):
+        job = self.job(servers=1)
+        server = job.start_server(0, *self.state)
+        self.assertEqual(server.end(), 2, str(job))
+        return server.text
+
+    def test_a_checkpoint_that_was_changed_is_refused_by_name(self):
+        path = self.files(word="checkpoint")[0]
+        bytes_ = bytearray(path.read_bytes())
+        bytes_[len(bytes_) // 2] ^= 1
+        path.write_bytes(bytes_)
+        self.assertRegex(self.what_a_server_says(), rf"{path.name}.*damaged")
+
+    def test_a_checkpoint_that_was_cut_is_refused_by_name(self):
+        path = self.files(word="checkpoint")[0]
+        for size in (path.stat().st_size - 1, 20, 0):
+            with self.subTest(size=size):
+                path.write_bytes(path.read_bytes()[:size])
+                self.assertRegex(self.what_a_server_says(), rf"{path.name}.*(damaged|cut short)")
+
+    def test_a_journal_that_was_changed_is_refused_by_name(self):
+        path = self.files(word="journal")[0]
+        bytes_ = bytearray(path.read_bytes())
+        bytes_[len(bytes_) // 2] ^= 1
+        path.write_bytes(bytes_)
+        self.assertRegex(self.what_a_server_says(), rf"{path.name}: damaged: record \d+")
+
+    def test_a_journal_without_its_checkpoint_is_not_taken_for_an_empty_state(self):
+        self.files(word="checkpoint")[0].unlink()
+        self.assertRegex(self.what_a_server_says(), "checkpoint .* is missing")
+
+
+class Misuse(DurableCase):
+    def said(self, *words, code=2, **env):
+        job = self.job(servers=2)
+        server = job.start("server", [SERVER, *words], **env)
+        self.assertEqual(server.end(), code, str(job))
+        return server.text
+
+    def test_options_that_do_not_fit_are_refused(self):
+        for words, text in ((("--durable", "each"), "--durable and --restore need --state"),
+                            (("--state", "x", "--durable", "always"), "it takes each, seconds N or off"),
+                            (("--state", "x", "--durable", "seconds", "0"), "a whole number from 1"),
+                            (("--sate", "x"), "unknown option --sate.*--state"),
+                            (("--state",), "--state needs something behind it"),
+                            (("--state", "/dev/null/x"), "cannot be used"),
+                            (("--state", self.folder, "--restore", "/nowhere"), "/nowhere")):
+            with self.subTest(words=words):
+                self.assertRegex(self.said(*words, DMLC_RANK="0"), text)
+
+    def test_a_state_needs_a_rank(self):
+        self.assertIn("set DMLC_RANK to a number from 0 to 1", self.said("--state", self.folder))
+
+    def test_a_scheduler_keeps_no_state(self):
+        self.assertIn("the scheduler keeps no state", self.said("--state", self.folder, DMLC_ROLE="scheduler",
+                                                                DMLC_PS_ROOT_PORT="19416"))
+
+    def test_two_servers_do_not_share_one_state(self):
+        job = self.job(servers=2)
+        first = job.start_server(0, "--state", self.folder)
+        deadline = time.monotonic() + 10
+        while not self.files(word="lock") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        second = job.start_server(0, "--state", self.folder)
+        self.assertEqual(second.end(), 2, str(job))
+        self.assertRegex(second.text, "another process uses the state .*DMLC_RANK")
+        self.assertIsNone(first.process.poll(), str(job))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3 + SLOW:]])

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Jobs of scripts/launch.py whose servers keep what they have.
+
+    test_kept_states.py TUTTI_SERVER STEPS
+"""
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from launching import LOCAL, LaunchCase
+
+SERVER, STEPS = sys.argv[1:3]
+RIGHT = "finished, and all values were right"
+
+
+class KeptStates(LaunchCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def environment(self, **more):
+        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        return super().environment(**{"PATH": path, "TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20",
+                                      "MXNET_KVSTORE_BIGARRAY_BOUND": "1000", **more})
+
+    def run_steps(self, phase, *words, servers=2):
+        code, out, err = self.launch("-n", 2, "-s", servers, *LOCAL, *words, STEPS, "dist_sync", phase, 20, 20_000)
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(out.count(RIGHT), 2, out + err)
+
+    def test_a_server_that_is_killed_is_started_again_and_the_job_goes_on(self):
+        process = self.start("-n", 2, "-s", 2, *LOCAL, "--server-state", self.folder, "--durable", "each", STEPS,
+                             "dist_sync", "mixed", 300, 20_000, 4)
+        lines = self.wait_for_lines(process, 1, "step 10")
+        os.kill(self.process_of("server", 1), signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, "".join(lines) + out + err)
+        self.assertEqual(out.count(RIGHT), 2, out + err)
+        self.assertIn("[server 1] launch.py: SIGKILL ended it; it is started again", err)
+        self.assertRegex(err, r"\[server 1\] .*server 1 goes on from its state")
+        self.assert_nothing_left()
+
+    def test_a_server_that_is_killed_again_and_again_ends_the_job(self):
+        process = self.start("-n", 1, "-s", 1, *LOCAL, "--server-state", self.folder, "--durable", "each", "--grace", 1,
+                             STEPS, "dist_sync", "mixed", 1_000_000, 20_000, 4)
+        for _ in range(6):
+            self.wait_for_lines(process, 1, "step ")
+            os.kill(self.process_of("server", 0), signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGKILL, out + err)
+        again = re.findall(r"^\[server 0\] launch.py: SIGKILL ended it; it is started again", err, re.M)
+        self.assertEqual(len(again), 5, err)
+        self.assertRegex(err, "server 0 on .* was the first to fail: it was ended by signal 9")
+
+    def test_without_durable_a_killed_server_ends_the_job(self):
+        process = self.start("-n", 1, "-s", 1, *LOCAL, "--server-state", self.folder, "--grace", 5, STEPS, "dist_sync",
+                             "mixed", 1_000_000, 20_000, 4)
+        self.wait_for_lines(process, 1, "step 10")
+        os.kill(self.process_of("server", 0), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
+        self.assertNotIn("started again", err)
+
+    def test_the_next_job_goes_on_and_another_number_of_servers_restores(self):
+        old, new = self.folder / "old", self.folder / "new"
+        self.run_steps("mixed", "--server-state", old)
+        self.run_steps("mixed-after-20", "--server-state", old, "--durable", "seconds=5")
+        self.run_steps("mixed-after-40", "--server-state", new, "--restore", old, servers=3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

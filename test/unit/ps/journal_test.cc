@@ -1,0 +1,106 @@
+#include "ps/journal.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "unit/errors.h"
+#include "unit/folder.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+struct Read {
+  Texts texts;
+  Journal::End end = Journal::End::whole;
+};
+
+Read read(const std::string& path) {
+  Read read;
+  read.end = Journal::read(
+      path, [&](net::ConstBytes record) { read.texts.emplace_back(net::as_text(record)); });
+  return read;
+}
+
+/// Three records.
+std::string written(const Folder& folder) {
+  const std::string path = folder.path() + "/journal";
+  Journal journal(path);
+  journal.append(net::as_bytes("fir"), net::as_bytes("st"));
+  journal.write();
+  journal.append({}, net::as_bytes("second"));
+  journal.append(net::as_bytes("third"), {});
+  journal.write();
+  journal.sync();
+  return path;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void put(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+}  // namespace
+
+TEST_CASE("a journal gives back what was appended to it, in order") {
+  const Folder folder;
+  const Read all = read(written(folder));
+  CHECK(all.texts == Texts{"first", "second", "third"});
+  CHECK(all.end == Journal::End::whole);
+}
+
+TEST_CASE("a journal that ends within a record gives those before it, wherever it was cut") {
+  const Folder folder;
+  const std::string path = written(folder);
+  const std::string whole = content_of(path);
+  const std::size_t last = whole.size() - 20 - 5;
+  for (std::size_t size = last + 1; size < whole.size(); ++size) {
+    put(path, whole.substr(0, size));
+    const Read rest = read(path);
+    CHECK(rest.texts == Texts{"first", "second"});
+    CHECK(rest.end == Journal::End::torn);
+  }
+  put(path, whole.substr(0, 5));
+  CHECK(read(path).end == Journal::End::torn);
+}
+
+TEST_CASE("every changed byte of a record is found") {
+  const Folder folder;
+  const std::string path = written(folder);
+  const std::string whole = content_of(path);
+  const std::size_t start = whole.size() - 3 * 20 - 16;
+  for (std::size_t at = start + 4; at < start + 25; ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    put(path, changed);
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }),
+               Contains(path) && Contains("damaged: record 1 is not as tutti wrote it"));
+  }
+}
+
+TEST_CASE("a record that was taken out is missed") {
+  const Folder folder;
+  const std::string path = written(folder);
+  std::string changed = content_of(path);
+  changed.erase(changed.size() - 20 - 5 - 20 - 6, 20 + 6);
+  put(path, changed);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }), Contains("record 2"));
+}
+
+TEST_CASE("what is no journal is refused by name") {
+  const Folder folder;
+  const std::string path = folder.file("other", std::vector<std::uint8_t>(100, 7));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }),
+             Contains("other: not a journal"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path + "s"); }),
+             Contains("No such file"));
+}

@@ -1,0 +1,185 @@
+// Servers that may be started again, and those that bring the state of another job.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "ps/registry.h"
+#include "tutti/version.h"
+#include "unit/errors.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using Catch::Contains;
+
+namespace {
+
+constexpr std::uint64_t this_job = 99;
+
+Register worker() {
+  return {Role::worker, -1, 1, 2, version(), false, "", 0};
+}
+
+Register server(int rank, std::uint64_t job = 0, std::uint16_t port = 70) {
+  Register said{Role::server, rank, 1, 2, version(), false, "127.0.0.1", port};
+  said.durable = true;
+  said.job = job;
+  said.host = "h1";
+  said.process = 5;
+  return said;
+}
+
+/// A job of one worker, node 1, and two durable servers, nodes 2 and 3.
+struct Job {
+  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Registry registry{
+      {.workers = 1, .servers = 2},
+      1'000'000,
+      [this](Registry::Node node, const FromScheduler& message) { heard[node].push_back(message); },
+      this_job};
+
+  void begin() {
+    registry.receive(1, worker());
+    registry.receive(2, server(0));
+    registry.receive(3, server(1));
+    CHECK(last<Welcome>(1).job == this_job);
+    CHECK(last<Welcome>(1).servers.at(1).durable);
+  }
+  template <typename Message>
+  const Message& last(Registry::Node node) {
+    REQUIRE_FALSE(heard[node].empty());
+    REQUIRE(std::holds_alternative<Message>(heard[node].back()));
+    return std::get<Message>(heard[node].back());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a durable server that is lost is waited for, and the others hear where it comes back") {
+  Job job;
+  job.begin();
+  job.registry.lose(3, "it was closed");
+  CHECK(job.registry.waits_for_servers());
+  CHECK(job.last<Away>(1).rank == 1);
+  CHECK(job.last<Away>(2).reason == "it was closed (process 5 on h1)");
+  job.registry.receive(9, server(1, this_job, 71));
+  CHECK(job.last<Welcome>(9).rank == 1);
+  CHECK(job.last<Welcome>(9).servers.at(0).port == 70);
+  CHECK(job.last<Returned>(1).rank == 1);
+  CHECK(job.last<Returned>(1).port == 71);
+  CHECK_FALSE(job.registry.waits_for_servers());
+  CHECK(job.registry.trouble().empty());
+}
+
+TEST_CASE("a server that does not come back in time is lost") {
+  Job job;
+  job.begin();
+  job.registry.lose(2, "it was closed");
+  job.registry.give_up_on_servers();
+  CHECK(job.last<Lost>(1).role == Role::server);
+  CHECK(job.last<Lost>(1).rank == 0);
+  CHECK_THAT(job.last<Lost>(1).reason, Contains("was not started again in time"));
+  CHECK_THAT(job.registry.trouble(), Contains("server 0 is lost"));
+  job.registry.receive(9, server(0, this_job));
+  CHECK_THAT(job.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
+}
+
+TEST_CASE("only the state of this job takes the place of a server that is away") {
+  Job job;
+  job.begin();
+  job.registry.lose(2, "it was closed");
+  for (const std::uint64_t other : {std::uint64_t{0}, this_job + 1}) {
+    job.registry.receive(9, server(0, other));
+    CHECK_THAT(job.last<Refused>(9).failure.text, Contains("start it with the --state"));
+  }
+  CHECK(job.registry.waits_for_servers());
+}
+
+TEST_CASE("a server that comes again before its former process was missed takes its place") {
+  Job job;
+  job.begin();
+  job.registry.receive(9, server(1, this_job, 71));
+  CHECK(job.last<Welcome>(9).rank == 1);
+  CHECK(job.last<Returned>(1).port == 71);
+  const std::size_t heard = job.heard[1].size();
+  job.registry.lose(3, "its heartbeats are missing");
+  CHECK(job.heard[1].size() == heard);
+}
+
+TEST_CASE("a server that returns hears which workers were lost meanwhile") {
+  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Registry registry(
+      {.workers = 2, .servers = 1}, 1000,
+      [&](Registry::Node node, const FromScheduler& message) { heard[node].push_back(message); },
+      this_job);
+  const Register asynchronous{Role::worker, -1, 2, 1, version(), true, "", 0};
+  Register only{Role::server, 0, 2, 1, version(), false, "127.0.0.1", 70};
+  only.durable = true;
+  registry.receive(1, asynchronous);
+  registry.receive(2, asynchronous);
+  registry.receive(3, only);
+  registry.lose(3, "it was closed");
+  registry.lose(2, "it was closed");
+  only.job = this_job;
+  registry.receive(9, only);
+  REQUIRE(heard[9].size() == 2);
+  CHECK(std::get<Welcome>(heard[9][0]).asynchronous);
+  CHECK(std::get<Lost>(heard[9][1]).rank == 1);
+}
+
+TEST_CASE("who is told to end says so, and is lost for that reason") {
+  Job job;
+  job.begin();
+  job.registry.receive(1, Stopping{"it was ended by SIGTERM"});
+  CHECK_THAT(job.registry.trouble(), Contains("worker 0 is lost: it was ended by SIGTERM"));
+}
+
+TEST_CASE("values that servers bring stay where they are") {
+  Job job;
+  Register first = server(0, 7);
+  first.held = {{{"w", 1, 2}, 10, DType::f32}};
+  Register second = server(1, 7);
+  second.held = {{{"w", 0, 2}, 10, DType::f32}, {{"v", 0, 1}, 1000, DType::f32}};
+  job.registry.receive(2, first);
+  job.registry.receive(3, second);
+  job.registry.receive(1, worker());
+  CHECK(job.last<Welcome>(1).rank == 0);
+  job.registry.receive(1, Locate{{{"w", 20, DType::f32}, {"new", 5, DType::f32}}});
+  CHECK(job.last<Located>(1).placements.at(0).servers == std::vector<int>{1, 0});
+  // And count as bytes there.
+  CHECK(job.last<Located>(1).placements.at(1).servers == std::vector<int>{0});
+}
+
+TEST_CASE("states that do not belong together are refused") {
+  Job job;
+  job.registry.receive(2, server(0, 7));
+  job.registry.receive(3, server(1, 8));
+  CHECK_THAT(job.last<Refused>(2).failure.text,
+             Contains("server 1 brings the state of an earlier job, and server 0"));
+  CHECK(job.registry.is_over());
+
+  Job missing;
+  Register first = server(0, 7);
+  first.held = {{{"w", 1, 2}, 10, DType::f32}};
+  missing.registry.receive(2, first);
+  missing.registry.receive(3, server(1, 7));
+  missing.registry.receive(1, worker());
+  CHECK_THAT(missing.last<Refused>(1).failure.text,
+             Contains("no server has piece 0 of 2 of key 'w'"));
+}
+
+TEST_CASE("two durable servers of one rank are told, and the job goes on") {
+  Job job;
+  job.registry.receive(2, server(0));
+  job.registry.receive(4, server(0));
+  CHECK_THAT(job.last<Refused>(4).failure.text, Contains("its own DMLC_RANK"));
+  CHECK_FALSE(job.registry.is_over());
+}
+
+TEST_CASE("a server may ask where values are, once all are there") {
+  Job job;
+  job.registry.receive(2, server(0));
+  CHECK_THROWS_AS(job.registry.receive(2, Locate{}), Error);
+  job.registry.receive(3, server(1));
+  job.registry.receive(1, worker());
+  job.registry.receive(2, Locate{{{"w", 20, DType::f32}}});
+  CHECK(job.last<Located>(2).placements.size() == 1);
+}
