@@ -69,10 +69,10 @@ bool read_messages(Bytes bytes) {
 }
 
 net::Bytes sealed(net::FrameSealer& sealer, Bytes payload) {
-  std::deque<net::Slice> slices;
+  net::SliceQueue slices;
   sealer.seal({payload}, slices);
   net::Bytes frame;
-  for (const net::Slice& slice : slices) net::append(frame, slice.bytes);
+  for (const net::Slice& slice : slices.all()) net::append(frame, slice.bytes);
   return frame;
 }
 
