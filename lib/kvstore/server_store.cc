@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
 #include "base/sealed_file.h"
@@ -99,12 +99,17 @@ class ServerStore : public Backend {
   ps::Task task(const MethodCall& call, const Key& key, KeyCall& key_call) const;
   std::vector<ps::Task> tasks_of(const MethodCall& call) const;
   void check_compression(const MethodCall& call, const KeyCall& key_call, const Key& key) const;
+  ps::Compression compression() const {
+    const base::Lock lock(mutex_);
+    return compression_;
+  }
   void compress(const Setting& setting);
   void save_states(const Setting& setting);
   void load_states(const std::string& path);
 
   const runtime::ForkGuard fork_;
-  std::atomic<ps::Compression> compression_{};
+  mutable base::Mutex mutex_;
+  ps::Compression compression_ TUTTI_GUARDED_BY(mutex_);
   std::unique_ptr<ps::Worker> worker_;
 };
 
@@ -118,7 +123,7 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
                 .shape = like.shape(),
                 .in = contribution(call, key_call),
                 .priority = call.options.priority,
-                .compression = compression_};
+                .compression = compression()};
   if (call.method != Method::broadcast || call.root != traits().rank) {
     task.outs = std::move(key_call.outs);
     return task;
@@ -130,7 +135,7 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
 /// Said at the call, for to a server it would be no request at all.
 void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_call,
                                     const Key& key) const {
-  const ps::Encoding encoding = compression_.load().encoding;
+  const ps::Encoding encoding = compression().encoding;
   const bool is_quantised = encoding == ps::Encoding::two_bits || encoding == ps::Encoding::one_bit;
   const DType dtype = key_call.any().dtype();
   if (!reduces(call.method) || !is_quantised || ps::can_carry(encoding, dtype)) return;
@@ -193,6 +198,7 @@ void ServerStore::compress(const Setting& setting) {
   const ps::Compression chosen = ps::compression_named(setting.value, setting.threshold);
   if (setting.after_tensors) refuse_late(setting, ": what came before it was sent otherwise");
   worker_->set_compression(chosen);
+  const base::Lock lock(mutex_);
   compression_ = chosen;
 }
 
