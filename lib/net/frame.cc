@@ -29,10 +29,6 @@ Mac frame_mac(const Secret& key, std::uint64_t number, ConstBytes payload) {
   return mac;
 }
 
-std::unique_ptr<CipherStream> cipher_of(const FrameKey& key) {
-  return key.encrypts ? std::make_unique<CipherStream>(key.key) : nullptr;
-}
-
 [[noreturn]] void refuse(std::uint64_t number) {
   throw Error(ErrorCode::internal,
               fmt::format("frame {} was refused: it is not authentic", number));
@@ -40,7 +36,9 @@ std::unique_ptr<CipherStream> cipher_of(const FrameKey& key) {
 
 }  // namespace
 
-FrameSealer::FrameSealer(const FrameKey& key) : key_(key.key), cipher_(cipher_of(key)) {}
+FrameSealer::FrameSealer(const FrameKey& key) : key_(key.key) {
+  if (key.encrypts) cipher_ = std::make_unique<CipherStream>(key.key);
+}
 FrameSealer::~FrameSealer() = default;
 FrameSealer::FrameSealer(FrameSealer&&) noexcept = default;
 
@@ -76,7 +74,9 @@ void FrameSealer::encipher(ConstBytes payload, Bytes& frame) {
   cipher_->encipher(payload, length, std::span(frame).last(size));
 }
 
-FrameOpener::FrameOpener(const FrameKey& key) : key_(key.key), cipher_(cipher_of(key)) {}
+FrameOpener::FrameOpener(const FrameKey& key) : key_(key.key) {
+  if (key.encrypts) cipher_ = std::make_unique<CipherStream>(key.key);
+}
 FrameOpener::~FrameOpener() = default;
 FrameOpener::FrameOpener(FrameOpener&&) noexcept = default;
 

@@ -144,8 +144,8 @@ std::span<const Decoder> decoders() {
 }
 
 std::vector<Seed> seeds() {
-  std::vector<std::byte> happenings;
-  for (int i = 0; i < 64; ++i) happenings.push_back(static_cast<std::byte>(i * 7));
+  std::vector<std::byte> happenings(64);
+  for (std::size_t i = 0; i < happenings.size(); ++i) happenings[i] = static_cast<std::byte>(i * 7);
   return {{0, some_packets()}, {1, happenings}};
 }
 

@@ -27,7 +27,7 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::string file(std::size_t rank, std::string_view text) const {
-    const std::string name = path_ / std::to_string(rank);
+    std::string name = path_ / std::to_string(rank);
     // Some file systems write a file at once that was cut to nothing.
     std::filesystem::remove(name);
     std::ofstream(name, std::ios::binary) << text;
