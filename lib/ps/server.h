@@ -27,8 +27,8 @@ class Server {
 
   /// Until the job is over.
   void run();
-  /// Tells the others why, and leaves the state as it is.
-  void stop(const std::string& reason) noexcept;
+  /// What it keeps is on the disk then. Tells the others why it ends, unless the job is over.
+  void end(const std::optional<std::string>& reason);
 
  private:
   std::string address() const;
@@ -50,6 +50,9 @@ class Server {
   void keep_beginning();
   void hear_scheduler_until(const std::function<bool()>& is_done,
                             const std::function<void(const FromScheduler&)>& take);
+
+  base::Fd start_last_state();
+  void leave(const std::optional<std::string>& reason) noexcept;
 
   base::Clock::time_point wake_up_by() const;
   void store();

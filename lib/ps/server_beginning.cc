@@ -142,11 +142,11 @@ void Server::begin() {
 
 /// A large state takes its time, in which the scheduler hears of this server, and workers wait.
 void Server::keep_beginning() {
-  const base::Fd writer = storage_->begin([this] { return state(); });
+  const base::Fd writer = storage_->replace([this] { return state(); });
   poller_.add(writer, writer_token);
   // What is heard meanwhile is for the journal.
   std::vector<FromScheduler> heard;
-  hear_scheduler_until([this] { return storage_->has_begun(); },
+  hear_scheduler_until([this] { return storage_->has_replaced(); },
                        [&](const FromScheduler& message) { heard.push_back(message); });
   poller_.remove(writer);
   for (const FromScheduler& message : heard) hear_scheduler(message);

@@ -32,6 +32,8 @@ using base::Clock;
 constexpr Clock::duration between_checkpoints = std::chrono::seconds(60);
 /// A journal as large as this, and as two checkpoints, is worth another checkpoint.
 constexpr std::uint64_t small_journal = std::uint64_t{64} << 20;
+/// By which the launcher knows that a server writes.
+constexpr const char* writer_name = "tutti-state";
 
 base::Fd made_folder(const std::string& path) {
   std::error_code error;
@@ -74,7 +76,7 @@ Storage::Storage(const Durability& durability, int rank, int servers)
 }
 
 Storage::~Storage() {
-  reap(true);
+  stop_writer();
 }
 
 void Storage::lock() {
@@ -105,16 +107,11 @@ void Storage::start_journal() {
   sync_folder();
 }
 
-void Storage::replace(const net::Bytes& state) {
-  reap(true);
+base::Fd Storage::replace(const State& state) {
+  stop_writer();
   ++generation_;
-  seal(files_.checkpoint(generation_), state);
-  take_for_state(state.size());
-  start_journal();
-}
-
-base::Fd Storage::begin(const State& state) {
-  ++generation_;
+  has_changed_ = false;
+  due_.reset();
   start_writer(state);
   // glibc 2.36 declares pidfd_open for C alone.
   base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
@@ -122,8 +119,8 @@ base::Fd Storage::begin(const State& state) {
   return end;
 }
 
-bool Storage::has_begun() {
-  const auto well = end_of_writer(false);
+bool Storage::has_replaced() {
+  const auto well = end_of_writer();
   if (!well) return false;
   if (!*well) {
     throw Error(ErrorCode::internal, fmt::format("the checkpoint {} could not be written",
@@ -131,6 +128,13 @@ bool Storage::has_begun() {
   }
   start_journal();
   return true;
+}
+
+void Storage::sync() {
+  if (!journal_) return;
+  journal_->write();
+  journal_->sync();
+  due_.reset();
 }
 
 /// What was before it is not needed any more.
@@ -168,7 +172,7 @@ bool Storage::wants_checkpoint(Clock::time_point now) const {
 }
 
 void Storage::look(const State& state) {
-  reap(false);
+  reap();
   if (wants_checkpoint(Clock::now())) start_checkpoint(state);
 }
 
@@ -197,6 +201,7 @@ void Storage::start_writer(const State& state) {
   // Connections end with the server, not with this.
   ::close_range(3, ~0U, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_NAME, writer_name);
   try {
     seal(path, state());
     ::_exit(0);
@@ -207,9 +212,9 @@ void Storage::start_writer(const State& state) {
 }
 
 /// Whether it has written the checkpoint; none: it is at it, or there is none.
-std::optional<bool> Storage::end_of_writer(bool wait) {
+std::optional<bool> Storage::end_of_writer() {
   int status = 0;
-  if (child_ == 0 || ::waitpid(child_, &status, wait ? 0 : WNOHANG) == 0) return std::nullopt;
+  if (child_ == 0 || ::waitpid(child_, &status, WNOHANG) == 0) return std::nullopt;
   child_ = 0;
   if (status != 0) return false;
   std::error_code error;
@@ -217,8 +222,16 @@ std::optional<bool> Storage::end_of_writer(bool wait) {
   return true;
 }
 
-void Storage::reap(bool wait) {
-  if (end_of_writer(wait).value_or(true)) return;
+/// What it would have written is not wanted any more.
+void Storage::stop_writer() {
+  if (child_ == 0) return;
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);
+  child_ = 0;
+}
+
+void Storage::reap() {
+  if (end_of_writer().value_or(true)) return;
   base::log().error("the checkpoint {} failed; what came before it is kept",
                     files_.checkpoint(generation_));
   // Not at once again.

@@ -33,14 +33,16 @@ class Storage {
   /// This state stands in place of all that was there before, once it is on the disk: a child
   /// process writes it. Only then may anything be appended. What is returned is readable when that
   /// child has ended.
-  base::Fd begin(const State& state);
+  base::Fd replace(const State& state);
   /// Throws `internal` if it could not be written.
-  bool has_begun();
-  /// The same as `begin`, but blocks until the state is on the disk.
-  void replace(const net::Bytes& state);
+  bool has_replaced();
+  /// Whether the last checkpoint lacks something, or is still being written.
+  bool has_changed() const { return has_changed_ || child_ != 0; }
   void append(net::ConstBytes head, net::ConstBytes body);
   /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
   void commit();
+  /// All that was appended is on the disk, where there is a journal. Blocks.
+  void sync();
   /// Writes a checkpoint in the background where that is due, and looks what became of the last.
   void look(const State& state);
   /// When to call `commit` and `look` though nothing has come.
@@ -53,8 +55,9 @@ class Storage {
   bool wants_checkpoint(base::Clock::time_point now) const;
   void start_checkpoint(const State& state);
   void start_writer(const State& state);
-  std::optional<bool> end_of_writer(bool wait);
-  void reap(bool wait);
+  std::optional<bool> end_of_writer();
+  void stop_writer();
+  void reap();
   void take_for_state(std::uint64_t bytes);
 
   const Durability durability_;

@@ -1,6 +1,8 @@
 // What a server writes of its state, and what it makes of that again.
 #include "ps/image.h"
 
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +27,14 @@ Durability in(const std::string& folder) {
   return {.folder = folder, .when = Durability::When::each};
 }
 
+/// When this returns the state is on the disk.
+void replace(Storage& storage, const net::Bytes& state) {
+  const base::Fd writer = storage.replace([&] { return state; });
+  pollfd end{writer.get(), POLLIN, 0};
+  REQUIRE(::poll(&end, 1, -1) == 1);
+  REQUIRE(storage.has_replaced());
+}
+
 /// A server without connections that keeps its state.
 class Keeper {
  public:
@@ -33,7 +43,7 @@ class Keeper {
         image_(goes_on ? Image::read(storage_.files()) : Image(head)),
         sequences_(static_cast<std::size_t>(head.workers)) {
     *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
-    storage_.replace(state());
+    replace(storage_, state());
   }
 
   net::Bytes state() const {
@@ -184,7 +194,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.say(0, Kind::push, {1, 1});
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
-  keeper.storage().replace(keeper.state());
+  replace(keeper.storage(), keeper.state());
   const Image again = Image::read(StateFiles(folder.path(), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
@@ -202,7 +212,7 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     changed[random() % changed.size()] = static_cast<std::byte>(random());
     if (i % 3 == 0) changed.resize(random() % changed.size());
     // Sealed again, as if somebody had meant it.
-    keeper.storage().replace(changed);
+    replace(keeper.storage(), changed);
     try {
       Image::read(StateFiles(folder.path(), 0, 1));
     } catch (const Error& error) {
