@@ -96,7 +96,8 @@ void StateFiles::replay(const std::function<void(net::ConstBytes)>& take) const 
                               base::printable(journal(each))));
     }
     base::log().warn(
-        "the last record of {} was not written to its end; no worker has been told that it was",
+        "the end of {} had not reached the disk, and is left out; with --durable each no worker "
+        "has been told otherwise",
         journal(each));
   }
 }
