@@ -120,9 +120,8 @@ base::Fd Storage::replace(const State& state) {
 }
 
 bool Storage::has_replaced() {
-  const auto well = end_of_writer();
-  if (!well) return false;
-  if (!*well) {
+  if (!writer_has_ended()) return false;
+  if (!take_checkpoint()) {
     throw Error(ErrorCode::internal, fmt::format("the checkpoint {} could not be written",
                                                  files_.checkpoint(generation_)));
   }
@@ -211,14 +210,18 @@ void Storage::start_writer(const State& state) {
   }
 }
 
-/// Whether it has written the checkpoint; none: it is at it, or there is none.
-std::optional<bool> Storage::end_of_writer() {
-  int status = 0;
-  if (child_ == 0 || ::waitpid(child_, &status, WNOHANG) == 0) return std::nullopt;
-  child_ = 0;
-  if (status != 0) return false;
+/// Only a whole checkpoint has its name, so that tells more than how its writer ended: of that
+/// nobody hears who ignores SIGCHLD.
+bool Storage::take_checkpoint() {
   std::error_code error;
-  take_for_state(std::filesystem::file_size(files_.checkpoint(generation_), error));
+  const auto bytes = std::filesystem::file_size(files_.checkpoint(generation_), error);
+  if (!error) take_for_state(bytes);
+  return !error;
+}
+
+bool Storage::writer_has_ended() {
+  if (child_ != 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) return false;
+  child_ = 0;
   return true;
 }
 
@@ -226,12 +229,12 @@ std::optional<bool> Storage::end_of_writer() {
 void Storage::stop_writer() {
   if (child_ == 0) return;
   ::kill(child_, SIGKILL);
-  ::waitpid(child_, nullptr, 0);
+  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
   child_ = 0;
 }
 
 void Storage::reap() {
-  if (end_of_writer().value_or(true)) return;
+  if (child_ == 0 || !writer_has_ended() || take_checkpoint()) return;
   base::log().error("the checkpoint {} failed; what came before it is kept",
                     files_.checkpoint(generation_));
   // Not at once again.

@@ -55,7 +55,8 @@ class Storage {
   bool wants_checkpoint(base::Clock::time_point now) const;
   void start_checkpoint(const State& state);
   void start_writer(const State& state);
-  std::optional<bool> end_of_writer();
+  bool writer_has_ended();
+  bool take_checkpoint();
   void stop_writer();
   void reap();
   void take_for_state(std::uint64_t bytes);

@@ -1,0 +1,79 @@
+// What is left of a server's state, whatever befalls who writes it.
+#include "ps/storage.h"
+
+#include <poll.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "unit/errors.h"
+#include "unit/folder.h"
+
+using namespace tutti;
+using namespace tutti::ps;
+using namespace std::chrono_literals;
+using Catch::Contains;
+
+namespace {
+
+Durability in(const Folder& folder, Durability::When when = Durability::When::off) {
+  return {.folder = folder.path(), .when = when};
+}
+
+net::Bytes bytes(const std::string& text) {
+  const auto all = net::as_bytes(text);
+  return {all.begin(), all.end()};
+}
+
+void replace(Storage& storage, const Storage::State& state) {
+  const base::Fd writer = storage.replace(state);
+  pollfd end{writer.get(), POLLIN, 0};
+  REQUIRE(::poll(&end, 1, -1) == 1);
+  REQUIRE(storage.has_replaced());
+}
+
+/// Of what is there now.
+std::string state_in(const Folder& folder) {
+  const net::Bytes state = StateFiles(folder.path(), 0, 1).read_checkpoint();
+  return std::string(net::as_text(state));
+}
+
+/// Only when it is watched.
+net::Bytes fail_to_write() {
+  std::this_thread::sleep_for(100ms);
+  throw std::runtime_error("no space is left");
+}
+
+/// A signal that this process ignores, until the end of the test.
+class Ignored {
+ public:
+  explicit Ignored(int number) : number_(number), before_(std::signal(number, SIG_IGN)) {}
+  ~Ignored() { std::signal(number_, before_); }
+  Ignored(const Ignored&) = delete;
+  Ignored& operator=(const Ignored&) = delete;
+
+ private:
+  const int number_;
+  void (*const before_)(int);
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD ignored or not") {
+  for (const bool ignored : {false, true}) {
+    const Folder folder;
+    Storage storage(in(folder), 0, 1);
+    replace(storage, [] { return bytes("good"); });
+    const Ignored signal(ignored ? SIGCHLD : SIGUSR1);
+    const base::Fd writer = storage.replace(fail_to_write);
+    pollfd end{writer.get(), POLLIN, 0};
+    REQUIRE(::poll(&end, 1, -1) == 1);
+    CHECK_THAT(text_of(ErrorCode::internal, [&] { storage.has_replaced(); }),
+               Contains("checkpoint-2 could not be written"));
+    CHECK(state_in(folder) == "good");
+  }
+}
