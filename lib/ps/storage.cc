@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -112,11 +113,19 @@ base::Fd Storage::replace(const State& state) {
   ++generation_;
   has_changed_ = false;
   due_.reset();
-  start_writer(state);
+  if (!start_writer(state)) return written_here(state);
   // glibc 2.36 declares pidfd_open for C alone.
   base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
   if (!end) throw base::system_failure("watch a process that writes a checkpoint");
   return end;
+}
+
+/// Where no process can be had, this one writes: better late than never.
+base::Fd Storage::written_here(const State& state) const {
+  seal(files_.checkpoint(generation_), state());
+  base::Fd readable(::eventfd(1, EFD_CLOEXEC));
+  if (!readable) throw base::system_failure("make an event of a checkpoint");
+  return readable;
 }
 
 bool Storage::has_replaced() {
@@ -186,17 +195,19 @@ void Storage::start_checkpoint(const State& state) {
   start_journal();
   has_changed_ = false;
   if (!is_durable()) due_.reset();
-  start_writer(state);
+  if (!start_writer(state)) put_off_checkpoint();
 }
 
-void Storage::start_writer(const State& state) {
+/// False: no process can be had now.
+bool Storage::start_writer(const State& state) {
   const std::string path = files_.checkpoint(generation_);
-  child_ = ::fork();
-  if (child_ < 0) {
-    child_ = 0;
-    throw base::system_failure("start a process that writes a checkpoint");
+  const pid_t child = ::fork();
+  if (child < 0) {
+    base::log().error("no process can be started to write a checkpoint: {}",
+                      std::generic_category().message(errno));
   }
-  if (child_ > 0) return;
+  child_ = std::max(child, 0);
+  if (child != 0) return child > 0;
   // Connections end with the server, not with this.
   ::close_range(3, ~0U, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -237,7 +248,11 @@ void Storage::reap() {
   if (child_ == 0 || !writer_has_ended() || take_checkpoint()) return;
   base::log().error("the checkpoint {} failed; what came before it is kept",
                     files_.checkpoint(generation_));
-  // Not at once again.
+  put_off_checkpoint();
+}
+
+/// Not at once again.
+void Storage::put_off_checkpoint() {
   has_changed_ = true;
   checkpoint_bytes_ = std::max(checkpoint_bytes_, journal_bytes_);
   if (!is_durable()) due_ = Clock::now() + between_checkpoints;

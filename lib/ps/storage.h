@@ -54,7 +54,9 @@ class Storage {
   void sync_folder() const;
   bool wants_checkpoint(base::Clock::time_point now) const;
   void start_checkpoint(const State& state);
-  void start_writer(const State& state);
+  void put_off_checkpoint();
+  bool start_writer(const State& state);
+  base::Fd written_here(const State& state) const;
   bool writer_has_ended();
   bool take_checkpoint();
   void stop_writer();

@@ -2,10 +2,15 @@
 #include "ps/storage.h"
 
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -61,6 +66,28 @@ class Ignored {
   void (*const before_)(int);
 };
 
+/// Runs it in a process that cannot start others, for root, who may, as somebody else. Returns
+/// whether it threw nothing.
+bool works_without_processes(const Folder& folder, const std::function<void()>& run) {
+  constexpr uid_t nobody = 65534;
+  REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_NPROC, &none);
+    if (::getuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(2);
+    try {
+      run();
+      ::_exit(0);
+    } catch (const std::exception&) {
+      ::_exit(1);
+    }
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD ignored or not") {
@@ -76,4 +103,36 @@ TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD
                Contains("checkpoint-2 could not be written"));
     CHECK(state_in(folder) == "good");
   }
+}
+
+TEST_CASE("a server that can start no process writes its state itself") {
+  const Folder folder;
+  CHECK(works_without_processes(folder, [&] {
+    Storage storage(in(folder), 0, 1);
+    storage.replace([] { return bytes("good"); });
+    if (!storage.has_replaced()) throw std::runtime_error("it has not");
+  }));
+  CHECK(state_in(folder) == "good");
+}
+
+TEST_CASE("a journal that grows while no process can be started is all there") {
+  const Folder folder;
+  constexpr std::size_t records = 70;
+  const net::Bytes record(std::size_t{1} << 20);
+  CHECK(works_without_processes(folder, [&] {
+    Storage storage(in(folder, Durability::When::each), 0, 1);
+    storage.replace([] { return bytes("good"); });
+    storage.has_replaced();
+    for (std::size_t i = 0; i < records; ++i) storage.append({}, record);
+    for (int i = 0; i < 2; ++i) {
+      storage.commit();
+      storage.look([] { return bytes("better"); });
+    }
+    storage.append({}, record);
+    storage.commit();
+  }));
+  CHECK(state_in(folder) == "good");
+  std::size_t found = 0;
+  StateFiles(folder.path(), 0, 1).replay([&](net::ConstBytes) { ++found; });
+  CHECK(found == records + 1);
 }
