@@ -46,11 +46,16 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return text.starts_with(start) ? number_in(text.substr(start.size())) : std::nullopt;
 }
 
+/// With which the names of its files begin.
+std::string name_of(int rank, int servers) {
+  return fmt::format("server-{}-of-{}.", rank, servers);
+}
+
 }  // namespace
 
 StateFiles::StateFiles(const std::string& folder, int rank, int servers)
     : folder_(folder),
-      name_(fmt::format("server-{}-of-{}.", rank, servers)),
+      name_(name_of(rank, servers)),
       prefix_((fs::path(folder) / name_).string()) {
   for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(name_)) continue;
@@ -112,6 +117,10 @@ void StateFiles::remove_before(std::uint64_t generation) {
     const bool is_old = number && *number < generation;
     if (is_old || rest.ends_with(".unfinished")) fs::remove(fs::path(folder_) / name, error);
   }
+}
+
+std::string lock_of(const std::string& folder, int rank, int servers) {
+  return (fs::path(folder) / (name_of(rank, servers) + "lock")).string();
 }
 
 std::set<int> server_counts(const std::string& folder) {

@@ -30,7 +30,6 @@ class StateFiles {
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
-  std::string lock() const { return prefix_ + "lock"; }
   /// Removes what is older, and what was never finished.
   void remove_before(std::uint64_t generation);
 
@@ -41,6 +40,9 @@ class StateFiles {
   std::set<std::uint64_t> checkpoints_;
   std::set<std::uint64_t> journals_;
 };
+
+/// The file whose lock a server holds while it uses its files.
+std::string lock_of(const std::string& folder, int rank, int servers);
 
 /// Of how many servers the folder has states: one number for each job.
 std::set<int> server_counts(const std::string& folder);

@@ -56,6 +56,30 @@ void check_count(const std::string& folder, int servers) {
                           base::quoted(folder), fmt::join(counts, " and of "), servers));
 }
 
+base::Fd checked_folder(const std::string& path, int servers) {
+  base::Fd folder = made_folder(path);
+  check_count(path, servers);
+  return folder;
+}
+
+/// Of a server's files, until it is closed.
+base::Fd locked(const std::string& folder, int rank, int servers) {
+  constexpr mode_t for_owner = 0600;
+  const std::string path = lock_of(folder, rank, servers);
+  base::Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_owner));
+  const int reason = errno;
+  if (!lock) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the folder {} for a server's state cannot be written: {}",
+                            base::quoted(folder), std::generic_category().message(reason)));
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("another process uses the state {}; does the server still run, or have "
+                          "two the same DMLC_RANK?",
+                          base::quoted(path)));
+}
+
 void seal(const std::string& path, const net::Bytes& state) {
   base::write_sealed(path, {reinterpret_cast<const std::uint8_t*>(state.data()), state.size()});
 }
@@ -64,11 +88,10 @@ void seal(const std::string& path, const net::Bytes& state) {
 
 Storage::Storage(const Durability& durability, int rank, int servers)
     : durability_(durability),
-      folder_(made_folder(durability.folder)),
+      folder_(checked_folder(durability.folder, servers)),
+      lock_(locked(durability.folder, rank, servers)),
       files_(durability.folder, rank, servers),
       generation_(files_.last_generation()) {
-  check_count(durability.folder, servers);
-  lock();
   if (files_.has_state() || generation_ == 0) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("the checkpoint {} is missing, and the journal that follows it is there; "
@@ -78,24 +101,6 @@ Storage::Storage(const Durability& durability, int rank, int servers)
 
 Storage::~Storage() {
   stop_writer();
-}
-
-void Storage::lock() {
-  constexpr mode_t for_owner = 0600;
-  lock_ =
-      base::Fd(::open(files_.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_owner));
-  const int reason = errno;
-  if (!lock_) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("the folder {} for a server's state cannot be written: {}",
-                    base::quoted(durability_.folder), std::generic_category().message(reason)));
-  }
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("another process uses the state {}; does the server still run, or have "
-                          "two the same DMLC_RANK?",
-                          base::quoted(files_.lock())));
 }
 
 void Storage::sync_folder() const {
@@ -201,6 +206,7 @@ void Storage::start_checkpoint(const State& state) {
 /// False: no process can be had now.
 bool Storage::start_writer(const State& state) {
   const std::string path = files_.checkpoint(generation_);
+  const pid_t server = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     base::log().error("no process can be started to write a checkpoint: {}",
@@ -208,9 +214,10 @@ bool Storage::start_writer(const State& state) {
   }
   child_ = std::max(child, 0);
   if (child != 0) return child > 0;
-  // Connections end with the server, not with this.
-  ::close_range(3, ~0U, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Connections and the lock end with the server, not with this.
+  ::close_range(3, ~0U, 0);
+  if (::getppid() != server) ::_exit(1);
   ::prctl(PR_SET_NAME, writer_name);
   try {
     seal(path, state());

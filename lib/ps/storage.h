@@ -49,7 +49,6 @@ class Storage {
   std::optional<base::Clock::time_point> due() const { return due_; }
 
  private:
-  void lock();
   void start_journal();
   void sync_folder() const;
   bool wants_checkpoint(base::Clock::time_point now) const;
@@ -65,8 +64,8 @@ class Storage {
 
   const Durability durability_;
   base::Fd folder_;
-  StateFiles files_;
   base::Fd lock_;
+  StateFiles files_;  ///< looked for when no other process makes any
   std::uint64_t generation_ = 0;
   std::optional<Journal> journal_;
   bool has_changed_ = false;         ///< since the last checkpoint was begun

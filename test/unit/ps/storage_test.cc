@@ -7,10 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -135,4 +139,30 @@ TEST_CASE("a journal that grows while no process can be started is all there") {
   std::size_t found = 0;
   StateFiles(folder.path(), 0, 1).replay([&](net::ConstBytes) { ++found; });
   CHECK(found == records + 1);
+}
+
+TEST_CASE("what is found is what the process that had the lock before has left") {
+  const Folder folder;
+  std::atomic<int> missed = 0;
+  std::mutex making;
+  int made = 0;
+  // Each adds a file while it has the lock, and looks whether it knew of all the others.
+  const auto take_turns = [&] {
+    for (const auto until = base::Clock::now() + 1s; base::Clock::now() < until;) {
+      try {
+        const Storage storage(in(folder), 0, 1);
+        const std::lock_guard lock(making);
+        if (storage.files().generation() != static_cast<std::uint64_t>(made)) ++missed;
+        std::ofstream(storage.files().checkpoint(static_cast<std::uint64_t>(++made)));
+        std::filesystem::remove(storage.files().checkpoint(static_cast<std::uint64_t>(made - 1)));
+      } catch (const Error&) {
+        continue;  // the other has it
+      }
+    }
+  };
+  std::thread other(take_turns);
+  take_turns();
+  other.join();
+  CHECK(made > 10);
+  CHECK(missed == 0);
 }
