@@ -178,6 +178,11 @@ void Storage::commit() {
   due_.reset();
 }
 
+/// A checkpoint has to wait for the one before, whose end nobody is woken by.
+std::optional<Clock::time_point> Storage::due() const {
+  return !journal_ && child_ != 0 ? std::nullopt : due_;
+}
+
 bool Storage::wants_checkpoint(Clock::time_point now) const {
   if (child_ != 0 || !has_changed_) return false;
   if (!journal_) return due_ && now >= *due_;

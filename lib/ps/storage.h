@@ -46,7 +46,7 @@ class Storage {
   /// Writes a checkpoint in the background where that is due, and looks what became of the last.
   void look(const State& state);
   /// When to call `commit` and `look` though nothing has come.
-  std::optional<base::Clock::time_point> due() const { return due_; }
+  std::optional<base::Clock::time_point> due() const;
 
  private:
   void start_journal();

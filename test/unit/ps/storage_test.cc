@@ -166,3 +166,18 @@ TEST_CASE("what is found is what the process that had the lock before has left")
   CHECK(made > 10);
   CHECK(missed == 0);
 }
+
+TEST_CASE("nothing is due while a checkpoint is being written, and the next one after it") {
+  const Folder folder;
+  Storage storage(in(folder), 0, 1);
+  const base::Fd writer = storage.replace([] {
+    std::this_thread::sleep_for(200ms);
+    return bytes("good");
+  });
+  storage.append({}, bytes("a request"));
+  CHECK_FALSE(storage.due());
+  pollfd end{writer.get(), POLLIN, 0};
+  REQUIRE(::poll(&end, 1, -1) == 1);
+  REQUIRE(storage.has_replaced());
+  CHECK(storage.due());
+}
