@@ -90,6 +90,10 @@ Event Event::in(net::ConstBytes record) {
           .message = record.subspan(event_head_bytes)};
 }
 
+bool survives(const Error& error) {
+  return error.code() != ErrorCode::mismatch;
+}
+
 net::Bytes message_of(const Lost& lost) {
   return encode(FromScheduler(lost));
 }
@@ -144,8 +148,7 @@ void Image::execute(const Event& event) {
   try {
     table->receive(event.worker, decode_to_server(event.message));
   } catch (const Error& error) {
-    // The server refused it before, too, and went on.
-    if (error.code() != ErrorCode::internal) throw;
+    if (!survives(error)) throw;
   }
 }
 

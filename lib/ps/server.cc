@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
@@ -168,7 +169,7 @@ void Server::hear(std::size_t rank) {
       table_->receive(static_cast<int>(rank), request);
     });
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::mismatch) throw;
+    if (!survives(error)) throw;
     base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
                       place_of(worker.peer_address()), error.what());
     worker.disconnect();
@@ -181,6 +182,10 @@ void run_server(const Job& job, const Options& options, const Durability& durabi
     server.run();
   } catch (const Error& error) {
     server.end(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    // Such as too little memory, in the middle of anything: that is no state to leave behind.
+    server.leave(error.what());
     throw;
   }
   server.end(std::nullopt);

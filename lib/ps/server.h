@@ -29,6 +29,8 @@ class Server {
   void run();
   /// What it keeps is on the disk then. Tells the others why it ends, unless the job is over.
   void end(const std::optional<std::string>& reason);
+  /// Only tells the others.
+  void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
   std::string address() const;
@@ -52,7 +54,6 @@ class Server {
                             const std::function<void(const FromScheduler&)>& take);
 
   base::Fd start_last_state();
-  void leave(const std::optional<std::string>& reason) noexcept;
 
   base::Clock::time_point wake_up_by() const;
   void store();

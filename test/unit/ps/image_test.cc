@@ -171,6 +171,19 @@ TEST_CASE("a worker that was lost stays lost") {
   CHECK(second.failures[0].code == ErrorCode::peer_lost);
 }
 
+TEST_CASE("what a server has refused before it was killed does not keep it from going on") {
+  const Folder folder;
+  const Folder copy;
+  Keeper first(folder.path(), of_two_workers());
+  init(first, {1});
+  const net::Bytes no_state(7);
+  CHECK_THROWS_AS(first.receive(0, SetState{.piece = {"w", 0, 1}, .data = no_state}), Error);
+  first.storage().commit();
+  Keeper second(copied(folder, copy), of_two_workers(), true);
+  second.continue_numbers(first);
+  CHECK(pulled(second, 1) == Floats{1});
+}
+
 TEST_CASE("asynchronous settings and pushes are kept, too") {
   const Folder folder;
   const Folder copy;
