@@ -272,6 +272,23 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   CHECK(elements == 7);
 }
 
+TEST_CASE("a key of which only some pieces had been updated begins without an optimizer state") {
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
+    const PieceName piece{"w", static_cast<std::uint32_t>(rank), 2};
+    keeper.say(0, Kind::init, {1, 2}, piece, 4);
+    keeper.receive(0, SetOptimizer{.optimizer = momentum});
+    if (rank == 0) keeper.say(0, Kind::push, {1, 2}, piece, 4);
+  }
+  const Located located{{{"w", {0}}}};
+  const auto pieces = Stock::read(folder.path()).pieces_on(0, located);
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].content.elements.as<float>()[0] == 0);
+  CHECK(pieces[0].content.elements.as<float>()[3] == 2);
+  CHECK_FALSE(pieces[0].content.state);
+}
+
 TEST_CASE("a state of which a server's part is missing is not restored") {
   const Folder folder;
   { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
