@@ -50,6 +50,15 @@ StateHead head_in(ArchiveReader& from) {
   return head;
 }
 
+/// Files may have been given other names.
+void check_owner(const StateHead& head, const StateFiles& files) {
+  if (head.rank == files.rank() && head.servers == files.servers()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("it is that of server {} of {}, and its name says server {} of {}; give "
+                          "it its name again",
+                          head.rank, head.servers, files.rank(), files.servers()));
+}
+
 void put(ArchiveWriter& to, const Delivery::Saved& saved) {
   to.put(saved.sent);
   to.put(saved.received);
@@ -114,6 +123,7 @@ Image Image::read(const StateFiles& files) {
     const net::Bytes bytes = files.read_checkpoint();
     ArchiveReader from(bytes);
     Image image(head_in(from));
+    check_owner(image.head, files);
     image.load(from);
     std::vector<Delivery>& deliveries = image.deliveries;
     *image.send = [&deliveries](int worker, const Answer& answer) {

@@ -117,11 +117,13 @@ void Server::leave(const std::optional<std::string>& reason) noexcept {
   }
 }
 
+void Server::check_terminated() {
+  if (termination_.has_come()) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+}
+
 /// All but the workers' requests.
 void Server::hear_others() {
-  if (termination_.has_come()) {
-    throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
-  }
+  check_terminated();
   welcome(reception_);
   welcome(near_reception_);
   scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });

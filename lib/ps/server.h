@@ -59,6 +59,7 @@ class Server {
   void store();
   void flush();
   void set_reading(int rank);
+  void check_terminated();
   void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);

@@ -56,10 +56,10 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }
+  poller_.add(termination_.descriptor(), signal_token);
   begin();
   poller_.add(reception_.descriptor(), reception_token);
   poller_.add(near_reception_.descriptor(), near_reception_token);
-  poller_.add(termination_.descriptor(), signal_token);
 }
 
 std::string Server::address() const {
@@ -180,6 +180,7 @@ void Server::hear_scheduler_until(const std::function<bool()>& is_done,
   while (!is_done()) {
     scheduler_.flush();
     poller_.wait(wake_up_by());
+    check_terminated();
     scheduler_.receive(take);
     scheduler_.beat();
   }

@@ -55,6 +55,8 @@ std::string name_of(int rank, int servers) {
 
 StateFiles::StateFiles(const std::string& folder, int rank, int servers)
     : folder_(folder),
+      rank_(rank),
+      servers_(servers),
       name_(name_of(rank, servers)),
       prefix_((fs::path(folder) / name_).string()) {
   for (const std::string& name : names_in(folder)) {

@@ -17,6 +17,8 @@ class StateFiles {
   /// Looks what there is. Throws `internal` when the folder cannot be read.
   StateFiles(const std::string& folder, int rank, int servers);
 
+  int rank() const { return rank_; }
+  int servers() const { return servers_; }
   bool has_state() const { return !checkpoints_.empty(); }
   /// The newest; 0: there is none.
   std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
@@ -35,6 +37,8 @@ class StateFiles {
 
  private:
   const std::string folder_;
+  const int rank_;
+  const int servers_;
   const std::string name_;    ///< "server-0-of-2."
   const std::string prefix_;  ///< with the folder in front
   std::set<std::uint64_t> checkpoints_;

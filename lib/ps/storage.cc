@@ -145,7 +145,6 @@ bool Storage::has_replaced() {
 
 void Storage::sync() {
   if (!journal_) return;
-  journal_->write();
   journal_->sync();
   due_.reset();
 }
@@ -197,9 +196,8 @@ void Storage::look(const State& state) {
 /// The child sees the state as it is now, whatever becomes of it here meanwhile.
 void Storage::start_checkpoint(const State& state) {
   if (journal_) {
-    journal_bytes_ += journal_->bytes();
-    journal_->write();
     journal_->sync();
+    journal_bytes_ += journal_->bytes();
   }
   ++generation_;
   start_journal();

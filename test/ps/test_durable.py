@@ -175,6 +175,17 @@ class Checkpoints(DurableCase):
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well(job, workers + [server, job.scheduler])
 
+    def test_a_server_that_is_ended_while_it_begins_leaves_what_it_would_have_begun_with(self):
+        self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
+        left = [path.name for path in self.files(word="checkpoint")]
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder)
+        job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
+        os.kill(self.child_of(server.process.pid), signal.SIGSTOP)
+        self.assertEqual(server.kill(signal.SIGTERM), 143, str(job))
+        found = [path.name for path in self.files(word="checkpoint") if "unfinished" not in path.name]
+        self.assertEqual(found, left)
+
     def child_of(self, pid):
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:

@@ -234,6 +234,16 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
   }
 }
 
+TEST_CASE("the state of one server under the name of another is refused") {
+  const Folder folder;
+  { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
+  const std::string path = folder.path() + "/server-";
+  std::filesystem::rename(path + "1-of-2.checkpoint-1", path + "0-of-2.checkpoint-1");
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 2)); }),
+      Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
+}
+
 TEST_CASE("values and optimizer states are spread over another number of servers") {
   const Folder folder;
   const Floats all{0, 1, 2, 3, 4, 5, 6};
