@@ -93,8 +93,9 @@ Register Server::registration() const {
                 .port = net::port_of(listener_),
                 .durable = is_durable(),
                 .keeps = keeps()};
+  if (earlier_) said.job = earlier_->head.job;
+  if (storage_) said.job = storage_->claimed_job().value_or(said.job);
   if (!earlier_) return said;
-  said.job = earlier_->head.job;
   for (const Table::Content& one : earlier_->table->contents()) {
     const Tensor& elements = one.content.elements;
     said.held.push_back({one.name, elements.count(), elements.dtype()});
@@ -124,6 +125,7 @@ void Server::begin() {
                             "give each server its own DMLC_RANK",
                             job_.wanted_rank));
   }
+  if (is_durable()) storage_->claim(welcome_.job);
   if (earlier_ && earlier_->head.job == welcome_.job) {
     go_on_from(*earlier_);
   } else {

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view checkpoint_word = "checkpoint-";
 constexpr std::string_view journal_word = "journal-";
+constexpr std::string_view claim_word = "begins";
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -75,6 +76,10 @@ std::string StateFiles::journal(std::uint64_t generation) const {
   return fmt::format("{}{}{}", prefix_, journal_word, generation);
 }
 
+std::string StateFiles::claim() const {
+  return fmt::format("{}{}", prefix_, claim_word);
+}
+
 std::uint64_t StateFiles::last_generation() const {
   return std::max(generation(), journals_.empty() ? 0 : *journals_.rbegin());
 }
@@ -117,7 +122,8 @@ void StateFiles::remove_before(std::uint64_t generation) {
     auto number = number_after(rest, checkpoint_word);
     if (!number) number = number_after(rest, journal_word);
     const bool is_old = number && *number < generation;
-    if (is_old || rest.ends_with(".unfinished")) fs::remove(fs::path(folder_) / name, error);
+    const bool is_over = rest == claim_word || rest.ends_with(".unfinished");
+    if (is_old || is_over) fs::remove(fs::path(folder_) / name, error);
   }
 }
 

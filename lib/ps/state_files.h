@@ -32,6 +32,7 @@ class StateFiles {
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
+  std::string claim() const;
   /// Removes what is older, and what was never finished.
   void remove_before(std::uint64_t generation);
 

@@ -15,13 +15,16 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/sealed_file.h"
+#include "ps/archive.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
@@ -111,6 +114,22 @@ void Storage::start_journal() {
   if (!is_durable()) return;
   journal_.emplace(files_.journal(generation_));
   sync_folder();
+}
+
+void Storage::claim(std::uint64_t job) {
+  ArchiveWriter claim;
+  claim.put(job);
+  claim.put(files_.generation());
+  seal(files_.claim(), claim.take());
+}
+
+std::optional<std::uint64_t> Storage::claimed_job() const {
+  if (!std::filesystem::exists(files_.claim())) return std::nullopt;
+  const std::vector<std::uint8_t> sealed = base::read_sealed(files_.claim());
+  ArchiveReader claim(std::as_bytes(std::span(sealed)));
+  const std::uint64_t job = claim.number();
+  const bool has_replaced_nothing = claim.number() == files_.generation();
+  return has_replaced_nothing ? std::optional(job) : std::nullopt;
 }
 
 base::Fd Storage::replace(const State& state) {

@@ -30,6 +30,11 @@ class Storage {
   /// What it acknowledges survives it.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
+  /// To be called before the state is replaced for the first time in this job: should the process
+  /// die before that is done, the next one begins where this one does. Blocks.
+  void claim(std::uint64_t job);
+  /// The job in which an earlier process began and came no further.
+  std::optional<std::uint64_t> claimed_job() const;
   /// This state stands in place of all that was there before, once it is on the disk: a child
   /// process writes it. Only then may anything be appended. What is returned is readable when that
   /// child has ended.

@@ -181,3 +181,28 @@ TEST_CASE("nothing is due while a checkpoint is being written, and the next one 
   REQUIRE(storage.has_replaced());
   CHECK(storage.due());
 }
+
+TEST_CASE("a process that began in a job is known for it until it has written a state") {
+  const Folder folder;
+  {
+    Storage storage(in(folder), 0, 1);
+    CHECK_FALSE(storage.claimed_job());
+    storage.claim(7);
+  }
+  {
+    Storage storage(in(folder), 0, 1);
+    CHECK(storage.claimed_job() == std::optional<std::uint64_t>(7));
+    replace(storage, [] { return bytes("good"); });
+    CHECK_FALSE(storage.claimed_job());
+  }
+  // One that was killed between the two.
+  const std::string path = StateFiles(folder.path(), 0, 1).claim();
+  { Storage(in(folder), 0, 1).claim(8); }
+  std::filesystem::rename(path, path + "-kept");
+  {
+    Storage storage(in(folder), 0, 1);
+    replace(storage, [] { return bytes("better"); });
+  }
+  std::filesystem::rename(path + "-kept", path);
+  CHECK_FALSE(Storage(in(folder), 0, 1).claimed_job());
+}
