@@ -270,6 +270,7 @@ void Storage::stop_writer() {
   if (child_ == 0) return;
   ::kill(child_, SIGKILL);
   while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
+  ::unlink(base::unfinished_file(files_.checkpoint(generation_), child_).c_str());
   child_ = 0;
 }
 

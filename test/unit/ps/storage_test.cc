@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "base/sealed_file.h"
 #include "unit/errors.h"
 #include "unit/folder.h"
 
@@ -107,6 +108,28 @@ TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD
                Contains("checkpoint-2 could not be written"));
     CHECK(state_in(folder) == "good");
   }
+}
+
+TEST_CASE(
+    "who ends while a checkpoint is being written leaves the one before, and nothing of that") {
+  const Folder folder;
+  {
+    Storage storage(in(folder), 0, 1);
+    replace(storage, [] { return bytes("good"); });
+    const std::string path = storage.files().checkpoint(2);
+    storage.replace([&] {
+      std::ofstream(base::unfinished_file(path, ::getpid())) << "half of it";
+      std::this_thread::sleep_for(60s);
+      return net::Bytes();
+    });
+    std::this_thread::sleep_for(100ms);
+  }
+  CHECK(state_in(folder) == "good");
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    files += file.path().string().find("checkpoint") != std::string::npos;
+  }
+  CHECK(files == 1);
 }
 
 TEST_CASE("a server that can start no process writes its state itself") {
