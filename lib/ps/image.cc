@@ -129,7 +129,8 @@ Image Image::read(const StateFiles& files) {
     *image.send = [&deliveries](int worker, const Answer& answer) {
       deliveries.at(static_cast<std::size_t>(worker)).send(encode(answer), {}, transmit_nothing);
     };
-    files.replay([&image](net::ConstBytes record) { image.execute(Event::in(record)); });
+    files.replay(image.head.job,
+                 [&image](net::ConstBytes record) { image.execute(Event::in(record)); });
     *image.send = nullptr;
     return image;
   } catch (const Error& error) {

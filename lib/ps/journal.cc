@@ -145,7 +145,7 @@ class Reader {
 
 }  // namespace
 
-Journal::Journal(std::string path) : path_(std::move(path)) {
+Journal::Journal(std::string path, std::uint64_t job) : path_(std::move(path)) {
   base::RegularFile made = base::open_regular(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (!made.file) {
     throw Error(ErrorCode::internal,
@@ -155,6 +155,7 @@ Journal::Journal(std::string path) : path_(std::move(path)) {
   ::randombytes_buf(id_.data(), id_.size());
   net::append(unwritten_, net::as_bytes(magic));
   net::append(unwritten_, id_);
+  net::append(unwritten_, raw(job));
   sync();
 }
 
@@ -192,14 +193,18 @@ void Journal::sync() {
   write();
 }
 
-Journal::End Journal::read(const std::string& path,
+Journal::End Journal::read(const std::string& path, std::uint64_t job,
                            const std::function<void(net::ConstBytes)>& take) {
   Source source(path);
   std::array<std::byte, magic.size()> start{};
   Id id{};
   if (!source.read(start)) return End::torn;
   if (net::as_text(start) != magic) refuse(path, "not a journal that tutti wrote");
-  if (!source.read(id)) return End::torn;
+  std::array<std::byte, 8> owner{};
+  if (!source.read(id) || !source.read(owner)) return End::torn;
+  if (number_at(owner.data()) != job) {
+    refuse(path, "it is of another job than the checkpoint before it");
+  }
   Reader reader(source, id);
   std::uint64_t number = 0;
   while (source.left() > 0) {

@@ -17,8 +17,9 @@ class Journal {
   /// At random, so that what a disk still has of another file is not taken for a part of this one.
   using Id = std::array<std::byte, 16>;
 
-  /// Makes the file, in place of one that is there. Throws `internal` when the system refuses.
-  explicit Journal(std::string path);
+  /// Makes the file, in place of one that is there; `job`: what is written is of that. Throws
+  /// `internal` when the system refuses.
+  Journal(std::string path, std::uint64_t job);
 
   /// Kept in memory until `write`.
   void append(net::ConstBytes head, net::ConstBytes body);
@@ -35,8 +36,9 @@ class Journal {
   enum class End : std::uint8_t { whole, torn };
   /// Calls `take` with every whole record, up to the first that is not as it was written. Throws
   /// `invalid_argument` where a mark says that this one was on the disk, and for a file that is no
-  /// journal.
-  static End read(const std::string& path, const std::function<void(net::ConstBytes)>& take);
+  /// journal of this job.
+  static End read(const std::string& path, std::uint64_t job,
+                  const std::function<void(net::ConstBytes)>& take);
 
  private:
   [[noreturn]] void fail() const;

@@ -90,7 +90,7 @@ net::Bytes StateFiles::read_checkpoint() const {
   return {bytes.begin(), bytes.end()};
 }
 
-void StateFiles::replay(const std::function<void(net::ConstBytes)>& take) const {
+void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const {
   const std::uint64_t last = last_generation();
   for (std::uint64_t each = generation(); each <= last; ++each) {
     // The first is missing where the server was killed when it had written the checkpoint.
@@ -101,7 +101,7 @@ void StateFiles::replay(const std::function<void(net::ConstBytes)>& take) const 
                               "later ones to go on from what was before them",
                               base::printable(journal(each))));
     }
-    if (Journal::read(journal(each), take) == Journal::End::whole) continue;
+    if (Journal::read(journal(each), job, take) == Journal::End::whole) continue;
     if (each != last) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} has been cut short, and a later one is there",

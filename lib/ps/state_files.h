@@ -26,9 +26,9 @@ class StateFiles {
   std::uint64_t last_generation() const;
   /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
   net::Bytes read_checkpoint() const;
-  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing or
-  /// damaged; but for the very last, which may not have been written to its end.
-  void replay(const std::function<void(net::ConstBytes)>& take) const;
+  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
+  /// or of another job; but for an end that had not reached the disk.
+  void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;

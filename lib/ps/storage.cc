@@ -112,11 +112,12 @@ void Storage::sync_folder() const {
 
 void Storage::start_journal() {
   if (!is_durable()) return;
-  journal_.emplace(files_.journal(generation_));
+  journal_.emplace(files_.journal(generation_), job_);
   sync_folder();
 }
 
 void Storage::claim(std::uint64_t job) {
+  job_ = job;
   ArchiveWriter claim;
   claim.put(job);
   claim.put(files_.generation());

@@ -30,8 +30,9 @@ class Storage {
   /// What it acknowledges survives it.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
-  /// To be called before the state is replaced for the first time in this job: should the process
-  /// die before that is done, the next one begins where this one does. Blocks.
+  /// What is kept from now on is of this job. To be called before the state is replaced for the
+  /// first time: should the process die before that is done, the next one begins where this one
+  /// does. Blocks.
   void claim(std::uint64_t job);
   /// The job in which an earlier process began and came no further.
   std::optional<std::uint64_t> claimed_job() const;
@@ -72,6 +73,7 @@ class Storage {
   base::Fd lock_;
   StateFiles files_;  ///< looked for when no other process makes any
   std::uint64_t generation_ = 0;
+  std::uint64_t job_ = 0;
   std::optional<Journal> journal_;
   bool has_changed_ = false;         ///< since the last checkpoint was begun
   std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint

@@ -42,6 +42,7 @@ class Keeper {
       : storage_(in(folder), head.rank, head.servers),
         image_(goes_on ? Image::read(storage_.files()) : Image(head)),
         sequences_(static_cast<std::size_t>(head.workers)) {
+    storage_.claim(head.job);
     *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
     replace(storage_, state());
   }
@@ -232,6 +233,19 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
       CHECK(error.code() == ErrorCode::invalid_argument);
     }
   }
+}
+
+TEST_CASE("a checkpoint of one job and a journal of another are not taken for one state") {
+  const Folder folder;
+  const Folder other;
+  { const Keeper keeper(folder.path(), {.job = 7}); }
+  { const Keeper keeper(other.path(), {.job = 8}); }
+  const std::string name = "/server-0-of-1.journal-1";
+  std::filesystem::copy(other.path() + name, folder.path() + name,
+                        std::filesystem::copy_options::overwrite_existing);
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 1)); }),
+      Contains("journal-1: it is of another job"));
 }
 
 TEST_CASE("the state of one server under the name of another is refused") {

@@ -15,6 +15,8 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
+constexpr std::uint64_t job = 7;
+
 struct Read {
   Texts texts;
   Journal::End end = Journal::End::whole;
@@ -23,19 +25,19 @@ struct Read {
 Read read(const std::string& path) {
   Read read;
   read.end = Journal::read(
-      path, [&](net::ConstBytes record) { read.texts.emplace_back(net::as_text(record)); });
+      path, job, [&](net::ConstBytes record) { read.texts.emplace_back(net::as_text(record)); });
   return read;
 }
 
 constexpr std::size_t head = 20;
 constexpr std::size_t mark = head + 16 + 8;
 /// Where the first record begins: behind what every journal begins with, and a mark.
-constexpr std::size_t first = 17 + 16 + mark;
+constexpr std::size_t first = 17 + 16 + 8 + mark;
 
 /// Three records, which are on the disk.
 std::string written(const Folder& folder) {
   const std::string path = folder.path() + "/journal";
-  Journal journal(path);
+  Journal journal(path, job);
   journal.append(net::as_bytes("fir"), net::as_bytes("st"));
   journal.write();
   journal.append({}, net::as_bytes("second"));
@@ -102,7 +104,7 @@ TEST_CASE("a record that was taken out is missed") {
 TEST_CASE("a length that was changed is found, though the file seems to end within the record") {
   const Folder folder;
   const std::string path = folder.path() + "/journal";
-  Journal journal(path);
+  Journal journal(path, job);
   for (int i = 0; i < 100; ++i) journal.append({}, net::as_bytes("a record"));
   journal.sync();
   std::string changed = content_of(path);
@@ -132,7 +134,7 @@ TEST_CASE("of records that were not synced those behind a missing one are left o
   const Folder folder;
   const std::string path = written(folder);
   const std::size_t synced = content_of(path).size();
-  Journal journal(path);
+  Journal journal(path, job);
   for (const char* text : {"first", "second", "third"}) journal.append({}, net::as_bytes(text));
   journal.write();
   std::string changed = content_of(path);
@@ -141,6 +143,14 @@ TEST_CASE("of records that were not synced those behind a missing one are left o
   put(path, changed);
   CHECK(read(path).texts == Texts{"first"});
   CHECK(read(path).end == Journal::End::torn);
+}
+
+TEST_CASE("a journal of another job is refused") {
+  const Folder folder;
+  const std::string path = written(folder);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] { Journal::read(path, job + 1, [](net::ConstBytes) {}); }),
+             Contains(path) && Contains("of another job than the checkpoint before it"));
 }
 
 TEST_CASE("what is no journal is refused by name") {

@@ -160,7 +160,7 @@ TEST_CASE("a journal that grows while no process can be started is all there") {
   }));
   CHECK(state_in(folder) == "good");
   std::size_t found = 0;
-  StateFiles(folder.path(), 0, 1).replay([&](net::ConstBytes) { ++found; });
+  StateFiles(folder.path(), 0, 1).replay(0, [&](net::ConstBytes) { ++found; });
   CHECK(found == records + 1);
 }
 
