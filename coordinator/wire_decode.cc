@@ -1,6 +1,7 @@
-#include <limits>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "coordinator/wire.h"
@@ -21,8 +22,20 @@ Enum checked(std::uint8_t number, Enum last) {
   return static_cast<Enum>(number);
 }
 
+/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
+template <typename T>
+const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
+  if (list == nullptr) malformed("a list is missing");
+  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
+  if (list->size() > 0 && at % alignof(std::remove_pointer_t<T>) != 0) {
+    malformed("a list that is not aligned");
+  }
+  return *list;
+}
+
 Key unpack(const wire::Key& key) {
   if (key.text() == nullptr) return key.integer();
+  if (key.text()->size() > Key::max_bytes) malformed("a key that is too long");
   return key.text()->str();
 }
 
@@ -34,9 +47,9 @@ Signature unpack(const wire::Signature& s) {
                       .root = s.root(),
                       .device = checked(s.device(), Device::Kind::gpu),
                       .wire = checked(s.wire(), WireFormat::bf16)};
-  if (s.dims() == nullptr) malformed("a signature without a shape");
+  const auto& dims = needed(s.dims());
   try {
-    signature.shape = Shape(std::span(s.dims()->data(), s.dims()->size()));
+    signature.shape = Shape(std::span(dims.data(), dims.size()));
   } catch (const Error&) {
     malformed("an impossible shape");
   }
@@ -45,10 +58,10 @@ Signature unpack(const wire::Signature& s) {
 
 Failure unpack(const wire::Failure& failure) {
   if (failure.code() == 0) malformed("a failure without a code");
-  if (failure.ranks() == nullptr) malformed("a failure without a list of ranks");
+  const auto& ranks = needed(failure.ranks());
   return {checked(failure.code(), ErrorCode::internal),
           failure.text()->str(),
-          {failure.ranks()->begin(), failure.ranks()->end()}};
+          {ranks.begin(), ranks.end()}};
 }
 
 std::optional<Failure> unpack(const wire::Failure* failure) {
@@ -57,13 +70,13 @@ std::optional<Failure> unpack(const wire::Failure* failure) {
 }
 
 Report unpack(Epoch epoch, const wire::Report& from) {
-  if (from.ready() == nullptr || from.fresh() == nullptr) malformed("a report without lists");
+  const auto& ready = needed(from.ready());
   Report report{.epoch = epoch, .entered = from.entered(), .ready = {}, .fresh = {}};
-  report.ready.reserve(from.ready()->size());
-  for (const wire::Ready* one : *from.ready()) {
+  report.ready.reserve(ready.size());
+  for (const wire::Ready* one : ready) {
     report.ready.push_back({one->id(), one->priority(), one->round(), Time(one->age())});
   }
-  for (const wire::Fresh* one : *from.fresh()) {
+  for (const wire::Fresh* one : needed(from.fresh())) {
     report.fresh.push_back({unpack(*one->key()), unpack(*one->signature()), one->priority(),
                             one->round(), Time(one->age())});
   }
@@ -97,17 +110,17 @@ LostRank unpack(Epoch, const wire::LostRank& from) {
 
 template <typename Message>
 std::vector<PlanBatch> unpack_batches(const Message& from) {
-  if (from.batches() == nullptr || from.parts() == nullptr) malformed("a plan without lists");
+  const auto& parts = needed(from.parts());
   std::vector<PlanBatch> batches;
   flatbuffers::uoffset_t next = 0;
-  for (const wire::Batch* head : *from.batches()) {
-    if (head->parts() > from.parts()->size() - next) malformed("a batch of missing parts");
+  for (const wire::Batch* head : needed(from.batches())) {
+    if (head->parts() > parts.size() - next) malformed("a batch of missing parts");
     PlanBatch& batch = batches.emplace_back();
     batch.active_ranks = head->active_ranks();
     batch.acknowledge = head->acknowledge();
     batch.parts.reserve(head->parts());
     for (const auto end = next + head->parts(); next < end; ++next) {
-      const wire::Part* part = from.parts()->Get(next);
+      const wire::Part* part = parts.Get(next);
       batch.parts.push_back({part->id(), part->round(), part->begin(), part->count()});
     }
   }
@@ -115,9 +128,8 @@ std::vector<PlanBatch> unpack_batches(const Message& from) {
 }
 
 Plan unpack(Epoch epoch, const wire::Plan& from) {
-  if (from.agreements() == nullptr) malformed("a plan without lists");
   Plan plan{.epoch = epoch, .first = from.first(), .agreements = {}, .batches = {}};
-  for (const wire::Agreement* one : *from.agreements()) {
+  for (const wire::Agreement* one : needed(from.agreements())) {
     plan.agreements.push_back({one->id(), unpack(*one->key()), unpack(*one->signature())});
   }
   plan.batches = unpack_batches(from);
@@ -145,13 +157,14 @@ Resume unpack(Epoch epoch, const wire::Resume& from) {
   return {epoch, from.closed(), unpack_batches(from), from.first()};
 }
 
-/// FlatBuffers' own check: nothing points outside, nothing required is absent.
+/// FlatBuffers' own check: nothing points outside, nothing required is absent. A table and what
+/// points at it take 8 bytes; where there are more tables than that, some are said many times.
 template <typename Frame>
 const Frame& verified(std::span<const std::byte> bytes) {
   if (bytes.size() > max_message_bytes) malformed("too long");
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size(), 16,
-                                 std::numeric_limits<flatbuffers::uoffset_t>::max());
+                                 static_cast<flatbuffers::uoffset_t>(bytes.size() / 8));
   if (!verifier.VerifyBuffer<Frame>(nullptr)) malformed("it does not verify");
   return *flatbuffers::GetRoot<Frame>(data);
 }

@@ -192,6 +192,7 @@ def main():
     if build(tally, GCC):
         meson_tests(tally, GCC, *([] if full else ["--no-suite", "slow"]))
     if build(tally, CLANG_DEBUG):
+        meson_tests(tally, CLANG_DEBUG, "--suite", "fuzz", *([] if full else ["--no-suite", "slow"]))
         step(tally, "clang-tidy finds nothing",
              [f"{CHECKS}/tidy.py", *(["--all"] if full else [])], limit=3600)
     if full:

@@ -33,8 +33,8 @@ class Look:
         return "#" + "".join(f"{round((part + (255 - part) * white) * (1 - black)):02x}" for part in parts)
 
     def line(self):
-        """The style of a line. tutti's lines are thick, and lie below others that they would hide."""
-        ours = self.family == FAMILIES[TUTTI]
+        """The style of a line. Those that others are held against are thick, and lie below what they would hide."""
+        ours = self.family in (FAMILIES[TUTTI], FAMILIES["dist_sync"])
         return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture],
                 "markersize": 5.5 if ours else 3.5,
                 "linewidth": 2.8 if ours else 1.3, "zorder": 2 if ours else 3}

@@ -122,11 +122,12 @@ def measure(request):
                 SETTINGS, WORKERS[network], 1,
                 lambda one, seed=seed, network=network: [run(request, network, one, seed)], lost)]
     found = cells(rows)
-    lowest = min(accuracy for row in rows for accuracy in row["accuracy"])
+    lines_drawn = drawn(found)
+    lowest = min(accuracy for curve in lines_drawn for accuracy in curve.ys)
     workers = ", ".join(f"{network}: {count} workers" for network, count in WORKERS.items())
     return Outcome(
         f"digits, {workers} of batch 16, {SERVERS} servers, learning rate {RATE}", rows, list(verdicts(found)), lost,
         ["network", "store", "epochs", "accuracy after the first", "after the last", "loss of the last", "samples/s"],
-        list(lines(found)), drawn(found), ("epoch", "share of the test images classified right"),
+        list(lines(found)), lines_drawn, ("epoch", "share of the test images classified right"),
         [f"# lenet: median of {request.rounds} rounds with other weights, the same for all stores; {LONG}: one round"],
         {"learning_rate": RATE}, Style(xscale="linear", yscale="linear", base=int(lowest * 10) / 10))

@@ -44,23 +44,26 @@ FrameSealer::FrameSealer(const FrameKey& key) : key_(key.key), cipher_(cipher_of
 FrameSealer::~FrameSealer() = default;
 FrameSealer::FrameSealer(FrameSealer&&) noexcept = default;
 
-void FrameSealer::seal(Slice payload, std::deque<Slice>& wire) {
+std::size_t FrameSealer::seal(Slice payload, SliceQueue& wire) {
   base::check(payload.bytes.size() <= max_frame_payload, "a payload fits into a frame");
+  const auto memory = memory_.take();
+  std::size_t size = payload.bytes.size();
   if (cipher_) {
-    wire.push_back(kept(encipher(payload.bytes)));
+    encipher(payload.bytes, *memory);
+    size = 0;
   } else {
-    Bytes header;
-    append_u32(header, static_cast<std::uint32_t>(payload.bytes.size()));
-    append(header, frame_mac(key_, number_, payload.bytes));
-    wire.push_back(kept(std::move(header)));
-    wire.push_back(std::move(payload));
+    append_u32(*memory, static_cast<std::uint32_t>(size));
+    append(*memory, frame_mac(key_, number_, payload.bytes));
   }
+  size += memory->size();
+  wire.push_back({*memory, memory});
+  if (!cipher_) wire.push_back(std::move(payload));
   ++number_;
+  return size;
 }
 
 /// The whole frame; before the first one the stream's header.
-Bytes FrameSealer::encipher(ConstBytes payload) {
-  Bytes frame;
+void FrameSealer::encipher(ConstBytes payload, Bytes& frame) {
   if (!cipher_->has_begun()) {
     frame.resize(CipherStream::header_bytes);
     cipher_->begin_sending(frame);
@@ -71,7 +74,6 @@ Bytes FrameSealer::encipher(ConstBytes payload) {
   const std::size_t size = payload.size() + CipherStream::overhead;
   frame.resize(frame.size() + size);
   cipher_->encipher(payload, length, std::span(frame).last(size));
-  return frame;
 }
 
 FrameOpener::FrameOpener(const FrameKey& key) : key_(key.key), cipher_(cipher_of(key)) {}

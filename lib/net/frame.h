@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 
@@ -32,14 +31,15 @@ class FrameSealer {
   explicit FrameSealer(const FrameKey& key);
   ~FrameSealer();
   FrameSealer(FrameSealer&&) noexcept;
-  /// Appends a frame to `wire`. The payload, of `max_frame_payload` bytes at most, stays where it
-  /// is, unless it is encrypted.
-  void seal(Slice payload, std::deque<Slice>& wire);
+  /// Appends a frame to `wire`, and returns how many bytes that are. The payload, of
+  /// `max_frame_payload` bytes at most, stays where it is, unless it is encrypted.
+  std::size_t seal(Slice payload, SliceQueue& wire);
 
  private:
-  Bytes encipher(ConstBytes payload);
+  void encipher(ConstBytes payload, Bytes& frame);
 
   Secret key_;
+  SliceMemory memory_;
   std::uint64_t number_ = 0;
   std::unique_ptr<CipherStream> cipher_;  ///< null: frames are not encrypted
 };

@@ -46,10 +46,17 @@ ssize_t Intake::read(const base::Fd& socket) {
 }
 
 bool Intake::next(Parcel& parcel) {
-  if (complete_.empty()) return false;
-  parcel = std::move(complete_.front());
-  complete_.pop_front();
+  parcel.body.reset();
+  if (first_ == end_) return false;
+  std::swap(parcel, complete_[first_++]);
   return true;
+}
+
+/// Small messages, as heartbeats are, take nothing from the heap after the first ones.
+Parcel& Intake::add() {
+  if (first_ == end_) first_ = end_ = 0;
+  if (end_ == complete_.size()) complete_.emplace_back();
+  return complete_[end_++];
 }
 
 void Intake::take(ConstBytes payload) {
@@ -64,7 +71,9 @@ void Intake::take(ConstBytes payload) {
     check_message_length(length);
     payload = payload.subspan(length_bytes);
     if (payload.size() < length) return begin_large(payload, length - payload.size());
-    complete_.push_back({{payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length)}});
+    Parcel& small = add();
+    small.head.assign(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length));
+    small.body_bytes = 0;
     payload = payload.subspan(length);
   }
 }
@@ -80,7 +89,7 @@ std::size_t Intake::body_frame_bytes() const {
 
 void Intake::add_to_body(std::size_t bytes) {
   checked_ += bytes;
-  if (checked_ == large_.body_bytes) complete_.push_back(std::exchange(large_, {}));
+  if (checked_ == large_.body_bytes) add() = std::exchange(large_, {});
 }
 
 /// The beginning of a body's frame has been read with what was before it.

@@ -3,8 +3,8 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <vector>
 
 #include "base/fd.h"
 #include "net/frame.h"
@@ -31,11 +31,12 @@ class Intake {
   ssize_t read(const base::Fd& socket);
   /// The last read got all that was there.
   bool is_drained() const { return drained_; }
-  /// False: none is complete.
+  /// False: none is complete. Takes the memory of what `parcel` had for others.
   bool next(Parcel& parcel);
   std::uint64_t frames() const { return frames_; }
 
  private:
+  Parcel& add();
   void take(ConstBytes payload);
   void begin_large(ConstBytes head, std::size_t body_bytes);
   void take_rest();
@@ -46,7 +47,9 @@ class Intake {
   FrameOpener opener_;
   std::uint64_t frames_ = 0;
   bool drained_ = false;
-  std::deque<Parcel> complete_;
+  std::vector<Parcel> complete_;  ///< from `first_` to `end_`; others keep memory for later ones
+  std::size_t first_ = 0;
+  std::size_t end_ = 0;
   /// The large message under way: how much of its body has been checked, and the frame that is
   /// received right behind that.
   Parcel large_;

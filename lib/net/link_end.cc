@@ -58,7 +58,7 @@ std::optional<std::string> LinkEnd::receive_parcels(
     const std::function<void(const Parcel&)>& take) {
   if (!open_) return std::nullopt;
   auto ended = connection_.receive();
-  for (Parcel parcel; connection_.next(parcel);) take(parcel);
+  while (connection_.next(parcel_)) take(parcel_);
   if (ended) close();
   return ended;
 }

@@ -64,6 +64,7 @@ class LinkEnd {
   std::uint64_t token_;
   HeartbeatCheck check_;
   const Bytes sign_of_life_;
+  Parcel parcel_;
   bool open_ = true;
   bool watching_reading_ = true;
   bool watching_writing_ = false;

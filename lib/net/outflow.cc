@@ -44,15 +44,17 @@ void Outflow::add(ConstBytes head, Slice body) {
 
 void Outflow::gather(ConstBytes head, ConstBytes rest_of_it, std::size_t message_bytes) {
   const std::size_t size = length_bytes + head.size() + rest_of_it.size();
-  if (gathered_.size() + size > max_frame_payload) close_frame();
-  append_u32(gathered_, static_cast<std::uint32_t>(message_bytes));
-  append(gathered_, head);
-  append(gathered_, rest_of_it);
+  if (gathered_ && gathered_->size() + size > max_frame_payload) close_frame();
+  if (!gathered_) gathered_ = memory_.take();
+  append_u32(*gathered_, static_cast<std::uint32_t>(message_bytes));
+  append(*gathered_, head);
+  append(*gathered_, rest_of_it);
 }
 
 void Outflow::close_frame() {
-  if (gathered_.empty()) return;
-  add_payload(kept(std::exchange(gathered_, {})));
+  if (!gathered_) return;
+  const ConstBytes bytes = *gathered_;
+  add_payload({bytes, std::move(gathered_)});
 }
 
 void Outflow::add_payload(Slice payload) {
@@ -61,8 +63,8 @@ void Outflow::add_payload(Slice payload) {
 }
 
 void Outflow::keep_all() {
-  for (std::deque<Slice>* const queue : {&plain_, &wire_}) {
-    for (Slice& slice : *queue) {
+  for (SliceQueue* const queue : {&plain_, &wire_}) {
+    for (Slice& slice : queue->all()) {
       if (!slice.keeper) slice = kept({slice.bytes.begin(), slice.bytes.end()});
     }
   }
@@ -71,9 +73,7 @@ void Outflow::keep_all() {
 void Outflow::seal_next() {
   Slice& front = plain_.front();
   const std::size_t size = std::min(front.bytes.size(), max_frame_payload);
-  const std::size_t before = wire_.size();
-  sealer_.seal({front.bytes.first(size), front.keeper}, wire_);
-  for (std::size_t i = before; i < wire_.size(); ++i) wire_bytes_ += wire_[i].bytes.size();
+  wire_bytes_ += sealer_.seal({front.bytes.first(size), front.keeper}, wire_);
   plain_bytes_ -= size;
   front.bytes = front.bytes.subspan(size);
   if (front.bytes.empty()) plain_.pop_front();
@@ -87,7 +87,7 @@ bool Outflow::write(const base::Fd& socket) {
     std::array<iovec, most_slices> parts;
     msghdr message{};
     message.msg_iov = parts.data();
-    for (const Slice& slice : wire_) {
+    for (const Slice& slice : wire_.all()) {
       if (message.msg_iovlen == parts.size()) break;
       parts[message.msg_iovlen++] = {const_cast<std::byte*>(slice.bytes.data()),
                                      slice.bytes.size()};
@@ -111,7 +111,7 @@ void Outflow::use(std::size_t written) {
 }
 
 void Outflow::discard() {
-  gathered_.clear();
+  gathered_.reset();
   plain_.clear();
   wire_.clear();
   plain_bytes_ = wire_bytes_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-#include <deque>
+#include <memory>
 
 #include "base/fd.h"
 #include "net/frame.h"
@@ -18,7 +18,9 @@ class Outflow {
   /// Copies what is not written yet and is kept by nobody, for that memory is about to go.
   void keep_all();
   bool empty() const { return bytes() == 0; }
-  std::size_t bytes() const { return gathered_.size() + plain_bytes_ + wire_bytes_; }
+  std::size_t bytes() const {
+    return (gathered_ ? gathered_->size() : 0) + plain_bytes_ + wire_bytes_;
+  }
   /// Writes what the socket takes. False: the connection is broken.
   bool write(const base::Fd& socket);
   void discard();
@@ -30,11 +32,12 @@ class Outflow {
   void seal_next();
   void use(std::size_t written);
 
-  Bytes gathered_;           ///< the frame that small messages are copied into
-  std::deque<Slice> plain_;  ///< each becomes one frame or, where it is longer, several
+  SliceMemory memory_;
+  std::shared_ptr<Bytes> gathered_;  ///< the frame that small messages are copied into, if any
+  SliceQueue plain_;                 ///< each becomes one frame or, where it is longer, several
   std::size_t plain_bytes_ = 0;
   FrameSealer sealer_;
-  std::deque<Slice> wire_;
+  SliceQueue wire_;
   std::size_t wire_bytes_ = 0;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "net/bytes.h"
 
@@ -17,5 +19,49 @@ inline Slice kept(Bytes bytes) {
   const auto memory = std::make_shared<const Bytes>(std::move(bytes));
   return {*memory, memory};
 }
+
+/// Slices in order. What sends now and then, as heartbeats do, takes nothing from the heap for it.
+class SliceQueue {
+ public:
+  bool empty() const { return first_ == slices_.size(); }
+  Slice& front() { return slices_[first_]; }
+  std::span<Slice> all() { return std::span(slices_).subspan(first_); }
+  void push_back(Slice slice) { slices_.push_back(std::move(slice)); }
+  void pop_front() {
+    slices_[first_++] = {};
+    if (2 * first_ < slices_.size()) return;
+    slices_.erase(slices_.begin(), slices_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+  void clear() {
+    slices_.clear();
+    first_ = 0;
+  }
+
+ private:
+  std::vector<Slice> slices_;
+  std::size_t first_ = 0;
+};
+
+/// Memory for small parts of what is sent, which is used again once no slice keeps it. For one
+/// thread.
+class SliceMemory {
+ public:
+  /// Empty.
+  std::shared_ptr<Bytes> take() {
+    for (const auto& one : all_) {
+      if (one.use_count() > 1) continue;
+      one->clear();
+      return one;
+    }
+    auto fresh = std::make_shared<Bytes>();
+    if (all_.size() < most_kept) all_.push_back(fresh);
+    return fresh;
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 8;
+  std::vector<std::shared_ptr<Bytes>> all_;
+};
 
 }  // namespace tutti::net

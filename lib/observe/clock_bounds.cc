@@ -1,5 +1,6 @@
 #include "observe/clock_bounds.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace tutti::observe {
@@ -69,8 +70,11 @@ std::int64_t Drift::strayed(const std::vector<Meeting>& meetings) const {
 
 std::int64_t Drift::at(std::int64_t when) const {
   if (end_ <= begin_) return first_;
+  // Far from the meetings the line leads anywhere.
+  constexpr double most = 1e18;
   const double part = static_cast<double>(when - begin_) / static_cast<double>(end_ - begin_);
-  return first_ + static_cast<std::int64_t>(static_cast<double>(last_ - first_) * part);
+  const double drifted = static_cast<double>(last_ - first_) * part;
+  return first_ + static_cast<std::int64_t>(std::clamp(drifted, -most, most));
 }
 
 }  // namespace tutti::observe

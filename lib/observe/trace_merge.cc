@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <ext/stdio_filebuf.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <istream>
@@ -32,15 +33,17 @@ using Gates = std::map<int, std::map<BatchNumber, Passage>>;
 
 /// What a first reading of a file finds, before it is copied.
 struct Part {
-  json about;  ///< the "args" of its first event
+  std::string job;
   int node = 0;
   std::int64_t clock_error = 0;
-
-  std::string job() const { return about.at("job"); }
 };
 
+/// No recording is longer, and sums of a few such times do not overflow.
+constexpr double longest_ns = 1e17;
+
 std::int64_t to_ns(double us) {
-  return std::llround(us * ns_in_us);
+  const double ns = us * ns_in_us;
+  return std::abs(ns) < longest_ns ? std::llround(ns) : 0;
 }
 
 double us(std::int64_t ns) {
@@ -85,11 +88,19 @@ BatchNumber batch_of(const std::string& text) {
   return batch;
 }
 
+/// What is nested deeper than in any event is left out: copying and writing recurse.
+json event_of(const std::string& line) {
+  constexpr int deepest = 8;
+  return json::parse(line, [](int depth, json::parse_event_t, json&) { return depth <= deepest; });
+}
+
 Part part_of(const std::string& line) {
+  const json event = event_of(line);
+  const json& about = event.at("args");
   Part part;
-  part.about = json::parse(line).at("args");
-  part.node = part.about.at("node");
-  part.clock_error = to_ns(part.about.at("clock_error_us"));
+  part.job = about.at("job");
+  part.node = static_cast<int>(about.at("node").get_ref<const std::int64_t&>());
+  part.clock_error = std::max<std::int64_t>(to_ns(about.at("clock_error_us")), 0);
   return part;
 }
 
@@ -108,11 +119,11 @@ std::optional<Part> look_at(const std::string& file, const std::string& job, Gat
     const bool whole = for_each_event(file, [&](const std::string& line) {
       if (!part) {
         part = part_of(line);
-      } else if ((job.empty() || part->job() == job) && line.find(gate) != std::string::npos) {
-        add_gate(json::parse(line), gates[part->node]);
+      } else if ((job.empty() || part->job == job) && line.find(gate) != std::string::npos) {
+        add_gate(event_of(line), gates[part->node]);
       }
     });
-    if (whole && part && (job.empty() || part->job() == job)) return part;
+    if (whole && part && (job.empty() || part->job == job)) return part;
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -155,7 +166,7 @@ std::string shifted(const std::string& line, const Drift& drift) {
 }
 
 std::string with_drift(const std::string& line, const Drift& drift) {
-  json event = json::parse(line);
+  json event = event_of(line);
   event["args"]["clock_drift_us"] = {us(drift.first()), us(drift.last())};
   event["args"]["clock_error_us"] = us(drift.error());
   return event.dump();
@@ -170,7 +181,7 @@ std::vector<int> merge_traces(const std::vector<std::string>& files, std::ostrea
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     const bool lost = rank > 0 && !parts.front();
     parts.push_back(lost ? std::nullopt
-                         : look_at(files[rank], rank == 0 ? "" : parts.front()->job(), gates));
+                         : look_at(files[rank], rank == 0 ? "" : parts.front()->job, gates));
     if (!parts.back()) missing.push_back(static_cast<int>(rank));
   }
   if (!parts.front()) return missing;

@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
+#include "optimizer/cbor.h"
 #include "optimizer/rule.h"
 #include "tutti/error.h"
 
@@ -15,6 +17,10 @@ using nlohmann::json;
 
 constexpr const char* format = "tutti optimizer states";
 constexpr int version = 1;
+/// In a million years not so many are made, and they can still be counted on.
+constexpr std::int64_t most_updates = std::int64_t{1} << 60;
+/// Nothing that is saved is nested deeper.
+constexpr std::size_t deepest = 8;
 
 json to_json(const Key& key) {
   return key.is_integer() ? json(key.integer()) : json(key.string());
@@ -50,7 +56,11 @@ json to_json(const Key& key, const State& state) {
 State to_state(const json& value) {
   State state;
   state.dtype = value.at("double").get<bool>() ? DType::f64 : DType::f32;
-  state.updates = value.at("updates").get<std::int64_t>();
+  state.updates = value.at("updates").get_ref<const std::int64_t&>();
+  if (state.updates < 0 || state.updates > most_updates) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} updates of a key, which nobody has made", state.updates));
+  }
   state.master = to_array(value.at("master"));
   for (const json& slot : value.at("slots")) state.slots.push_back(to_array(slot));
   return state;
@@ -78,7 +88,7 @@ Optimizer to_optimizer(const json& value) {
 
 /// The arrays of a key have one size.
 bool is_whole(const State& state) {
-  if (state.updates < 0 || state.slots.size() > Arrays<float>::most_slots) return false;
+  if (state.slots.size() > Arrays<float>::most_slots) return false;
   for (const auto& slot : state.slots) {
     if (slot.size() != state.slots.front().size()) return false;
   }
@@ -116,13 +126,15 @@ std::vector<std::uint8_t> write_saved(const Saved& saved) {
 
 Saved read_saved(std::span<const std::uint8_t> bytes) {
   try {
-    const json all = json::from_cbor(bytes.begin(), bytes.end());
+    const json all = read_cbor(bytes, deepest);
     if (all.at("format") != format) refuse("they begin otherwise");
     if (all.at("version") != version) {
       refuse(fmt::format("version {}, and this library reads version {}", all.at("version").dump(),
                          version));
     }
     return from_json(all);
+  } catch (const std::invalid_argument& e) {
+    refuse(e.what());
   } catch (const json::exception& e) {
     refuse(e.what());
   }

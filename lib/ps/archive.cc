@@ -1,6 +1,7 @@
 #include "ps/archive.h"
 
 #include <array>
+#include <utility>
 
 #include "ps/wire.h"
 
@@ -78,10 +79,12 @@ PieceName ArchiveReader::piece_name() {
   if (number(1) == 1) {
     name.key = static_cast<std::int64_t>(number());
   } else {
-    name.key = text();
+    std::string key = text();
+    if (key.size() > Key::max_bytes) refuse("a key is too long");
+    name.key = std::move(key);
   }
   name.index = static_cast<std::uint32_t>(number(UINT32_MAX));
-  name.pieces = static_cast<std::uint32_t>(number(UINT32_MAX));
+  name.pieces = static_cast<std::uint32_t>(number(most_pieces));
   if (name.index >= name.pieces) refuse("a piece beyond the last");
   return name;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "tutti/shard.h"
 
@@ -13,20 +15,44 @@ std::uint64_t bytes_of(const Locate::Value& value) {
   return value.count * size_of(value.dtype);
 }
 
-/// More than any machine has; it bounds what a broken message can make of the lists here.
-constexpr std::uint64_t largest_value = std::uint64_t{8} << 40;
+/// More than all machines of a job have; it bounds what broken messages can make of the lists here.
+constexpr std::uint64_t most_bytes = std::uint64_t{8} << 40;
 
-void check_size(const Locate::Value& value) {
-  if (value.count <= largest_value / size_of(value.dtype)) return;
-  throw Error(ErrorCode::internal, fmt::format("a value of {} elements was to be placed; at most "
-                                               "{} bytes",
-                                               value.count, largest_value));
+/// The pieces of a value that servers have already: not more than they say they have.
+struct Found {
+  std::uint32_t pieces = 1;
+  std::map<std::uint32_t, int> servers;  ///< by index
+};
+
+Failure misfit(const PieceName& piece, int server) {
+  return {ErrorCode::mismatch,
+          fmt::format("the states of the servers do not belong together: server {} has "
+                      "piece {} of {} of key {}, which another cut otherwise or has too",
+                      server, piece.index, piece.pieces, piece.key.describe()),
+          {}};
+}
+
+Failure missing(const Key& key, std::size_t index, std::uint32_t pieces) {
+  return {ErrorCode::mismatch,
+          fmt::format("no server has piece {} of {} of key {} in its state; start all "
+                      "servers with the states that they kept together",
+                      index, pieces, key.describe()),
+          {}};
 }
 
 }  // namespace
 
 Directory::Directory(int servers, std::uint64_t big_count)
     : big_count_(big_count), bytes_(static_cast<std::size_t>(servers)) {}
+
+std::string Directory::shortage_for(const Locate::Value& value) const {
+  const auto placed = std::accumulate(bytes_.begin(), bytes_.end(), std::uint64_t{0});
+  if (value.count <= (most_bytes - placed) / size_of(value.dtype)) return "";
+  return fmt::format(
+      "key {}: a value of {} elements of {} was to be placed beside {} bytes; "
+      "at most {} bytes in all",
+      value.key.describe(), value.count, name(value.dtype), placed, most_bytes);
+}
 
 int Directory::emptiest() const {
   return static_cast<int>(std::ranges::min_element(bytes_) - bytes_.begin());
@@ -50,40 +76,35 @@ std::vector<int> Directory::place(const Locate::Value& value) {
 }
 
 std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
-  constexpr int nobody = -1;
+  std::map<Key, Found> all_found;
   for (const auto& [held, server] : pieces) {
-    std::vector<int>& servers = placed_[held.piece.key];
-    if (servers.empty() && held.piece.pieces <= most_pieces) {
-      servers.assign(held.piece.pieces, nobody);
-    }
-    const bool fits = servers.size() == held.piece.pieces;
-    if (!fits || servers[held.piece.index] != nobody) {
-      return Failure{
-          ErrorCode::mismatch,
-          fmt::format("the states of the servers do not belong together: server {} has "
-                      "piece {} of {} of key {}, which another cut otherwise or has too",
-                      server, held.piece.index, held.piece.pieces, held.piece.key.describe()),
-          {}};
-    }
-    servers[held.piece.index] = server;
+    const PieceName& piece = held.piece;
+    Found& found = all_found.try_emplace(piece.key, Found{piece.pieces, {}}).first->second;
+    const bool fits = found.pieces == piece.pieces && !found.servers.contains(piece.index);
+    if (!fits) return misfit(piece, server);
+    const std::string shortage = shortage_for({piece.key, held.count, held.dtype});
+    if (!shortage.empty()) return Failure{ErrorCode::mismatch, shortage, {}};
+    found.servers.emplace(piece.index, server);
     bytes_[static_cast<std::size_t>(server)] += held.count * size_of(held.dtype);
   }
-  for (const auto& [key, servers] : placed_) {
-    const auto missing = std::ranges::find(servers, nobody);
-    if (missing == servers.end()) continue;
-    return Failure{ErrorCode::mismatch,
-                   fmt::format("no server has piece {} of {} of key {} in its state; start all "
-                               "servers with the states that they kept together",
-                               missing - servers.begin(), servers.size(), key.describe()),
-                   {}};
+  for (const auto& [key, found] : all_found) {
+    std::vector<int>& servers = placed_[key];
+    for (const auto& [index, server] : found.servers) {
+      if (index == servers.size()) servers.push_back(server);
+    }
+    if (servers.size() < found.pieces) return missing(key, servers.size(), found.pieces);
   }
   return std::nullopt;
 }
 
 Located Directory::locate(const Locate& asked) {
   std::vector<const Locate::Value*> largest_first;
+  std::set<Key> keys;
   for (const Locate::Value& value : asked.values) {
-    check_size(value);
+    if (!keys.insert(value.key).second) {
+      throw Error(ErrorCode::internal,
+                  fmt::format("key {} was asked for twice at once", value.key.describe()));
+    }
     largest_first.push_back(&value);
   }
   std::ranges::stable_sort(largest_first, std::greater(),
@@ -94,6 +115,8 @@ Located Directory::locate(const Locate& asked) {
       throw Error(ErrorCode::internal,
                   fmt::format("the job has {} keys, and no more may be made", placed_.size()));
     }
+    const std::string shortage = shortage_for(*value);
+    if (!shortage.empty()) throw Error(ErrorCode::internal, shortage);
     placed_.emplace(value->key, place(*value));
   }
   Located located;

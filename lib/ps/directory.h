@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ps/messages.h"
@@ -16,8 +17,8 @@ class Directory {
   /// `big_count`: the elements from which on a value is split.
   Directory(int servers, std::uint64_t big_count);
 
-  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for a
-  /// size that no value has.
+  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for
+  /// values that no servers have room for, and for a key that is there twice.
   Located locate(const Locate& asked);
   struct HeldBy {
     Held held;
@@ -30,6 +31,8 @@ class Directory {
   Located all() const;
 
  private:
+  /// What keeps the servers from having room for it; empty: nothing.
+  std::string shortage_for(const Locate::Value& value) const;
   std::vector<int> place(const Locate::Value& value);
   int emptiest() const;
 

@@ -152,7 +152,12 @@ void Image::execute(const Event& event) {
   }
   Delivery& delivery = deliveries.at(static_cast<std::size_t>(event.worker));
   if (event.is_loss) {
-    table->lose(event.worker, failure_of(std::get<Lost>(decode_from_scheduler(event.message))));
+    const FromScheduler message = decode_from_scheduler(event.message);
+    const auto* const lost = std::get_if<Lost>(&message);
+    if (lost == nullptr) {
+      throw Error(ErrorCode::invalid_argument, "a journal has a loss that is none");
+    }
+    table->lose(event.worker, failure_of(*lost));
     return;
   }
   delivery.replay(event.acknowledged);

@@ -56,7 +56,9 @@ void Value::load(ArchiveReader& from) {
     const Shape shape = from.shape();
     const net::ConstBytes bytes = from.bytes();
     const std::size_t count = piece_of(shape).count();
-    if (bytes.size() != count * size_of(dtype)) {
+    // Nothing is multiplied, for a product of what is said here may be too large for its type.
+    const std::size_t element = size_of(dtype);
+    if (bytes.size() / element != count || bytes.size() % element != 0) {
       throw Error(ErrorCode::invalid_argument,
                   "a value in a server's state has another size than its shape says");
     }

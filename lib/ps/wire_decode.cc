@@ -23,16 +23,16 @@ Register unpack(const wire::Register& from) {
           .rank = from.rank(),
           .workers = from.workers(),
           .servers = from.servers(),
-          .version = from.version()->str(),
+          .version = unpack(*from.version()),
           .asynchronous = from.asynchronous(),
-          .address = from.address()->str(),
+          .address = unpack(*from.address()),
           .port = from.port(),
           .staleness = from.staleness(),
           .durable = from.durable(),
           .keeps = from.keeps(),
           .job = from.job(),
           .held = unpack(from.held()),
-          .host = from.host()->str(),
+          .host = unpack(*from.host()),
           .process = from.process()};
 }
 
@@ -49,16 +49,19 @@ Welcome unpack(const wire::Welcome& from) {
   Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness(), from.job()};
   for (const wire::Server* server : needed(from.servers())) {
     welcome.servers.push_back(
-        {server->address()->str(), server->port(), server->durable(), server->keeps()});
+        {unpack(*server->address()), server->port(), server->durable(), server->keeps()});
   }
   return welcome;
 }
 
-Located unpack(const wire::Located& from) {
+/// `most`: the servers of all placements together that the message has room for.
+Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());
     if (servers.size() == 0) malformed("a value on no server");
+    if (servers.size() > most) malformed("servers that are said many times");
+    most -= servers.size();
     located.placements.push_back({unpack(*one->key()), {servers.begin(), servers.end()}});
   }
   return located;
@@ -69,7 +72,7 @@ Lost unpack(const wire::Lost& from) {
 }
 
 Returned unpack(const wire::Returned& from) {
-  return {from.rank(), from.address()->str(), from.port()};
+  return {from.rank(), unpack(*from.address()), from.port()};
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
     case wire::FromScheduler::Welcome:
       return unpack(*down.body_as_Welcome());
     case wire::FromScheduler::Located:
-      return unpack(*down.body_as_Located());
+      return unpack(*down.body_as_Located(), bytes.size() / sizeof(std::int32_t));
     case wire::FromScheduler::BarrierOver:
       return BarrierOver{unpack(down.body_as_BarrierOver()->failure())};
     case wire::FromScheduler::Lost:

@@ -63,14 +63,14 @@ Pull unpack(const wire::Pull& from) {
   const DType dtype = checked(from.dtype(), DType::i64);
   Pull pull{from.sequence(),    unpack(*from.piece()), dtype, unpack(from.dims(), dtype), {},
             unpack(from.room())};
-  if (from.rows() != nullptr) pull.rows = unpack(*from.rows(), pull.shape);
+  if (from.rows() != nullptr) pull.rows = unpack(needed(from.rows()), pull.shape);
   return pull;
 }
 
 Optimizer unpack(const wire::Optimizer& from) {
-  Optimizer optimizer{.name = from.name()->str()};
+  Optimizer optimizer{.name = unpack(*from.name())};
   for (const wire::Parameter* one : needed(from.parameters())) {
-    optimizer.parameters[one->name()->str()] = one->value();
+    optimizer.parameters[unpack(*one->name())] = one->value();
   }
   for (const wire::Factors* one : needed(from.factors())) {
     optimizer.factors[unpack(*one->key())] = {one->learning_rate(), one->wd()};

@@ -1,6 +1,7 @@
 #pragma once
 // What both files that decode share. Only wire_decode*.cc include it.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,16 +29,24 @@ Enum checked(std::uint8_t number, Enum last) {
   return static_cast<Enum>(number);
 }
 
-template <typename List>
-const List& needed(const List* list) {
+/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
+template <typename T>
+const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
   if (list == nullptr) malformed("a list is missing");
+  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
+  if (list->size() > 0 && at % alignof(T) != 0) malformed("a list that is not aligned");
   return *list;
+}
+
+/// A name, a version, an address: of these a message may have many.
+inline std::string unpack(const flatbuffers::String& text) {
+  if (text.size() > Key::max_bytes) malformed("a name that is too long");
+  return text.str();
 }
 
 inline Key unpack(const wire::Key& key) {
   if (key.text() == nullptr) return key.integer();
-  if (key.text()->size() > Key::max_bytes) malformed("a key that is too long");
-  return key.text()->str();
+  return unpack(*key.text());
 }
 
 inline Failure unpack(const wire::Failure& failure) {
@@ -78,11 +87,13 @@ inline Split split(std::span<const std::byte> bytes, Elements apart = {}) {
   return {body.first(length), apart.empty() ? body.subspan(length) : apart};
 }
 
-/// The table of this type, verified.
+/// The table of this type, verified. A table and what points at it take 8 bytes; where there are
+/// more tables than that, some are said many times.
 template <typename Table>
 const Table& verified(std::span<const std::byte> table) {
   const auto* const data = net::as_unsigned(table.data());
-  flatbuffers::Verifier verifier(data, table.size());
+  flatbuffers::Verifier verifier(data, table.size(), 16,
+                                 static_cast<flatbuffers::uoffset_t>(table.size() / 8));
   if (table.empty() || !verifier.VerifyBuffer<Table>()) malformed("it does not verify");
   return *flatbuffers::GetRoot<Table>(data);
 }

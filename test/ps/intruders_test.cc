@@ -4,7 +4,6 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <deque>
 #include <functional>
 #include <thread>
 
@@ -58,10 +57,10 @@ Bytes streamed(ConstBytes message) {
 }
 
 Bytes sealed(net::FrameSealer& sealer, ConstBytes stream) {
-  std::deque<net::Slice> slices;
+  net::SliceQueue slices;
   sealer.seal({stream}, slices);
   Bytes wire;
-  for (const net::Slice& slice : slices) net::append(wire, slice.bytes);
+  for (const net::Slice& slice : slices.all()) net::append(wire, slice.bytes);
   return wire;
 }
 

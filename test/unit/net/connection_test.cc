@@ -167,12 +167,12 @@ TEST_CASE("a frame that is no part of the body that is under way ends the connec
   FrameSealer sealer({peer(Fd(), 1, 2, false).send_key, false});
   Bytes begin;
   append_u32(begin, 100'000);
-  std::deque<Slice> frames;
+  SliceQueue frames;
   sealer.seal({begin}, frames);
   const Bytes short_one(30'000);
   sealer.seal({short_one}, frames);
   Bytes sent;
-  for (const Slice& slice : frames) append(sent, slice.bytes);
+  for (const Slice& slice : frames.all()) append(sent, slice.bytes);
   sent.resize(sent.size() + 40'000);  // as long as a frame of the body
   REQUIRE(::send(wire.to_two.get(), sent.data(), sent.size(), MSG_NOSIGNAL) > 0);
   std::optional<std::string> ended;
@@ -189,9 +189,9 @@ TEST_CASE("a message above the bound is neither sent nor taken in") {
   FrameSealer sealer({peer(Fd(), 1, 2, false).send_key, false});
   Bytes begin;
   append_u32(begin, 0xfffffff0U);
-  std::deque<Slice> frames;
+  SliceQueue frames;
   sealer.seal({begin}, frames);
-  for (const Slice& slice : frames) {
+  for (const Slice& slice : frames.all()) {
     REQUIRE(::send(wire.to_two.get(), slice.bytes.data(), slice.bytes.size(), MSG_NOSIGNAL) > 0);
   }
   CHECK_THAT(wire.two->receive().value_or("it went through"), Catch::Contains("at most"));

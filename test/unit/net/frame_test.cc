@@ -15,10 +15,10 @@ FrameKey key(int seed, bool encrypts = false) {
 }
 
 Bytes sealed(FrameSealer& sealer, std::string_view text) {
-  std::deque<Slice> slices;
+  SliceQueue slices;
   sealer.seal({as_bytes(text)}, slices);
   Bytes wire;
-  for (const Slice& slice : slices) append(wire, slice.bytes);
+  for (const Slice& slice : slices.all()) append(wire, slice.bytes);
   return wire;
 }
 
@@ -46,9 +46,9 @@ TEST_CASE("frames are opened in the order in which they were sealed, however the
 TEST_CASE("a frame is sealed where its payload lies") {
   FrameSealer sealer(key(1));
   const std::string text = "weights";
-  std::deque<Slice> slices;
+  SliceQueue slices;
   sealer.seal({as_bytes(text)}, slices);
-  CHECK(slices.back().bytes.data() == as_bytes(text).data());
+  CHECK(slices.all().back().bytes.data() == as_bytes(text).data());
 }
 
 TEST_CASE("a frame whose parts lie apart is checked as any other") {

@@ -249,10 +249,10 @@ TEST_CASE("a frame that was changed on its way ends the connection with the reas
   rank0.thread.join();
   Connection listener(std::move(rank0.found.front()));
   FrameSealer sealer({caller.send_key, false});
-  std::deque<Slice> slices;
+  SliceQueue slices;
   sealer.seal({as_bytes("an order")}, slices);
   Bytes wire;
-  for (const Slice& slice : slices) append(wire, slice.bytes);
+  for (const Slice& slice : slices.all()) append(wire, slice.bytes);
   wire.back() ^= std::byte{1};
   ::send(caller.socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
   REQUIRE(wait_readable(listener.socket(), Clock::now() + patience));

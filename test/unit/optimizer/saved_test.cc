@@ -1,6 +1,7 @@
 #include "optimizer/saved.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "../errors.h"
@@ -76,7 +77,21 @@ TEST_CASE("bytes that are something else are refused, whatever is wrong with the
   bad = all;
   bad["states"][0]["updates"] = "many";
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+  bad["states"][0]["updates"] = 1e300;
+  CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+  bad["states"][0]["updates"] = std::numeric_limits<std::int64_t>::max();
+  CHECK_THAT(refused(bad), Contains("updates of a key, which nobody has made"));
   bad = all;
   bad["states"][0]["key"] = 1.5;
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
+}
+
+TEST_CASE("bytes that are nested without end are refused, as lists and as objects") {
+  for (const std::vector<std::uint8_t>& opening :
+       {std::vector<std::uint8_t>{0x81}, {0x9f}, {0xa1, 0x60}, {0xbf, 0x60}}) {
+    std::vector<std::uint8_t> bytes;
+    for (int i = 0; i < 1'000'000; ++i) bytes.insert(bytes.end(), opening.begin(), opening.end());
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read_saved(bytes); }),
+               Contains("not the states of an optimizer: they are nested more than"));
+  }
 }

@@ -83,6 +83,21 @@ TEST_CASE("a size that no value has is refused") {
   text_of(ErrorCode::internal, [&] { servers_of(directory, "w", std::uint64_t{1} << 60); });
 }
 
+TEST_CASE("values that together no machines have room for are refused") {
+  Directory directory(2, 1000);
+  for (const char* key : {"a", "b"}) servers_of(directory, key, std::uint64_t{1} << 40);
+  const std::string text = text_of(ErrorCode::internal, [&] { servers_of(directory, "c", 1000); });
+  CHECK_THAT(text, Catch::Contains("key 'c'"));
+  CHECK(servers_of(directory, "a", 1).size() > 1);
+}
+
+TEST_CASE("a key that is asked for twice at once is refused, for its places may be many") {
+  Directory directory(2, 1000);
+  text_of(ErrorCode::internal, [&] {
+    directory.locate({{{"w", 12, DType::f32}, {"w", 12, DType::f32}}});
+  });
+}
+
 TEST_CASE("keys without end are refused, and those there are stay") {
   Directory directory(2, 1000);
   for (std::size_t i = 0; i < most_keys; ++i) {

@@ -343,3 +343,39 @@ TEST_CASE("a value of the job before stays when the next one initialises it, onc
   REQUIRE(heard.at(1));
   CHECK_THAT(heard[1]->text, Contains("initialised already"));
 }
+
+TEST_CASE("a value that is larger than any memory is refused, though it brings as many bytes") {
+  ArchiveWriter to;
+  to.put(std::uint64_t{1});
+  to.put_enum(DType::f64);
+  to.put(Shape{std::int64_t{1} << 61});
+  to.put(net::ConstBytes());
+  const net::Bytes bytes = to.take();
+  ArchiveReader from(bytes);
+  const Rules rules;
+  Value value({"w", 0, 1}, rules);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { value.load(from); }),
+             Contains("another size than its shape says"));
+}
+
+TEST_CASE("a key and pieces that no message may have are refused in a state, too") {
+  for (const PieceName& name : {PieceName{std::string(Key::max_bytes + 1, 'k'), 0, 1},
+                                PieceName{"w", 0, most_pieces + 1}}) {
+    ArchiveWriter to;
+    to.put(name);
+    const net::Bytes bytes = to.take();
+    text_of(ErrorCode::invalid_argument, [&] { ArchiveReader(bytes).piece_name(); });
+  }
+}
+
+TEST_CASE("a journal whose record of a loss says something else is refused") {
+  const Folder folder;
+  Keeper keeper(folder.path(), {.job = 7});
+  const net::Bytes end = encode(FromScheduler(End{}));
+  const Event event{.worker = 0, .is_loss = true, .message = end};
+  keeper.storage().append(event.head(), event.message);
+  keeper.storage().commit();
+  const StateFiles files(folder.path(), 0, 1);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Image::read(files); }),
+             Contains("a loss that is none"));
+}

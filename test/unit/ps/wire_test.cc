@@ -143,6 +143,13 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   CHECK(gone.reason == "it was closed");
 }
 
+TEST_CASE("a call for half a million keys and more asks for all of them at once") {
+  const std::size_t count = 500'001;
+  const Locate locate{std::vector<Locate::Value>(count, {1, 12, DType::f64})};
+  const auto asked = std::get<Locate>(decode_to_scheduler(encode(ToScheduler(locate))));
+  CHECK(asked.values.size() == count);
+}
+
 TEST_CASE("a message that was cut anywhere is refused") {
   const Bytes control = encode(ToScheduler(Locate{{{"w", 12, DType::f64}}}));
   for (std::size_t length = 0; length < control.size(); ++length) {
