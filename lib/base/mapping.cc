@@ -113,10 +113,14 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
                             "process are limited to {} bytes (`ulimit -f` shows it in KiB)",
                             label, bytes, largest_file.rlim_cur));
   }
-  Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC));
+  Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) throw system_failure("create shared memory for " + label);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     throw system_failure(fmt::format("size the shared memory for {} to {} bytes", label, bytes));
+  }
+  // Of what one process had cut off, others would die.
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    throw system_failure("keep the size of the shared memory for " + label);
   }
   return file;
 }

@@ -37,7 +37,7 @@ Hash hash_of(std::span<const std::uint8_t> bytes) {
 class Unfinished {
  public:
   explicit Unfinished(const std::string& path)
-      : final_(path), path_(fmt::format("{}.{}.unfinished", path, ::getpid())) {
+      : final_(path), path_(unfinished_file(path, ::getpid())) {
     constexpr mode_t for_all = 0666;
     file_ =
         Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, for_all));
@@ -98,6 +98,10 @@ std::vector<std::uint8_t> read_all(const std::string& path) {
 }
 
 }  // namespace
+
+std::string unfinished_file(const std::string& path, pid_t process) {
+  return fmt::format("{}.{}.unfinished", path, process);
+}
 
 void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes) {
   Unfinished file(path);

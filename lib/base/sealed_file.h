@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,5 +16,8 @@ void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes);
 /// The bytes of such a file. Blocks. Throws `invalid_argument` when there is no such file, when it
 /// was not written by `write_sealed`, and when it has been cut or changed since.
 std::vector<std::uint8_t> read_sealed(const std::string& path);
+
+/// What is left of a file when the process that writes it is killed.
+std::string unfinished_file(const std::string& path, pid_t process);
 
 }  // namespace tutti::base

@@ -50,6 +50,15 @@ StateHead head_in(ArchiveReader& from) {
   return head;
 }
 
+/// Files may have been given other names.
+void check_owner(const StateHead& head, const StateFiles& files) {
+  if (head.rank == files.rank() && head.servers == files.servers()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("it is that of server {} of {}, and its name says server {} of {}; give "
+                          "it its name again",
+                          head.rank, head.servers, files.rank(), files.servers()));
+}
+
 void put(ArchiveWriter& to, const Delivery::Saved& saved) {
   to.put(saved.sent);
   to.put(saved.received);
@@ -90,6 +99,10 @@ Event Event::in(net::ConstBytes record) {
           .message = record.subspan(event_head_bytes)};
 }
 
+bool survives(const Error& error) {
+  return error.code() != ErrorCode::mismatch;
+}
+
 net::Bytes message_of(const Lost& lost) {
   return encode(FromScheduler(lost));
 }
@@ -110,12 +123,14 @@ Image Image::read(const StateFiles& files) {
     const net::Bytes bytes = files.read_checkpoint();
     ArchiveReader from(bytes);
     Image image(head_in(from));
+    check_owner(image.head, files);
     image.load(from);
     std::vector<Delivery>& deliveries = image.deliveries;
     *image.send = [&deliveries](int worker, const Answer& answer) {
       deliveries.at(static_cast<std::size_t>(worker)).send(encode(answer), {}, transmit_nothing);
     };
-    files.replay([&image](net::ConstBytes record) { image.execute(Event::in(record)); });
+    files.replay(image.head.job,
+                 [&image](net::ConstBytes record) { image.execute(Event::in(record)); });
     *image.send = nullptr;
     return image;
   } catch (const Error& error) {
@@ -149,8 +164,7 @@ void Image::execute(const Event& event) {
   try {
     table->receive(event.worker, decode_to_server(event.message));
   } catch (const Error& error) {
-    // The server refused it before, too, and went on.
-    if (error.code() != ErrorCode::internal) throw;
+    if (!survives(error)) throw;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "ps/delivery.h"
 #include "ps/state_files.h"
 #include "ps/table.h"
+#include "tutti/error.h"
 
 /// A server's state as its files have it.
 namespace tutti::ps {
@@ -32,6 +33,10 @@ struct Event {
   net::Bytes head() const;
   static Event in(net::ConstBytes record);
 };
+
+/// Whether a server goes on when it has refused a request with this error, or, started again, does
+/// so once more. If not, its worker knows what it does not, and it ends.
+bool survives(const Error& error);
 
 /// The message of an event in which the worker is lost.
 net::Bytes message_of(const Lost& lost);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sodium/crypto_generichash.h>
+#include <sodium/randombytes.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,19 +19,36 @@
 namespace tutti::ps {
 namespace {
 
-constexpr std::string_view magic = "tutti, journal 1\n";
+constexpr std::string_view magic = "tutti, journal 2\n";
 constexpr std::size_t hash_bytes = 16;
 constexpr std::size_t head_bytes = 4 + hash_bytes;
+/// Stands in place of a length. What follows is the journal's id and how many records are on the
+/// disk.
+constexpr std::uint32_t synced_mark = 0xffffffff;
 using Hash = std::array<std::byte, hash_bytes>;
+using Id = Journal::Id;
+constexpr std::size_t mark_bytes = head_bytes + std::tuple_size_v<Id> + 8;
 
-/// Of the record with this number. So none can be left out, or stand elsewhere.
-Hash hash_of(std::uint64_t number, net::ConstBytes head, net::ConstBytes body) {
-  std::array<std::byte, 8> raw{};
-  net::store_u32(raw.data(), static_cast<std::uint32_t>(number));
-  net::store_u32(raw.data() + 4, static_cast<std::uint32_t>(number >> 32));
+std::array<std::byte, 8> raw(std::uint64_t number) {
+  std::array<std::byte, 8> bytes{};
+  net::store_u32(bytes.data(), static_cast<std::uint32_t>(number));
+  net::store_u32(bytes.data() + 4, static_cast<std::uint32_t>(number >> 32));
+  return bytes;
+}
+
+std::uint64_t number_at(const std::byte* from) {
+  return net::load_u32(from) | std::uint64_t{net::load_u32(from + 4)} << 32;
+}
+
+/// Of the record with this number in this journal. So none can be left out, or stand elsewhere.
+Hash hash_of(const Id& id, std::uint64_t number, std::uint32_t length, net::ConstBytes head,
+             net::ConstBytes body) {
+  std::array<std::byte, 12> place{};
+  std::ranges::copy(raw(number), place.begin());
+  net::store_u32(place.data() + 8, length);
   crypto_generichash_state state;
-  crypto_generichash_init(&state, nullptr, 0, hash_bytes);
-  for (const net::ConstBytes part : {net::ConstBytes(raw), head, body}) {
+  crypto_generichash_init(&state, net::as_unsigned(id.data()), id.size(), hash_bytes);
+  for (const net::ConstBytes part : {net::ConstBytes(place), head, body}) {
     crypto_generichash_update(&state, net::as_unsigned(part.data()), part.size());
   }
   Hash hash{};
@@ -61,10 +79,12 @@ class Source {
     }
     return true;
   }
-  std::size_t left() const {
-    const off_t here = ::lseek(file_.get(), 0, SEEK_CUR);
+  off_t offset() const { return ::lseek(file_.get(), 0, SEEK_CUR); }
+  void seek(off_t to) { ::lseek(file_.get(), to, SEEK_SET); }
+  std::size_t left() {
+    const off_t here = offset();
     const off_t end = ::lseek(file_.get(), 0, SEEK_END);
-    ::lseek(file_.get(), here, SEEK_SET);
+    seek(here);
     return static_cast<std::size_t>(std::max<off_t>(end - here, 0));
   }
 
@@ -73,17 +93,70 @@ class Source {
   base::Fd file_;
 };
 
+/// Finds out whether the next is a record, a mark, or neither.
+class Reader {
+ public:
+  Reader(Source& source, const Id& id) : source_(source), id_(id) {}
+
+  enum class Next : std::uint8_t { record, mark, neither };
+  Next read(std::uint64_t number) {
+    std::array<std::byte, head_bytes> head{};
+    if (!source_.read(head)) return Next::neither;
+    const std::uint32_t length = net::load_u32(head.data());
+    if (length == synced_mark) return is_mark(head) ? Next::mark : Next::neither;
+    if (length > source_.left()) return Next::neither;
+    record.resize(length);
+    if (!source_.read(record)) return Next::neither;
+    const Hash hash = hash_of(id_, number, length, {}, record);
+    return std::ranges::equal(hash, std::span(head).subspan(4)) ? Next::record : Next::neither;
+  }
+  /// Whether any mark from there on says that this record was on the disk.
+  bool was_synced(std::uint64_t number, off_t from) {
+    source_.seek(from);
+    net::Bytes rest(source_.left());
+    source_.read(rest);
+    for (auto at = rest.begin();; ++at) {
+      at = std::search(at, rest.end(), id_.begin(), id_.end());
+      if (at == rest.end()) return false;
+      const auto before = static_cast<std::size_t>(at - rest.begin());
+      if (before < head_bytes || rest.size() < before - head_bytes + mark_bytes) continue;
+      const net::ConstBytes mark = net::ConstBytes(rest).subspan(before - head_bytes, mark_bytes);
+      if (is_whole(mark) && number_at(mark.last(8).data()) > number) return true;
+    }
+  }
+
+  net::Bytes record;
+
+ private:
+  bool is_mark(std::span<const std::byte> head) {
+    std::array<std::byte, mark_bytes> mark{};
+    std::ranges::copy(head, mark.begin());
+    return source_.read(std::span(mark).subspan(head_bytes)) && is_whole(mark);
+  }
+  bool is_whole(net::ConstBytes mark) const {
+    const Hash hash = hash_of(id_, number_at(mark.last(8).data()), synced_mark, {}, {});
+    return net::load_u32(mark.data()) == synced_mark &&
+           std::ranges::equal(hash, mark.subspan(4, hash_bytes));
+  }
+
+  Source& source_;
+  const Id id_;
+};
+
 }  // namespace
 
-Journal::Journal(std::string path) : path_(std::move(path)) {
+Journal::Journal(std::string path, std::uint64_t job) : path_(std::move(path)) {
   base::RegularFile made = base::open_regular(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (!made.file) {
     throw Error(ErrorCode::internal,
                 fmt::format("cannot write {}: {}", base::printable(path_), made.failure));
   }
   file_ = std::move(made.file);
+  ::randombytes_buf(id_.data(), id_.size());
   net::append(unwritten_, net::as_bytes(magic));
-  write();
+  net::append(unwritten_, id_);
+  net::append(unwritten_, raw(job));
+  sync();
 }
 
 void Journal::fail() const {
@@ -91,8 +164,9 @@ void Journal::fail() const {
 }
 
 void Journal::append(net::ConstBytes head, net::ConstBytes body) {
-  net::append_u32(unwritten_, static_cast<std::uint32_t>(head.size() + body.size()));
-  net::append(unwritten_, hash_of(records_++, head, body));
+  const auto length = static_cast<std::uint32_t>(head.size() + body.size());
+  net::append_u32(unwritten_, length);
+  net::append(unwritten_, hash_of(id_, records_++, length, head, body));
   net::append(unwritten_, head);
   net::append(unwritten_, body);
 }
@@ -110,28 +184,39 @@ void Journal::write() {
 }
 
 void Journal::sync() {
+  write();
   if (::fdatasync(file_.get()) != 0) fail();
+  net::append_u32(unwritten_, synced_mark);
+  net::append(unwritten_, hash_of(id_, records_, synced_mark, {}, {}));
+  net::append(unwritten_, id_);
+  net::append(unwritten_, raw(records_));
+  write();
 }
 
-Journal::End Journal::read(const std::string& path,
+Journal::End Journal::read(const std::string& path, std::uint64_t job,
                            const std::function<void(net::ConstBytes)>& take) {
   Source source(path);
   std::array<std::byte, magic.size()> start{};
+  Id id{};
   if (!source.read(start)) return End::torn;
   if (net::as_text(start) != magic) refuse(path, "not a journal that tutti wrote");
-  net::Bytes record;
-  for (std::uint64_t number = 0; source.left() > 0; ++number) {
-    std::array<std::byte, head_bytes> head{};
-    if (!source.read(head)) return End::torn;
-    const std::size_t length = net::load_u32(head.data());
-    if (length > source.left()) return End::torn;
-    record.resize(length);
-    if (!source.read(record)) return End::torn;
-    const Hash hash = hash_of(number, {}, record);
-    if (!std::ranges::equal(hash, std::span(head).subspan(4))) {
+  std::array<std::byte, 8> owner{};
+  if (!source.read(id) || !source.read(owner)) return End::torn;
+  if (number_at(owner.data()) != job) {
+    refuse(path, "it is of another job than the checkpoint before it");
+  }
+  Reader reader(source, id);
+  std::uint64_t number = 0;
+  while (source.left() > 0) {
+    const off_t here = source.offset();
+    const Reader::Next next = reader.read(number);
+    if (next == Reader::Next::neither && !reader.was_synced(number, here)) return End::torn;
+    if (next == Reader::Next::neither) {
       refuse(path, fmt::format("damaged: record {} is not as tutti wrote it", number + 1));
     }
-    take(record);
+    if (next == Reader::Next::mark) continue;
+    take(reader.record);
+    ++number;
   }
   return End::whole;
 }

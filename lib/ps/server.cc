@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <utility>
 
 #include "base/log.h"
@@ -12,6 +14,11 @@
 #include "ps/wire.h"
 
 namespace tutti::ps {
+namespace {
+
+constexpr auto writing_report_after = std::chrono::seconds(10);
+
+}  // namespace
 
 net::Reception::Audience Server::audience() {
   // A worker that comes again has lost the connection that it had.
@@ -78,26 +85,45 @@ void Server::run() {
     if (others_spoke) hear_others();
     scheduler_.beat();
   }
-  // For another job.
-  if (storage_) storage_->replace(state());
-  scheduler_.close();
 }
 
-void Server::stop(const std::string& reason) noexcept {
+void Server::end(const std::optional<std::string>& reason) {
+  const base::Fd writer = start_last_state();
+  leave(reason);
+  if (!writer) return;
+  net::Poller poller;
+  poller.add(writer, writer_token);
+  while (!storage_->has_replaced()) {
+    if (poller.wait(base::Clock::now() + writing_report_after).empty()) {
+      base::log().warn("{} still writes its state", describe());
+    }
+  }
+}
+
+/// For another job. Who is told to end may be killed soon, so it begins at once.
+base::Fd Server::start_last_state() {
+  if (!storage_) return {};
+  if (is_durable()) storage_->sync();
+  if (is_durable() || !storage_->has_changed()) return {};
+  return storage_->replace([this] { return state(); });
+}
+
+void Server::leave(const std::optional<std::string>& reason) noexcept {
   try {
-    scheduler_.send(Stopping{reason});
+    if (reason) scheduler_.send(Stopping{*reason});
     scheduler_.close();
   } catch (const std::exception& error) {
     base::log().debug("the scheduler was not told: {}", error.what());
   }
 }
 
+void Server::check_terminated() {
+  if (termination_.has_come()) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+}
+
 /// All but the workers' requests.
 void Server::hear_others() {
-  if (termination_.has_come()) {
-    if (storage_) storage_->replace(state());
-    throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
-  }
+  check_terminated();
   welcome(reception_);
   welcome(near_reception_);
   scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
@@ -145,7 +171,7 @@ void Server::hear(std::size_t rank) {
       table_->receive(static_cast<int>(rank), request);
     });
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::mismatch) throw;
+    if (!survives(error)) throw;
     base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
                       place_of(worker.peer_address()), error.what());
     worker.disconnect();
@@ -157,9 +183,14 @@ void run_server(const Job& job, const Options& options, const Durability& durabi
   try {
     server.run();
   } catch (const Error& error) {
-    server.stop(error.what());
+    server.end(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    // Such as too little memory, in the middle of anything: that is no state to leave behind.
+    server.leave(error.what());
     throw;
   }
+  server.end(std::nullopt);
 }
 
 }  // namespace tutti::ps

@@ -27,8 +27,10 @@ class Server {
 
   /// Until the job is over.
   void run();
-  /// Tells the others why, and leaves the state as it is.
-  void stop(const std::string& reason) noexcept;
+  /// What it keeps is on the disk then. Tells the others why it ends, unless the job is over.
+  void end(const std::optional<std::string>& reason);
+  /// Only tells the others.
+  void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
   std::string address() const;
@@ -51,10 +53,13 @@ class Server {
   void hear_scheduler_until(const std::function<bool()>& is_done,
                             const std::function<void(const FromScheduler&)>& take);
 
+  base::Fd start_last_state();
+
   base::Clock::time_point wake_up_by() const;
   void store();
   void flush();
   void set_reading(int rank);
+  void check_terminated();
   void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);

@@ -56,10 +56,10 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }
+  poller_.add(termination_.descriptor(), signal_token);
   begin();
   poller_.add(reception_.descriptor(), reception_token);
   poller_.add(near_reception_.descriptor(), near_reception_token);
-  poller_.add(termination_.descriptor(), signal_token);
 }
 
 std::string Server::address() const {
@@ -93,8 +93,9 @@ Register Server::registration() const {
                 .port = net::port_of(listener_),
                 .durable = is_durable(),
                 .keeps = keeps()};
+  if (earlier_) said.job = earlier_->head.job;
+  if (storage_) said.job = storage_->claimed_job().value_or(said.job);
   if (!earlier_) return said;
-  said.job = earlier_->head.job;
   for (const Table::Content& one : earlier_->table->contents()) {
     const Tensor& elements = one.content.elements;
     said.held.push_back({one.name, elements.count(), elements.dtype()});
@@ -124,6 +125,7 @@ void Server::begin() {
                             "give each server its own DMLC_RANK",
                             job_.wanted_rank));
   }
+  if (is_durable()) storage_->claim(welcome_.job);
   if (earlier_ && earlier_->head.job == welcome_.job) {
     go_on_from(*earlier_);
   } else {
@@ -142,11 +144,11 @@ void Server::begin() {
 
 /// A large state takes its time, in which the scheduler hears of this server, and workers wait.
 void Server::keep_beginning() {
-  const base::Fd writer = storage_->begin([this] { return state(); });
+  const base::Fd writer = storage_->replace([this] { return state(); });
   poller_.add(writer, writer_token);
   // What is heard meanwhile is for the journal.
   std::vector<FromScheduler> heard;
-  hear_scheduler_until([this] { return storage_->has_begun(); },
+  hear_scheduler_until([this] { return storage_->has_replaced(); },
                        [&](const FromScheduler& message) { heard.push_back(message); });
   poller_.remove(writer);
   for (const FromScheduler& message : heard) hear_scheduler(message);
@@ -180,6 +182,7 @@ void Server::hear_scheduler_until(const std::function<bool()>& is_done,
   while (!is_done()) {
     scheduler_.flush();
     poller_.wait(wake_up_by());
+    check_terminated();
     scheduler_.receive(take);
     scheduler_.beat();
   }

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view checkpoint_word = "checkpoint-";
 constexpr std::string_view journal_word = "journal-";
+constexpr std::string_view claim_word = "begins";
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -46,11 +47,18 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return text.starts_with(start) ? number_in(text.substr(start.size())) : std::nullopt;
 }
 
+/// With which the names of its files begin.
+std::string name_of(int rank, int servers) {
+  return fmt::format("server-{}-of-{}.", rank, servers);
+}
+
 }  // namespace
 
 StateFiles::StateFiles(const std::string& folder, int rank, int servers)
     : folder_(folder),
-      name_(fmt::format("server-{}-of-{}.", rank, servers)),
+      rank_(rank),
+      servers_(servers),
+      name_(name_of(rank, servers)),
       prefix_((fs::path(folder) / name_).string()) {
   for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(name_)) continue;
@@ -68,6 +76,10 @@ std::string StateFiles::journal(std::uint64_t generation) const {
   return fmt::format("{}{}{}", prefix_, journal_word, generation);
 }
 
+std::string StateFiles::claim() const {
+  return fmt::format("{}{}", prefix_, claim_word);
+}
+
 std::uint64_t StateFiles::last_generation() const {
   return std::max(generation(), journals_.empty() ? 0 : *journals_.rbegin());
 }
@@ -78,7 +90,7 @@ net::Bytes StateFiles::read_checkpoint() const {
   return {bytes.begin(), bytes.end()};
 }
 
-void StateFiles::replay(const std::function<void(net::ConstBytes)>& take) const {
+void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const {
   const std::uint64_t last = last_generation();
   for (std::uint64_t each = generation(); each <= last; ++each) {
     // The first is missing where the server was killed when it had written the checkpoint.
@@ -89,14 +101,15 @@ void StateFiles::replay(const std::function<void(net::ConstBytes)>& take) const 
                               "later ones to go on from what was before them",
                               base::printable(journal(each))));
     }
-    if (Journal::read(journal(each), take) == Journal::End::whole) continue;
+    if (Journal::read(journal(each), job, take) == Journal::End::whole) continue;
     if (each != last) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} has been cut short, and a later one is there",
                               base::printable(journal(each))));
     }
     base::log().warn(
-        "the last record of {} was not written to its end; no worker has been told that it was",
+        "the end of {} had not reached the disk, and is left out; with --durable each no worker "
+        "has been told otherwise",
         journal(each));
   }
 }
@@ -109,8 +122,13 @@ void StateFiles::remove_before(std::uint64_t generation) {
     auto number = number_after(rest, checkpoint_word);
     if (!number) number = number_after(rest, journal_word);
     const bool is_old = number && *number < generation;
-    if (is_old || rest.ends_with(".unfinished")) fs::remove(fs::path(folder_) / name, error);
+    const bool is_over = rest == claim_word || rest.ends_with(".unfinished");
+    if (is_old || is_over) fs::remove(fs::path(folder_) / name, error);
   }
+}
+
+std::string lock_of(const std::string& folder, int rank, int servers) {
+  return (fs::path(folder) / (name_of(rank, servers) + "lock")).string();
 }
 
 std::set<int> server_counts(const std::string& folder) {

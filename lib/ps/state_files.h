@@ -17,6 +17,8 @@ class StateFiles {
   /// Looks what there is. Throws `internal` when the folder cannot be read.
   StateFiles(const std::string& folder, int rank, int servers);
 
+  int rank() const { return rank_; }
+  int servers() const { return servers_; }
   bool has_state() const { return !checkpoints_.empty(); }
   /// The newest; 0: there is none.
   std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
@@ -24,23 +26,28 @@ class StateFiles {
   std::uint64_t last_generation() const;
   /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
   net::Bytes read_checkpoint() const;
-  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing or
-  /// damaged; but for the very last, which may not have been written to its end.
-  void replay(const std::function<void(net::ConstBytes)>& take) const;
+  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
+  /// or of another job; but for an end that had not reached the disk.
+  void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
-  std::string lock() const { return prefix_ + "lock"; }
+  std::string claim() const;
   /// Removes what is older, and what was never finished.
   void remove_before(std::uint64_t generation);
 
  private:
   const std::string folder_;
+  const int rank_;
+  const int servers_;
   const std::string name_;    ///< "server-0-of-2."
   const std::string prefix_;  ///< with the folder in front
   std::set<std::uint64_t> checkpoints_;
   std::set<std::uint64_t> journals_;
 };
+
+/// The file whose lock a server holds while it uses its files.
+std::string lock_of(const std::string& folder, int rank, int servers);
 
 /// Of how many servers the folder has states: one number for each job.
 std::set<int> server_counts(const std::string& folder);

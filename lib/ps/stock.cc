@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
 #include "optimizer/catalogue.h"
@@ -60,6 +61,7 @@ Stock Stock::read(const std::string& folder) {
     for (const Table::Content& one : image.table->contents()) stock.add(one);
   }
   stock.check_whole();
+  stock.drop_partial_states();
   return stock;
 }
 
@@ -98,6 +100,16 @@ void Stock::check_whole() const {
                 fmt::format("of key {} there are {} of {} pieces: the servers' states are of "
                             "different moments",
                             key.describe(), whole.found, whole.pieces));
+  }
+}
+
+/// A job that ended while a key was updated for the first time has states of some of its pieces.
+void Stock::drop_partial_states() {
+  for (auto& [key, whole] : values_) {
+    if (whole.states.empty() || whole.states.size() == whole.pieces) continue;
+    base::log().warn("the optimizer begins anew for key {}: of {} pieces {} have a state",
+                     key.describe(), whole.pieces, whole.states.size());
+    whole.states.clear();
   }
 }
 

@@ -33,6 +33,7 @@ class Stock {
 
   void add(const Table::Content& one);
   void check_whole() const;
+  void drop_partial_states();
 
   std::optional<Optimizer> optimizer_;
   std::map<Key, Whole> values_;

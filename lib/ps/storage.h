@@ -30,38 +30,50 @@ class Storage {
   /// What it acknowledges survives it.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
+  /// What is kept from now on is of this job. To be called before the state is replaced for the
+  /// first time: should the process die before that is done, the next one begins where this one
+  /// does. Blocks.
+  void claim(std::uint64_t job);
+  /// The job in which an earlier process began and came no further.
+  std::optional<std::uint64_t> claimed_job() const;
   /// This state stands in place of all that was there before, once it is on the disk: a child
   /// process writes it. Only then may anything be appended. What is returned is readable when that
   /// child has ended.
-  base::Fd begin(const State& state);
+  base::Fd replace(const State& state);
   /// Throws `internal` if it could not be written.
-  bool has_begun();
-  /// The same as `begin`, but blocks until the state is on the disk.
-  void replace(const net::Bytes& state);
+  bool has_replaced();
+  /// Whether the last checkpoint lacks something, or is still being written.
+  bool has_changed() const { return has_changed_ || child_ != 0; }
   void append(net::ConstBytes head, net::ConstBytes body);
   /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
   void commit();
+  /// All that was appended is on the disk, where there is a journal. Blocks.
+  void sync();
   /// Writes a checkpoint in the background where that is due, and looks what became of the last.
   void look(const State& state);
   /// When to call `commit` and `look` though nothing has come.
-  std::optional<base::Clock::time_point> due() const { return due_; }
+  std::optional<base::Clock::time_point> due() const;
 
  private:
-  void lock();
   void start_journal();
   void sync_folder() const;
   bool wants_checkpoint(base::Clock::time_point now) const;
   void start_checkpoint(const State& state);
-  void start_writer(const State& state);
-  std::optional<bool> end_of_writer(bool wait);
-  void reap(bool wait);
+  void put_off_checkpoint();
+  bool start_writer(const State& state);
+  base::Fd written_here(const State& state) const;
+  bool writer_has_ended();
+  bool take_checkpoint();
+  void stop_writer();
+  void reap();
   void take_for_state(std::uint64_t bytes);
 
   const Durability durability_;
   base::Fd folder_;
-  StateFiles files_;
   base::Fd lock_;
+  StateFiles files_;  ///< looked for when no other process makes any
   std::uint64_t generation_ = 0;
+  std::uint64_t job_ = 0;
   std::optional<Journal> journal_;
   bool has_changed_ = false;         ///< since the last checkpoint was begun
   std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint

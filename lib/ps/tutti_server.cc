@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -154,6 +155,8 @@ int code_of(const tutti::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Whoever started this may ignore it, and a server waits for processes that write checkpoints.
+  std::signal(SIGCHLD, SIG_DFL);
   try {
     return run(argc, argv);
   } catch (const UsageError& error) {

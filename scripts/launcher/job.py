@@ -7,14 +7,17 @@ import socket
 import subprocess
 import time
 
-from launcher import mpirun, shim
+from launcher import contact, mpirun, shim
+from launcher.conclusion import conclude
 from launcher.door import Door
 from launcher.processes import adopt_orphans, dies_with_parent, end_all, file_of
 from launcher.output import Printer, say
-from launcher.worker import Link, Worker, lost_in_turn
+from launcher.worker import Link, Worker
 
 # Between two steps of ending a job, each harsher than the one before.
 STEP_SECONDS = 5.0
+# From a server's word that it writes its state to the next, which comes every few seconds.
+WRITING_SECONDS = 15.0
 # Once the starter has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
 # From the first process that comes to the last.
@@ -67,7 +70,7 @@ class Job:
         finally:
             self.door.close()
             self.end_now()
-        return self.conclude()
+        return conclude(self)
 
     def seconds_left(self):
         """Until the next deadline; None without one."""
@@ -102,7 +105,7 @@ class Job:
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
         if connection.family == socket.AF_INET:
-            shim.notice_death(connection)
+            contact.notice_death(connection)
         link = Link(connection, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
@@ -147,6 +150,8 @@ class Job:
         if "lines" in message:
             worker.hear(message["lines"])
             worker.last += self.printer.lines(worker.title, message["stream"], message["lines"])
+        if "writes" in message:
+            self.on_writing(worker)
         if "exit" in message:
             worker.status, worker.told = message["exit"], message["told"]
             if worker.status != 0:
@@ -154,6 +159,14 @@ class Job:
         if worker.status is not None:  # an exit is told before the last lines
             self.end_the_silent()
             self.dismiss_servers()
+
+    def on_writing(self, server):
+        """It was told to end, and has the time that its state takes, unless it is told once more."""
+        if not server.writes:
+            server.writes = True
+            say(f"{server.name()} writes its state, which is waited for; Ctrl-C ends it without")
+        if self.level == 1:
+            self.give(WRITING_SECONDS)
 
     def on_link_end(self, link):
         self.events.unregister(link.connection)
@@ -257,41 +270,3 @@ class Job:
     def over(self):
         """A shim starts its command only when it has been welcomed, so none has said all without a link."""
         return self.process.returncode is not None and not self.links
-
-    def conclude(self):
-        """Names what went wrong, last of all. Returns the exit code."""
-        if self.door.turned_away:
-            say(f"{self.door.turned_away:,} connections that did not show this job's token were turned away; "
-                f"the first came from {self.door.first_origin}")
-        if self.failed:
-            return self.conclude_failure(lost_in_turn(self.workers, self.failed))
-        if self.signal:
-            say(f"ended by {signal.Signals(self.signal).name}")
-            return 128 + self.signal
-        lost = next((worker.lost for rank, worker in self.workers.items() if rank < self.request.workers
-                     and worker.lost in self.workers and not worker.lost_left), None)
-        if lost is not None:
-            say(f"the others lost {self.workers[lost].name()}, though it {self.workers[lost].fate()}")
-            return 1
-        return self.conclude_starter()
-
-    def conclude_failure(self, chain):
-        """The last of them that ended badly was the first to fail. One that it had lost and that ended well is
-        named beside it."""
-        first = next(worker for worker in reversed(chain) if worker.status != 0)
-        text = f"{first.name()} was the first to fail: it {first.fate()}."
-        if first is not chain[-1]:
-            text += f" It had lost {chain[-1].name()}, which {chain[-1].fate()}."
-        say(text + (" Its last lines:" if first.last else " It had printed nothing."), first.last)
-        return first.code()
-
-    def conclude_starter(self):
-        well = [worker for rank, worker in self.workers.items()
-                if worker.status == 0 and rank < self.request.workers]
-        missing = self.request.workers - len(well)
-        if missing or self.process.returncode:
-            code = self.process.returncode
-            say(f"{self.starter.name} ended with {code}, and {missing} of {self.request.workers} workers "
-                "did not end well or never started; what it said is above")
-            return code if code > 0 else 128 - code if code < 0 else 1
-        return 0

@@ -50,6 +50,7 @@ class Request:
     grace: float
     command: List[str]
     server_options: Tuple[str, ...] = ()  # of tutti-server as a server
+    state_folder: Optional[str] = None  # what servers keep there outlives them
     survives: bool = False  # a server that was killed goes on when it is started again
 
     def processes(self):
@@ -217,4 +218,4 @@ def parse(words):
         servers = given.num_workers
     return Request(given.num_workers, servers, mode, given.hostfile, launcher, given.sync_dst_dir, given.env,
                    given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command,
-                   server_options(given), given.durable not in (None, "off"))
+                   server_options(given), given.server_state, given.durable not in (None, "off"))

@@ -42,6 +42,19 @@ def descendants():
     return found
 
 
+def lives_below(name):
+    """Whether a process of this name does, which has not ended."""
+    for pid in descendants():
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                head, _, rest = file.read().rpartition(")")
+        except OSError:
+            continue
+        if head.endswith(f"({name}") and not rest.startswith(" Z"):
+            return True
+    return False
+
+
 def signal_all(number):
     for pid in descendants():
         try:

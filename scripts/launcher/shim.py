@@ -3,7 +3,7 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with processes.py, which is all of ours that it may import.
+file goes to other hosts as text, with contact.py and processes.py, which is all of ours that it may import.
 """
 import json
 import os
@@ -16,12 +16,10 @@ import sys
 import termios
 import time
 
-from launcher.processes import PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, prctl, signal_all
+from launcher.contact import connect
+from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
+                                signal_all)
 
-CONNECT_SECONDS = 20
-# Until the next try, where the launcher had no room for this process among strangers.
-RETRY_SECONDS = 0.1
-WELCOME = b"+"
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
 # After the command has ended, how long what it started may still hold its output open without
@@ -30,63 +28,9 @@ DRAIN_SECONDS = 0.5
 DRAIN_BYTES = 1 << 20
 # From SIGTERM to SIGKILL.
 TERM_SECONDS = 3.0
+# What a server starts to write its state (lib/ps/storage.cc).
+WRITER = "tutti-state"
 LONGEST_LINE = 65536
-# Of a peer whose host is silent: when it is asked, how often, how many times.
-KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-
-
-class TurnedAway(OSError):
-    """The connection was there and ended before a welcome."""
-
-
-def notice_death(link):
-    """A host that is cut off ends the connection, though it says nothing."""
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in KEEP_ALIVE:
-        link.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def call(place, hello, seconds):
-    """A connection to the launcher at HOST:PORT, or, on its own machine, at the name of an abstract socket."""
-    host, colon, port = place.rpartition(":")
-    if colon:
-        link = socket.create_connection((host, int(port)), timeout=seconds)
-        notice_death(link)
-    else:
-        link = socket.socket(socket.AF_UNIX)
-        link.settimeout(seconds)
-    try:
-        if not colon:
-            link.connect("\0" + place)
-        link.sendall(hello)
-        if link.recv(1) != WELCOME:
-            raise TurnedAway("it turned this process away")
-    except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:  # the first: too many wait there
-        link.close()
-        raise TurnedAway(f"it turned this process away: {error.strerror}") from error
-    except OSError:
-        link.close()
-        raise
-    link.settimeout(None)
-    return link
-
-
-def connect(places, hello):
-    """The launcher may have several addresses; the first that welcomes this process is right."""
-    deadline = time.monotonic() + CONNECT_SECONDS
-    while True:
-        problems, turned_away = [], False
-        for place in places:
-            try:
-                return call(place, hello, max(1.0, deadline - time.monotonic()) / len(places))
-            except OSError as error:
-                turned_away = turned_away or isinstance(error, TurnedAway)
-                problems.append(f"{place}: {error}")
-        if not turned_away or time.monotonic() > deadline:
-            break
-        time.sleep(RETRY_SECONDS)
-    sys.exit(f"{os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
-             "name the right network with DMLC_INTERFACE")
 
 
 def open_terminal():
@@ -203,6 +147,14 @@ class Shim:
             self.told = True
             self.deadline = time.monotonic() + TERM_SECONDS
 
+    def on_deadline(self):
+        """A server that writes its state takes its time, for this would be the last one."""
+        if not lives_below(WRITER):
+            self.end_command()
+            return
+        self.send(writes=True)
+        self.deadline = time.monotonic() + TERM_SECONDS
+
     def reap(self):
         """Takes one ended process, if there is any; orphans of the command come to this process too."""
         try:
@@ -242,7 +194,7 @@ class Shim:
             for key, _ in self.events.select(left):
                 key.data()
             if self.status is None and self.deadline and time.monotonic() >= self.deadline:
-                self.end_command()
+                self.on_deadline()
         for stream, rest in self.partial.values():
             self.send_lines(stream, [rest] if rest else [])
 

@@ -36,6 +36,7 @@ class Worker:
         self.numbers = dict(numbers)
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
+        self.writes = False   # of a server that was told to end: does it write its state first
         self.garbled = False  # did its shim say what no shim says
         self.last = collections.deque(maxlen=LAST_LINES)
         self.lost = None      # the rank that it says it lost
@@ -126,7 +127,7 @@ def are_lines(texts):
 
 def message_of(line):
     """{"stream": 1 or 2, "lines": [text ...]}, {"exit": code, "told": whether by order}, {"port": one that is free for
-    the scheduler}, or None."""
+    the scheduler}, {"writes": true} of a server that is to end and writes its state, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
@@ -135,6 +136,8 @@ def message_of(line):
     if said.keys() == {"exit", "told"} and is_whole(said["exit"], 0, 255) and isinstance(said["told"], bool):
         return said
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
+        return said
+    if said.keys() == {"writes"} and said["writes"] is True:
         return said
     return None
 

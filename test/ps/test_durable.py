@@ -152,7 +152,6 @@ class Checkpoints(DurableCase):
         state = ("--state", self.folder, "--durable", "seconds", "60")
         server = job.start_server(0, *state)
         workers = job.start_workers("dist_sync", "mixed", 60)
-        # The first checkpoint, of a server of which nobody has heard, is none to go on from.
         self.assertTrue(workers[0].wait_for(r"step 0\b"), str(job))
         for _ in range(2):
             deadline = time.monotonic() + 30
@@ -174,6 +173,29 @@ class Checkpoints(DurableCase):
         time.sleep(3)
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well(job, workers + [server, job.scheduler])
+
+    def test_a_server_that_is_killed_before_it_has_written_what_it_begins_with_may_come_again(self):
+        self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
+        job = self.job(servers=1)
+        state = ("--state", self.folder, "--durable", "each")
+        server = job.start_server(0, *state)
+        workers = job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
+        os.kill(self.child_of(server.process.pid), signal.SIGSTOP)
+        server.kill()
+        again = job.start_server(0, *state)
+        self.check_all_ended_well(job, workers + [again, job.scheduler])
+        self.assertEqual(self.files(word="begins"), [])
+
+    def test_a_server_that_is_ended_while_it_begins_leaves_what_it_would_have_begun_with(self):
+        self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
+        left = [path.name for path in self.files(word="checkpoint")]
+        job = self.job(servers=1)
+        server = job.start_server(0, "--state", self.folder)
+        job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
+        os.kill(self.child_of(server.process.pid), signal.SIGSTOP)
+        self.assertEqual(server.kill(signal.SIGTERM), 143, str(job))
+        found = [path.name for path in self.files(word="checkpoint") if "unfinished" not in path.name]
+        self.assertEqual(found, left)
 
     def child_of(self, pid):
         deadline = time.monotonic() + 20

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs of scripts/launch.py whose servers keep what they have.
 
-    test_kept_states.py TUTTI_SERVER STEPS
+    test_kept_states.py TUTTI_SERVER STEPS SLOW_DISK
 """
 import os
 import pathlib
@@ -14,11 +14,14 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from launching import LOCAL, LaunchCase
 
-SERVER, STEPS = sys.argv[1:3]
+SERVER, STEPS, SLOW_DISK = sys.argv[1:4]
 RIGHT = "finished, and all values were right"
+UNWRITTEN = "ended before it had written its state"
+SANITIZED = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+SLOWLY = ("--env", f"LD_PRELOAD={SLOW_DISK}", "--env", f"ASAN_OPTIONS={SANITIZED}")
 
 
-class KeptStates(LaunchCase):
+class KeptStatesCase(LaunchCase):
     def setUp(self):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
@@ -34,7 +37,10 @@ class KeptStates(LaunchCase):
         code, out, err = self.launch("-n", 2, "-s", servers, *LOCAL, *words, STEPS, "dist_sync", phase, 20, 20_000)
         self.assertEqual(code, 0, out + err)
         self.assertEqual(out.count(RIGHT), 2, out + err)
+        return err
 
+
+class KeptStates(KeptStatesCase):
     def test_a_server_that_is_killed_is_started_again_and_the_job_goes_on(self):
         process = self.start("-n", 2, "-s", 2, *LOCAL, "--server-state", self.folder, "--durable", "each", STEPS,
                              "dist_sync", "mixed", 300, 20_000, 4)
@@ -75,5 +81,68 @@ class KeptStates(LaunchCase):
         self.run_steps("mixed-after-40", "--server-state", new, "--restore", old, servers=3)
 
 
+class LastStates(KeptStatesCase):
+    """The state that is left when the job is over, on a slow disk: longer than servers that need not write have."""
+
+    def begun(self, *words):
+        """A job that goes on until it is ended; its server has begun."""
+        process = self.start("-n", 1, "-s", 1, *LOCAL, *SLOWLY, "--server-state", self.folder, *words, STEPS,
+                             "dist_sync", "mixed", 1_000_000, 20_000, 4)
+        self.wait_for_lines(process, 1, "step 10")
+        return process
+
+    def end_of(self, process):
+        """Its exit code, and what it still said on standard error."""
+        _, err = process.communicate(timeout=60)
+        self.assert_nothing_left()
+        return process.returncode, err
+
+    def kept(self):
+        return sorted(path.name for path in self.folder.iterdir() if "lock" not in path.name)
+
+    def test_the_launcher_waits_until_it_is_written(self):
+        err = self.run_steps("mixed", *SLOWLY, "--server-state", self.folder, servers=1)
+        self.assertRegex(err, "launch.py: server 0 on .* writes its state")
+        self.run_steps("mixed-after-20", "--server-state", self.folder, servers=1)
+
+    def test_ctrl_c_leaves_it_behind(self):
+        process = self.begun()
+        process.send_signal(signal.SIGINT)
+        code, err = self.end_of(process)
+        self.assertEqual(code, 128 + signal.SIGINT, err)
+        self.assertEqual(self.kept(), ["server-0-of-1.checkpoint-2"], err)
+        self.assertNotIn(UNWRITTEN, err)
+
+    def test_another_ctrl_c_ends_all_at_once_and_it_is_said_that_the_state_may_be_an_earlier_one(self):
+        process = self.begun()
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if "writes its state" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        code, err = self.end_of(process)
+        self.assertEqual(code, 128 + signal.SIGINT, err)
+        self.assertIn("server-0-of-1.checkpoint-1", self.kept(), err)
+        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier one")
+
+    def test_a_server_that_is_killed_meanwhile_is_not_taken_for_one_that_has_written_it(self):
+        process = self.start("-n", 1, "-s", 1, *LOCAL, *SLOWLY, "--server-state", self.folder, STEPS, "dist_sync",
+                             "mixed", 20, 20_000)
+        self.wait_for_lines(process, 1, RIGHT)
+        for line in process.stderr:
+            if "writes its state" in line:
+                break
+        os.kill(self.process_of("server", 0), signal.SIGKILL)
+        code, err = self.end_of(process)
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier one")
+
+    def test_a_durable_server_has_it_already(self):
+        words = ("--server-state", self.folder, "--durable", "each")
+        self.run_steps("mixed", *SLOWLY, *words, servers=1)
+        self.assertEqual(self.kept(), ["server-0-of-1.checkpoint-1", "server-0-of-1.journal-1"])
+        self.run_steps("mixed-after-20", *words, servers=1)
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -17,7 +17,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-from launcher import door, helper, shim
+from launcher import contact, door, helper, shim
 from launcher.options import UsageError
 from strangers import call, hello, is_turned_away, send, words_of_strangers
 
@@ -209,7 +209,7 @@ class Calling(unittest.TestCase):
 
     def test_who_is_turned_away_comes_again(self):
         place, heard = self.answered(b"", b"", b"+")
-        shim.connect([place], b"hello\n").close()
+        contact.connect([place], b"hello\n").close()
         self.assertEqual(heard, [b"hello\n"] * 3)
 
     def test_a_signal_that_ends_the_shim_ends_its_command_in_order_and_is_told(self):
@@ -225,7 +225,7 @@ class Calling(unittest.TestCase):
             connection.settimeout(20)
             with connection, connection.makefile("r") as lines:
                 lines.readline()
-                connection.sendall(shim.WELCOME + b"{}\n")
+                connection.sendall(contact.WELCOME + b"{}\n")
                 self.assertIn("up", lines.readline())
                 process.send_signal(number)
                 said = [json.loads(line) for line in lines]
@@ -235,12 +235,12 @@ class Calling(unittest.TestCase):
     def test_only_who_welcomes_it_is_the_launcher(self):
         other, _ = self.answered(b"220 mail.example.org ESMTP\r\n")
         place, heard = self.answered(b"+")
-        shim.connect([other, place], b"hello\n").close()
+        contact.connect([other, place], b"hello\n").close()
         self.assertEqual(heard, [b"hello\n"])
 
     def test_a_launcher_that_is_not_there_is_an_error_that_names_where_it_was_to_be(self):
         with self.assertRaises(SystemExit) as ended:
-            shim.connect(["127.0.0.1:1", "no-such-socket"], b"hello\n")
+            contact.connect(["127.0.0.1:1", "no-such-socket"], b"hello\n")
         self.assertRegex(ended.exception.code,
                          "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from command_line import printable
 from launcher import job, options, output
+from launcher.conclusion import conclude, name_unwritten
 from launcher.output import Printer, as_on_terminal
 from launcher.worker import MESSAGE_BYTES, Link, Worker
 
@@ -57,6 +58,7 @@ class Links(unittest.TestCase):
                       of(exit=0), of(exit="0", told=False), of(exit=True, told=False), of(exit=256, told=False),
                       of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False),
                       of(exit=0, told=0), of(port=0), of(port="1"), of(port=65536), of(port=1, exit=0),
+                      of(writes=1), of(writes=False),
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
                 self.link.worker.garbled = False
@@ -89,7 +91,7 @@ class JobCase(unittest.TestCase):
                     code, told = what if isinstance(what, tuple) else (what, False)
                     heard.on_message(heard.workers[rank], {"exit": code, "told": told})
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            return heard.conclude(), said.getvalue()
+            return conclude(heard), said.getvalue()
 
 
 class FirstToFail(JobCase):
@@ -211,7 +213,7 @@ class Words(JobCase):
         heard.door.turned_away, heard.door.first_origin = 1234, "10.0.0.9"
         with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(sys, "argv", ["x/tutti-launch"]):
             heard.failed = heard.workers[0]
-            heard.conclude()
+            conclude(heard)
         first, second = said.getvalue().splitlines()
         self.assertEqual(first, "tutti-launch: 1,234 connections that did not show this job's token were turned away; "
                                 "the first came from 10.0.0.9")
@@ -254,6 +256,37 @@ class Lines(unittest.TestCase):
     def test_a_progress_line_shows_its_last_state(self):
         self.assertEqual([as_on_terminal(t) for t in ("a", "a\r", "10 %\r90 %", "10 %\r90 %\r", "")],
                          ["a", "a", "90 %", "90 %", ""])
+
+
+class LastStates(unittest.TestCase):
+    def unwritten(self, status, lost=None, variables={}, durable="off"):
+        """Whether it is said of server 0, which ended so, that its last state may be missing."""
+        words = ["-n", "1", "-s", "1", "--launcher", "local", "--server-state", "/kept", "--durable", durable, "true"]
+        ended = job.Job(options.parse(words), [])
+        self.addCleanup(ended.door.close)
+        ended.variables = variables
+        ended.workers[1] = Worker(1, "h", "server 0")
+        ended.workers[1].status, ended.workers[1].lost = status, lost
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            found = name_unwritten(ended)
+        self.assertEqual(found, "server 0 on h ended before it had written its state: /kept may have an earlier one"
+                         in said.getvalue())
+        return found
+
+    def test_a_server_that_was_killed_or_could_not_write_has_not_left_it(self):
+        for status, lost in ((128 + 9, None), (128 + 9, 0), (1, None), (None, None)):
+            with self.subTest(status=status, lost=lost):
+                self.assertTrue(self.unwritten(status, lost))
+
+    def test_one_that_ended_in_order_or_lost_another_or_never_began_has(self):
+        for status, lost in ((0, None), (128 + 15, None), (1, 0), (2, None)):
+            with self.subTest(status=status, lost=lost):
+                self.assertFalse(self.unwritten(status, lost))
+        self.assertFalse(self.unwritten(None, variables=None))
+
+    def test_a_durable_one_has_it_all_the_time(self):
+        self.assertFalse(self.unwritten(128 + 9, durable="each"))
 
 
 if __name__ == "__main__":

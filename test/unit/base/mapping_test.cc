@@ -1,9 +1,11 @@
 #include "base/mapping.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstdint>
 
 #include "base/huge_pages.h"
@@ -51,6 +53,13 @@ TEST_CASE("a memory file may be larger than the machine until pages are reserved
   const Mapping mapping(file, huge);
   mapping.data()[huge - 1] = std::byte{1};
   CHECK_THROWS_AS(reserve(file, 0, huge), tutti::Error);
+}
+
+TEST_CASE("nobody who has a memory file can cut it short under the others") {
+  const Fd file = create_memory_file("test", 8192);
+  CHECK(::ftruncate(file.get(), 4096) == -1);
+  CHECK(errno == EPERM);
+  CHECK_NOTHROW(Mapping(file, 8192));
 }
 
 TEST_CASE("a memory file is not mapped with another size than it has") {

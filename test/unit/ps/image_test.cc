@@ -1,6 +1,8 @@
 // What a server writes of its state, and what it makes of that again.
 #include "ps/image.h"
 
+#include <poll.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +27,14 @@ Durability in(const std::string& folder) {
   return {.folder = folder, .when = Durability::When::each};
 }
 
+/// When this returns the state is on the disk.
+void replace(Storage& storage, const net::Bytes& state) {
+  const base::Fd writer = storage.replace([&] { return state; });
+  pollfd end{writer.get(), POLLIN, 0};
+  REQUIRE(::poll(&end, 1, -1) == 1);
+  REQUIRE(storage.has_replaced());
+}
+
 /// A server without connections that keeps its state.
 class Keeper {
  public:
@@ -32,8 +42,9 @@ class Keeper {
       : storage_(in(folder), head.rank, head.servers),
         image_(goes_on ? Image::read(storage_.files()) : Image(head)),
         sequences_(static_cast<std::size_t>(head.workers)) {
+    storage_.claim(head.job);
     *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
-    storage_.replace(state());
+    replace(storage_, state());
   }
 
   net::Bytes state() const {
@@ -161,6 +172,19 @@ TEST_CASE("a worker that was lost stays lost") {
   CHECK(second.failures[0].code == ErrorCode::peer_lost);
 }
 
+TEST_CASE("what a server has refused before it was killed does not keep it from going on") {
+  const Folder folder;
+  const Folder copy;
+  Keeper first(folder.path(), of_two_workers());
+  init(first, {1});
+  const net::Bytes no_state(7);
+  CHECK_THROWS_AS(first.receive(0, SetState{.piece = {"w", 0, 1}, .data = no_state}), Error);
+  first.storage().commit();
+  Keeper second(copied(folder, copy), of_two_workers(), true);
+  second.continue_numbers(first);
+  CHECK(pulled(second, 1) == Floats{1});
+}
+
 TEST_CASE("asynchronous settings and pushes are kept, too") {
   const Folder folder;
   const Folder copy;
@@ -184,7 +208,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.say(0, Kind::push, {1, 1});
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
-  keeper.storage().replace(keeper.state());
+  replace(keeper.storage(), keeper.state());
   const Image again = Image::read(StateFiles(folder.path(), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
@@ -202,13 +226,36 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     changed[random() % changed.size()] = static_cast<std::byte>(random());
     if (i % 3 == 0) changed.resize(random() % changed.size());
     // Sealed again, as if somebody had meant it.
-    keeper.storage().replace(changed);
+    replace(keeper.storage(), changed);
     try {
       Image::read(StateFiles(folder.path(), 0, 1));
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::invalid_argument);
     }
   }
+}
+
+TEST_CASE("a checkpoint of one job and a journal of another are not taken for one state") {
+  const Folder folder;
+  const Folder other;
+  { const Keeper keeper(folder.path(), {.job = 7}); }
+  { const Keeper keeper(other.path(), {.job = 8}); }
+  const std::string name = "/server-0-of-1.journal-1";
+  std::filesystem::copy(other.path() + name, folder.path() + name,
+                        std::filesystem::copy_options::overwrite_existing);
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 1)); }),
+      Contains("journal-1: it is of another job"));
+}
+
+TEST_CASE("the state of one server under the name of another is refused") {
+  const Folder folder;
+  { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
+  const std::string path = folder.path() + "/server-";
+  std::filesystem::rename(path + "1-of-2.checkpoint-1", path + "0-of-2.checkpoint-1");
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 2)); }),
+      Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
 }
 
 TEST_CASE("values and optimizer states are spread over another number of servers") {
@@ -247,6 +294,23 @@ TEST_CASE("values and optimizer states are spread over another number of servers
     }
   }
   CHECK(elements == 7);
+}
+
+TEST_CASE("a key of which only some pieces had been updated begins without an optimizer state") {
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
+    const PieceName piece{"w", static_cast<std::uint32_t>(rank), 2};
+    keeper.say(0, Kind::init, {1, 2}, piece, 4);
+    keeper.receive(0, SetOptimizer{.optimizer = momentum});
+    if (rank == 0) keeper.say(0, Kind::push, {1, 2}, piece, 4);
+  }
+  const Located located{{{"w", {0}}}};
+  const auto pieces = Stock::read(folder.path()).pieces_on(0, located);
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].content.elements.as<float>()[0] == 0);
+  CHECK(pieces[0].content.elements.as<float>()[3] == 2);
+  CHECK_FALSE(pieces[0].content.state);
 }
 
 TEST_CASE("a state of which a server's part is missing is not restored") {

@@ -15,6 +15,8 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
+constexpr std::uint64_t job = 7;
+
 struct Read {
   Texts texts;
   Journal::End end = Journal::End::whole;
@@ -23,19 +25,23 @@ struct Read {
 Read read(const std::string& path) {
   Read read;
   read.end = Journal::read(
-      path, [&](net::ConstBytes record) { read.texts.emplace_back(net::as_text(record)); });
+      path, job, [&](net::ConstBytes record) { read.texts.emplace_back(net::as_text(record)); });
   return read;
 }
 
-/// Three records.
+constexpr std::size_t head = 20;
+constexpr std::size_t mark = head + 16 + 8;
+/// Where the first record begins: behind what every journal begins with, and a mark.
+constexpr std::size_t first = 17 + 16 + 8 + mark;
+
+/// Three records, which are on the disk.
 std::string written(const Folder& folder) {
   const std::string path = folder.path() + "/journal";
-  Journal journal(path);
+  Journal journal(path, job);
   journal.append(net::as_bytes("fir"), net::as_bytes("st"));
   journal.write();
   journal.append({}, net::as_bytes("second"));
   journal.append(net::as_bytes("third"), {});
-  journal.write();
   journal.sync();
   return path;
 }
@@ -62,8 +68,8 @@ TEST_CASE("a journal that ends within a record gives those before it, wherever i
   const Folder folder;
   const std::string path = written(folder);
   const std::string whole = content_of(path);
-  const std::size_t last = whole.size() - 20 - 5;
-  for (std::size_t size = last + 1; size < whole.size(); ++size) {
+  const std::size_t last = whole.size() - mark - head - 5;
+  for (std::size_t size = last + 1; size < last + head + 5; ++size) {
     put(path, whole.substr(0, size));
     const Read rest = read(path);
     CHECK(rest.texts == Texts{"first", "second"});
@@ -77,8 +83,7 @@ TEST_CASE("every changed byte of a record is found") {
   const Folder folder;
   const std::string path = written(folder);
   const std::string whole = content_of(path);
-  const std::size_t start = whole.size() - 3 * 20 - 16;
-  for (std::size_t at = start + 4; at < start + 25; ++at) {
+  for (std::size_t at = first; at < first + head + 5; ++at) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     put(path, changed);
@@ -91,9 +96,61 @@ TEST_CASE("a record that was taken out is missed") {
   const Folder folder;
   const std::string path = written(folder);
   std::string changed = content_of(path);
-  changed.erase(changed.size() - 20 - 5 - 20 - 6, 20 + 6);
+  changed.erase(first + head + 5, head + 6);
   put(path, changed);
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }), Contains("record 2"));
+}
+
+TEST_CASE("a length that was changed is found, though the file seems to end within the record") {
+  const Folder folder;
+  const std::string path = folder.path() + "/journal";
+  Journal journal(path, job);
+  for (int i = 0; i < 100; ++i) journal.append({}, net::as_bytes("a record"));
+  journal.sync();
+  std::string changed = content_of(path);
+  changed[first + 2 * (head + 8) + 3] = '\x7f';
+  put(path, changed);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }), Contains("record 3"));
+}
+
+TEST_CASE("what a machine leaves of a journal's end that it had not synced is left out") {
+  const Folder folder;
+  const Folder other;
+  const std::string path = written(folder);
+  const std::string whole = content_of(path);
+  const std::string old = content_of(written(other));
+  const std::string zeros(4096, '\0');
+  // The last is what the disk had there before: of another journal.
+  for (const std::string& end :
+       {zeros, std::string(5000, '\xff'), zeros + old, old.substr(first)}) {
+    put(path, whole + end);
+    const Read rest = read(path);
+    CHECK(rest.texts == Texts{"first", "second", "third"});
+    CHECK(rest.end == Journal::End::torn);
+  }
+}
+
+TEST_CASE("of records that were not synced those behind a missing one are left out, too") {
+  const Folder folder;
+  const std::string path = written(folder);
+  const std::size_t synced = content_of(path).size();
+  Journal journal(path, job);
+  for (const char* text : {"first", "second", "third"}) journal.append({}, net::as_bytes(text));
+  journal.write();
+  std::string changed = content_of(path);
+  REQUIRE(changed.size() == synced - mark);
+  changed[first + head + 5 + head] = 0;
+  put(path, changed);
+  CHECK(read(path).texts == Texts{"first"});
+  CHECK(read(path).end == Journal::End::torn);
+}
+
+TEST_CASE("a journal of another job is refused") {
+  const Folder folder;
+  const std::string path = written(folder);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] { Journal::read(path, job + 1, [](net::ConstBytes) {}); }),
+             Contains(path) && Contains("of another job than the checkpoint before it"));
 }
 
 TEST_CASE("what is no journal is refused by name") {

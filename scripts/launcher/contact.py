@@ -1,0 +1,66 @@
+"""How a process of a job reaches its launcher. A part of what runs on other hosts."""
+import os
+import socket
+import sys
+import time
+
+CONNECT_SECONDS = 20
+# Until the next try, where the launcher had no room for this process among strangers.
+RETRY_SECONDS = 0.1
+WELCOME = b"+"
+# Of a peer whose host is silent: when it is asked, how often, how many times.
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+
+class TurnedAway(OSError):
+    """The connection was there and ended before a welcome."""
+
+
+def notice_death(link):
+    """A host that is cut off ends the connection, though it says nothing."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEP_ALIVE:
+        link.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def call(place, hello, seconds):
+    """A connection to the launcher at HOST:PORT, or, on its own machine, at the name of an abstract socket."""
+    host, colon, port = place.rpartition(":")
+    if colon:
+        link = socket.create_connection((host, int(port)), timeout=seconds)
+        notice_death(link)
+    else:
+        link = socket.socket(socket.AF_UNIX)
+        link.settimeout(seconds)
+    try:
+        if not colon:
+            link.connect("\0" + place)
+        link.sendall(hello)
+        if link.recv(1) != WELCOME:
+            raise TurnedAway("it turned this process away")
+    except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:  # the first: too many wait there
+        link.close()
+        raise TurnedAway(f"it turned this process away: {error.strerror}") from error
+    except OSError:
+        link.close()
+        raise
+    link.settimeout(None)
+    return link
+
+
+def connect(places, hello):
+    """The launcher may have several addresses; the first that welcomes this process is right."""
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        problems, turned_away = [], False
+        for place in places:
+            try:
+                return call(place, hello, max(1.0, deadline - time.monotonic()) / len(places))
+            except OSError as error:
+                turned_away = turned_away or isinstance(error, TurnedAway)
+                problems.append(f"{place}: {error}")
+        if not turned_away or time.monotonic() > deadline:
+            break
+        time.sleep(RETRY_SECONDS)
+    sys.exit(f"{os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
+             "name the right network with DMLC_INTERFACE")
