@@ -209,6 +209,7 @@ struct Withdrawal {
   std::uint64_t sequence = 0;
   PieceName piece{};
   Kind kind = Kind::push;
+  std::optional<Failure> failure{};  ///< why; none: its time was up
 };
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {

@@ -18,6 +18,14 @@ Failure withdrawn(const Key& key, std::vector<int> workers) {
           std::move(workers)};
 }
 
+/// What it brought would have been an error.
+Failure withdrawn(const Key& key, int worker, const Failure& failure) {
+  return {failure.code,
+          fmt::format("key {}: workers {} could not bring their part: {}", key.describe(), worker,
+                      failure.text),
+          {worker}};
+}
+
 }  // namespace
 
 Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
@@ -174,9 +182,13 @@ Value::Result Piece::execute_round() {
   std::vector<const Contribution*> round;
   std::vector<int> given_up;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
-    const auto* const said = std::get_if<Contribution>(&queues_[worker].front().said);
-    if (said == nullptr) given_up.push_back(static_cast<int>(worker));
-    round.push_back(said);
+    const Request& request = queues_[worker].front();
+    if (const auto* const gone = std::get_if<Withdrawal>(&request.said)) {
+      const int rank = static_cast<int>(worker);
+      if (gone->failure) return {.failure = withdrawn(value_.key(), rank, *gone->failure)};
+      given_up.push_back(rank);
+    }
+    round.push_back(std::get_if<Contribution>(&request.said));
   }
   if (given_up.empty()) return value_.execute(round);
   return {.failure = withdrawn(value_.key(), std::move(given_up)), .elements = {}};

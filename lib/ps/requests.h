@@ -44,7 +44,8 @@ struct Call {
   std::optional<Kind> kind{};  ///< of a task
   int priority = 0;            ///< of a task
   std::string what{};
-  std::shared_ptr<base::Completion> completion{};
+  std::shared_ptr<base::Completion> completion{};  ///< none: it is over
+  std::optional<Failure> objection{};  ///< of a task that is over: why none of it was sent
   base::Clock::time_point begun{};
   /// Takes what the answer for a piece brings; none: it is for the outputs.
   std::function<void(std::uint32_t piece, std::span<const std::byte> data)> take{};
