@@ -16,6 +16,8 @@ using base::Clock;
 
 /// How long the scheduler may take to say who was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
+/// So often, while a server that is away is called.
+constexpr Clock::duration call_is_looked_at = std::chrono::milliseconds(20);
 
 std::exception_ptr exception_of(const Failure& failure) {
   return std::make_exception_ptr(
@@ -90,7 +92,9 @@ Clock::time_point Courier::wake_up_by() const {
   if (has_more_to_send_) return Clock::now();
   auto by = scheduler_.next_beat();
   if (broken_) by = std::min(by, broken_->until);
-  for (const auto& [server, absent] : absent_) by = std::min(by, absent.next_call);
+  for (const auto& [server, absent] : absent_) {
+    by = std::min(by, absent.call ? Clock::now() + call_is_looked_at : absent.due);
+  }
   by = std::min(by, scheduler_.due().value_or(by));
   for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
   return by;

@@ -94,8 +94,8 @@ class Requests {
   void fail_all(const std::exception_ptr& failure);
   /// Ends calls that have taken too long and logs those that take long. Call it now and then.
   void look(base::Clock::time_point now);
-  /// From now on all calls have their whole time again.
-  void begin_anew(base::Clock::time_point now);
+  /// So long nobody could answer: all calls have as much more time.
+  void postpone(base::Clock::duration time);
   /// "push of key 'w' and 3 more calls were under way".
   std::string describe() const;
   /// No call is under way.

@@ -20,14 +20,15 @@ void play_server(const ps::Job& job) {
   net::Poller poller;
   ps::SchedulerLink scheduler(job, LocalJob::options(), poller, 0);
   const base::Fd listener = net::listen_tcp("127.0.0.1");
-  scheduler.join({.role = ps::Role::server,
-                  .workers = 2,
-                  .servers = 1,
-                  .version = version(),
-                  .asynchronous = false,
-                  .address = "127.0.0.1",
-                  .port = net::port_of(listener)});
-  const net::Identity me{.rank = 0, .secret = job.secret, .purpose = ps::server_purpose};
+  const ps::Welcome welcome = scheduler.join({.role = ps::Role::server,
+                                              .workers = 2,
+                                              .servers = 1,
+                                              .version = version(),
+                                              .asynchronous = false,
+                                              .address = "127.0.0.1",
+                                              .port = net::port_of(listener)});
+  const net::Identity me{
+      .rank = 0, .secret = job.secret, .purpose = ps::server_purpose(welcome.job)};
   std::vector<net::Connection> workers;
   for (net::ProvenPeer& peer :
        net::accept_peers(listener, me, {0, 1}, base::Clock::now() + std::chrono::seconds(10))) {

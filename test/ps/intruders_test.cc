@@ -83,12 +83,13 @@ class Intruder {
   }
 
   std::uint16_t server_port() const { return welcome_.servers.at(0).port; }
-  net::ProvenPeer call(int rank, const net::Secret& secret) const {
+  net::ProvenPeer call(int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) const {
     std::vector<net::Way> ways;
     ways.push_back({connected(server_port()), "127.0.0.1"});
-    return net::prove_to(std::move(ways),
-                         {.rank = rank, .secret = secret, .purpose = ps::server_purpose}, 0,
-                         Clock::now() + patience);
+    return net::prove_to(
+        std::move(ways),
+        {.rank = rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job + jobs_off)}, 0,
+        Clock::now() + patience);
   }
   net::ProvenPeer call() const { return call(0, job_.secret); }
   const net::Secret& secret() const { return job_.secret; }
@@ -144,9 +145,9 @@ using Wire = std::function<Bytes(net::FrameSealer&, std::uint64_t number)>;
 TEST_CASE("who proves nothing, or something else, is turned away by a server, which serves on") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
-  const auto refused = [&](int rank, const net::Secret& secret) {
+  const auto refused = [&](int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) {
     try {
-      const net::ProvenPeer peer = worker.call(rank, secret);
+      const net::ProvenPeer peer = worker.call(rank, secret, jobs_off);
       return is_closed(peer.socket);
     } catch (const Error&) {
       return true;
@@ -157,6 +158,8 @@ TEST_CASE("who proves nothing, or something else, is turned away by a server, wh
   CHECK(refused(0, wrong));
   CHECK(refused(1, worker.secret()));
   CHECK(refused(-1, worker.secret()));
+  // Of another job that has the same key.
+  CHECK(refused(0, worker.secret(), 1));
   for (const std::size_t size : {std::size_t{1}, std::size_t{60}, std::size_t{1} << 20}) {
     const base::Fd noise = connected(worker.server_port());
     send_raw(noise, Bytes(size, std::byte{0x55}));
