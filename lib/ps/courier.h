@@ -51,6 +51,7 @@ class Courier {
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
+  void take(std::size_t server, const Answer& answer);
   void place(const Placement& placement);
   void on_lost(const Lost& lost);
   void on_returned(const Returned& returned);
@@ -95,8 +96,8 @@ class Courier {
   const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::vector<Welcome::Server> places_;  ///< of the servers
   std::uint64_t job_number_ = 0;         ///< `Welcome::job`
+  std::vector<Welcome::Server> places_;  ///< of the servers
   std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   std::unique_ptr<Requests> requests_;
@@ -126,8 +127,8 @@ class Courier {
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
     std::string last_call{};        ///< what came of it
   };
-  std::map<std::size_t, Absent> absent_;
   bool has_come(std::size_t server, Absent& absent, base::Clock::time_point now);
+  std::map<std::size_t, Absent> absent_;
   base::Clock::time_point absent_since_{};  ///< since when there is one
   std::exception_ptr bad_news_;             ///< heard while a server was called
   bool has_more_to_send_ = false;           ///< at once, as soon as others have had their turn

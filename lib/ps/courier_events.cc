@@ -73,7 +73,7 @@ void Courier::on_lost(const Lost& lost) {
 
 void Courier::hear(std::size_t server) {
   ServerEnd& link = *servers_[server];
-  const auto ended = link.receive([&](const Answer& answer) { requests_->take(server, answer); });
+  const auto ended = link.receive([&](const Answer& answer) { take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
   if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
@@ -82,6 +82,16 @@ void Courier::hear(std::size_t server) {
              Clock::now() + cause_is_heard};
 }
 
+void Courier::take(std::size_t server, const Answer& answer) {
+  if (answer.sequence == 0 && answer.failure) {
+    Failure failure = *answer.failure;
+    failure.text = fmt::format("server {} refuses this worker: {}", server, failure.text);
+    throw_failure(failure);
+  }
+  requests_->take(server, answer);
+}
+
+/// A server that is started again has to hear that this worker leaves, so all have to know it.
 void Courier::finish_leaving() {
   if (!leaving_.completion || finished_ || !requests_->empty()) return;
   finished_ = true;

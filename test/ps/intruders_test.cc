@@ -103,6 +103,10 @@ class Intruder {
   }
   /// Sends this packet, which the server has not had, and hears that its request was done.
   bool is_served(const Bytes& stream, std::uint64_t sequence = 1) const {
+    return said_to(stream, sequence) == "done";
+  }
+  /// What the server answers with this number: "done", or its failure; "nothing" before it closes.
+  std::string said_to(const Bytes& stream, std::uint64_t sequence) const {
     const net::ProvenPeer peer = call();
     net::FrameSealer sealer({peer.send_key, peer.encrypts});
     net::FrameOpener opener({peer.receive_key, peer.encrypts});
@@ -112,17 +116,17 @@ class Intruder {
     std::array<std::byte, 4096> bytes;
     while (net::wait_readable(peer.socket, Clock::now() + patience)) {
       const ssize_t count = ::recv(peer.socket.get(), bytes.data(), bytes.size(), 0);
-      if (count <= 0) return false;
+      if (count <= 0) return "nothing";
       opener.feed(ConstBytes(bytes).first(static_cast<std::size_t>(count)));
       while (const auto payload = opener.next()) messages.feed(*payload);
       while (messages.next(answer)) {
         const Bytes body(answer.begin() + ps::Delivery::head_bytes, answer.end());
         if (body.empty()) continue;  // it only acknowledges
         const ps::Answer said = ps::decode_answer(body);
-        if (said.sequence == sequence) return !said.failure;
+        if (said.sequence == sequence) return said.failure ? said.failure->text : "done";
       }
     }
-    return false;
+    return "nothing";
   }
   void finish() {
     scheduler_.send(ps::Goodbye{});
@@ -196,7 +200,7 @@ TEST_CASE("what is recorded of one connection is of no use on another, nor a sec
   worker.finish();
 }
 
-TEST_CASE("malformed, oversize and truncated messages of a worker end its connection alone") {
+TEST_CASE("malformed and oversize messages of a worker end its connection alone") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   const Bytes init = Intruder::init_of("w");
@@ -215,7 +219,6 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
       return sealed(sealer, stream);
     };
   };
-  const Bytes half(init.begin(), init.end() - 2);
   const Attack attacks[] = {
       {"an oversize message", false, stream_of(Bytes(4, std::byte{0xff}))},
       {"an oversize frame", false,
@@ -223,7 +226,6 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
       {"a packet without a head", false, stream_of(streamed(Bytes(10)))},
       {"a request out of turn", false, stream_of(packet(1000, init))},
       {"noise", true, bringing(Bytes(200, std::byte{7}))},
-      {"a truncated request", true, bringing(half)},
       {"what a server says to the scheduler", true,
        bringing(ps::encode(ps::ToScheduler(ps::Stopping{"now"})))},
   };
@@ -236,9 +238,20 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
     CHECK(is_closed(peer.socket));
     if (attack.is_delivered) ++number;
   }
-  // The truncated one was number 1 of its requests.
-  CHECK(worker.is_served(packet(number, Intruder::init_of("w", 2)), 2));
+  CHECK(worker.is_served(packet(number, init)));
   worker.finish();
+}
+
+TEST_CASE("a worker that brings less than it says is told, and heard no more") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  const Bytes init = Intruder::init_of("w");
+  const Bytes half(init.begin(), init.end() - 2);
+  CHECK_THAT(worker.said_to(packet(1, half), 0),
+             Catch::Contains("worker 0 is heard no more") &&
+                 Catch::Contains("a init of 2 bytes, where there should be 4"));
+  worker.finish();
+  CHECK(job.ends() == std::vector<std::string>{"", ""});
 }
 
 TEST_CASE("what only the scheduler says is nothing to a server when a worker says it") {
