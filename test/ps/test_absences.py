@@ -110,6 +110,21 @@ class Patience(AbsenceCase):
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well([*workers, server])
 
+    def test_each_server_that_is_away_has_its_own_time(self):
+        job = self.job(servers=2, TUTTI_CREATE_SECONDS="6")
+        servers = self.start(2)
+        workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
+        self.check_said(workers[0], r"step 10\b")
+        begun = time.monotonic()
+        for after, rank in ((0, 0), (4, 1)):
+            time.sleep(max(0, begun + after - time.monotonic()))
+            servers[rank].kill()
+        for after, rank in ((5, 0), (7, 1)):
+            time.sleep(max(0, begun + after - time.monotonic()))
+            servers[rank] = job.start_server(rank, *self.state)
+        self.check_all_ended_well([*workers, *servers])
+
+
 class OldAddresses(AbsenceCase):
     def killed_server_and_its_port(self, servers=1, rank=0):
         self.job(servers=servers, PS_VERBOSE="1")
