@@ -93,7 +93,9 @@ void Courier::take(std::size_t server, const Answer& answer) {
 
 /// A server that is started again has to hear that this worker leaves, so all have to know it.
 void Courier::finish_leaving() {
+  const auto knows_all = [](const auto& server) { return server->is_acknowledged(); };
   if (!leaving_.completion || finished_ || !requests_->empty()) return;
+  if (!std::ranges::all_of(servers_, knows_all)) return;
   finished_ = true;
   scheduler_.send(Finished{});
 }

@@ -157,5 +157,24 @@ class OldAddresses(AbsenceCase):
         self.check_all_ended_well([*self.workers, *self.servers])
 
 
+class Leaving(AbsenceCase):
+    def test_a_server_that_dies_before_it_has_heard_that_a_worker_leaves_hears_of_it_when_it_returns(self):
+        job = self.job(servers=1)
+        server, = self.start(1)
+        workers = [job.start("worker", [STEPS, "dist_sync", "mixed", steps, 2000, 2000], rank)
+                   for rank, steps in enumerate((1, 2))]
+        for one in workers:
+            self.check_said(one, r"step 0\b")
+        server.send(signal.SIGSTOP)
+        self.check_said(workers[0], "worker 0 closes its store")
+        time.sleep(0.5)
+        server.kill()
+        server, = self.start(1)
+        self.assertEqual(workers[1].end(), 42, str(job))
+        self.assertRegex(workers[1].text, "caught aborted: worker 0 has left the store")
+        self.assertEqual(workers[0].end(), 0, str(job))
+        self.assertEqual(server.end(), 0, str(job))
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
