@@ -88,7 +88,7 @@ class Patience(AbsenceCase):
     def test_a_server_that_has_returned_has_the_time_that_its_first_checkpoint_takes(self):
         job = self.job(servers=1)
         server, = self.start(1)
-        workers = job.start_workers("dist_sync", "mixed", 20, 2_000_000, 4, TUTTI_CREATE_SECONDS="3")
+        workers = job.start_workers("dist_sync", "mixed", 6, 2_000_000, 300, TUTTI_CREATE_SECONDS="3")
         self.check_said(workers[0], r"step 0\b")
         server.kill()
         server, = self.start(1)
