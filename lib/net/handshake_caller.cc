@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "net/handshake.h"
+#include "net/approach.h"
 #include "net/handshake_wire.h"
 #include "net/poller.h"
 #include "net/sockets.h"
@@ -71,7 +71,9 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
   return transcript.callers_peer(std::move(way_.socket));
 }
 
-class Search {
+}  // namespace
+
+class Approach::Search {
  public:
   Search(std::vector<Way> ways, const Identity& me, int listener_rank)
       : me_(me), listener_rank_(listener_rank) {
@@ -79,31 +81,40 @@ class Search {
   }
 
   ProvenPeer run(const base::Patience& patience) {
-    while (!attempts_.empty()) {
-      const std::vector<pollfd> ready = wait(patience);
-      for (std::size_t i = 0; i < ready.size(); ++i) {
-        if (ready[i].revents == 0) continue;
-        if (auto peer = advance(attempts_[i])) return std::move(*peer);
+    for (;;) {
+      patience.look_now();
+      if (auto peer = advance(milliseconds_until(patience.next_look()), patience.when())) {
+        return *std::move(peer);
       }
-      std::erase_if(attempts_, [](const Attempt& one) { return !one.way().socket; });
+      if (patience.over()) throw_late(patience);
     }
-    throw Error(code_,
-                fmt::format("{} found no way to {}{}:{}", me_.describe(),
-                            me_.describe_listener(listener_rank_), patience.when(), failures_));
+  }
+
+  /// Goes on with what is ready within so long. `when`: for errors.
+  std::optional<ProvenPeer> advance(int milliseconds, const std::string& when) {
+    if (attempts_.empty()) {
+      throw Error(code_, fmt::format("{} found no way to {}{}:{}", me_.describe(),
+                                     me_.describe_listener(listener_rank_), when, failures_));
+    }
+    const std::vector<pollfd> ready = wait(milliseconds);
+    for (std::size_t i = 0; i < ready.size(); ++i) {
+      if (ready[i].revents == 0) continue;
+      if (auto peer = advance(attempts_[i])) return peer;
+    }
+    std::erase_if(attempts_, [](const Attempt& one) { return !one.way().socket; });
+    return std::nullopt;
   }
 
  private:
-  std::vector<pollfd> wait(const base::Patience& patience) const {
-    patience.look_now();
+  std::vector<pollfd> wait(int milliseconds) const {
     std::vector<pollfd> entries;
     for (const Attempt& one : attempts_) {
       entries.push_back({one.way().socket.get(), one.waits_for(), 0});
     }
-    if (::poll(entries.data(), entries.size(), milliseconds_until(patience.next_look())) < 0) {
+    if (::poll(entries.data(), entries.size(), milliseconds) < 0) {
       if (errno != EINTR) throw base::system_failure("wait for a connection");
       return {};
     }
-    if (patience.over()) throw_late(patience);
     return entries;
   }
 
@@ -128,18 +139,26 @@ class Search {
                             patience.when(), failures_));
   }
 
-  const Identity& me_;
-  int listener_rank_;
+  const Identity me_;
+  const int listener_rank_;
   std::vector<Attempt> attempts_;
   std::string failures_;
   ErrorCode code_ = ErrorCode::peer_lost;
 };
 
-}  // namespace
+Approach::Approach(std::vector<Way> ways, const Identity& me, int listener_rank)
+    : search_(std::make_unique<Search>(std::move(ways), me, listener_rank)) {}
+Approach::~Approach() = default;
+Approach::Approach(Approach&&) noexcept = default;
+Approach& Approach::operator=(Approach&&) noexcept = default;
+
+std::optional<ProvenPeer> Approach::advance() {
+  return search_->advance(0, "");
+}
 
 ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
                     const base::Patience& patience) {
-  return Search(std::move(ways), me, listener_rank).run(patience);
+  return Approach(std::move(ways), me, listener_rank).search_->run(patience);
 }
 
 }  // namespace tutti::net

@@ -105,14 +105,15 @@ void Channel::flush() {
     link_->queue(late_.front().packet);
     late_.pop_front();
   }
-  delivery_.resend(now, transmitter());
+  // What has not left yet cannot have been lost.
+  if (unwritten_bytes() == 0) delivery_.resend(now, transmitter());
   delivery_.acknowledge(transmitter());
   link_->flush();
 }
 
 std::optional<Clock::time_point> Channel::due() const {
   if (!is_open()) return std::nullopt;
-  auto due = delivery_.due();
+  auto due = unwritten_bytes() == 0 ? delivery_.due() : std::nullopt;
   if (!late_.empty()) due = std::min(late_.front().due, due.value_or(late_.front().due));
   return due;
 }

@@ -171,21 +171,22 @@ bool Courier::send(const Leaving& leaving) {
 
 void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const std::vector<int>& servers = placed_.at(task.key);
-  if (const std::string why = objection_to(task, servers.size()); !why.empty()) {
-    completion->finish(std::make_exception_ptr(Error(ErrorCode::invalid_argument,
-                                                     fmt::format("{}: {}", task.describe(), why),
-                                                     {.key = task.key, .ranks = {}})));
-    return;
-  }
   const auto call = std::make_shared<Call>();
   call->key = task.key;
   call->kind = task.kind;
   call->what = task.describe();
   call->priority = task.priority;
-  call->completion = completion;
-  call->task = std::move(task);
   const auto pieces = static_cast<std::uint32_t>(servers.size());
-  requests_->begin(call, pieces);
+  if (const std::string why = objection_to(task, pieces); !why.empty()) {
+    // The others may have sent theirs.
+    call->objection = Failure{ErrorCode::invalid_argument, call->what + ": " + why, {}};
+    completion->finish(std::make_exception_ptr(
+        Error(ErrorCode::invalid_argument, call->objection->text, {.key = task.key, .ranks = {}})));
+  } else {
+    call->completion = completion;
+    call->task = std::move(task);
+    requests_->begin(call, pieces);
+  }
   for (std::uint32_t piece = 0; piece < pieces; ++piece) {
     outboxes_[static_cast<std::size_t>(servers[piece])].add({call, piece, pieces});
   }
@@ -215,13 +216,13 @@ void Courier::fill(std::size_t server) {
   }
 }
 
-/// The call has timed out, and its tensors may be gone. But its other pieces may have been sent,
-/// and the worker's next contribution must not stand for this one.
+/// The call is over, and its tensors may be gone. But its other pieces, or other workers', may have
+/// been sent, and the worker's next contribution must not stand for this one.
 std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   const Call& call = *entry.call;
   if (!call.kind) return 0;
   const PieceName name{*call.key, entry.piece, entry.pieces};
-  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind});
+  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind, call.objection});
 }
 
 std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {

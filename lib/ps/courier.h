@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "net/approach.h"
 #include "ps/channel.h"
 #include "ps/compression.h"
 #include "ps/outbox.h"
@@ -40,15 +41,17 @@ class Courier {
 
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
-  void reach(net::Way way, std::size_t server, base::Clock::time_point deadline);
+  net::Way way_to(std::size_t server) const;
+  net::Identity identity(std::size_t server) const;
+  net::Approach approach(std::size_t server) const;
   Channel::Terms terms_for(const Welcome::Server& server) const;
   void wait_for(std::size_t server, const std::string& why);
   void call_absent(base::Clock::time_point now);
-  void call(std::size_t server, base::Clock::time_point now);
   void loop();
   void on_event(std::uint64_t token);
   void hear_scheduler(const FromScheduler& message);
   void hear(std::size_t server);
+  void take(std::size_t server, const Answer& answer);
   void place(const Placement& placement);
   void on_lost(const Lost& lost);
   void on_returned(const Returned& returned);
@@ -93,6 +96,7 @@ class Courier {
   const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
+  std::uint64_t job_number_ = 0;         ///< `Welcome::job`
   std::vector<Welcome::Server> places_;  ///< of the servers
   std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
@@ -116,14 +120,19 @@ class Courier {
   std::optional<Broken> broken_;
   /// A server that is to come back: it has a state, or only the connection has ended.
   struct Absent {
-    std::string why;
+    std::string why{};
+    base::Clock::time_point since{};
     base::Clock::time_point until{};
-    base::Clock::time_point next_call{};
+    std::optional<net::Approach> call{};
+    base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
+    std::string last_call{};        ///< what came of it
   };
+  bool has_come(std::size_t server, Absent& absent, base::Clock::time_point now);
   std::map<std::size_t, Absent> absent_;
-  std::exception_ptr bad_news_;    ///< heard while a server was called
-  bool has_more_to_send_ = false;  ///< at once, as soon as others have had their turn
-  bool job_is_lost_ = false;       ///< as the scheduler has told all
+  base::Clock::time_point absent_since_{};  ///< since when there is one
+  std::exception_ptr bad_news_;             ///< heard while a server was called
+  bool has_more_to_send_ = false;           ///< at once, as soon as others have had their turn
+  bool job_is_lost_ = false;                ///< as the scheduler has told all
   bool finished_ = false;
   bool over_ = false;
 };

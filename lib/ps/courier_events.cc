@@ -16,6 +16,8 @@ using base::Clock;
 
 /// How long the scheduler may take to say who was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
+/// So often, while a server that is away is called.
+constexpr Clock::duration call_is_looked_at = std::chrono::milliseconds(20);
 
 std::exception_ptr exception_of(const Failure& failure) {
   return std::make_exception_ptr(
@@ -71,7 +73,7 @@ void Courier::on_lost(const Lost& lost) {
 
 void Courier::hear(std::size_t server) {
   ServerEnd& link = *servers_[server];
-  const auto ended = link.receive([&](const Answer& answer) { requests_->take(server, answer); });
+  const auto ended = link.receive([&](const Answer& answer) { take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;
   if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
@@ -80,8 +82,20 @@ void Courier::hear(std::size_t server) {
              Clock::now() + cause_is_heard};
 }
 
+void Courier::take(std::size_t server, const Answer& answer) {
+  if (answer.sequence == 0 && answer.failure) {
+    Failure failure = *answer.failure;
+    failure.text = fmt::format("server {} refuses this worker: {}", server, failure.text);
+    throw_failure(failure);
+  }
+  requests_->take(server, answer);
+}
+
+/// A server that is started again has to hear that this worker leaves, so all have to know it.
 void Courier::finish_leaving() {
+  const auto knows_all = [](const auto& server) { return server->is_acknowledged(); };
   if (!leaving_.completion || finished_ || !requests_->empty()) return;
+  if (!std::ranges::all_of(servers_, knows_all)) return;
   finished_ = true;
   scheduler_.send(Finished{});
 }
@@ -90,7 +104,9 @@ Clock::time_point Courier::wake_up_by() const {
   if (has_more_to_send_) return Clock::now();
   auto by = scheduler_.next_beat();
   if (broken_) by = std::min(by, broken_->until);
-  for (const auto& [server, absent] : absent_) by = std::min(by, absent.next_call);
+  for (const auto& [server, absent] : absent_) {
+    by = std::min(by, absent.call ? Clock::now() + call_is_looked_at : absent.due);
+  }
   by = std::min(by, scheduler_.due().value_or(by));
   for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
   return by;

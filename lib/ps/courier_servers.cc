@@ -1,6 +1,7 @@
 // The worker's thread: how it reaches servers, and waits for those that are to come back.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 
 using base::Clock;
 
-/// Between two calls of a server that does not answer, and how long it has to.
+/// Between two calls of a server that is away, and how long it has to answer.
 constexpr Clock::duration between_calls = std::chrono::milliseconds(500);
 constexpr Clock::duration answers_within = std::chrono::seconds(5);
 /// The scheduler decides that it does not come back; but it may not know that it is away.
@@ -23,6 +24,7 @@ constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 }  // namespace
 
 void Courier::connect(const Welcome& welcome) {
+  job_number_ = welcome.job;
   places_ = welcome.servers;
   for (std::size_t server = 0; server < places_.size(); ++server) {
     servers_.push_back(std::make_unique<ServerEnd>(
@@ -32,9 +34,11 @@ void Courier::connect(const Welcome& welcome) {
     try {
       reach(server, scheduler_.deadline());
     } catch (const Error& error) {
-      const bool may_come = places_[server].durable && error.code() == ErrorCode::peer_lost;
-      if (bad_news_ || !may_come) throw;
+      const bool begins = error.code() == ErrorCode::timeout;
+      const bool may_come = begins || error.code() == ErrorCode::peer_lost;
+      if (bad_news_ || !may_come || !places_[server].durable) throw;
       wait_for(server, error.what());
+      if (begins) absent_.at(server).until = Clock::now() + limits_.timeout;
     }
   }
 }
@@ -47,29 +51,31 @@ Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
 
 /// On this machine, where memory can be shared, if the server is here. What is kept for another
 /// connection travels in messages.
-void Courier::reach(std::size_t server, Clock::time_point deadline) {
-  const Welcome::Server place = places_[server];
+net::Way Courier::way_to(std::size_t server) const {
+  const Welcome::Server& place = places_[server];
   if (!place.keeps) {
     if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
-      return reach({std::move(near), "this machine"}, server, deadline);
+      return {std::move(near), "this machine"};
     }
   }
   const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
   check_may_use(job_, place.address);
-  reach({net::start_connecting(place.address, place.port, source),
-         fmt::format("{}:{}", place.address, place.port)},
-        server, deadline);
+  return {net::start_connecting(place.address, place.port, source),
+          fmt::format("{}:{}", place.address, place.port)};
 }
 
-void Courier::reach(net::Way way, std::size_t server, Clock::time_point deadline) {
+net::Identity Courier::identity(std::size_t server) const {
+  return {.rank = rank_,
+          .secret = job_.secret,
+          .purpose = server_purpose(job_number_),
+          .name = fmt::format("worker {}", rank_),
+          .name_of_listener = fmt::format("server {}", server),
+          .encrypts = encrypts_};
+}
+
+void Courier::reach(std::size_t server, Clock::time_point deadline) {
   std::vector<net::Way> ways;
-  ways.push_back(std::move(way));
-  const net::Identity me{.rank = rank_,
-                         .secret = job_.secret,
-                         .purpose = server_purpose,
-                         .name = fmt::format("worker {}", rank_),
-                         .name_of_listener = fmt::format("server {}", server),
-                         .encrypts = encrypts_};
+  ways.push_back(way_to(server));
   // Meanwhile the scheduler says who is lost.
   const auto look = [this] {
     try {
@@ -81,8 +87,9 @@ void Courier::reach(net::Way way, std::size_t server, Clock::time_point deadline
     }
   };
   const base::Patience patience(deadline, look);
-  servers_[server]->connect(net::prove_to(std::move(ways), me, static_cast<int>(server), patience),
-                            patience);
+  servers_[server]->connect(
+      net::prove_to(std::move(ways), identity(server), static_cast<int>(server), patience),
+      patience);
 }
 
 /// For as long as for who has not come to the job.
@@ -90,54 +97,80 @@ void Courier::wait_for(std::size_t server, const std::string& why) {
   if (server >= servers_.size() || finished_) return;
   servers_[server]->disconnect();
   const auto now = Clock::now();
-  const auto [it, is_new] = absent_.try_emplace(
-      server, Absent{why, now + patience_ + scheduler_decides, now + between_calls});
+  if (absent_.empty()) absent_since_ = now;
+  const auto [it, is_new] =
+      absent_.try_emplace(server, Absent{.why = why, .since = now, .due = now + between_calls});
+  it->second.until = now + patience_ + scheduler_decides;
   if (!is_new) return;
   base::log().warn("worker {} waits for server {}, which may come back within {:g} s: {}", rank_,
                    server, std::chrono::duration<double>(patience_).count(), why);
 }
 
+/// It may have much to read and to write before it answers. If it fails at that, the scheduler
+/// says so.
 void Courier::on_returned(const Returned& returned) {
   const auto server = static_cast<std::size_t>(returned.rank);
   if (server >= places_.size()) return;
   places_[server].address = returned.address;
   places_[server].port = returned.port;
   wait_for(server, "it was started again");
-  if (const auto it = absent_.find(server); it != absent_.end())
-    it->second.next_call = Clock::now();
+  const auto it = absent_.find(server);
+  if (it == absent_.end()) return;
+  it->second.call.reset();
+  it->second.due = Clock::now();
+  it->second.until = Clock::now() + limits_.timeout;
 }
 
 void Courier::call_absent(Clock::time_point now) {
-  std::vector<std::size_t> due;
-  for (const auto& [server, absent] : absent_) {
+  if (absent_.empty()) return;
+  for (auto it = absent_.begin(); it != absent_.end();) {
+    auto& [server, absent] = *it;
     if (now >= absent.until) {
-      throw_failure(
-          {ErrorCode::peer_lost,
-           fmt::format("server {} is lost, and has not come back within {:g} s: {}", server,
-                       std::chrono::duration<double>(patience_).count(), absent.why),
-           {}});
+      const double waited = std::chrono::duration<double>(now - absent.since).count();
+      throw_failure({ErrorCode::peer_lost,
+                     fmt::format("server {} is lost, and has not come back within {:.1f} s: {}{}",
+                                 server, waited, absent.why, absent.last_call),
+                     {}});
     }
-    if (now >= absent.next_call) due.push_back(server);
+    it = has_come(server, absent, now) ? absent_.erase(it) : std::next(it);
   }
-  for (const std::size_t server : due) call(server, now);
+  // What a call of a server takes counts, so that nobody waits for ever for one that answers and
+  // goes again.
+  if (!absent_.empty()) return;
+  requests_->postpone(std::max(now - absent_since_ - between_calls, Clock::duration::zero()));
 }
 
-/// A server that is started again may have another address, of which the scheduler tells.
-void Courier::call(std::size_t server, Clock::time_point now) {
+net::Approach Courier::approach(std::size_t server) const {
+  std::vector<net::Way> ways;
+  ways.push_back(way_to(server));
+  return {std::move(ways), identity(server), static_cast<int>(server)};
+}
+
+/// Whether it is there again. What answers at an address that it had may be anybody. A server that
+/// is started again may have another, of which the scheduler tells.
+bool Courier::has_come(std::size_t server, Absent& absent, Clock::time_point now) {
+  if (!absent.call && now < absent.due) return false;
   try {
-    reach(server, now + answers_within);
+    if (!absent.call) {
+      absent.call = approach(server);
+      absent.due = now + answers_within;
+    }
+    if (auto peer = absent.call->advance()) {
+      servers_[server]->connect(*std::move(peer), base::Patience(now + answers_within));
+      base::log().warn("worker {} goes on: server {} is back", rank_, server);
+      return true;
+    }
+    if (now < absent.due) return false;
+    absent.last_call = "; it did not answer";
   } catch (const Error& error) {
     const bool may_come =
-        error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::timeout;
-    if (bad_news_ || !may_come) throw;
-    if (const auto it = absent_.find(server); it != absent_.end()) {
-      it->second.next_call = Clock::now() + between_calls;
-    }
-    return;
+        error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::mismatch;
+    if (!may_come) throw;
+    absent.last_call = fmt::format("; {}", error.what());
   }
-  absent_.erase(server);
-  requests_->begin_anew(Clock::now());
-  base::log().warn("worker {} goes on: server {} is back", rank_, server);
+  absent.call.reset();
+  absent.due = now + between_calls;
+  return false;
 }
 
 }  // namespace tutti::ps

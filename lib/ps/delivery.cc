@@ -23,6 +23,11 @@ std::uint64_t load(const std::byte* from) {
   throw Error(ErrorCode::internal, "malformed packet: " + what);
 }
 
+[[noreturn]] void throw_outdated(const std::string& what) {
+  throw Error(ErrorCode::mismatch,
+              what + ": this process has come back with an older state than it had");
+}
+
 }  // namespace
 
 void Delivery::transmit(std::uint64_t number, net::ConstBytes message, const Transmit& transmit) {
@@ -54,6 +59,7 @@ void Delivery::resend(Time now, const Transmit& transmit) {
 }
 
 void Delivery::resend_all(Time now, const Transmit& transmit) {
+  if (rules_.keeps) this->transmit(0, {}, transmit);
   std::uint64_t number = first_kept_;
   for (Kept& one : kept_) {
     ++counts_.resent;
@@ -73,10 +79,8 @@ void Delivery::acknowledge(const Transmit& transmit) {
 
 void Delivery::take_acknowledgement(std::uint64_t acknowledged) {
   if (acknowledged > sent_) {
-    throw Error(ErrorCode::mismatch,
-                fmt::format("the other end has received message {}, and {} were sent: this process "
-                            "has come back with an older state than it had",
-                            acknowledged, sent_));
+    throw_outdated(fmt::format("the other end has received message {}, and {} were sent",
+                               acknowledged, sent_));
   }
   while (!kept_.empty() && first_kept_ <= acknowledged) {
     kept_.pop_front();
@@ -89,6 +93,11 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
   const Head head{load(packet.data()), load(packet.data() + 8), load(packet.data() + 16)};
   const net::ConstBytes message = packet.subspan(head_bytes);
   take_acknowledgement(head.acknowledged);
+  // What was before, the sender has forgotten: it was acknowledged.
+  if (head.first_kept > received_ + 1) {
+    throw_outdated(fmt::format("messages {} to {} were received, and are not here", received_ + 1,
+                               head.first_kept - 1));
+  }
   if (head.number == 0) {
     if (!message.empty()) refuse("a message without a number");
     return;
@@ -99,7 +108,7 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
     ++counts_.repeated;
   } else if (head.number == received_ + 1) {
     deliver(message, take);
-  } else if (head.first_kept == 0 || head.first_kept > received_ + 1) {
+  } else if (head.first_kept == 0) {
     refuse(fmt::format("message {} came after message {}, and one between them is missing",
                        head.number, received_));
   } else {

@@ -44,8 +44,10 @@ class Delivery {
 
   /// Sending.
   void send(net::Bytes message, Time now, const Transmit& transmit);
-  /// Sends again what is due. Everything, where there is another connection.
+  /// Sends again what is due.
   void resend(Time now, const Transmit& transmit);
+  /// Over another connection: tells the other end how far each has come, whether or not anything is
+  /// owed, and sends again all that is kept.
   void resend_all(Time now, const Transmit& transmit);
   /// When `resend` has something to do.
   std::optional<Time> due() const;

@@ -39,6 +39,8 @@ struct Job {
   /// A server reads no more of a worker of which so many bytes wait in its memory for others, as
   /// long as nobody waits for that worker.
   std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
+  /// And so many requests.
+  std::uint64_t most_waiting_requests = ps::most_waiting_requests / 2;
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,

@@ -209,6 +209,7 @@ struct Withdrawal {
   std::uint64_t sequence = 0;
   PieceName piece{};
   Kind kind = Kind::push;
+  std::optional<Failure> failure{};  ///< why; none: its time was up
 };
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
@@ -252,7 +253,7 @@ using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetComp
 
 /// From a server to a worker, once for each request.
 struct Answer {
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  ///< 0: of none; the worker is heard no more, and `failure` says why
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
   std::shared_ptr<const void> keeper{};
@@ -264,8 +265,8 @@ struct Answer {
 /// The most bytes of elements that a message has room for, beside the table in front of them.
 inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
 
-/// Beyond these a worker does what no program does, and its connection is closed: keys of a job,
-/// and requests of one worker that wait at one server.
+/// Beyond these a worker does what no program does, and is refused: keys of a job, and requests of
+/// one worker that wait at one server.
 inline constexpr std::size_t most_keys = std::size_t{1} << 20;
 inline constexpr std::size_t most_waiting_requests = std::size_t{1} << 20;
 

@@ -18,6 +18,14 @@ Failure withdrawn(const Key& key, std::vector<int> workers) {
           std::move(workers)};
 }
 
+/// What it brought would have been an error.
+Failure withdrawn(const Key& key, int worker, const Failure& failure) {
+  return {failure.code,
+          fmt::format("key {}: workers {} could not bring their part: {}", key.describe(), worker,
+                      failure.text),
+          {worker}};
+}
+
 }  // namespace
 
 Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
@@ -141,21 +149,34 @@ void Piece::answer(int worker, const Value::Result& result) {
   queue.pop_front();
 }
 
+/// What the machine refuses, memory say, is an error of the calls: whoever comes last has done
+/// nothing wrong.
+template <typename Execute>
+Value::Result Piece::result_of(const Execute& execute) const {
+  try {
+    return execute();
+  } catch (const Error& error) {
+    const std::string text = fmt::format("key {}: {}", value_.key().describe(), error.what());
+    return {.failure = Failure{error.code(), text, {}}, .elements = {}};
+  }
+}
+
 bool Piece::advance_alone(int worker) {
   const Queue& queue = queues_[static_cast<std::size_t>(worker)];
   if (queue.empty()) return false;
   if (const auto* const pull = std::get_if<Pull>(&queue.front().said)) {
-    answer(worker, value_.read(*pull));
+    answer(worker, result_of([&] { return value_.read(*pull); }));
     return true;
   }
   if (std::holds_alternative<PullState>(queue.front().said)) {
-    answer(worker, value_.read_state());
+    answer(worker, result_of([&] { return value_.read_state(); }));
     return true;
   }
   const auto at = static_cast<std::size_t>(worker);
   if (is_in_round(at) || is_too_far_ahead(at)) return false;
   const auto* const said = std::get_if<Contribution>(&queue.front().said);
-  const Value::Result result = said == nullptr ? Value::Result{} : value_.execute_alone(*said);
+  const Value::Result result =
+      result_of([&] { return said == nullptr ? Value::Result{} : value_.execute_alone(*said); });
   if (!result.failure) ++pushes_[at];
   answer(worker, result);
   return true;
@@ -165,7 +186,7 @@ bool Piece::advance_round() {
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!is_in_round(worker)) return false;
   }
-  const Value::Result result = execute_round();
+  const Value::Result result = result_of([this] { return execute_round(); });
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
   return true;
 }
@@ -174,9 +195,13 @@ Value::Result Piece::execute_round() {
   std::vector<const Contribution*> round;
   std::vector<int> given_up;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
-    const auto* const said = std::get_if<Contribution>(&queues_[worker].front().said);
-    if (said == nullptr) given_up.push_back(static_cast<int>(worker));
-    round.push_back(said);
+    const Request& request = queues_[worker].front();
+    if (const auto* const gone = std::get_if<Withdrawal>(&request.said)) {
+      const int rank = static_cast<int>(worker);
+      if (gone->failure) return {.failure = withdrawn(value_.key(), rank, *gone->failure)};
+      given_up.push_back(rank);
+    }
+    round.push_back(std::get_if<Contribution>(&request.said));
   }
   if (given_up.empty()) return value_.execute(round);
   return {.failure = withdrawn(value_.key(), std::move(given_up)), .elements = {}};

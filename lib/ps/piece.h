@@ -56,6 +56,8 @@ class Piece {
   bool advance_alone(int worker);
   bool advance_round();
   Value::Result execute_round();
+  template <typename Execute>
+  Value::Result result_of(const Execute& execute) const;
   bool fail_for_absent();
   void answer(int worker, const Value::Result& result);
 

@@ -123,10 +123,19 @@ void Registry::lose(Node node, const std::string& reason) {
   send_all(Away{lost.rank, lost.reason});
 }
 
-void Registry::give_up_on_servers() {
-  for (const auto& [rank, lost] : std::exchange(away_, {})) {
-    announce({lost.role, rank, lost.reason + ", and it was not started again in time"});
-  }
+std::vector<int> Registry::servers_away() const {
+  std::vector<int> ranks;
+  for (const auto& [rank, lost] : away_) ranks.push_back(rank);
+  return ranks;
+}
+
+void Registry::give_up_on_server(int rank) {
+  const auto it = away_.find(rank);
+  if (it == away_.end()) return;
+  Lost lost = std::move(it->second);
+  away_.erase(it);
+  lost.reason += ", and it was not started again in time";
+  announce(lost);
 }
 
 void Registry::announce(const Lost& lost) {

@@ -32,9 +32,10 @@ class Registry {
   /// The node's connection has ended, or the node says nothing any more. For a node that is unknown
   /// or gone this does nothing. A durable server is waited for.
   void lose(Node node, const std::string& reason);
-  bool waits_for_servers() const { return !away_.empty(); }
-  /// Too much time has passed: those that are away are lost.
-  void give_up_on_servers();
+  /// Those that are waited for.
+  std::vector<int> servers_away() const;
+  /// It has been away for too long: it is lost.
+  void give_up_on_server(int rank);
   /// Too much time has passed, and not all are there: tells those that are who is missing.
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.

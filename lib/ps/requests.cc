@@ -149,8 +149,9 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
   finish(call);
 }
 
-void Requests::begin_anew(Clock::time_point now) {
-  for (const auto& call : calls_) call->begun = now;
+void Requests::postpone(Clock::duration time) {
+  const auto now = Clock::now();
+  for (const auto& call : calls_) call->begun = std::min(now, call->begun + time);
 }
 
 std::string Requests::describe() const {

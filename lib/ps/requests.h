@@ -44,7 +44,8 @@ struct Call {
   std::optional<Kind> kind{};  ///< of a task
   int priority = 0;            ///< of a task
   std::string what{};
-  std::shared_ptr<base::Completion> completion{};
+  std::shared_ptr<base::Completion> completion{};  ///< none: it is over
+  std::optional<Failure> objection{};  ///< of a task that is over: why none of it was sent
   base::Clock::time_point begun{};
   /// Takes what the answer for a piece brings; none: it is for the outputs.
   std::function<void(std::uint32_t piece, std::span<const std::byte> data)> take{};
@@ -93,8 +94,8 @@ class Requests {
   void fail_all(const std::exception_ptr& failure);
   /// Ends calls that have taken too long and logs those that take long. Call it now and then.
   void look(base::Clock::time_point now);
-  /// From now on all calls have their whole time again.
-  void begin_anew(base::Clock::time_point now);
+  /// So long nobody could answer: all calls have as much more time.
+  void postpone(base::Clock::duration time);
   /// "push of key 'w' and 3 more calls were under way".
   std::string describe() const;
   /// No call is under way.

@@ -103,7 +103,7 @@ class Scheduler {
   net::Ticker ticker_;
   const Clock::duration patience_;  ///< for who has not come, and for who is away
   const Clock::time_point deadline_;
-  std::optional<Clock::time_point> away_until_;
+  std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
   const Channel::Terms terms_;
   net::Poller poller_;
   std::map<Registry::Node, std::unique_ptr<Channel>> links_;
@@ -143,12 +143,12 @@ void Scheduler::on_event(std::uint64_t token) {
 /// Whose time is up.
 void Scheduler::look(Clock::time_point now) {
   if (!registry_.is_complete() && now >= deadline_) registry_.give_up_waiting();
-  if (!registry_.waits_for_servers()) {
-    away_until_.reset();
-  } else if (!away_until_) {
-    away_until_ = now + patience_;
-  } else if (now >= *away_until_) {
-    registry_.give_up_on_servers();
+  const std::vector<int> away = registry_.servers_away();
+  std::erase_if(away_until_,
+                [&](const auto& one) { return std::ranges::find(away, one.first) == away.end(); });
+  for (const int rank : away) {
+    const auto it = away_until_.try_emplace(rank, now + patience_).first;
+    if (now >= it->second) registry_.give_up_on_server(rank);
   }
 }
 

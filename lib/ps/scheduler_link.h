@@ -57,7 +57,9 @@ class SchedulerLink {
 
 /// What the handshakes of one job are for, so that no proof for one kind serves another.
 inline constexpr const char* scheduler_purpose = "ps scheduler";
-inline constexpr const char* server_purpose = "ps server";
+inline std::string server_purpose(std::uint64_t job) {
+  return "ps server of job " + std::to_string(job);
+}
 
 /// An error that a node's failure is for this process.
 [[noreturn]] void throw_failure(const Failure& failure);

@@ -58,14 +58,16 @@ void Server::flush() {
 
 /// Who is far ahead waits, unless others wait for it.
 void Server::set_reading(int rank) {
-  const std::uint64_t waiting = table_->waiting_bytes(rank);
-  const bool is_ahead = waiting > job_.most_waiting_bytes && !table_->waits_for(rank);
+  const std::uint64_t bytes = table_->waiting_bytes(rank);
+  const std::uint64_t requests = table_->waiting_requests(rank);
+  const bool is_much = bytes > job_.most_waiting_bytes || requests > job_.most_waiting_requests;
+  const bool is_ahead = is_much && !table_->waits_for(rank);
   workers_[static_cast<std::size_t>(rank)]->set_reading(!is_ahead);
   if (!is_ahead || !told_ahead_.insert(rank).second) return;
   base::log().warn(
-      "worker {} is far ahead: {} bytes of its calls wait at {} for other workers; more is not "
-      "read before they come",
-      rank, waiting, describe());
+      "worker {} is far ahead: {} requests and {} bytes of its calls wait at {} for other workers; "
+      "more is not read before they come",
+      rank, requests, bytes, describe());
 }
 
 void Server::run() {

@@ -78,7 +78,7 @@ base::Fd Server::listen_nearby() const {
 net::Identity Server::identity(const Options& options) const {
   return {.rank = welcome_.rank,
           .secret = job_.secret,
-          .purpose = server_purpose,
+          .purpose = server_purpose(welcome_.job),
           .name = describe(),
           .encrypts = options.encrypt};
 }

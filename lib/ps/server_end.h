@@ -25,6 +25,8 @@ class ServerEnd {
   void disconnect();
   bool is_open() const { return keeps() ? channel_.is_open() : link_.has_value(); }
   bool keeps() const { return channel_.keeps(); }
+  /// What is kept has arrived there.
+  bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }
 
   std::size_t send(const ToServer& message, std::size_t answer_bytes, bool stays);
   void keep_all() {

@@ -19,13 +19,34 @@ Table::Table(Rules rules)
       }) {
   rules_.absent.resize(received_.size());
   rules_.send = [this, send = std::move(rules_.send)](int worker, const Answer& answer) {
-    ++answered_[static_cast<std::size_t>(worker)];
+    if (answer.sequence != 0) ++answered_[static_cast<std::size_t>(worker)];
     send(worker, answer);
   };
 }
 
 void Table::receive(int worker, const ToServer& request) {
-  std::visit([&](const auto& one) { on(worker, one); }, request);
+  if (is_refused(worker)) return;
+  try {
+    std::visit([&](const auto& one) { on(worker, one); }, request);
+  } catch (const Error& error) {
+    refuse(worker, error.what());
+  }
+}
+
+bool Table::is_refused(int worker) const {
+  const auto& absent = rules_.absent.at(static_cast<std::size_t>(worker));
+  return absent && absent->code == ErrorCode::internal;
+}
+
+/// Whatever it says next would be taken for something else.
+void Table::refuse(int worker, const std::string& why) {
+  const Failure failure{
+      ErrorCode::internal,
+      fmt::format("worker {} is heard no more, for it said what no worker says: {}", worker, why),
+      {worker}};
+  rules_.send(worker, {0, failure, {}});
+  rules_.absent.at(static_cast<std::size_t>(worker)).reset();
+  lose(worker, failure);
 }
 
 bool Table::is_new(int worker, std::uint64_t sequence) {

@@ -18,8 +18,8 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// A request that was received before does nothing. Throws `internal` for what no worker says
-  /// that follows the protocol; its connection is of no use then.
+  /// A request that was received before does nothing. What no worker says that follows the protocol
+  /// is answered with number 0 and the reason; the others lose that worker, which is heard no more.
   void receive(int worker, const ToServer& request);
   /// The worker brings nothing more; what needs it fails with this.
   void lose(int worker, const Failure& failure);
@@ -27,6 +27,11 @@ class Table {
   /// Of its contributions, so many bytes wait for other workers in this server's memory.
   std::uint64_t waiting_bytes(int worker) const {
     return waiting_.at(static_cast<std::size_t>(worker));
+  }
+  /// Of its requests, so many are not answered.
+  std::uint64_t waiting_requests(int worker) const {
+    const auto at = static_cast<std::size_t>(worker);
+    return received_.at(at) - answered_.at(at);
   }
   /// Others wait for something that this worker has not brought yet.
   bool waits_for(int worker) const;
@@ -72,6 +77,8 @@ class Table {
   template <typename Work>
   void for_pieces(const Work& work);
   bool is_new(int worker, std::uint64_t sequence);
+  bool is_refused(int worker) const;
+  void refuse(int worker, const std::string& why);
   Piece& find(const PieceName& name);
 
   Rules rules_;

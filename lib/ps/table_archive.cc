@@ -19,7 +19,7 @@ void with_request(ArchiveReader& from, const Use& use) {
   std::visit(use, decode_to_server(bytes));
 }
 
-[[noreturn]] void refuse() {
+[[noreturn]] void misplaced() {
   throw Error(ErrorCode::invalid_argument,
               "a server's state has a request where it does not belong");
 }
@@ -30,7 +30,7 @@ Setting setting_in(ArchiveReader& from) {
     if constexpr (std::is_constructible_v<Setting, Request>) {
       setting = request;
     } else {
-      refuse();
+      misplaced();
     }
   });
   return *setting;
@@ -63,7 +63,7 @@ void Piece::load(ArchiveReader& from) {
         if constexpr (requires { add(worker, said); }) {
           add(worker, said);
         } else {
-          refuse();
+          misplaced();
         }
       });
     }
@@ -147,11 +147,11 @@ void Table::load(ArchiveReader& from) {
     with_request(from, [&]<typename Request>(const Request& request) {
       if constexpr (std::is_same_v<Request, SetState>) {
         auto states = unpacked(request.data).states;
-        if (states.empty()) refuse();
+        if (states.empty()) misplaced();
         brought_.emplace(request.sequence,
                          Brought{request.piece, std::move(states.begin()->second)});
       } else {
-        refuse();
+        misplaced();
       }
     });
   }

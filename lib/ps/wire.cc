@@ -170,7 +170,9 @@ Offset<wire::LoadStates> pack(Builder& to, const LoadStates& load) {
 }
 
 Offset<wire::Withdrawal> pack(Builder& to, const Withdrawal& said) {
-  return wire::CreateWithdrawal(to, said.sequence, pack(to, said.piece), number(said.kind));
+  const auto piece = pack(to, said.piece);
+  return wire::CreateWithdrawal(to, said.sequence, piece, number(said.kind),
+                                pack(to, said.failure));
 }
 
 std::vector<std::byte> assembled(const Builder& built) {

@@ -97,7 +97,8 @@ LoadStates unpack(const wire::LoadStates& from) {
 }
 
 Withdrawal unpack(const wire::Withdrawal& from) {
-  return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull)};
+  return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull),
+          unpack(from.failure())};
 }
 
 }  // namespace

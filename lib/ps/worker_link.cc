@@ -47,6 +47,8 @@ WorkerLink::WorkerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t 
 
 void WorkerLink::send(Answer answer) {
   const std::size_t size = answer.data.size();
+  // It may be in memory that was shared over a former connection.
+  if (!shared_) answer.room.reset();
   if (answer.room && size >= least_room_bytes && size <= answer.room->bytes) {
     std::memcpy(shared_->data() + answer.room->offset, answer.data.data(), size);
     answer.room->filled = size;

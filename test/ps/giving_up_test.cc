@@ -6,6 +6,7 @@
 #include "net/sockets.h"
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
+#include "ps/wire.h"
 #include "tutti/version.h"
 
 using namespace tutti;
@@ -14,27 +15,27 @@ using Floats = std::vector<float>;
 
 namespace {
 
-/// The only server of a job of two workers. It says nothing that worker 0 would understand, and to
-/// worker 1 nothing.
-void play_server(const ps::Job& job) {
+/// The only server of a job of two workers. It says this to worker 0, and to worker 1 nothing.
+void play_server(const ps::Job& job, const net::Bytes& said) {
   net::Poller poller;
   ps::SchedulerLink scheduler(job, LocalJob::options(), poller, 0);
   const base::Fd listener = net::listen_tcp("127.0.0.1");
-  scheduler.join({.role = ps::Role::server,
-                  .workers = 2,
-                  .servers = 1,
-                  .version = version(),
-                  .asynchronous = false,
-                  .address = "127.0.0.1",
-                  .port = net::port_of(listener)});
-  const net::Identity me{.rank = 0, .secret = job.secret, .purpose = ps::server_purpose};
+  const ps::Welcome welcome = scheduler.join({.role = ps::Role::server,
+                                              .workers = 2,
+                                              .servers = 1,
+                                              .version = version(),
+                                              .asynchronous = false,
+                                              .address = "127.0.0.1",
+                                              .port = net::port_of(listener)});
+  const net::Identity me{
+      .rank = 0, .secret = job.secret, .purpose = ps::server_purpose(welcome.job)};
   std::vector<net::Connection> workers;
   for (net::ProvenPeer& peer :
        net::accept_peers(listener, me, {0, 1}, base::Clock::now() + std::chrono::seconds(10))) {
     workers.emplace_back(std::move(peer));
   }
   for (net::Connection& worker : workers) {
-    if (worker.peer() == 0) worker.queue(net::as_bytes("nonsense"));
+    if (worker.peer() == 0) worker.queue(said);
     worker.flush();
   }
   for (bool over = false; !over;) {
@@ -47,17 +48,32 @@ void play_server(const ps::Job& job) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("a worker that cannot go on is lost to the others, who are told why") {
+/// What both workers hear in their first call.
+std::vector<std::string> heard_with(const net::Bytes& said) {
   LocalJob job({.workers = 2, .servers = 1, .played = 1});
-  std::thread server([&] { play_server(job.job()); });
-  const auto said = job.run([](KVStore& kv) {
+  std::thread server([&] { play_server(job.job(), said); });
+  auto heard = job.run([](KVStore& kv) {
     Floats value{1};
     kv.pushpull("w", tensor(value), tensor(value)).wait();
     return std::string("no error");
   });
   server.join();
-  CHECK_THAT(said[0], Contains("internal: malformed message"));
-  CHECK_THAT(said[1], Contains("peer_lost: worker 0 is lost: it gave up: malformed message"));
+  return heard;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that cannot go on is lost to the others, who are told why") {
+  const net::ConstBytes nonsense = net::as_bytes("nonsense");
+  const auto heard = heard_with({nonsense.begin(), nonsense.end()});
+  CHECK_THAT(heard[0], Contains("internal: malformed message"));
+  CHECK_THAT(heard[1], Contains("peer_lost: worker 0 is lost: it gave up: malformed message"));
+}
+
+TEST_CASE("a worker that a server refuses ends at once with the server's reason") {
+  const auto heard = heard_with(ps::encode(ps::Answer{
+      .sequence = 0, .failure = ps::Failure{ErrorCode::internal, "there are too many", {0}}}));
+  CHECK_THAT(heard[0], Contains("internal: server 0 refuses this worker: there are too many"));
+  CHECK_THAT(heard[1], Contains("peer_lost: worker 0 is lost: it gave up: server 0 refuses this "
+                                "worker: there are too many"));
 }

@@ -82,12 +82,13 @@ class Intruder {
   }
 
   std::uint16_t server_port() const { return welcome_.servers.at(0).port; }
-  net::ProvenPeer call(int rank, const net::Secret& secret) const {
+  net::ProvenPeer call(int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) const {
     std::vector<net::Way> ways;
     ways.push_back({connected(server_port()), "127.0.0.1"});
-    return net::prove_to(std::move(ways),
-                         {.rank = rank, .secret = secret, .purpose = ps::server_purpose}, 0,
-                         Clock::now() + patience);
+    return net::prove_to(
+        std::move(ways),
+        {.rank = rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job + jobs_off)}, 0,
+        Clock::now() + patience);
   }
   net::ProvenPeer call() const { return call(0, job_.secret); }
   const net::Secret& secret() const { return job_.secret; }
@@ -101,6 +102,10 @@ class Intruder {
   }
   /// Sends this packet, which the server has not had, and hears that its request was done.
   bool is_served(const Bytes& stream, std::uint64_t sequence = 1) const {
+    return said_to(stream, sequence) == "done";
+  }
+  /// What the server answers with this number: "done", or its failure; "nothing" before it closes.
+  std::string said_to(const Bytes& stream, std::uint64_t sequence) const {
     const net::ProvenPeer peer = call();
     net::FrameSealer sealer({peer.send_key, peer.encrypts});
     net::FrameOpener opener({peer.receive_key, peer.encrypts});
@@ -110,17 +115,17 @@ class Intruder {
     std::array<std::byte, 4096> bytes;
     while (net::wait_readable(peer.socket, Clock::now() + patience)) {
       const ssize_t count = ::recv(peer.socket.get(), bytes.data(), bytes.size(), 0);
-      if (count <= 0) return false;
+      if (count <= 0) return "nothing";
       opener.feed(ConstBytes(bytes).first(static_cast<std::size_t>(count)));
       while (const auto payload = opener.next()) messages.feed(*payload);
       while (messages.next(answer)) {
         const Bytes body(answer.begin() + ps::Delivery::head_bytes, answer.end());
         if (body.empty()) continue;  // it only acknowledges
         const ps::Answer said = ps::decode_answer(body);
-        if (said.sequence == sequence) return !said.failure;
+        if (said.sequence == sequence) return said.failure ? said.failure->text : "done";
       }
     }
-    return false;
+    return "nothing";
   }
   void finish() {
     scheduler_.send(ps::Goodbye{});
@@ -143,9 +148,9 @@ using Wire = std::function<Bytes(net::FrameSealer&, std::uint64_t number)>;
 TEST_CASE("who proves nothing, or something else, is turned away by a server, which serves on") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
-  const auto refused = [&](int rank, const net::Secret& secret) {
+  const auto refused = [&](int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) {
     try {
-      const net::ProvenPeer peer = worker.call(rank, secret);
+      const net::ProvenPeer peer = worker.call(rank, secret, jobs_off);
       return is_closed(peer.socket);
     } catch (const Error&) {
       return true;
@@ -156,6 +161,8 @@ TEST_CASE("who proves nothing, or something else, is turned away by a server, wh
   CHECK(refused(0, wrong));
   CHECK(refused(1, worker.secret()));
   CHECK(refused(-1, worker.secret()));
+  // Of another job that has the same key.
+  CHECK(refused(0, worker.secret(), 1));
   for (const std::size_t size : {std::size_t{1}, std::size_t{60}, std::size_t{1} << 20}) {
     const base::Fd noise = connected(worker.server_port());
     send_raw(noise, Bytes(size, std::byte{0x55}));
@@ -192,7 +199,7 @@ TEST_CASE("what is recorded of one connection is of no use on another, nor a sec
   worker.finish();
 }
 
-TEST_CASE("malformed, oversize and truncated messages of a worker end its connection alone") {
+TEST_CASE("malformed and oversize messages of a worker end its connection alone") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   const Bytes init = Intruder::init_of("w");
@@ -211,7 +218,6 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
       return sealed(sealer, stream);
     };
   };
-  const Bytes half(init.begin(), init.end() - 2);
   const Attack attacks[] = {
       {"an oversize message", false, stream_of(Bytes(4, std::byte{0xff}))},
       {"an oversize frame", false,
@@ -219,7 +225,6 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
       {"a packet without a head", false, stream_of(streamed(Bytes(10)))},
       {"a request out of turn", false, stream_of(packet(1000, init))},
       {"noise", true, bringing(Bytes(200, std::byte{7}))},
-      {"a truncated request", true, bringing(half)},
       {"what a server says to the scheduler", true,
        bringing(ps::encode(ps::ToScheduler(ps::Stopping{"now"})))},
   };
@@ -232,9 +237,20 @@ TEST_CASE("malformed, oversize and truncated messages of a worker end its connec
     CHECK(is_closed(peer.socket));
     if (attack.is_delivered) ++number;
   }
-  // The truncated one was number 1 of its requests.
-  CHECK(worker.is_served(packet(number, Intruder::init_of("w", 2)), 2));
+  CHECK(worker.is_served(packet(number, init)));
   worker.finish();
+}
+
+TEST_CASE("a worker that brings less than it says is told, and heard no more") {
+  LocalJob job({.workers = 1, .servers = 1, .resends = true});
+  Intruder worker(job);
+  const Bytes init = Intruder::init_of("w");
+  const Bytes half(init.begin(), init.end() - 2);
+  CHECK_THAT(worker.said_to(packet(1, half), 0),
+             Catch::Contains("worker 0 is heard no more") &&
+                 Catch::Contains("a init of 2 bytes, where there should be 4"));
+  worker.finish();
+  CHECK(job.ends() == std::vector<std::string>{"", ""});
 }
 
 TEST_CASE("what only the scheduler says is nothing to a server when a worker says it") {

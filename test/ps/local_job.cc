@@ -38,6 +38,7 @@ ps::Job job_of(const LocalJob::Size& size) {
   ps::Job job = ps::Job::from(variables);
   job.big_count = size.big_count;
   job.most_waiting_bytes = size.most_waiting_bytes;
+  job.most_waiting_requests = size.most_waiting_requests;
   if (size.resends) job.resend_after = std::chrono::milliseconds(1000);
   return job;
 }

@@ -23,7 +23,8 @@ class LocalJob {
     int played = 0;                                    ///< servers that the test itself plays
     bool encrypts = false;                             ///< of scheduler and servers
     bool resends = false;                              ///< as PS_RESEND=1
-    std::uint64_t most_waiting_bytes = ps::Job{}.most_waiting_bytes;  ///< of servers
+    std::uint64_t most_waiting_bytes = ps::Job{}.most_waiting_bytes;        ///< of servers
+    std::uint64_t most_waiting_requests = ps::Job{}.most_waiting_requests;  ///< of servers
   };
   explicit LocalJob(Size size);
   /// Waits for scheduler and servers, which end when the workers have.

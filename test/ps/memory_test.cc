@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ps/local_job.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using Floats = std::vector<float>;
@@ -175,6 +176,23 @@ TEST_CASE("what a worker calls far ahead of the others stays with it until they 
   constexpr std::uint64_t mebibyte = 1 << 20;
   CHECK(sent >= mebibyte);
   CHECK(sent < 8 * mebibyte);
+}
+
+TEST_CASE("a worker that makes many small calls far ahead of the others is not heard for a while") {
+  const Logged log;
+  LocalJob job({.workers = 2, .servers = 1, .most_waiting_requests = 100});
+  std::promise<void> made;
+  CHECK(job.run([&](KVStore& kv) {
+    std::vector<Floats> values(300, Floats{1.5F});
+    if (kv.rank() == 1) made.get_future().wait();
+    const std::vector<Pending> pendings = sum(kv, values, false);
+    if (kv.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      made.set_value();
+    }
+    return finished(pendings, values);
+  }) == Said(2, "right"));
+  CHECK_THAT(log.text(), Catch::Contains("worker 0 is far ahead"));
 }
 
 TEST_CASE("a worker that others wait for is heard, however far ahead it is") {

@@ -1,6 +1,8 @@
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
 #include <thread>
 
 #include "net/sockets.h"
@@ -142,6 +144,33 @@ TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
     kv.pushpull("g", tensor(values), tensor(values)).wait();
     return text_of(values);
   }) == Said{"1"});
+}
+
+TEST_CASE("a value that does not fit its key's pieces is an error for all, and rounds stay whole") {
+  LocalJob job({.workers = 2, .servers = 1});
+  constexpr std::size_t too_large = std::size_t{70} << 20;
+  // Nothing is written there, so it takes no memory.
+  const std::unique_ptr<void, void (*)(void*)> zeros(std::calloc(too_large, sizeof(float)),
+                                                     std::free);
+  const auto said = job.run([&](KVStore& kv) {
+    Floats value{0};
+    kv.init({"w"}, {tensor(value)});
+    std::string text = "no error";
+    try {
+      const Tensor large(zeros.get(), {std::int64_t{too_large}}, DType::f32);
+      kv.push({"w"}, {kv.rank() == 1 ? large : tensor(value)}).wait();
+    } catch (const Error& error) {
+      text = std::string(name(error.code())) + ": " + error.what();
+    }
+    value[0] = static_cast<float>(kv.rank() + 1);
+    kv.push({"w"}, {tensor(value)}).wait();
+    kv.pull({"w"}, {tensor(value)}).wait();
+    return text + " / " + text_of(value);
+  });
+  CHECK_THAT(said[0], Contains("invalid_argument: key 'w': workers 1 ") &&
+                          Contains("does not fit the key's pieces") && Contains("/ 3"));
+  CHECK_THAT(said[1], Contains("invalid_argument: push of key 'w': ") &&
+                          Contains("does not fit the key's pieces") && Contains("/ 3"));
 }
 
 TEST_CASE("a call that times out half sent is no part of a later one of another worker") {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "net/approach.h"
 #include "net/connection.h"
 #include "net/interfaces.h"
 #include "net/sockets.h"
@@ -227,6 +228,23 @@ TEST_CASE("a listener that is not there, or never answers, is told apart in the 
   ways.push_back({start_connecting("127.0.0.1", port, ""), "127.0.0.1"});
   CHECK_THROWS_WITH(prove_to(std::move(ways), someone(1, secret), 0, Clock::now() + patience),
                     Contains("rank 1 found no way to rank 0") && Contains("Connection refused"));
+}
+
+TEST_CASE("an approach takes a step at a time and never waits") {
+  const Fd mute = listen_tcp("127.0.0.1");
+  const auto begun = Clock::now();
+  Approach in_vain(ways_to(mute), someone(1, some_secret()), 0);
+  for (int i = 0; i < 10; ++i) CHECK_FALSE(in_vain.advance());
+  CHECK(Clock::now() - begun < patience);
+  ListeningRank rank0;
+  Approach approach(ways_to(rank0.listener), someone(1, rank0.secret), 0);
+  std::optional<ProvenPeer> peer;
+  while (!peer && Clock::now() < begun + patience) peer = approach.advance();
+  rank0.thread.join();
+  REQUIRE(peer);
+  CHECK(peer->rank == 0);
+  Approach nowhere({}, someone(1, rank0.secret), 0);
+  CHECK_THROWS_WITH(nowhere.advance(), Contains("rank 1 found no way to rank 0"));
 }
 
 TEST_CASE("errors of a handshake say what it was part of, in the caller's words") {

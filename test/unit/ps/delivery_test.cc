@@ -171,6 +171,26 @@ TEST_CASE("who was restored from something too old is told, for messages are los
              Contains("older state"));
 }
 
+TEST_CASE("who lost messages that it had acknowledged is told over the next connection") {
+  End a({.keeps = true});
+  End b({.keeps = true});
+  for (int i = 0; i < 10; ++i) {
+    a.send(i);
+    b.receive(a.take());
+  }
+  b.delivery.acknowledge(b.transmit());
+  a.receive(b.take());
+  REQUIRE(a.delivery.is_acknowledged());
+  End restored({.keeps = true});
+  restored.delivery.restore({.sent = 0, .received = 9});
+  const bool is_owed = GENERATE(false, true);
+  if (is_owed) a.delivery.send(message(10), {}, [](net::ConstBytes, net::ConstBytes) {});
+  a.delivery.resend_all({}, a.transmit());
+  CHECK_THAT(text_of(ErrorCode::mismatch, [&] { restored.receive(a.take()); }),
+             Contains("messages 10 to 10") && Contains("older state"));
+  CHECK(restored.heard.empty());
+}
+
 TEST_CASE("a restored end goes on where the saved one was") {
   End a(keeps);
   End b(keeps);

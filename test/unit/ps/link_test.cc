@@ -215,6 +215,15 @@ TEST_CASE("an answer in a room that was not given is refused") {
   CHECK_THROWS_WITH(links.answer_at_worker(), Catch::Contains("a room that it was not given"));
 }
 
+TEST_CASE("a room of a former connection is none on one that shares no memory") {
+  Links links(false);
+  const Bytes elements = numbers(100'000);
+  Answer answer{.sequence = 1, .failure = {}, .data = elements, .keeper = {}, .room = {}};
+  answer.room = Room{.offset = 0, .bytes = elements.size()};
+  links.server->send(answer);
+  CHECK(same(links.answer_at_worker(), elements));
+}
+
 TEST_CASE("what a worker that has died was writing reaches nobody") {
   Links links(false);
   const Bytes gradient = numbers(64 << 20);  // more than the sockets hold

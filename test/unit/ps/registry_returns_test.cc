@@ -57,7 +57,7 @@ TEST_CASE("a durable server that is lost is waited for, and the others hear wher
   Job job;
   job.begin();
   job.registry.lose(3, "it was closed");
-  CHECK(job.registry.waits_for_servers());
+  CHECK(job.registry.servers_away() == std::vector{1});
   CHECK(job.last<Away>(1).rank == 1);
   CHECK(job.last<Away>(2).reason == "it was closed (process 5 on h1)");
   job.registry.receive(9, server(1, this_job, 71));
@@ -65,7 +65,7 @@ TEST_CASE("a durable server that is lost is waited for, and the others hear wher
   CHECK(job.last<Welcome>(9).servers.at(0).port == 70);
   CHECK(job.last<Returned>(1).rank == 1);
   CHECK(job.last<Returned>(1).port == 71);
-  CHECK_FALSE(job.registry.waits_for_servers());
+  CHECK(job.registry.servers_away().empty());
   CHECK(job.registry.trouble().empty());
 }
 
@@ -73,13 +73,24 @@ TEST_CASE("a server that does not come back in time is lost") {
   Job job;
   job.begin();
   job.registry.lose(2, "it was closed");
-  job.registry.give_up_on_servers();
+  job.registry.give_up_on_server(0);
   CHECK(job.last<Lost>(1).role == Role::server);
   CHECK(job.last<Lost>(1).rank == 0);
   CHECK_THAT(job.last<Lost>(1).reason, Contains("was not started again in time"));
   CHECK_THAT(job.registry.trouble(), Contains("server 0 is lost"));
   job.registry.receive(9, server(0, this_job));
   CHECK_THAT(job.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
+}
+
+TEST_CASE("of several servers that are away one alone is given up") {
+  Job job;
+  job.begin();
+  job.registry.lose(2, "it was closed");
+  job.registry.lose(3, "it was closed");
+  CHECK(job.registry.servers_away() == std::vector{0, 1});
+  job.registry.give_up_on_server(1);
+  CHECK(job.registry.servers_away() == std::vector{0});
+  CHECK(job.last<Lost>(1).rank == 1);
 }
 
 TEST_CASE("only the state of this job takes the place of a server that is away") {
@@ -90,7 +101,7 @@ TEST_CASE("only the state of this job takes the place of a server that is away")
     job.registry.receive(9, server(0, other));
     CHECK_THAT(job.last<Refused>(9).failure.text, Contains("start it with the --state"));
   }
-  CHECK(job.registry.waits_for_servers());
+  CHECK(job.registry.servers_away() == std::vector{0});
 }
 
 TEST_CASE("a server that comes again before its former process was missed takes its place") {

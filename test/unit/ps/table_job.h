@@ -75,6 +75,15 @@ class TableJob {
     return heard[0].failure->text;
   }
 
+  /// What a worker was told when the server heard it no more.
+  std::string refusal(int worker) const {
+    for (const Heard& one : heard) {
+      if (one.worker == worker && one.sequence == 0 && one.failure) return one.failure->text;
+    }
+    FAIL("worker " << worker << " was not refused");
+    return {};
+  }
+
   std::vector<Heard> heard;
 
  private:

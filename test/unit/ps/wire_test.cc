@@ -273,6 +273,10 @@ TEST_CASE("what was withdrawn arrives") {
   CHECK(said.sequence == 4);
   CHECK(said.piece == PieceName{"w", 1, 2});
   CHECK(said.kind == Kind::broadcast);
+  CHECK_FALSE(said.failure);
+  const Failure why{ErrorCode::invalid_argument, "too large", {}};
+  const Bytes more = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast, why}));
+  CHECK(std::get<Withdrawal>(decode_to_server(more)).failure == why);
 }
 
 TEST_CASE("more pieces than a value has, and a bound below nothing, are refused") {

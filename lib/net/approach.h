@@ -1,0 +1,28 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "net/handshake.h"
+
+namespace tutti::net {
+
+/// As `prove_to`, step by step, for who has other things to do meanwhile.
+class Approach {
+ public:
+  Approach(std::vector<Way> ways, const Identity& me, int listener_rank);
+  ~Approach();
+  Approach(Approach&&) noexcept;
+  Approach& operator=(Approach&&) noexcept;
+
+  /// Never waits. None: not yet, so call it again soon. Throws as `prove_to`, but for `timeout`.
+  std::optional<ProvenPeer> advance();
+
+ private:
+  friend ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
+                             const base::Patience& patience);
+  class Search;
+  std::unique_ptr<Search> search_;
+};
+
+}  // namespace tutti::net

@@ -1,0 +1,26 @@
+#include "ps/requests.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti;
+using namespace tutti::ps;
+using namespace std::chrono_literals;
+using base::Clock;
+
+TEST_CASE("while nobody could answer the clocks of calls stand still, and do not go back further") {
+  Tally tally;
+  Requests requests(1, {.stall_report_after = 1h, .timeout = 10s}, tally);
+  const auto completion = std::make_shared<base::Completion>(1, "push");
+  const auto call = std::make_shared<Call>();
+  call->completion = completion;
+  requests.begin(call, 1);
+  const auto begun = call->begun - 8s;
+  call->begun = begun;
+  requests.postpone(5s);
+  requests.look(begun + 14s);
+  CHECK_FALSE(completion->is_done());
+  requests.postpone(1h);
+  CHECK(call->begun <= Clock::now());
+  requests.look(Clock::now() + 10s);
+  CHECK(completion->is_done());
+}
