@@ -178,7 +178,8 @@ def naming_problem(case, job):
 
 def ended_by_mpirun(case, job):
     """Every survivor, before one had said anything."""
-    return not any(said_by_survivors(case, job)) and all(job.lines(rf"\brank {rank} was ended by SIGTERM") for rank in case.survivors())
+    silent = not any(said_by_survivors(case, job))
+    return silent and all(job.lines(rf"\brank {rank} was ended by SIGTERM") for rank in case.survivors())
 
 
 def launcher_problem(case, job, slowness):
