@@ -78,11 +78,11 @@ class TUTTI_EXPORT KVStore {
   /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
   /// in a callback or a tensor's deleter: that ends the process.
   ///
-  /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
-  /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
-  /// died, or is stopped for `heartbeat_timeout`, and any rank after `key_timeout`, is not waited
-  /// for: the process ends without MPI_Finalize and with status 1. With another status it does not
-  /// wait.
+  /// A process that exits with status 0 calls MPI_Finalize if tutti initialised MPI. There, whoever
+  /// calls it, it waits until all ranks come, and says for whom after `stall_report_after`. A rank
+  /// on this machine that has died, or is stopped for `heartbeat_timeout`, and any rank after
+  /// `key_timeout`, is not waited for: the process ends at once with status 1. With another status
+  /// than 0 it does not wait.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
@@ -209,8 +209,9 @@ class TUTTI_EXPORT KVStore {
   int num_dead_node() const;
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
-  /// it with the same value before the first tensor; later it throws `invalid_argument`. With
-  /// "fp16" a sum of a node above 65504 becomes infinite.
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. What is
+  /// broadcast or gathered under a key that begins with "tutti:" is none. With "fp16" a sum of a
+  /// node above 65504 becomes infinite.
   ///
   /// With a parameter server this is the format of gradients on their way to servers: of push and
   /// pushpull with sum or average. Everything else travels whole, and so does what comes back. It
