@@ -1,4 +1,7 @@
 """What the package_*.py share that every rank of an MPI job runs: a store over all ranks."""
+import os
+import signal
+import threading
 import time
 import unittest
 
@@ -15,6 +18,33 @@ def until(condition):
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
     return condition()
+
+
+def interrupt(test, call):
+    """Ctrl-C, again and again until the call has begun and been interrupted: by the second press it has begun, and a
+    third would interrupt what comes after it."""
+    begun, pressed, over = False, 0, threading.Event()
+
+    def handler(*_):
+        nonlocal pressed
+        pressed += begun
+        if pressed == 2:
+            raise KeyboardInterrupt
+    before = signal.signal(signal.SIGINT, handler)
+
+    def press():
+        while not over.wait(0.05):
+            os.kill(os.getpid(), signal.SIGINT)
+    presser = threading.Thread(target=press)
+    try:
+        with test.assertRaises(KeyboardInterrupt):
+            presser.start()
+            begun = True
+            call()
+    finally:
+        over.set()
+        presser.join()
+        signal.signal(signal.SIGINT, before)
 
 
 class Ranks(unittest.TestCase):

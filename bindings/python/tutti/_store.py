@@ -44,8 +44,9 @@ class KVStore(_core.Store):
     handles the exception closes the store, or drops it. (Where another package has initialised MPI, such as mpi4py, its
     MPI_Finalize closes the store: they get AbortedError.)
 
-    Ctrl-C interrupts Pending.wait, barrier, join, close and tutti.create with KeyboardInterrupt; the other methods do
-    not wait for other ranks. What was interrupted goes on in the background: to the other ranks this one has come.
+    Ctrl-C interrupts every wait for other ranks or for servers with KeyboardInterrupt: Pending.wait, tutti.create and
+    all methods that block, but for allocate. What was interrupted goes on in the background: to the other ranks this
+    one has come.
 
     Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`.
     """
