@@ -143,7 +143,8 @@ def of_jax(array, written):
         return ("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on what they return")
     if written:
         return ("arrays of jax never change, and the result would be written to this one; pass "
-                "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
+                "numpy.empty_like(array) for it, and make that a jax array: jax.numpy.asarray(outs). Without outs, "
+                "pushpull does so itself: kv.pushpull(key, array).result()")
     return None
 
 
