@@ -24,6 +24,18 @@ def is_torch(thing):
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
+def pinned(tensor):
+    """What keeps the memory of torch's tensor for as long as it lives. Detached, it keeps that memory where set_ gives
+    the tensor another; and what numpy has seen torch does not resize from then on."""
+    torch, tensor = sys.modules["torch"], tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    try:
+        return tensor.numpy()
+    except RuntimeError:  # this torch has no numpy, or not this one
+        return tensor
+
+
 def is_masked(array):
     """The extension asks the same of arrays of numpy's subclasses."""
     return isinstance(array, np.ndarray) and hasattr(array, "mask")

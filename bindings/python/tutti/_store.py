@@ -22,11 +22,13 @@ class KVStore(_core.Store):
     speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64. Those of
     jax never change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
 
-    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor
-    write nor resize them. Their memory is kept that long, but an array in flight must not be resized: numpy refuses it
-    for the array itself, not for one of which it is a view; torch's resize_ and set_ are not held back, and the result
-    then goes to memory that is no longer the tensor's. Two outputs of one call that overlap in memory are refused;
-    those of two calls in flight are not compared, and what overlapping ones hold is undefined.
+    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor write
+    nor resize them. Their memory is kept that long, and what would free it raises: a numpy array's resize, and torch's
+    resize_ to more than the memory holds, which also raises after the call, as it does after tensor.numpy(). Not held
+    back are numpy's resize(refcheck=False) where a view is in flight, and resize_ of a torch without numpy: they free
+    the memory. After torch's set_ the result goes to memory that is no longer the tensor's. Two outputs of one call
+    that overlap in memory are refused; those of two calls in flight are not compared, and what overlapping ones hold is
+    undefined.
 
     Calls that return a Pending do not wait for other ranks. Each raises at once, and submits nothing then:
         TypeError: for what is no key, array or number, and where keys and values are not both single or both lists;
