@@ -47,6 +47,28 @@ def interrupt(test, call):
         signal.signal(signal.SIGINT, before)
 
 
+class Beside:
+    """A block beside which a thread works; what that raises leaves the block."""
+
+    def __init__(self, work, *args):
+        self.raised = None
+        self.thread = threading.Thread(target=self.run, args=(work, *args))
+
+    def run(self, work, *args):
+        try:
+            work(*args)
+        except BaseException as raised:  # pylint: disable=broad-except
+            self.raised = raised
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.thread.join()
+        if self.raised:
+            raise self.raised
+
+
 class Ranks(unittest.TestCase):
     OPTIONS = {}
 

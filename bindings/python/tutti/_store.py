@@ -233,7 +233,8 @@ class KVStore(_core.Store):
     def join(self) -> int:
         """For a rank that ran out of data: blocks until all ranks have joined, and returns the last rank to join.
 
-        Until then it contributes zeros to what the others reduce. Collective. Ctrl-C interrupts it; this rank has
+        Until then it contributes nothing to what the others reduce: zeros to a sum, and an average does not count it.
+        With servers there is no join: UnsupportedError. Collective. Ctrl-C interrupts it; this rank has
         joined all the same. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
         """
         return self._join()
