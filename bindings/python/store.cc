@@ -96,6 +96,15 @@ auto Store::run(std::string_view method, const Call& call) {
   return call(*mine);
 }
 
+template <typename Call>
+auto Store::run_interruptible(std::string_view method, Call call) {
+  return interruptible([store = opened(method), call = std::move(call)]() mutable {
+    // Given back before the call has returned: this may be the last to have the store.
+    const std::shared_ptr<KVStore> mine = std::move(store);
+    return call(*mine);
+  });
+}
+
 void Store::check(std::string_view method, const Arguments& arguments,
                   std::span<const Values> values, bool first_alone) const {
   if (check_finite_) refuse_infinite(method, rank_, arguments.keys(), values, first_alone);
@@ -156,10 +165,10 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
 
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments = arguments_of("init", key);
-  const auto values = arguments.values(value, Access::read);
-  run("init", [&](KVStore& store) {
-    check("init", arguments, values);
-    store.init(arguments.keys(), values);
+  auto values = arguments.values(value, Access::read);
+  run("init", [&](KVStore&) { check("init", arguments, values); });
+  run_interruptible("init", [keys = arguments.keys(), values = std::move(values)](KVStore& store) {
+    store.init(keys, values);
   });
 }
 
@@ -182,13 +191,14 @@ Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
   Arguments arguments = arguments_of("row_sparse_pull", key);
-  const auto outs = arguments.values(out, Access::write);
+  auto outs = arguments.values(out, Access::write);
   std::vector<Tensor> rows;
   for (const Values& each : arguments.values(row_ids, Access::read)) {
     rows.insert(rows.end(), each.begin(), each.end());
   }
-  run("row_sparse_pull",
-      [&](KVStore& store) { store.row_sparse_pull(arguments.keys(), outs, rows); });
+  run_interruptible("row_sparse_pull",
+                    [keys = arguments.keys(), outs = std::move(outs), rows = std::move(rows)](
+                        KVStore& store) { store.row_sparse_pull(keys, outs, rows); });
 }
 
 void Store::set_optimizer(std::string_view name, const nb::dict& parameters,
@@ -201,21 +211,27 @@ void Store::set_optimizer(std::string_view name, const nb::dict& parameters,
     optimizer.factors[to_key(key)] = {.learning_rate = nb::cast<double>(of_key[0]),
                                       .wd = nb::cast<double>(of_key[1])};
   }
-  run("set_optimizer", [&](KVStore& store) { store.set_optimizer(optimizer); });
+  run_interruptible("set_optimizer", [optimizer = std::move(optimizer)](KVStore& store) {
+    store.set_optimizer(optimizer);
+  });
 }
 
 void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {
-  run("save_optimizer_states",
-      [&](KVStore& store) { store.save_optimizer_states(fname, dump_optimizer); });
+  run_interruptible("save_optimizer_states", [fname, dump_optimizer](KVStore& store) {
+    store.save_optimizer_states(fname, dump_optimizer);
+  });
 }
 
 void Store::load_optimizer_states(const std::string& fname) {
-  run("load_optimizer_states", [&](KVStore& store) { store.load_optimizer_states(fname); });
+  run_interruptible("load_optimizer_states",
+                    [fname](KVStore& store) { store.load_optimizer_states(fname); });
 }
 
 void Store::set_gradient_compression(std::string_view kind, double threshold) {
-  run("set_gradient_compression",
-      [&](KVStore& store) { store.set_gradient_compression(kind, threshold); });
+  run_interruptible("set_gradient_compression",
+                    [kind = std::string(kind), threshold](KVStore& store) {
+                      store.set_gradient_compression(kind, threshold);
+                    });
 }
 
 int Store::num_dead_node() {
@@ -223,17 +239,11 @@ int Store::num_dead_node() {
 }
 
 void Store::barrier() {
-  interruptible([store = opened("barrier")]() mutable {
-    const std::shared_ptr<KVStore> mine = std::move(store);
-    mine->barrier();
-  });
+  run_interruptible("barrier", [](KVStore& store) { store.barrier(); });
 }
 
 int Store::join() {
-  return interruptible([store = opened("join")]() mutable {
-    const std::shared_ptr<KVStore> mine = std::move(store);
-    return mine->join();
-  });
+  return run_interruptible("join", [](KVStore& store) { return store.join(); });
 }
 
 nb::object Store::allocate(const std::vector<std::int64_t>& shape, std::string_view dtype) {

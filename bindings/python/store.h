@@ -88,6 +88,9 @@ class Store {
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);
+  /// As `run`, for what may wait for other ranks: `interruptible`, so `call` owns what it uses.
+  template <typename Call>
+  auto run_interruptible(std::string_view method, Call call);
   /// With `check_finite` throws as `refuse_infinite`.
   void check(std::string_view method, const Arguments& arguments, std::span<const Values> values,
              bool first_alone = false) const;

@@ -38,7 +38,6 @@ EXEMPT = {
             "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
         "memory whose owner only notes it is given back though the communication thread is busy":
             "the binding's own deleter is one of these, which package_ranks.py tests",
-        "sixteen groups move data at once, from a thread each": SIXTEEN,
     },
 }
 

@@ -218,7 +218,7 @@ class Names(Commands):
 class Started(Commands):
     """By mpirun in a way that costs speed."""
 
-    CREATES = "import tutti\ntutti.create('dist_sync_mpi').close()\n"
+    CREATES = "import tutti\nfor kind in ('local', 'dist_sync_mpi', 'dist_sync_mpi'): tutti.create(kind).close()\n"
 
     def bound(self, how, **env):
         """The lines of two ranks that are bound in this way."""
