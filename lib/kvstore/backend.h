@@ -92,7 +92,8 @@ struct Setting {
 };
 
 /// The implementation behind KVStore: one class for each family of store types. KVStore calls only
-/// the methods that `traits` lists. Thread-safe, like KVStore.
+/// the methods that `traits` lists, and in a forked child none that exchanges or changes anything.
+/// Thread-safe, like KVStore.
 class Backend {
  public:
   virtual ~Backend() = default;

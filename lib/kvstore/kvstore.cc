@@ -9,6 +9,7 @@
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
+#include "runtime/fork_guard.h"
 
 namespace tutti {
 namespace {
@@ -49,11 +50,16 @@ class FrontDesk {
   std::atomic<bool> closed{false};
   base::Spares<Workspace> workspaces;
 
-  void require_open(std::string_view method) const {
+  /// Comes before all else: in a forked child nobody gives back a mutex that was held at the fork.
+  void require_usable(std::string_view method) const {
+    fork_guard_.check();
     if (!closed) return;
     throw Error(ErrorCode::aborted,
                 std::string(method) + " of a store that is closed; KVStore::create makes another");
   }
+
+ private:
+  const runtime::ForkGuard fork_guard_;
 };
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)
@@ -94,8 +100,8 @@ int KVStore::nodes() const {
 
 Pending KVStore::submit(MethodCall call) {
   const Traits& traits = backend_->traits();
+  front_desk_->require_usable(name(call.method));
   const Workspace::Use workspace(front_desk_->workspaces);
-  front_desk_->require_open(name(call.method));
   require(traits, call.method);
   check(call, traits, workspace->order);
   sort_outputs(call, workspace->overlap);
@@ -210,7 +216,7 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
 }
 
 void KVStore::configure(const Setting& setting) {
-  front_desk_->require_open(name(setting.method));
+  front_desk_->require_usable(name(setting.method));
   require(backend_->traits(), setting.method);
   Setting now = setting;
   now.after_tensors = front_desk_->has_moved_tensors;
@@ -237,12 +243,12 @@ void KVStore::set_gradient_compression(std::string_view kind, double threshold) 
 }
 
 void KVStore::barrier() {
-  front_desk_->require_open("barrier");
+  front_desk_->require_usable("barrier");
   backend_->barrier();
 }
 
 int KVStore::join() {
-  front_desk_->require_open("join");
+  front_desk_->require_usable("join");
   return backend_->join();
 }
 
@@ -252,7 +258,7 @@ int KVStore::num_dead_node() const {
 }
 
 Tensor KVStore::allocate(const Shape& shape, DType dtype) {
-  front_desk_->require_open("allocate");
+  front_desk_->require_usable("allocate");
   return backend_->allocate(shape, dtype);
 }
 

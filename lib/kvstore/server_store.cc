@@ -80,10 +80,7 @@ class ServerStore : public Backend {
     if (!fork_.is_in_child()) worker_->close();
   }
   void end() override { close(); }
-  void barrier() override {
-    fork_.check();
-    worker_->barrier();
-  }
+  void barrier() override { worker_->barrier(); }
   int join() override {
     throw Error(ErrorCode::unsupported,
                 "join is not supported by store type '" + traits().type +
@@ -170,7 +167,6 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
 }
 
 Pending ServerStore::submit(const MethodCall& call) {
-  fork_.check();
   std::vector<ps::Task> tasks = tasks_of(call);
   const std::string first = tasks.front().describe();
   auto completion = std::make_shared<base::Completion>(
@@ -181,7 +177,6 @@ Pending ServerStore::submit(const MethodCall& call) {
 }
 
 void ServerStore::configure(const Setting& setting) {
-  fork_.check();
   switch (setting.method) {
     case Method::set_optimizer:
       return worker_->set_optimizer(*setting.optimizer);

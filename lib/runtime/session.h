@@ -69,7 +69,7 @@ class Session {
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
   /// was lost meanwhile.
   std::optional<Error> leave_in_order();
-  /// Throws in a callback, and in a forked child.
+  /// Throws in a callback.
   void refuse_in_callback(const char* what) const;
 
   const Options options_;

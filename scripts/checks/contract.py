@@ -31,7 +31,6 @@ EXEMPT = {
     "C": {
         "memory whose owner only notes it is given back though the communication thread is busy":
             "C's functions that free memory may all call the store: there is no QuickDeleter",
-        "sixteen groups move data at once, from a thread each": SIXTEEN,
     },
     "Python": {
         "a deleter may take a lock that a thread holds while it waits for another call":

@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 
@@ -28,6 +31,27 @@ TEST_CASE("push sums over devices and workers, and pull gives the sum to every d
     return text_of(one) + ", " + text_of(two);
   }) == twice("22 44, 22 44"));
   CHECK(job.ends() == Said{"", "", ""});
+}
+
+TEST_CASE("a forked child cannot use its parent's store, and the parent goes on") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats value{2};
+    kv.init({"w"}, {tensor(value)});
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        kv.push({"w"}, {tensor(value)}).wait();
+      } catch (const Error& error) {
+        ::_exit(error.code() == ErrorCode::unsupported ? 7 : 1);
+      }
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    kv.pull({"w"}, {tensor(value)}).wait();
+    return std::to_string(WEXITSTATUS(status)) + ", " + text_of(value);
+  }) == twice("7, 2"));
 }
 
 TEST_CASE("init takes worker 0's value, broadcast the root's") {
