@@ -18,6 +18,9 @@ from mxnet_files import Files
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
 
+sys.path.insert(0, str(ROOT / "test/lab"))
+from layouts import main
+
 SLOW = sys.argv[-1] == "slow"
 if SLOW:
     sys.argv.pop()
@@ -26,16 +29,14 @@ Installed.build_type = sys.argv.pop()
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
-LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
 class WithMXNet(Installed):
+    LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5")  # no other numpy works with it
+
     @classmethod
     def install(cls):
-        try:
-            cls.pip("install", *LIBRARY)
-        except AssertionError as error:
-            raise unittest.SkipTest(f"{' '.join(LIBRARY)} cannot be had here: {error}") from error
+        cls.wheels(*cls.LIBRARY)
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
@@ -185,4 +186,4 @@ def load_tests(loader, _tests, _pattern):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main(sys.argv[1:])
