@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from installed import HERE, ROOT, Installed
+from installed import HERE, ROOT, Installed, said
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
 from mxnet_script import Hosts, Script
@@ -164,6 +164,12 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
     def test_a_program_ends_in_order_though_custom_operators_still_compute(self):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
+
+    def test_loss_curves_that_are_no_numbers_are_not_within_the_limit(self):
+        asked = ("from mxnet_curves import within_limit\n"
+                 "nan = float('nan')\n"
+                 "print(*(within_limit(apart) for apart in ([1e-6, 1e-5], [1e-6, 1e-3], [1e-6, nan], [nan, 1e-6])))")
+        self.assertEqual(said(self.python, "-c", asked, cwd=HERE).splitlines()[-1], "True False False False")
 
     def test_an_order_that_changes_is_learnt(self):
         for count in (2, 3):
