@@ -15,6 +15,7 @@ import unittest
 from installed import HERE, ROOT, Installed, said
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
+from mxnet_records import Records
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
 
@@ -79,7 +80,7 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
+class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, Promises):
     COUNTS = (1, 3)
     HOSTS = 2
 

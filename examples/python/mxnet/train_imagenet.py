@@ -3,8 +3,11 @@
 
     mpirun -n 4 python3 -m tutti train_imagenet.py --benchmark 1 --network vgg16 --kv-store dist_sync_mpi
 
-Without --benchmark it reads train.rec and val.rec, files of MXNet's im2rec, from --data-dir.
+Without --benchmark it reads train.rec and val.rec, files of MXNet's im2rec, from --data-dir; several workers also need
+train.idx, which im2rec.py writes beside train.rec.
 """
+import sys
+
 import mxnet as mx
 from mxnet.gluon.model_zoo import vision
 import numpy as np
@@ -21,10 +24,42 @@ def network(args):
     return mx.sym.SoftmaxOutput(scores, name="softmax")
 
 
-def records(args, file, rank=0, parts=1):
-    return mx.io.ImageRecordIter(path_imgrec=str(args.data_dir / file), data_shape=args.image_shape,
-                                 batch_size=args.batch_size, shuffle=parts > 1, part_index=rank, num_parts=parts,
-                                 resize=max(args.image_shape), round_batch=True)
+def records(args, name, **more):
+    return mx.io.ImageRecordIter(path_imgrec=str(args.data_dir / f"{name}.rec"), data_shape=args.image_shape,
+                                 batch_size=args.batch_size, resize=max(args.image_shape), **more)
+
+
+def training_records(args, rank, workers):
+    """This worker's share of train.rec, in another order each time; as many batches an epoch for every worker."""
+    index = args.data_dir / "train.idx"
+    if workers == 1 and not index.exists():
+        return records(args, "train", shuffle=True, seed=args.seed)
+    batches = batches_of_epoch(args, index, workers)
+    # Without the index MXNet cuts the file by bytes: one worker has more images than another.
+    parted = records(args, "train", shuffle=True, seed=args.seed, path_imgidx=str(index), part_index=rank,
+                     num_parts=workers)
+    # A reset would begin the share anew; so what an epoch has left over is read in the next one.
+    return mx.io.ResizeIter(parted, batches, reset_internal=False)
+
+
+def batches_of_epoch(args, index, workers):
+    if not index.exists():
+        sys.exit(f"there is no {index}, by which {workers} workers have equal shares of train.rec: im2rec.py of MXNet "
+                 "writes it, and rec2idx.py makes it of train.rec")
+    images = len(index.read_text().splitlines())
+    # MXNet rounds shares up: with fewer than the square of the workers the last one may have none.
+    if images < workers * max(workers, args.batch_size):
+        sys.exit(f"{images} images in {index} are too few for batches of {args.batch_size} on {workers} workers")
+    return images // (workers * args.batch_size)
+
+
+def accuracy(args, module):
+    """Of each image of val.rec once: what fills up the last batch is left out."""
+    metric = mx.metric.Accuracy()
+    # Read anew each time: after a reset MXNet leaves out the images that it took to fill up a batch.
+    for [scores], _, batch in module.iter_predict(records(args, "val"), reset=False):
+        metric.update([batch.label[0][:len(scores)]], [scores])
+    return metric.get()[1]
 
 
 def train(args):
@@ -33,11 +68,10 @@ def train(args):
     np.random.seed(args.seed + kv.rank)
     accuracies = common.Accuracies()
     module = mx.mod.Module(network(args), context=common.contexts(args))
-    training, test = common.Random(args, args.image_shape, args.num_classes), None
-    if not args.benchmark:
-        training, test = records(args, "train.rec", kv.rank, kv.num_workers), records(args, "val.rec")
-    module.fit(training, eval_data=test, kvstore=kv,
-               eval_end_callback=lambda ended: accuracies.add(ended.eval_metric.get()[1]),
+    training = (common.Random(args, args.image_shape, args.num_classes) if args.benchmark else
+                training_records(args, kv.rank, kv.num_workers))
+    module.fit(training, kvstore=kv,
+               epoch_end_callback=None if args.benchmark else lambda *_: accuracies.add(accuracy(args, module)),
                batch_end_callback=common.Speed(args, kv.rank), optimizer="sgd",
                optimizer_params={"learning_rate": args.lr, "momentum": 0.9, "wd": 1e-4},
                initializer=mx.init.Xavier(magnitude=2), num_epoch=args.epochs)
