@@ -80,14 +80,23 @@ class Records:
                 (folder / "train.idx").unlink(missing_ok=True)
         self.assertEqual(self.labels("t.records(args, 'val')", folder)[0][:3], [0, 1, 2])
 
+    def refuses(self, told, *words):
+        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, told)
+        self.assertNotIn("Traceback", done.stdout)
+
     def test_what_several_workers_cannot_share_is_refused(self):
         folder = self.with_records(6)
         words = ("mpirun", "-n", 2, self.python, "-m", "tutti", SCRIPT, *OPTIONS, "--data-dir", folder, "--kv-store",
                  "dist_sync_mpi", "--batch-size", 4)
-        for told in ("6 images in .*train.idx are too few for batches of 4 on 2 workers", "there is no .*train.idx"):
-            done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            self.assertEqual(done.returncode, 1, done.stdout)
-            self.assertRegex(done.stdout, told)
-            self.assertNotIn("Traceback", done.stdout)
-            (folder / "train.idx").unlink(missing_ok=True)
+        self.refuses("6 images in .*train.idx are too few for batches of 4 on 2 workers", *words)
+        (folder / "train.idx").unlink()
+        self.refuses("there is no .*train.idx", *words)
+
+    def test_records_that_are_missing_are_named_before_the_training(self):
+        folder = self.with_records(6)
+        for file, told in (("val.rec", "there is no .*val.rec"), ("train.rec", "no files of imagenet in .*train.rec")):
+            (folder / file).unlink()
+            self.refuses(told, self.python, SCRIPT, *OPTIONS, "--data-dir", folder)

@@ -108,6 +108,7 @@ class Script(Hosts):
         for words, said_of_them in ((("--network", "lennet"), "no network 'lennet'; there are mlp, lenet"),
                                     (("--dataset", "mnist"), "no files of mnist in "),
                                     (("--dataset", "cifar10"), "no data set 'cifar10'; there are mnist, digits"),
+                                    (("--batch-size", 0), "'0' is not 1 or more"),
                                     (("--benchmark", 1, "--plot", "x.png"), "--benchmark 1 tests nothing")):
             with self.subTest(said_of_them):
                 done = subprocess.run([str(word) for word in (self.python, TRAIN, *words)], text=True, check=False,

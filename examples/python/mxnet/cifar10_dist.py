@@ -3,8 +3,8 @@
 
     mpirun -n 2 python3 cifar10_dist.py --kv-store dist_sync_mpi --data-dir DIR
 
-With any type of store. Where no files of CIFAR-10 lie beside the script or in --data-dir, the images are the digits
-that come with tutti.
+With any type of store. Where no files of CIFAR-10 lie beside the script or in --data-dir, the images are the digits of
+examples/data; a script that is copied to other hosts needs either beside it.
 """
 import random
 import sys

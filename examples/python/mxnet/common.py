@@ -28,23 +28,30 @@ def _gpus(text):
     return found
 
 
+def _count(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not 1 or more")
+    return int(text)
+
+
 def options(description, **defaults):
     """The parser of the options that every example has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kv-store", "--kvstore", metavar="TYPE", help="of store (%(default)s)")
     parser.add_argument("--network", "--model", metavar="NAME", help="(%(default)s)")
-    parser.add_argument("--epochs", "--num-epochs", type=int, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="of each worker (%(default)s)")
+    parser.add_argument("--epochs", "--num-epochs", type=_count, metavar="N", help="(%(default)s)")
+    parser.add_argument("--batch-size", type=_count, metavar="N", help="of each worker (%(default)s)")
     parser.add_argument("--lr", type=float, help="learning rate (%(default)s)")
     parser.add_argument("--dataset", metavar="NAME", help="by default the script's first whose files are found")
     parser.add_argument("--data-dir", type=pathlib.Path, metavar="DIR",
-                        help="of the data set's files; by default beside the script, where the digits need none")
+                        help="the data set's files; by default those beside the script, or the digits of examples/data")
     parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
-    parser.add_argument("--steps", type=int, default=50, metavar="N",
+    parser.add_argument("--steps", type=_count, default=50, metavar="N",
                         help="batches of an epoch of the benchmark (%(default)s)")
-    parser.add_argument("--disp-batches", type=int, default=5, metavar="N", help="speed every N batches (%(default)s)")
+    parser.add_argument("--disp-batches", type=_count, default=5, metavar="N",
+                        help="speed every N batches (%(default)s)")
     devices = parser.add_mutually_exclusive_group()
-    devices.add_argument("--devices", type=int, metavar="N", help="so many CPU devices for each worker (1)")
+    devices.add_argument("--devices", type=_count, metavar="N", help="so many CPU devices for each worker (1)")
     devices.add_argument("--gpus", type=_gpus, metavar="LIST", help="these GPUs for each worker, such as 0,2")
     parser.add_argument("--seed", type=int, metavar="N", help="of the weights and the order (%(default)s)")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")

@@ -5,7 +5,8 @@
     mpirun -n 4 python3 -m tutti train_mnist.py --network lenet --kv-store dist_sync_mpi
 
 Each worker trains on its share of the images; n workers of batch b learn what one of batch n*b learns. Where no files
-of MNIST lie beside the script or in --data-dir, they are the digits that come with tutti.
+of MNIST lie beside the script or in --data-dir, they are the digits of examples/data; a script that is copied to other
+hosts needs either beside it.
 """
 import mxnet as mx
 import numpy as np
