@@ -12,11 +12,15 @@ import tempfile
 import time
 import unittest
 
-from installed import HERE, ROOT, Installed
+from installed import HERE, ROOT, Installed, said
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
+from mxnet_records import Records
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
+
+sys.path.insert(0, str(ROOT / "test/lab"))
+from layouts import main
 
 SLOW = sys.argv[-1] == "slow"
 if SLOW:
@@ -26,16 +30,14 @@ Installed.build_type = sys.argv.pop()
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
-LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
 class WithMXNet(Installed):
+    LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5")  # no other numpy works with it
+
     @classmethod
     def install(cls):
-        try:
-            cls.pip("install", *LIBRARY)
-        except AssertionError as error:
-            raise unittest.SkipTest(f"{' '.join(LIBRARY)} cannot be had here: {error}") from error
+        cls.wheels(*cls.LIBRARY)
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
@@ -78,7 +80,7 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
+class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, Promises):
     COUNTS = (1, 3)
     HOSTS = 2
 
@@ -164,6 +166,12 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
+    def test_loss_curves_that_are_no_numbers_are_not_within_the_limit(self):
+        asked = ("from mxnet_curves import within_limit\n"
+                 "nan = float('nan')\n"
+                 "print(*(within_limit(apart) for apart in ([1e-6, 1e-5], [1e-6, 1e-3], [1e-6, nan], [nan, 1e-6])))")
+        self.assertEqual(said(self.python, "-c", asked, cwd=HERE).splitlines()[-1], "True False False False")
+
     def test_an_order_that_changes_is_learnt(self):
         for count in (2, 3):
             with self.subTest(ranks=count):
@@ -185,4 +193,4 @@ def load_tests(loader, _tests, _pattern):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main(sys.argv[1:])
