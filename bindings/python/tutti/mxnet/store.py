@@ -15,6 +15,8 @@ from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedErr
 
 #: More than a Trainer has parameters.
 KEYS_OF_A_USER = 10**9
+#: Where an array may be, as MXNet calls it.
+ON_HOST = ("cpu", "cpu_pinned", "cpu_shared")
 #: How ps-lite calls all nodes: the sum of its words for scheduler, servers and workers.
 ALL_NODES = 7
 
@@ -52,6 +54,10 @@ def dense(key, arrays):
             raise UnsupportedError(
                 f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense: "
                 "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
+        if array.context.device_type not in ON_HOST:
+            raise UnsupportedError(
+                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU: "
+                "array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
     return arrays
 
 
