@@ -1,4 +1,5 @@
 """Parameters, Trainers and data of several kinds on one store of the type dist_sync_mpi, on every rank."""
+import re
 import unittest
 
 import mxnet as mx
@@ -57,8 +58,9 @@ class Parameters(Networks):
         embedding.initialize()
         for update in (None, True, False):
             trainer = gluon.Trainer(embedding.collect_params(), "sgd", kvstore=self.kv, update_on_kvstore=update)
-            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse gradients.*sparse_grad=False"):
+            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse gradients.*sparse_grad=False") as caught:
                 trainer.step(1)
+            self.assertIsInstance(caught.exception, ValueError)  # which MXNet raises for a store of others
 
     def test_sparse_weights_are_refused_whatever_the_store_is_given_as(self):
         for kvstore in ("dist_sync_mpi", "Dist_Sync_MPI", self.kv):
@@ -71,11 +73,16 @@ class Parameters(Networks):
 
 class Several(Networks):
     def test_two_trainers_share_a_store_though_their_keys_are_equal(self):
-        """As those of a GAN do; here the ranks also step them in different orders."""
+        """As those of a GAN do; here the ranks also step them in different orders, from the first step on."""
+        for kvstore in (self.kv, "Dist_Sync_MPI"):
+            with self.subTest(kvstore):
+                self.share(kvstore)
+
+    def share(self, kvstore):
         nets = [self.network(devices(2), self.rank + i) for i in range(2)]
         nets.append(gluon.nn.Dense(5, in_units=3))
         nets[2].initialize(mx.init.Uniform(1), ctx=devices(2))
-        trainers = [self.trainer(net, self.kv) for net in nets]
+        trainers = [gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore) for net in nets]
         for number in range(3):
             for net, trainer in zip(nets, trainers):
                 with autograd.record():
@@ -87,6 +94,31 @@ class Several(Networks):
                 trainer.step(BATCH * self.size)
         for net in nets:
             self.equal_on_ranks(self.weights(net))
+
+    def test_errors_tell_a_trainers_key_with_the_trainer(self):
+        """Of two whose keys are equal; a Trainer's first key is 0."""
+        self.skip_alone("nobody disagrees")
+        kv = mx.kv.create("dist_sync_mpi")
+        weights = [gluon.Parameter("weight", shape=(3 + (i and self.rank == 0),), init="ones") for i in range(2)]
+        for weight in weights:
+            weight.initialize()
+        trainers = [gluon.Trainer({"weight": weight}, "sgd", kvstore=kv) for weight in weights]
+        told = re.sub(r"\d+", lambda found: str(int(found[0]) + 1), trainers[0]._kvstore_params["kvstore"]._user)
+        for trainer in trainers:
+            trainer._init_kvstore()
+            trainer._init_params()
+        weights[0].data().wait_to_read()
+        with self.assertRaisesRegex(tutti.MismatchError, f"'0 of {told}'") as caught:
+            weights[1].data().wait_to_read()
+        self.assertEqual(caught.exception.key, 0)
+
+    def test_a_trainers_keys_and_its_stores_own_may_be_of_different_kinds(self):
+        kv, net = mx.kv.create("dist_sync_mpi"), self.network(devices(1), self.rank)
+        trainer, array = self.trainer(net, kv), self.mine()
+        kv.pushpull("loss", array)
+        self.step(net, trainer, devices(1), [self.rank], 0)
+        self.same(array, self.total)
+        self.equal_on_ranks(self.weights(net))
 
     def test_a_rank_with_fewer_batches_joins_the_steps_of_the_others(self):
         net = self.network(devices(1), self.rank)
