@@ -33,9 +33,9 @@ def _store_of(trainers):
             trainer._init_params()
     stores = [trainer._kvstore if trainer._distributed else None for trainer in trainers]
     if len({getattr(kv, "_exchange", kv) for kv in stores}) > 1:
-        raise InvalidArgumentError("join: these Trainers have several stores, and in one this rank would keep the others "
-                                   "waiting in the next; give all of them kvstore=kv, of one kv = "
-                                   "mx.kv.create('dist_sync_mpi')")
+        raise InvalidArgumentError("join: these Trainers have several stores; while this rank waits in one, the others "
+                                   "wait for it in the next; give all of them kvstore=kv, of one "
+                                   "kv = mx.kv.create('dist_sync_mpi')")
     if not isinstance(stores[0], (Store, type(None))):
         raise UnsupportedError(f"join: the store {stores[0].type} is MXNet's own; take dist_sync_mpi")
     return stores[0]
