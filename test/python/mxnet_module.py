@@ -13,9 +13,10 @@ from mxnet_fixture import Ranks, devices
 BATCH = 8
 
 
-def symbol(**weight):
+def symbol(norm=False, **weight):
     weight = mx.sym.var("fc1_weight", **weight)
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1", weight=weight)
+    data = mx.sym.BatchNorm(data, name="norm") if norm else data
     data = mx.sym.FullyConnected(mx.sym.Activation(data, act_type="tanh"), num_hidden=4, name="fc2")
     return mx.sym.SoftmaxOutput(data, name="softmax")
 
@@ -155,6 +156,23 @@ class Helped(Modules):
             loaded, weights, states = mx.model.load_checkpoint(f"{folder}/own", 1)
         module = self.fit(mx.mod.Module(loaded, context=devices(1)), self.kv, epochs=(0, 0), arg_params=weights,
                           aux_params=states)
+        self.equal_everywhere(module)
+
+    def test_statistics_of_a_checkpoint_are_given_to_the_ranks_by_rank_0(self):
+        """Once: in training each rank has those of its own data."""
+        module = mx.mod.Module(symbol(norm=True), context=devices(2))
+        self.fit(module, self.kv, epochs=(0, 0), aux_params={"norm_moving_mean": self.mine((8,)),
+                                                              "norm_moving_var": self.mine((8,)) * 2})
+        for mean, variance in ([arrays[i] for arrays in module._exec_group.aux_arrays] for i in range(2)):
+            self.same([mean], 1)
+            self.same([variance], 2)
+        statistics = module.get_params()[1]
+        self.same(statistics["norm_moving_mean"], 1)
+        self.same(statistics["norm_moving_var"], 2)
+        self.fit(module, self.kv)
+        module.init_optimizer(self.kv)  # which is ignored now
+        means = self.others.allgather_object(module.get_params()[1]["norm_moving_mean"].asnumpy().tolist())
+        self.assertEqual(len({tuple(mean) for mean in means}), self.size)
         self.equal_everywhere(module)
 
     def test_a_store_is_made_of_a_name_in_any_case_or_is_the_one_given(self):

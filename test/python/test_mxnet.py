@@ -15,6 +15,7 @@ import unittest
 from installed import HERE, ROOT, Installed, said
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
+from mxnet_hosts import BetweenHosts
 from mxnet_records import Records
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
@@ -43,7 +44,7 @@ class WithMXNet(Installed):
 
 
 class Promises(WithMXNet):
-    """What is tried with as many ranks as `COUNTS` says."""
+    """What is tried with as many ranks as `COUNTS` says, and with as many workers and servers as `JOBS` says."""
 
     def test_what_scripts_may_count_on(self):
         for count in self.COUNTS:
@@ -58,6 +59,12 @@ class Promises(WithMXNet):
             with self.subTest(ranks=count, by="the launcher"):
                 code, _, err = self.launched(count, UNCHANGED, "-v")
                 self.assertEqual(code, 0, err)
+
+    def test_what_scripts_may_count_on_with_a_parameter_server(self):
+        for count, servers in self.JOBS:
+            for part in SERVED:
+                with self.subTest(workers=count, part=part):
+                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def launcher(self, count):
         return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
@@ -80,15 +87,10 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, Promises):
+class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHosts, Promises):
     COUNTS = (1, 3)
+    JOBS = ((1, 1), (2, 3))
     HOSTS = 2
-
-    def test_what_scripts_may_count_on_with_a_parameter_server(self):
-        for count, servers in ((1, 1), (2, 3)):
-            for part in SERVED:
-                with self.subTest(workers=count, part=part):
-                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def test_compressed_gradients_reach_servers(self):
         for kind in ("2bit", "1bit", "fp16", "bf16"):
@@ -109,9 +111,9 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, Promises)
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
         for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
-                          ("train interrupted", died[1]), ("with_a_call_in_flight raises", 1),
-                          ("with_a_call_in_flight exits", 3), ("with_a_call_in_flight raises_system_exit", 3),
-                          ("with_a_call_in_flight killed", died[0])):
+                          ("train interrupted", died[1]), ("train_a_pair killed", died[0]),
+                          ("with_a_call_in_flight raises", 1), ("with_a_call_in_flight exits", 3),
+                          ("with_a_call_in_flight raises_system_exit", 3), ("with_a_call_in_flight killed", died[0])):
             with self.subTest(way):
                 status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
                 self.assertEqual(status, code, err)
@@ -180,6 +182,7 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, Promises)
 
 class AtLength(OverSshAtLength, Hosts, Promises):
     COUNTS = (2, 4)
+    JOBS = ((3, 2), (4, 4))
     HOSTS = 8
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
