@@ -169,11 +169,42 @@ class Package(Promises, Learning):
                      env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
                                        "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
-    def test_its_example_refuses_gpus_and_says_what_to_do(self):
-        done = subprocess.run([str(self.python), str(ROOT / "examples/python/train_digits.py"), "--gpus", "0,2"],
-                              text=True, check=False, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        self.assertIn("--gpus 0,2: numpy computes on CPUs; more workers", done.stderr)
+    def example(self, *words):
+        """How the example ends in a process of its own."""
+        program = [str(self.python), str(ROOT / "examples/python/train_digits.py"), *words]
+        return subprocess.run(program, text=True, check=False, timeout=60, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+
+    def test_its_example_refuses_what_there_is_not_and_says_what_to_do(self):
+        for words, told in ((("--gpus", "0,2"), "--gpus '0,2': numpy computes on CPUs; --devices N"),
+                            (("--gpus", ""), "--gpus '': numpy computes on CPUs; --devices N"),
+                            (("--network", "vgg16"), "(choose from 'lenet')"),
+                            (("--dataset", "mnist"), "(choose from 'digits')"),
+                            (("--devices", "0"), "--devices: '0' is no whole number from 1 on"),
+                            (("--data-dir", "/nowhere"), "/nowhere/digits-images-idx3-ubyte")):
+            with self.subTest(words):
+                done = self.example(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(told, done.stderr)
+
+    def test_its_example_takes_the_options_of_every_example_and_learns_the_same_on_more_devices(self):
+        words = ("--model", "lenet", "--dataset", "digits", "--data-dir", str(ROOT / "examples/data"), "--kvstore",
+                 "device", "--num-epochs", "2", "--batch-size", "32", "--lr", "0.1", "--seed", "3")
+        learnt = []
+        for devices in ("1", "3"):
+            done = self.example(*words, "--devices", devices)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            learnt.append([float(accuracy) for accuracy in re.findall(r"Test_acc (0\.\d+)", done.stdout)])
+        self.assertEqual(len(learnt[0]), 2)
+        self.assertGreater(learnt[0][1], 0.8)
+        for one, several in zip(*learnt):
+            self.assertAlmostEqual(one, several, delta=0.01)
+
+    def test_its_example_measures_its_speed_without_data(self):
+        done = self.example("--benchmark", "1", "--epochs", "2", "--data-dir", "/nowhere")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"Worker 0: Epoch 1: \d+\.\d\d samples/s")
+        self.assertNotIn("Test_acc", done.stdout)
 
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)

@@ -315,6 +315,19 @@ TEST_CASE("a key of which only some pieces had been updated begins without an op
   CHECK_FALSE(pieces[0].content.state);
 }
 
+TEST_CASE("a key of which servers have some pieces alone is not restored, and all others are") {
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
+    const auto index = static_cast<std::uint32_t>(rank);
+    keeper.say(0, Kind::init, {1, 2}, {"v", index, 2}, 4);
+    if (rank == 0) keeper.say(0, Kind::init, {1, 2}, {"w", index, 2}, 4);
+  }
+  const Stock stock = Stock::read(folder.path());
+  REQUIRE(stock.question().values.size() == 1);
+  CHECK(stock.question().values[0].key == Key("v"));
+}
+
 TEST_CASE("a state of which a server's part is missing is not restored") {
   const Folder folder;
   { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }

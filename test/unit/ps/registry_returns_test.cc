@@ -160,15 +160,37 @@ TEST_CASE("states that do not belong together are refused") {
   CHECK_THAT(job.heard.last<Refused>(2).failure.text,
              Contains("server 1 brings the state of an earlier job, and server 0"));
   CHECK(job.registry.is_over());
+}
 
-  Job missing;
+TEST_CASE("a key of which servers bring some pieces alone is dropped, and all others stay") {
+  Job job;
   Register first = server(0, 7);
-  first.held = {{{"w", 1, 2}, 10, DType::f32}};
-  missing.registry.receive(2, first);
-  missing.registry.receive(3, server(1, 7));
-  missing.registry.receive(1, worker());
-  CHECK_THAT(missing.heard.last<Refused>(1).failure.text,
-             Contains("no server has piece 0 of 2 of key 'w'"));
+  first.held = {{{"w", 1, 2}, 1000, DType::f32}, {{"v", 1, 2}, 10, DType::f32}};
+  Register second = server(1, 7);
+  second.held = {{{"v", 0, 2}, 20, DType::f32}};
+  job.registry.receive(2, first);
+  job.registry.receive(3, second);
+  job.registry.receive(1, worker());
+  for (const Registry::Node node : {2, 3}) {
+    CHECK(job.heard.last<Welcome>(node).dropped == std::vector<Key>{"w"});
+  }
+  job.registry.receive(1, Locate{{{"v", 30, DType::f32}, {"w", 5, DType::f32}}});
+  CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector{1, 0});
+  // It counts as nothing, and is placed as any new one.
+  CHECK(job.heard.last<Located>(1).placements.at(1).servers == std::vector{0});
+}
+
+TEST_CASE("a server that was killed while it began hears, too, which keys are dropped") {
+  Job job;
+  Register first = server(0, 7);
+  first.held = {{{"w", 1, 2}, 1000, DType::f32}};
+  job.registry.receive(2, first);
+  job.registry.receive(3, server(1, 7));
+  job.registry.receive(1, worker());
+  job.registry.lose(2, "it was closed");
+  first.job = this_job;
+  job.registry.receive(9, first);
+  CHECK(job.heard.last<Welcome>(9).dropped == std::vector<Key>{"w"});
 }
 
 TEST_CASE("two durable servers of one rank are told, and the job goes on") {
