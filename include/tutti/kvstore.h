@@ -78,11 +78,11 @@ class TUTTI_EXPORT KVStore {
   /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
   /// in a callback or a tensor's deleter: that ends the process.
   ///
-  /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
-  /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
-  /// died, or is stopped for `heartbeat_timeout`, and any rank after `key_timeout`, is not waited
-  /// for: the process ends without MPI_Finalize and with status 1. With another status it does not
-  /// wait.
+  /// A process that exits with status 0 calls MPI_Finalize if tutti initialised MPI. There, whoever
+  /// calls it, it waits until all ranks come, and says for whom after `stall_report_after`. A rank
+  /// on this machine that has died, or is stopped for `heartbeat_timeout`, and any rank after
+  /// `key_timeout`, is not waited for: the process ends at once with status 1. With another status
+  /// than 0 it does not wait.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;

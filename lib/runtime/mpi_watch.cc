@@ -126,7 +126,8 @@ base::Watchdog::Look watch_end(control::Presence& presence, const Options& optio
     say(who, roll.stopped, "is stopped", "are stopped");
     say(who, roll.running, "still runs", "still run");
     say(who, roll.ended, "has ended", "have ended");
-    say(who, roll.unseen, "is not seen from here", "are not seen from here");
+    say(who, roll.unseen, "is not seen from here (another machine, or no store)",
+        "are not seen from here (another machine, or no store)");
     if (who.empty()) who = "nobody that is seen from here";
     const bool late = waited >= limit;
     return {

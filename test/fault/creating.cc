@@ -12,7 +12,8 @@
 //
 // STORES  that were made in peace before, 0 if it is not said
 //
-// Each rank tries until it has its store, or until something else than its patience ends it.
+// Each rank tries until it has its store, or until something else than its patience ends it. With
+// OWN_MPI=1 the program itself starts MPI and ends it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -138,6 +139,8 @@ int MPI_Finalize() {
 
 int main(int argc, char** argv) {
   if (argc < 5) return 2;
+  const bool owns_mpi = number_in("OWN_MPI") != 0;
+  if (owns_mpi) MPI_Init(&argc, &argv);
   for (int i = argc > 5 ? std::atoi(argv[5]) : 0; i > 0; --i) {
     if (!sums_right(*KVStore::create("dist_sync_mpi"))) return 1;
   }
@@ -152,4 +155,7 @@ int main(int argc, char** argv) {
   store.reset();
   fmt::print("rank {} finished, and its sum was right\n", own_rank());
   std::fflush(stdout);
+  if (owns_mpi) MPI_Finalize();
+  // The others end meanwhile, which is no loss: what MPI waited for is over.
+  if (own_rank() == 0) std::this_thread::sleep_for(milliseconds(number_in("AFTERWARDS_MS")));
 }
