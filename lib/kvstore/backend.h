@@ -88,7 +88,7 @@ struct Setting {
   double threshold = 0;  ///< set_gradient_compression only
   const Optimizer* optimizer = nullptr;  ///< set_optimizer only
   bool dump_optimizer = false;           ///< save_optimizer_states only
-  bool after_tensors = false;            ///< the store has had a call with tensors
+  bool after_tensors = false;            ///< the store has moved tensors, not objects alone
 };
 
 /// The implementation behind KVStore: one class for each family of store types. KVStore calls only

@@ -200,6 +200,11 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
                           base::quoted(kind), type));
 }
 
+bool moves_objects(const MethodCall& call) {
+  return (call.method == Method::broadcast || call.method == Method::allgather) &&
+         std::all_of(call.keys.begin(), call.keys.end(), is_reserved);
+}
+
 void KeyKind::admit(std::span<const Key> keys) {
   const base::Lock lock(mutex_);
   const Key* reference = first_ ? &*first_ : nullptr;

@@ -31,20 +31,19 @@ std::string describe(const Tensor& tensor);
 /// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
 
+/// Whether a call moves nothing but objects of what is built on stores: it broadcasts or gathers
+/// under reserved keys.
+bool moves_objects(const MethodCall& call);
+
 /// Remembers whether a store's keys are integers or strings: the first call decides. Reserved keys
 /// are of neither kind. Thread-safe.
 class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
-  /// True once keys have been admitted.
-  bool is_known() const TUTTI_EXCLUDES(mutex_) {
-    const base::Lock lock(mutex_);
-    return first_.has_value();
-  }
 
  private:
-  mutable base::Mutex mutex_;
+  base::Mutex mutex_;
   std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -45,6 +45,7 @@ struct Workspace {
 class FrontDesk {
  public:
   KeyKind key_kind;
+  std::atomic<bool> has_moved_tensors{false};
   std::atomic<bool> closed{false};
   base::Spares<Workspace> workspaces;
 
@@ -99,6 +100,7 @@ Pending KVStore::submit(MethodCall call) {
   check(call, traits, workspace->order);
   sort_outputs(call, workspace->overlap);
   front_desk_->key_kind.admit(call.keys);
+  if (!moves_objects(call)) front_desk_->has_moved_tensors = true;
   std::vector<Values>& ins = workspace->ins;
   if (call.method == Method::broadcast) {
     if (call.root == traits.rank) take_firsts(call.outs, ins);
@@ -211,7 +213,7 @@ void KVStore::configure(const Setting& setting) {
   front_desk_->require_open(name(setting.method));
   require(backend_->traits(), setting.method);
   Setting now = setting;
-  now.after_tensors = front_desk_->key_kind.is_known();
+  now.after_tensors = front_desk_->has_moved_tensors;
   backend_->configure(now);
 }
 

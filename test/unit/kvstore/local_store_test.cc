@@ -248,6 +248,14 @@ TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows i
              Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
 }
 
+TEST_CASE_METHOD(Fixture, "a format is late after a sum under a reserved key, not after an object") {
+  store->broadcast("tutti:object", tensor(a), 0).wait();
+  store->set_gradient_compression("none");
+  store->pushpull("tutti:sum", tensor(a), tensor(a)).wait();
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
+        "set_gradient_compression('none') after the first tensor; call it right after create");
+}
+
 TEST_CASE_METHOD(Fixture, "counters count what was reduced and broadcast") {
   store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   store->pushpull({1, 2}, {{tensor(a)}, {tensor(b), tensor(c)}}, {{tensor(a)}, {tensor(b)}}).wait();
