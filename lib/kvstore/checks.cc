@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/printable.h"
 #include "kvstore/order.h"
 
@@ -188,6 +189,14 @@ std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const 
     places[i] = call.method == Method::reduce_scatter ? begin : -begin;
   }
   return places;
+}
+
+void warn_of_no_timeline(const Options& options, std::string_view store) {
+  if (options.timeline.empty()) return;
+  base::log().warn(
+      "{} records no timeline, so {} (TUTTI_TIMELINE) is not written; 'dist_sync_mpi' over several "
+      "ranks records one",
+      store, base::quoted(options.timeline));
 }
 
 WireFormat wire_format(const std::string& kind, const std::string& type) {

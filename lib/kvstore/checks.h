@@ -2,10 +2,13 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
 #include "kvstore/backend.h"
+#include "tutti/options.h"
 #include "tutti/wire_format.h"
 
 namespace tutti {
@@ -27,6 +30,10 @@ bool alike(const Tensor& a, const Tensor& b);
 /// "f32 (2, 3)".
 std::string describe(const Tensor& tensor);
 
+/// Logs that no timeline is written, if one is asked for: `store`, such as "store type 'local'",
+/// records none.
+void warn_of_no_timeline(const Options& options, std::string_view store);
+
 /// Reads the argument of `set_gradient_compression` for stores that send f32 tensors as they are or
 /// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
@@ -43,7 +50,7 @@ class KeyKind {
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
 
  private:
-  base::Mutex mutex_;
+  base::Mutex mutex_;  ///< level 5
   std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
 };
 

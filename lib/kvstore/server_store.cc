@@ -108,7 +108,7 @@ class ServerStore : public Backend {
   void load_states(const std::string& path);
 
   const runtime::ForkGuard fork_;
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< level 5
   ps::Compression compression_ TUTTI_GUARDED_BY(mutex_);
   std::unique_ptr<ps::Worker> worker_;
 };
@@ -250,11 +250,7 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
                             "worker run ahead; leave it out, or ask for 'dist_async'",
                             *options.staleness, type.name));
   }
-  if (!options.timeline.empty()) {
-    base::log().warn(
-        "store type '{}' records no timeline yet, so {} (TUTTI_TIMELINE) is not written", type.name,
-        base::quoted(options.timeline));
-  }
+  warn_of_no_timeline(options, "store type '" + type.name + "'");
   return std::make_unique<ServerStore>(
       type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
 }

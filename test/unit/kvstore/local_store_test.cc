@@ -248,7 +248,8 @@ TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows i
              Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
 }
 
-TEST_CASE_METHOD(Fixture, "a format is late after a sum under a reserved key, not after an object") {
+TEST_CASE_METHOD(Fixture,
+                 "a format is late after a sum under a reserved key, not after an object") {
   store->broadcast("tutti:object", tensor(a), 0).wait();
   store->set_gradient_compression("none");
   store->pushpull("tutti:sum", tensor(a), tensor(a)).wait();
