@@ -87,7 +87,9 @@ base::Watchdog::Look watch_start(control::Presence& presence, const Options& opt
   const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
   return [&presence, loss, next_report, limit = options.create_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
-    constexpr auto end = "MPI_Init, which nothing interrupts, so this process ends with status 1";
+    constexpr auto end =
+        "MPI_Init, so no key was in flight; nothing interrupts it, so this process ends with "
+        "status 1";
     if (const auto lost = loss->after(waited)) {
       return {{fmt::format("rank {} is lost: {} while rank {} was in {}", lost->rank, lost->reason,
                            presence.rank(), end),
