@@ -85,8 +85,8 @@ class Session {
   /// The control plane's count when it was closed. MPI_Finalize may close it before the session
   /// ends.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
-  mutable base::Mutex counting_;
-  base::Mutex closing_;  ///< level 3; the destructor and MPI_Finalize may close at once
+  mutable base::Mutex counting_;  ///< level 5
+  base::Mutex closing_;           ///< level 3; the destructor and MPI_Finalize may close at once
   Tally tally_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<ProgressLock> progress_lock_;
