@@ -41,7 +41,7 @@ Process& process() {
   return *only;
 }
 
-/// What several ranks of a process's stores must not do at once has this name among their ranks.
+/// In place of a store's ranks: the turn of the threads that start MPI, one after the other.
 const std::vector<int>& starting() {
   static const std::vector<int> none = {-1};
   return none;
