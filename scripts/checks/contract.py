@@ -27,6 +27,7 @@ DEEPER = {
 #: Where the bindings only pass a call on.
 EVERYWHERE = {
     "a group of one rank records no timeline and says so when one is asked for": "the library logs it when it creates",
+    "a key takes the memory that its contract says": "the library keeps it, whoever named the key",
 }
 SIXTEEN = "that threads use groups at once is tested with the meshes; more groups are the library's affair"
 
