@@ -129,7 +129,7 @@ int failure_of(int status) {
 
 /// What other ranks never came to can be neither finished nor taken back.
 bool is_stuck() {
-  if (!calls_left_open()) return false;
+  if (!poll_left_open()) return false;
   base::log().error(
       "a create that was given up has left a call of MPI open, which other ranks never came to: "
       "the process ends without MPI_Finalize, which mpirun takes for a failure");
