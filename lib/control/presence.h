@@ -46,12 +46,12 @@ class Presence {
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
   /// the time for `stopped_for` of the time that this process ran. `among`: of these ranks alone;
   /// empty: of all. Does not block.
-  std::optional<Lost> lost(std::chrono::milliseconds stopped_for,
-                           const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
+  std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
+                                const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
   /// ten times a second at most; nothing in between. Does not block.
-  std::optional<LostRank> leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
+  std::optional<LostRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
   struct Roll {

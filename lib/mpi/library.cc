@@ -129,7 +129,7 @@ int failure_of(int status) {
 
 /// What other ranks never came to can be neither finished nor taken back.
 bool is_stuck() {
-  if (!calls_left_open()) return false;
+  if (!poll_left_open()) return false;
   base::log().error(
       "a create that was given up has left a call of MPI open, which other ranks never came to: "
       "the process ends without MPI_Finalize, which mpirun takes for a failure");
@@ -169,24 +169,19 @@ void leave(int status, void* unused) {
   if (!is_finalised()) MPI_Finalize();
 }
 
-/// The program may go on afterwards, and then other ranks may end.
-void watch_finalise(bool begins) {
-  const base::Lock lock(process().mutex);
-  process().finalising.reset();
-  if (!begins) return;
-  process().finalising =
-      std::make_unique<base::Watchdog>(process().settings.while_finalising, EXIT_FAILURE);
-}
-
 int on_finalise(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
   stop_all();
   if (const auto leaving = settings().leaving) leaving();
-  watch_finalise(true);
+  const base::Lock lock(process().mutex);
+  process().finalising =
+      std::make_unique<base::Watchdog>(process().settings.while_finalising, EXIT_FAILURE);
   return MPI_SUCCESS;
 }
 
-int on_all_finalise(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
-  watch_finalise(false);
+/// From now on they may end, and the program may go on.
+int on_all_come(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
+  const base::Lock lock(process().mutex);
+  process().finalising.reset();
   return MPI_SUCCESS;
 }
 
@@ -223,7 +218,7 @@ void start(const StartSettings& settings) {
   // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes those of
   // MPI_COMM_WORLD when it has waited for all ranks.
   when_deleted(MPI_COMM_SELF, on_finalise);
-  when_deleted(MPI_COMM_WORLD, on_all_finalise);
+  when_deleted(MPI_COMM_WORLD, on_all_come);
   process().started = true;
 }
 

@@ -38,7 +38,7 @@ class Loss {
 
   /// A loss that is older than the grace time, or a stop: the call is hopeless.
   std::optional<control::Presence::Lost> after(milliseconds waited) {
-    const auto lost = presence_.lost(stopped_for_);
+    const auto lost = presence_.poll_lost(stopped_for_);
     if (!lost) {
       since_.reset();
       return std::nullopt;

@@ -4,7 +4,8 @@
 //
 //   creating RANK HOW CALL NUMBER [STORES]
 //
-// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS
+// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS; local: creates
+//         a store of that type, and stays until it is ended
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
 //         early: Init, while the others have not called create; none
 //
@@ -74,6 +75,10 @@ void go_wrong() {
   if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
   if (plan.how == "late") std::this_thread::sleep_for(milliseconds(number_in("LATE_MS")));
   if (plan.how == "files") use_up_descriptors();
+  if (plan.how == "local") {
+    const auto alone = KVStore::create("local");
+    ::pause();
+  }
 }
 
 void before(std::string_view call) {

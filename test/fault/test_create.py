@@ -109,6 +109,14 @@ class Creates(unittest.TestCase):
             self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init.* rank 0 has not called "
                                       "create; .*busy or stuck before its create"), job)
 
+    def test_who_waits_in_the_start_of_mpi_for_a_rank_that_creates_a_local_store_ends_and_says_what_to_do(self):
+        job = Job(launched(3, 0, "local", "create", 1, grace=1), TUTTI_CREATE_SECONDS="1.5")
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + 1.5, job)
+        for rank in (1, 2):
+            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init, so no key was in flight; "
+                                      ".* rank 0 has not called create; .*one of another type.* calls MPI_Init"), job)
+
     def test_who_ends_while_another_rank_is_stopped_says_so_and_ends_after_the_heartbeats_time(self):
         each(self, [(victim, owner) for victim in (0, 1) for owner in ("tutti", "program")], self.stops_at_the_end)
 

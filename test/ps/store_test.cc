@@ -79,6 +79,32 @@ TEST_CASE("pushpull of a key without a value only reduces, in place, in any shap
   }) == twice("3;3 3 3 3 3 3 3;3 3 3;"));
 }
 
+TEST_CASE("pushpull gives a stored value its own shape and dtype, push and pull keep to them") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats value{1, 1};
+    Floats longer{1, 2, 3};
+    std::vector<double> exact{0.5};
+    const Tensor other(exact.data(), {1}, DType::f64);
+    kv.init({"w"}, {tensor(value)});
+    kv.pushpull("w", tensor(longer), tensor(longer)).wait();
+    Floats pulled(3);
+    kv.pull({"w"}, {tensor(pulled)}).wait();
+    std::string said = text_of(longer) + ", " + text_of(pulled);
+    for (const bool pushes : {true, false}) {
+      try {
+        const Pending pending =
+            pushes ? kv.push({"w"}, {tensor(value)}) : kv.pull({"w"}, {tensor(value)});
+        pending.wait();
+      } catch (const Error& error) {
+        said += ", " + std::string(name(error.code()));
+      }
+    }
+    kv.pushpull("w", other, other).wait();
+    return said + ", " + std::to_string(static_cast<int>(exact[0]));
+  }) == twice("2 4 6, 2 4 6, invalid_argument, invalid_argument, 1"));
+}
+
 TEST_CASE("a value that is split over the servers comes back whole") {
   LocalJob job({.workers = 2, .servers = 3, .big_count = 100});
   CHECK(job.run([](KVStore& kv) {
