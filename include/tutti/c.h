@@ -201,9 +201,9 @@ typedef struct tutti_call_options {
  * return at once; `pending` gets a handle on the outcome, or may be null: then nobody waits.
  * Outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. Those of two calls in
  * flight are not compared. They return what this rank sees alone: TUTTI_INVALID_ARGUMENT,
- * TUTTI_DUPLICATE_KEY for a key in flight, TUTTI_UNSUPPORTED for a type that has no such call,
- * TUTTI_ABORTED once the store is closed, or what ended it. What comes of the other ranks, such as
- * TUTTI_MISMATCH, TUTTI_TIMEOUT and TUTTI_PEER_LOST, is the outcome's. */
+ * TUTTI_DUPLICATE_KEY for a key in flight, TUTTI_UNSUPPORTED for a type that has no such call and
+ * in a forked child, TUTTI_ABORTED once the store is closed, or what ended it. What comes of the
+ * other ranks, such as TUTTI_MISMATCH, TUTTI_TIMEOUT and TUTTI_PEER_LOST, is the outcome's. */
 
 /* Collective. Reduces a key's `ins` over this process's devices and all ranks, and gives the result
  * to every one of its `outs`, which may be `ins`. */

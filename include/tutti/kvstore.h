@@ -41,7 +41,8 @@ struct Setting;
 /// in a broadcast two keys may share one tensor. The outputs of two calls in flight are not
 /// compared: if they overlap, their contents are undefined. In steps that repeat `dist_sync_mpi`
 /// takes nothing from the heap, except for inputs that overlap another key's output, for several
-/// devices and for `Pending::then`.
+/// devices and for `Pending::then`. In a forked child of the process that created the store every
+/// method that exchanges or changes something throws `unsupported`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
