@@ -17,6 +17,7 @@ import unittest
 import venv
 
 from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
+from launching import LAUNCH, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
@@ -75,18 +76,19 @@ class Promises:
         self.assertEqual(text.count(": well"), 3, text)
 
     def end(self, count, way):
-        """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
-        words = [sys.executable, ROOT / "scripts/launch.py", "--mode", "mpi", "--launcher", "local", "-n", count,
-                 *self.BEFORE, self.python, HERE / "package_ends.py", way]
+        """(exit code, stdout, stderr) of the launcher for a job that ends in this way and leaves no process behind."""
+        words = [sys.executable, LAUNCH, *MPI, "-n", count, *self.BEFORE, self.python, HERE / "package_ends.py", way]
         done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60 * self.SLOWER,
-                              cwd=self.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                              cwd=self.top, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        self.assert_nothing_left()
         return done.returncode, done.stdout, done.stderr
 
     def test_a_rank_that_fails_is_lost_to_the_others_and_its_exit_code_is_the_jobs(self):
         codes = {"raises": 1, "exits": 3, "interrupted": 128 + signal.SIGINT}
         for count in (2, 3):
             for way in ("in_block:raises", "in_block:exits", "in_block:interrupted", "in_function:raises",
-                        "in_callback:interrupted", "with_global:raises", "with_global:exits"):
+                        "in_wait:interrupted", "in_callback:interrupted", "with_global:raises", "with_global:exits"):
                 with self.subTest(way, ranks=count):
                     code, out, err = self.end(count, way)
                     lost = [f"[worker {rank}] PeerLostError (1,) in time" for rank in range(count) if rank != 1]
@@ -94,6 +96,18 @@ class Promises:
                     self.assertEqual(code, codes[way.partition(":")[2]], err)
                     if way.endswith("raises"):
                         self.assertIn("  [worker 1] ValueError: what went wrong", err)
+
+    def test_ctrl_c_to_a_job_whose_ranks_all_wait_leaves_no_process_behind(self):
+        for place in ("wait", "callback"):
+            with self.subTest(place):
+                process = self.start(*MPI, "-n", 2, *self.BEFORE, self.python, HERE / "package_ends.py",
+                                     f"all_in:{place}")
+                self.wait_for_lines(process, 2, "waits")
+                self.assertGreaterEqual(len(self.marked()), 3, "the launcher and the ranks are seen")
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=30 * self.SLOWER)
+                self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
+                self.assert_nothing_left()
 
     def test_a_loss_that_no_other_call_has_told_of_is_told_by_close(self):
         for way in ("in_close:raises", "before_close:raises"):
@@ -120,8 +134,8 @@ class Promises:
                 self.assertLessEqual(set(out.splitlines()), called)
 
 
-class Learning(Installed):
-    """What both kinds of tests ask the example."""
+class Learning(LaunchCase, Installed):
+    """What all kinds of tests ask the example."""
 
     def train(self, count, *options):
         """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
