@@ -253,6 +253,23 @@ class Slow(Promises, Learning):
         text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)
         self.assertRegex(text, r"Epoch 19: Test_acc 0\.9[5-9]")
 
+    def with_extra(self, extra):
+        """The Python of a fresh environment with the package and this extra."""
+        venv.create(self.top / extra, with_pip=True)
+        python = self.top / extra / "bin/python"
+        said(python, "-m", "pip", "install", "--quiet", f"{self.wheel}[{extra}]", timeout=900)
+        return python
+
+    def test_the_extra_plot_brings_what_draws(self):
+        picture = self.top / "curve.png"
+        said(self.with_extra("plot"), ROOT / "examples/python/train_digits.py", "--epochs", 1, "--plot", picture)
+        self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+
+    def test_the_extra_mxnet_brings_an_mxnet_that_works(self):
+        said(self.with_extra("mxnet"), "-c", "import mxnet as mx, tutti.mxnet\n"
+             "kv, ones = mx.kv.create('dist_sync_mpi'), mx.nd.ones(4)\n"
+             "kv.pushpull('g', ones)\nassert type(kv).__module__.startswith('tutti') and ones[0].asscalar() == 1")
+
     def test_what_it_promises_of_jaxs_arrays(self):
         self.pip("install", "jax")
         for count in RANKS:
