@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [TUTTI_SERVER|slow|sanitized]
+    test_package.py BUILD_TYPE [TUTTI_SERVER] [slow|sanitized]
 
 slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
 sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -17,7 +17,7 @@ import unittest
 import venv
 
 from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
-from launching import LAUNCH, MPI, LaunchCase
+from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
@@ -57,6 +57,15 @@ class Promises:
             for program in PROGRAMS:
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
+
+    @unittest.skipUnless(SERVER, "this build has no parameter server")
+    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
+        for workers, servers in ((1, 2), (3, 1)):
+            with self.subTest(workers=workers, servers=servers):
+                said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", servers, *self.BEFORE, self.python,
+                     HERE / "package_servers.py", self.top / f"states of {workers}", cwd=self.top,
+                     timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
+                                                                 "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_it_leaves_nothing_behind(self):
         for count in self.COUNTS:
@@ -160,15 +169,6 @@ class Learning(LaunchCase, Installed):
 @unittest.skipIf(KIND, "another kind is asked for")
 class Package(Promises, Learning):
     COUNTS = (1, 3)
-
-    @unittest.skipUnless(SERVER, "this build has no parameter server")
-    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
-        for workers, servers in ((1, 2), (3, 1)):
-            with self.subTest(workers=workers, servers=servers):
-                said(sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", workers, "-s", servers,
-                     self.python, HERE / "package_servers.py", self.top / "states", cwd=self.top,
-                     env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
-                                       "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_its_example_refuses_gpus_and_says_what_to_do(self):
         done = subprocess.run([str(self.python), str(ROOT / "examples/python/train_digits.py"), "--gpus", "0,2"],
