@@ -81,6 +81,8 @@ class Store {
  private:
   Store(std::shared_ptr<KVStore> store, bool check_finite);
 
+  /// Those that are open, oldest first. Guarded by the GIL.
+  static std::vector<Store*>& open_stores();
   /// Of a call whose store is open: no array is looked at for another.
   Arguments arguments_of(std::string_view method, nb::handle key) const;
   /// Lets go of the store, which is closed with its last owner.

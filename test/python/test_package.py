@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [TUTTI_SERVER|slow|sanitized]
+    test_package.py BUILD_TYPE [TUTTI_SERVER] [slow|sanitized]
 
 slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
 sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -17,7 +17,7 @@ import unittest
 import venv
 
 from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
-from launching import LAUNCH, MPI, LaunchCase
+from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
@@ -57,6 +57,15 @@ class Promises:
             for program in PROGRAMS:
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
+
+    @unittest.skipUnless(SERVER, "this build has no parameter server")
+    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
+        for workers, servers in ((1, 2), (3, 1)):
+            with self.subTest(workers=workers, servers=servers):
+                said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", servers, *self.BEFORE, self.python,
+                     HERE / "package_servers.py", self.top / f"states of {workers}", cwd=self.top,
+                     timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
+                                                                 "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_it_leaves_nothing_behind(self):
         for count in self.COUNTS:
@@ -103,6 +112,7 @@ class Promises:
                 process = self.start(*MPI, "-n", 2, *self.BEFORE, self.python, HERE / "package_ends.py",
                                      f"all_in:{place}")
                 self.wait_for_lines(process, 2, "waits")
+                self.assertGreaterEqual(len(self.marked()), 3, "the launcher and the ranks are seen")
                 process.send_signal(signal.SIGINT)
                 _, err = process.communicate(timeout=30 * self.SLOWER)
                 self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
@@ -159,15 +169,6 @@ class Learning(LaunchCase, Installed):
 @unittest.skipIf(KIND, "another kind is asked for")
 class Package(Promises, Learning):
     COUNTS = (1, 3)
-
-    @unittest.skipUnless(SERVER, "this build has no parameter server")
-    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
-        for workers, servers in ((1, 2), (3, 1)):
-            with self.subTest(workers=workers, servers=servers):
-                said(sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", workers, "-s", servers,
-                     self.python, HERE / "package_servers.py", self.top / "states", cwd=self.top,
-                     env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
-                                       "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def example(self, *words):
         """How the example ends in a process of its own."""
@@ -282,6 +283,23 @@ class Slow(Promises, Learning):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
         text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)
         self.assertRegex(text, r"Epoch 19: Test_acc 0\.9[5-9]")
+
+    def with_extra(self, extra):
+        """The Python of a fresh environment with the package and this extra."""
+        venv.create(self.top / extra, with_pip=True)
+        python = self.top / extra / "bin/python"
+        said(python, "-m", "pip", "install", "--quiet", f"{self.wheel}[{extra}]", timeout=900)
+        return python
+
+    def test_the_extra_plot_brings_what_draws(self):
+        picture = self.top / "curve.png"
+        said(self.with_extra("plot"), ROOT / "examples/python/train_digits.py", "--epochs", 1, "--plot", picture)
+        self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+
+    def test_the_extra_mxnet_brings_an_mxnet_that_works(self):
+        said(self.with_extra("mxnet"), "-c", "import mxnet as mx, tutti.mxnet\n"
+             "kv, ones = mx.kv.create('dist_sync_mpi'), mx.nd.ones(4)\n"
+             "kv.pushpull('g', ones)\nassert type(kv).__module__.startswith('tutti') and ones[0].asscalar() == 1")
 
     def test_what_it_promises_of_jaxs_arrays(self):
         self.pip("install", "jax")
