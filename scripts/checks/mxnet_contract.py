@@ -59,6 +59,8 @@ LINES = {
         "modules that update on the workers begin with worker 0's weights too",
         "modules begin with rank 0's weights and train like one process with the joint batch",
         "weights of a checkpoint are given to the ranks by rank 0",
+        "statistics of a checkpoint are given to the ranks by rank 0",
+        "statistics of a checkpoint are given to the workers by worker 0",
     ),
     "Module multiplies its batch size where the type has 'dist' and '_sync', in this case alone": (
         "modules scale gradients by the batch of all ranks, whatever the case of the name",
@@ -76,6 +78,7 @@ LINES = {
     ),
     "an import with another DMLC_ROLE than worker starts a server": (
         "a process that imports mxnet is a worker to it",
+        "a process of another role is told what to start",
     ),
     "one worker with one device has no store unless the name has 'dist'": (
         "one worker with one device has a store, since its type is distributed",
@@ -101,6 +104,7 @@ LINES = {
         "a store saves its servers' states",
         "a store goes on, and other files are refused on every worker",
     ),
+    # Of MXNET_UPDATE_AGGREGATION_SIZE version 1.9.1 makes something for its store nccl alone.
     "MXNET_UPDATE_ON_KVSTORE and MXNET_OPTIMIZER_AGGREGATION_SIZE are honoured": (
         "update_on_kvstore is false by itself, whatever the environment says",
         "optimizers may update several parameters at once",
@@ -124,6 +128,8 @@ LINES = {
     ),
     "a merge counts requests, so that two of one worker close a round; init and the end are barriers": (
         "a key may be called again before it is done, and no rank closes a round alone",
+        "two pushes of one worker are of two rounds",
+        "init waits for all workers",
         "push and pull say what to call",
         "programs end in order though they wait for no array",
     ),
