@@ -107,9 +107,9 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
         for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
-                          ("train interrupted", died[1]), ("with_a_call_in_flight raises", 1),
-                          ("with_a_call_in_flight exits", 3), ("with_a_call_in_flight raises_system_exit", 3),
-                          ("with_a_call_in_flight killed", died[0])):
+                          ("train interrupted", died[1]), ("train_a_pair killed", died[0]),
+                          ("with_a_call_in_flight raises", 1), ("with_a_call_in_flight exits", 3),
+                          ("with_a_call_in_flight raises_system_exit", 3), ("with_a_call_in_flight killed", died[0])):
             with self.subTest(way):
                 status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
                 self.assertEqual(status, code, err)
