@@ -120,23 +120,6 @@ class Several(Networks):
         self.same(array, self.total)
         self.equal_on_ranks(self.weights(net))
 
-    def test_a_rank_with_fewer_batches_joins_the_steps_of_the_others(self):
-        net = self.network(devices(1), self.rank)
-        kv = mx.kv.create("dist_sync_mpi")
-        trainer = self.trainer(net, kv)
-        for number in range(self.rank + 1):
-            self.step(net, trainer, devices(1), [self.rank], number)
-        last = kv.join()
-        self.assertEqual(last, self.size - 1)
-        # Those that joined have not updated: they take the weights of one that went on to the end.
-        values = [np.array(weight.asnumpy()) for weight in self.weights(net)]
-        for i, value in enumerate(values):
-            self.others.broadcast(f"joined {i}", value, root_rank=last).wait()
-        for weight, value in zip(self.weights(net), values):
-            weight[:] = mx.nd.array(value)
-        self.step(net, trainer, devices(1), [self.rank], 0)
-        self.equal_on_ranks(self.weights(net))
-
     def test_processes_that_load_data_leave_the_store_alone(self):
         net = self.network(devices(1), self.rank)
         trainer = self.trainer(net, self.kv)
@@ -150,6 +133,46 @@ class Several(Networks):
             seen += 1
         self.assertEqual(seen, 32 // self.size // 4)
         self.equal_on_ranks(self.weights(net))
+
+
+class Joined(Networks):
+    """Ranks that have 1, 2, 3, ... batches."""
+
+    def step_and_join(self, nets, trainers, contexts, ranks):
+        """One process that has the data of several ranks steps until the last of them has no more."""
+        for epoch in range(2):
+            for number in range(max(ranks) + 1):
+                left = [rank for rank in ranks if rank >= number]
+                for net, trainer in zip(nets, trainers):
+                    self.step(net, trainer, contexts, left, 10 * epoch + number)
+            last = tutti.mxnet.join(*trainers)
+        for net, trainer in zip(nets, trainers):
+            self.step(net, trainer, contexts, ranks, 99)
+        return last
+
+    def test_ranks_with_fewer_batches_join_and_all_train_on_like_one_process(self):
+        for optimizer, params in (("sgd", {"momentum": 0.9}), ("adam", {})):
+            with self.subTest(optimizer):
+                kv, contexts = mx.kv.create("dist_sync_mpi"), devices(2)
+                nets, wholes = ([self.network(on, seed) for seed in seeds]
+                                for on, seeds in ((contexts, (self.rank, self.rank + 5)), (devices(1), (0, 5))))
+                trainers = [self.trainer(net, kv, optimizer, params) for net in nets]
+                alone = [self.trainer(net, None, optimizer, params) for net in wholes]
+                self.assertEqual(self.step_and_join(nets, trainers, contexts, [self.rank]), self.size - 1)
+                self.assertEqual(self.step_and_join(wholes, alone, devices(1), range(self.size)), 0)
+                for net, whole in zip(nets, wholes):
+                    for weight, expected in zip(self.weights(net), self.weights(whole)):
+                        np.testing.assert_allclose(weight.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-6)
+                    for context in contexts:
+                        self.equal_on_ranks(self.weights(net, context))
+
+    def test_what_cannot_join_is_refused_with_what_to_do(self):
+        trainers = [self.trainer(self.network(devices(1), 0), "dist_sync_mpi") for _ in range(2)]
+        alone = self.trainer(self.network(devices(1), 0), "device")
+        for given, words in ((trainers, "several stores.*kvstore=kv"), ((trainers[0], alone), "several stores"),
+                             ((), "no Trainer")):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                tutti.mxnet.join(*given)
 
 
 class Split(Networks):

@@ -135,8 +135,10 @@ def _finish_custom_operators():
 class Store(KVStoreBase):
     """Sums gradients over all ranks of an MPI job; each rank updates its own weights, which stay equal.
 
-    No method waits: MXNet's engine starts each exchange when its arrays are ready, and whoever waits for the arrays
-    waits for the exchange. An error is raised there too. Options come from the environment (see `tutti.create`).
+    No method but `barrier` and `join` waits: MXNet's engine starts each exchange when its arrays are ready, and whoever
+    waits for the arrays waits for the exchange. An error is raised there too. Options come from the environment (see
+    `tutti.create`). A store lives until the program ends, with its memory and its thread: a program that makes many
+    Trainers gives them one.
     """
 
     asked = "dist_sync_mpi"
@@ -208,7 +210,11 @@ class Store(KVStoreBase):
     _barrier = barrier
 
     def join(self):
-        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums."""
+        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums.
+
+        Collective. Returns the rank that came last. The others have updated their weights meanwhile, and this one has
+        not: `tutti.mxnet.join(trainer)` calls it and sees to that.
+        """
         mxnet.nd.waitall()
         return self._store.join()
 
