@@ -34,6 +34,7 @@ LINES = {
     ),
     "a Trainer creates, asks, sets compression, broadcasts once, and sums in place with priority -i": (
         "a trainer sets the store up, gives rank 0's weights once and sums each gradient in place",
+        "of calls that wait those of higher priority go first",
     ),
     "the store must be true": (
         "a store is one of MXNet and true",
