@@ -15,6 +15,7 @@ import unittest
 from installed import HERE, ROOT, Installed
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
+from mxnet_hosts import BetweenHosts
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
 
@@ -41,7 +42,7 @@ class WithMXNet(Installed):
 
 
 class Promises(WithMXNet):
-    """What is tried with as many ranks as `COUNTS` says."""
+    """What is tried with as many ranks as `COUNTS` says, and with as many workers and servers as `JOBS` says."""
 
     def test_what_scripts_may_count_on(self):
         for count in self.COUNTS:
@@ -56,6 +57,12 @@ class Promises(WithMXNet):
             with self.subTest(ranks=count, by="the launcher"):
                 code, _, err = self.launched(count, UNCHANGED, "-v")
                 self.assertEqual(code, 0, err)
+
+    def test_what_scripts_may_count_on_with_a_parameter_server(self):
+        for count, servers in self.JOBS:
+            for part in SERVED:
+                with self.subTest(workers=count, part=part):
+                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def launcher(self, count):
         return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
@@ -78,15 +85,10 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
+class MXNet(ServedExamples, Examples, Files, OverSsh, Script, BetweenHosts, Promises):
     COUNTS = (1, 3)
+    JOBS = ((1, 1), (2, 3))
     HOSTS = 2
-
-    def test_what_scripts_may_count_on_with_a_parameter_server(self):
-        for count, servers in ((1, 1), (2, 3)):
-            for part in SERVED:
-                with self.subTest(workers=count, part=part):
-                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def test_compressed_gradients_reach_servers(self):
         for kind in ("2bit", "1bit", "fp16", "bf16"):
@@ -172,6 +174,7 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
 
 class AtLength(OverSshAtLength, Hosts, Promises):
     COUNTS = (2, 4)
+    JOBS = ((3, 2), (4, 4))
     HOSTS = 8
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
