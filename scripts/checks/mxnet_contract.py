@@ -101,7 +101,8 @@ LINES = {
         "a store saves its servers' states",
         "a store goes on, and other files are refused on every worker",
     ),
-    "MXNET_UPDATE_ON_KVSTORE and MXNET_UPDATE_AGGREGATION_SIZE are honoured": (
+    # Of MXNET_UPDATE_AGGREGATION_SIZE version 1.9.1 makes something for its store nccl alone.
+    "MXNET_UPDATE_ON_KVSTORE and MXNET_OPTIMIZER_AGGREGATION_SIZE are honoured": (
         "update_on_kvstore is false by itself, whatever the environment says",
         "optimizers may update several parameters at once",
     ),

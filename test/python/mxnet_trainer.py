@@ -151,10 +151,17 @@ class Updated(Networks):
         self.like_one_process(act, params={"wd": 0.5})
 
     def test_optimizers_may_update_several_parameters_at_once(self):
-        for size in ("1", "4"):
-            names = ("MXNET_UPDATE_AGGREGATION_SIZE", "MXNET_OPTIMIZER_AGGREGATION_SIZE")
-            with mock.patch.dict(os.environ, {name: size for name in names}):
+        native = mx.optimizer.SGD.update_multi_precision
+        for size in (1, 4):
+            together = set()
+
+            def update(optimizer, indices, *given, together=together):
+                together.add(len(indices))
+                native(optimizer, indices, *given)
+            with mock.patch.dict(os.environ, MXNET_OPTIMIZER_AGGREGATION_SIZE=str(size)), \
+                    mock.patch.object(mx.optimizer.SGD, "update_multi_precision", update):
                 self.like_one_process(self.steps, devices(2))
+            self.assertEqual(together, {size})
 
     def test_states_that_are_loaded_go_on_as_if_nothing_had_been_interrupted(self):
         for optimizer, params in OPTIMIZERS:
