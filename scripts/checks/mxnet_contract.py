@@ -125,6 +125,8 @@ LINES = {
     ),
     "a merge counts requests, so that two of one worker close a round; init and the end are barriers": (
         "a key may be called again before it is done, and no rank closes a round alone",
+        "two pushes of one worker are of two rounds",
+        "init waits for all workers",
         "push and pull say what to call",
         "programs end in order though they wait for no array",
     ),
