@@ -76,6 +76,7 @@ LINES = {
     ),
     "an import with another DMLC_ROLE than worker starts a server": (
         "a process that imports mxnet is a worker to it",
+        "a process of another role is told what to start",
     ),
     "one worker with one device has no store unless the name has 'dist'": (
         "one worker with one device has a store, since its type is distributed",

@@ -106,6 +106,13 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, BetweenHosts, Prom
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertEqual(sorted(out.splitlines()), [f"[worker {rank}] dead: 1, value -2" for rank in (0, 2)], err)
 
+    def test_a_process_of_another_role_is_told_what_to_start(self):
+        for role in ("server", "scheduler"):
+            code, _, err = self.outcome(["env", f"DMLC_ROLE={role}", self.python, "-m", "tutti", UNCHANGED])
+            self.assertEqual(code, 2, err)
+            self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
+                          err)
+
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
         for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
