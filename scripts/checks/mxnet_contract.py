@@ -59,6 +59,8 @@ LINES = {
         "modules that update on the workers begin with worker 0's weights too",
         "modules begin with rank 0's weights and train like one process with the joint batch",
         "weights of a checkpoint are given to the ranks by rank 0",
+        "statistics of a checkpoint are given to the ranks by rank 0",
+        "statistics of a checkpoint are given to the workers by worker 0",
     ),
     "Module multiplies its batch size where the type has 'dist' and '_sync', in this case alone": (
         "modules scale gradients by the batch of all ranks, whatever the case of the name",
