@@ -193,6 +193,12 @@ class Helped(Modules):
         model.fit(self.batches([self.rank]), kvstore="Dist_Sync_MPI")
         self.equal_on_ranks([model.arg_params[name] for name in sorted(model.arg_params)])
 
+        states = {"norm_moving_mean": self.mine((8,)), "norm_moving_var": self.mine((8,))}
+        model = mx.model.FeedForward(symbol(norm=True), num_epoch=0, numpy_batch_size=BATCH, arg_params={},
+                                     aux_params=states, initializer=mx.init.Xavier(), **self.OPTIMIZER)
+        model.fit(self.batches([self.rank]), kvstore=self.kv)
+        self.same([model.aux_params[name] for name in states], 1)
+
 
 if __name__ == "__main__":
     unittest.main()

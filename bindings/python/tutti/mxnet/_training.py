@@ -76,11 +76,24 @@ def _optimizing(native):
     return init_optimizer
 
 
+def _feeding_forward(native):
+    @functools.wraps(native)
+    def train(symbol, ctx, arg_names, param_names, aux_names, arg_params, aux_params, *args, kvstore, **given):
+        """As `_optimizing`, for a FeedForward."""
+        if isinstance(kvstore, Store):
+            states = kvstore._store.broadcast_object([aux_params[name].asnumpy() for name in aux_names])
+            for name, state in zip(aux_names, states):
+                aux_params[name][:] = state
+        native(symbol, ctx, arg_names, param_names, aux_names, arg_params, aux_params, *args, kvstore=kvstore, **given)
+    return train
+
+
 def fit_training():
     """Puts these functions in the place of MXNet's, where its Trainer, Module and FeedForward look for them."""
     trainer.Trainer.__init__ = _making(trainer.Trainer.__init__)
     trainer.Trainer._init_kvstore = _setting_up(trainer.Trainer._init_kvstore)
     module.Module.init_optimizer = _optimizing(module.Module.init_optimizer)
+    model._train_multi_device = _feeding_forward(model._train_multi_device)
     for name, wrap in (("_create_kvstore", _creating), ("_initialize_kvstore", _initializing)):
         ours = wrap(getattr(model, name))
         for place in (model, module):
