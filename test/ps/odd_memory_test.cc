@@ -107,11 +107,11 @@ TEST_CASE("tensors may be at any address, compressed or not") {
       kv.set_gradient_compression(kind, 0.5);
       Unaligned value(0);
       Unaligned rows(7);
-      Unaligned gradient(0.5);
+      Unaligned gradient(1);
       kv.init({"w"}, {value.tensor()});
       kv.init({"rows"}, {rows.tensor({3, 1})});
       kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
-      kv.push({"w"}, {{gradient.tensor(), gradient.tensor()}}).wait();
+      kv.push({"w"}, {gradient.tensor()}).wait();
       kv.pull({"w"}, {value.tensor()}).wait();
       std::int64_t ids[] = {2};
       kv.row_sparse_pull({"rows"}, {rows.tensor({3, 1})}, {Tensor(ids, {1}, DType::i64)});
