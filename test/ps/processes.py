@@ -65,6 +65,20 @@ class Process:
         return code
 
 
+def stopped_writer_of(server):
+    """The process that writes a server's checkpoint, stopped."""
+    children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        for pid in map(int, children.read_text().split()):
+            # One that is stopped before it has its name outlives a killed server, and keeps its files locked.
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tutti-state\n":
+                os.kill(pid, signal.SIGSTOP)
+                return pid
+        time.sleep(0.001)
+    raise AssertionError(f"{server.title} has started no process that writes")
+
+
 class Job:
     """Its scheduler runs from the beginning. `env` is every process's."""
 

@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from processes import Job
+from processes import Job, stopped_writer_of
 
 SERVER, STEPS = sys.argv[1:3]
 
@@ -73,16 +73,6 @@ class AbsenceCase(unittest.TestCase):
         self.assertTrue(found, str(self.the_job))
         return int(found[1])
 
-    def stopped_writer_of(self, server):
-        """The process that writes what the server begins with."""
-        children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-        deadline = time.monotonic() + 20
-        while not (found := children.read_text()):
-            self.assertLess(time.monotonic(), deadline, "it has started no process")
-        writer = int(found)
-        os.kill(writer, signal.SIGSTOP)
-        return writer
-
 
 class Patience(AbsenceCase):
     def test_a_server_that_has_returned_has_the_time_that_its_first_checkpoint_takes(self):
@@ -92,7 +82,7 @@ class Patience(AbsenceCase):
         self.check_said(workers[0], r"step 0\b")
         server.kill()
         server, = self.start(1)
-        writer = self.stopped_writer_of(server)
+        writer = stopped_writer_of(server)
         time.sleep(9)
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well([*workers, server])
@@ -105,7 +95,7 @@ class Patience(AbsenceCase):
         server, = self.start(1)
         self.check_said(server, "server 0 is connected to the scheduler")
         workers = job.start_workers("dist_sync", "mixed-after-2", 2, 2_000_000, TUTTI_CREATE_SECONDS="3")
-        writer = self.stopped_writer_of(server)
+        writer = stopped_writer_of(server)
         time.sleep(5)
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well([*workers, server])

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from processes import Job
+from processes import Job, stopped_writer_of
 
 SERVER, STEPS = sys.argv[1:3]
 SLOW = "slow" in sys.argv[3:4]
@@ -170,8 +170,7 @@ class Checkpoints(DurableCase):
         job = self.job(servers=1, TUTTI_HEARTBEAT_SECONDS="1")
         server = job.start_server(0, "--state", self.folder)
         workers = job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
-        writer = self.child_of(server.process.pid)
-        os.kill(writer, signal.SIGSTOP)
+        writer = stopped_writer_of(server)
         time.sleep(3)
         os.kill(writer, signal.SIGCONT)
         self.check_all_ended_well(job, workers + [server, job.scheduler])
@@ -182,7 +181,7 @@ class Checkpoints(DurableCase):
         state = ("--state", self.folder, "--durable", "each")
         server = job.start_server(0, *state)
         workers = job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
-        os.kill(self.child_of(server.process.pid), signal.SIGSTOP)
+        stopped_writer_of(server)
         server.kill()
         again = job.start_server(0, *state)
         self.check_all_ended_well(job, workers + [again, job.scheduler])
@@ -194,17 +193,10 @@ class Checkpoints(DurableCase):
         job = self.job(servers=1)
         server = job.start_server(0, "--state", self.folder)
         job.start_workers("dist_sync", "mixed-after-2", 2, 10_000_000)
-        os.kill(self.child_of(server.process.pid), signal.SIGSTOP)
+        stopped_writer_of(server)
         self.assertEqual(server.kill(signal.SIGTERM), 143, str(job))
         found = [path.name for path in self.files(word="checkpoint") if "unfinished" not in path.name]
         self.assertEqual(found, left)
-
-    def child_of(self, pid):
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            if children := pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text():
-                return int(children)
-        self.fail("the server has started no process")
 
 
 class OtherJobs(DurableCase):
