@@ -98,8 +98,9 @@ bool Courier::send(Survey& survey) {
 
 void Courier::send_survey(const Survey& survey) {
   const auto call = new_call(survey.completion);
-  call->take = [into = survey.into](std::uint32_t piece, std::span<const std::byte> data) {
-    into->push_back({piece, {data.begin(), data.end()}});
+  call->take = [into = survey.into](std::uint32_t piece, std::uint32_t pieces,
+                                    std::span<const std::byte> data) {
+    into->push_back({piece, pieces, {data.begin(), data.end()}});
   };
   std::size_t requests = 1;
   if (survey.wants_states) {

@@ -36,8 +36,8 @@ struct Job {
   /// Messages that the other end has not acknowledged are sent again after this; unset: never.
   std::optional<std::chrono::milliseconds> resend_after{};
   Injector::Rates faults{};  ///< of tests
-  /// A server reads no more of a worker of which so many bytes wait in its memory for others, as
-  /// long as nobody waits for that worker.
+  /// A server reads no more of a worker of which so many bytes wait in its memory for others, or
+  /// for which so many of answers do, as long as nobody waits for that worker.
   std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
   /// And so many requests.
   std::uint64_t most_waiting_requests = ps::most_waiting_requests / 2;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,11 @@ class LinkOrChannel {
   void flush() {
     if (keeps()) return channel_.flush();
     if (link_) link_->flush();
+  }
+  /// What is kept and has left is not counted: of that one hears only by reading.
+  std::size_t unwritten_bytes() const {
+    if (keeps()) return channel_.unwritten_bytes();
+    return link_ ? link_->unwritten_bytes() : 0;
   }
   /// As of `Channel`.
   std::optional<base::Clock::time_point> due() const { return channel_.due(); }

@@ -91,7 +91,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
   if (answer.failure) {
     if (!call.failure) call.failure = error_of(*answer.failure, call);
   } else if (call.take) {
-    call.take(request.piece, answer.data);
+    call.take(request.piece, request.pieces, answer.data);
   } else if (!call.task.outs.empty()) {
     write(call.task, answer.data,
           shard(call.task.shape.count(), static_cast<int>(request.piece),

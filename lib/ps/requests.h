@@ -47,8 +47,9 @@ struct Call {
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
   std::optional<Failure> objection{};  ///< of a task that is over: why none of it was sent
   base::Clock::time_point begun{};
-  /// Takes what the answer for a piece brings; none: it is for the outputs.
-  std::function<void(std::uint32_t piece, std::span<const std::byte> data)> take{};
+  /// Takes what the answer for one of so many pieces brings; none: it is for the outputs.
+  std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
+      take{};
   std::size_t unanswered = 0;    ///< also those requests that are still to be sent
   std::exception_ptr failure{};  ///< the first one
 };

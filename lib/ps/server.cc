@@ -56,18 +56,22 @@ void Server::flush() {
   for (int rank = 0; rank < job_.company.workers; ++rank) set_reading(rank);
 }
 
-/// Who is far ahead waits, unless others wait for it.
+/// Who is far ahead waits, unless others wait for it: for other workers, or until it has read its
+/// answers.
 void Server::set_reading(int rank) {
+  WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
   const std::uint64_t bytes = table_->waiting_bytes(rank);
   const std::uint64_t requests = table_->waiting_requests(rank);
-  const bool is_much = bytes > job_.most_waiting_bytes || requests > job_.most_waiting_requests;
+  const std::uint64_t unread = worker.unwritten_bytes();
+  const bool is_much =
+      std::max(bytes, unread) > job_.most_waiting_bytes || requests > job_.most_waiting_requests;
   const bool is_ahead = is_much && !table_->waits_for(rank);
-  workers_[static_cast<std::size_t>(rank)]->set_reading(!is_ahead);
+  worker.set_reading(!is_ahead);
   if (!is_ahead || !told_ahead_.insert(rank).second) return;
   base::log().warn(
-      "worker {} is far ahead: {} requests and {} bytes of its calls wait at {} for other workers; "
-      "more is not read before they come",
-      rank, requests, bytes, describe());
+      "worker {} is far ahead: at {} {} requests and {} bytes of its calls wait for other workers, "
+      "and {} bytes of answers until it reads them; meanwhile no more of it is read",
+      rank, describe(), requests, bytes, unread);
 }
 
 void Server::run() {
@@ -79,7 +83,8 @@ void Server::run() {
     bool others_spoke = events.empty();
     for (const epoll_event& event : events) {
       if (event.data.u64 < workers_.size()) {
-        hear(event.data.u64);
+        // It may only have room for answers.
+        if (event.events != EPOLLOUT) hear(event.data.u64);
       } else {
         others_spoke = true;
       }

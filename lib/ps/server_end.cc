@@ -26,11 +26,6 @@ std::size_t ServerEnd::send(const ToServer& message, std::size_t answer_bytes, b
   return size;
 }
 
-std::size_t ServerEnd::unwritten_bytes() const {
-  if (keeps()) return channel_.unwritten_bytes();
-  return link_ ? link_->unwritten_bytes() : 0;
-}
-
 std::optional<std::string> ServerEnd::receive(const std::function<void(const Answer&)>& take) {
   if (keeps()) {
     return channel_.receive([&](net::ConstBytes bytes) { take(decode_answer(bytes)); });

@@ -22,7 +22,6 @@ class ServerEnd : public LinkOrChannel<ServerLink> {
   void keep_all() {
     if (link_) link_->keep_all();
   }
-  std::size_t unwritten_bytes() const;
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
   void abandon();
 };

@@ -22,6 +22,40 @@ std::vector<std::byte> slice(const std::vector<std::byte>& whole, std::size_t el
   return {at(part.begin), at(part.end)};
 }
 
+struct InPieces {
+  std::uint32_t pieces = 1;
+  std::map<std::uint32_t, State> parts;
+};
+
+bool is_part(const State& part, const State& whole, std::uint32_t piece, std::uint32_t pieces) {
+  const std::size_t count =
+      shard(count_of(whole), static_cast<int>(piece), static_cast<int>(pieces)).count();
+  const auto has_its_size = [&](const std::vector<std::byte>& slot) {
+    return slot.size() == count * size_of(whole.dtype);
+  };
+  return part.dtype == whole.dtype && part.slots.size() == whole.slots.size() &&
+         part.master.size() == (whole.master.empty() ? 0 : count * sizeof(float)) &&
+         std::ranges::all_of(part.slots, has_its_size);
+}
+
+void check_whole(const Key& key, const State& whole, const InPieces& value) {
+  std::string why;
+  if (value.parts.size() < value.pieces) {
+    why =
+        "some of its pieces alone have a value, for its init or broadcast ended early; broadcast "
+        "it again";
+  } else if (!std::ranges::all_of(value.parts, [&](const auto& one) {
+               return is_part(one.second, whole, one.first, value.pieces);
+             })) {
+    why = "the optimizer was changed while it was read; save it again";
+  }
+  if (why.empty()) return;
+  throw Error(
+      ErrorCode::mismatch,
+      fmt::format("save_optimizer_states: key {} has no whole state: {}", key.describe(), why),
+      {.key = key});
+}
+
 void append(std::vector<std::byte>& to, const std::vector<std::byte>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -61,6 +95,19 @@ State part_of(const State& whole, std::uint32_t piece, std::uint32_t pieces) {
   return part;
 }
 
+State completed(State state, State fresh) {
+  const auto has_arrays = [](const State& one) {
+    return !one.slots.empty() || !one.master.empty();
+  };
+  const bool fits = state.dtype == fresh.dtype && count_of(state) == count_of(fresh);
+  if (has_arrays(state) && has_arrays(fresh) && !fits) return state;
+  fresh.updates = state.updates;
+  if (!fresh.master.empty() && !state.master.empty()) fresh.master = std::move(state.master);
+  const std::size_t kept = std::min(state.slots.size(), fresh.slots.size());
+  for (std::size_t i = 0; i < kept; ++i) fresh.slots[i] = std::move(state.slots[i]);
+  return fresh;
+}
+
 State whole_of(const std::map<std::uint32_t, State>& parts) {
   State whole;
   whole.dtype = parts.begin()->second.dtype;
@@ -75,17 +122,22 @@ State whole_of(const std::map<std::uint32_t, State>& parts) {
 
 optimizer::Saved joined(std::span<const StateOfPiece> pieces) {
   optimizer::Saved joined;
-  std::map<Key, std::map<std::uint32_t, State>> parts;
+  std::map<Key, InPieces> values;
   for (const StateOfPiece& one : pieces) {
     if (one.bytes.empty()) continue;
     optimizer::Saved part = unpacked(one.bytes);
     joined.rule = part.rule;
     if (part.optimizer) joined.optimizer = std::move(part.optimizer);
-    for (auto& [key, state] : part.states) parts[key].emplace(one.piece, std::move(state));
+    for (auto& [key, state] : part.states) {
+      InPieces& value = values.try_emplace(key, InPieces{one.pieces, {}}).first->second;
+      value.parts.emplace(one.piece, std::move(state));
+    }
   }
-  for (const auto& [key, of_key] : parts) {
-    State whole = whole_of(of_key);
-    if (whole.updates > 0) joined.states.emplace(key, std::move(whole));
+  for (const auto& [key, value] : values) {
+    State whole = whole_of(value.parts);
+    if (whole.updates == 0) continue;
+    check_whole(key, whole, value);
+    joined.states.emplace(key, std::move(whole));
   }
   return joined;
 }

@@ -16,6 +16,7 @@ namespace tutti::ps {
 /// What a server has answered to PullState, or as one more to PullOptimizer.
 struct StateOfPiece {
   std::uint32_t piece = 0;
+  std::uint32_t pieces = 1;
   std::vector<std::byte> bytes{};  ///< none: there is no state
 };
 
@@ -33,12 +34,19 @@ std::optional<Failure> objection_to_size(std::string_view call, const Key& key, 
 /// This piece's part of a whole value's state.
 optimizer::State part_of(const optimizer::State& whole, std::uint32_t piece, std::uint32_t pieces);
 
-/// The whole of parts, which are by piece.
+/// The state with the arrays that the optimizer keeps now: where one is missing, as in the state of
+/// what was never updated, that of `fresh`, with which it begins. A state of another size or dtype,
+/// which may have been loaded, stays as it is.
+optimizer::State completed(optimizer::State state, optimizer::State fresh);
+
+/// The whole of parts, which are by piece and have the same arrays.
 optimizer::State whole_of(const std::map<std::uint32_t, optimizer::State>& parts);
 
 /// The optimizer, and the states of whole values. A key is left out that was never updated. Of one
 /// that others update meanwhile, as they may in an asynchronous store, each piece is as it was
-/// given, and the number of updates is the highest.
+/// given, one that has not been updated yet as the optimizer begins with it, and the number of
+/// updates is the highest. Throws `mismatch` for a key of which some pieces alone have a value, and
+/// where the optimizer was changed between two answers.
 optimizer::Saved joined(std::span<const StateOfPiece> pieces);
 
 /// What who asks for states is told where there is no optimizer.

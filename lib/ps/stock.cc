@@ -11,6 +11,7 @@
 #include "base/own_tensor.h"
 #include "base/printable.h"
 #include "optimizer/catalogue.h"
+#include "optimizer/updater.h"
 #include "ps/image.h"
 #include "ps/states.h"
 #include "tutti/shard.h"
@@ -53,6 +54,7 @@ Stock Stock::read(const std::string& folder) {
   }
   const int servers = *counts.begin();
   Stock stock;
+  Found found;
   std::optional<std::uint64_t> job;
   for (int rank = 0; rank < servers; ++rank) {
     const StateFiles files(folder, rank, servers);
@@ -66,58 +68,72 @@ Stock Stock::read(const std::string& folder) {
     }
     job = image.head.job;
     if (image.table->optimizer()) stock.optimizer_ = image.table->optimizer();
-    for (const Table::Content& one : image.table->contents()) stock.add(one);
+    add(*image.table, found);
   }
-  stock.drop_incomplete();
-  stock.drop_partial_states();
+  stock.join(std::move(found));
   return stock;
 }
 
-void Stock::add(const Table::Content& one) {
-  const Value::Content& content = one.content;
-  const DType dtype = content.elements.dtype();
-  auto [it, is_new] = values_.try_emplace(one.name.key);
-  Whole& whole = it->second;
-  if (is_new) {
-    whole = {.shape = content.shape,
-             .elements = base::own_tensor(content.shape, dtype),
-             .pieces = one.name.pieces};
-  }
-  const Shard part = shard(whole.shape.count(), static_cast<int>(one.name.index),
-                           static_cast<int>(one.name.pieces));
-  const bool fits = content.shape == whole.shape && dtype == whole.elements.dtype() &&
-                    one.name.pieces == whole.pieces && content.elements.count() == part.count();
-  if (!fits) {
+void Stock::add(const Table& table, Found& found) {
+  const std::string rule = table.optimizer() ? table.optimizer()->name : "";
+  for (Table::Content& one : table.contents()) {
+    const Value::Content& content = one.content;
+    InPieces& value = found.try_emplace(one.name.key, InPieces{one.name.pieces}).first->second;
+    const Value::Content& first =
+        value.parts.empty() ? content : value.parts.begin()->second.content;
+    const bool fits =
+        content.shape == first.shape && content.elements.dtype() == first.elements.dtype() &&
+        one.name.pieces == value.pieces &&
+        value.parts.try_emplace(one.name.index, Part{std::move(one.content), rule}).second;
+    if (fits) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the pieces of key {} do not fit together: the servers' states are of "
                             "different moments",
                             one.name.key.describe()));
   }
-  if (part.count() > 0) {
-    std::memcpy(whole.elements.as<std::byte>() + part.begin * size_of(dtype),
-                content.elements.data(), content.elements.bytes());
-  }
-  ++whole.found;
-  if (content.state) whole.states.emplace(one.name.index, *content.state);
 }
 
-void Stock::drop_incomplete() {
-  std::erase_if(values_, [](const auto& value) {
-    const auto& [key, whole] = value;
-    if (whole.found == whole.pieces) return false;
-    warn_incomplete(key);
-    return true;
-  });
+void Stock::join(Found found) {
+  while (!found.empty()) {
+    const auto value = found.extract(found.begin());
+    if (value.mapped().parts.size() < value.mapped().pieces) {
+      warn_incomplete(value.key());
+    } else {
+      values_.emplace(value.key(), joined(value.mapped()));
+    }
+  }
 }
 
-/// A job that ended while a key was updated for the first time has states of some of its pieces.
-void Stock::drop_partial_states() {
-  for (auto& [key, whole] : values_) {
-    if (whole.states.empty() || whole.states.size() == whole.pieces) continue;
-    base::log().warn("the optimizer begins anew for key {}: of {} pieces {} have a state",
-                     key.describe(), whole.pieces, whole.states.size());
-    whole.states.clear();
+Stock::Whole Stock::joined(const InPieces& value) const {
+  const Value::Content& first = value.parts.begin()->second.content;
+  Whole whole{.shape = first.shape,
+              .elements = base::own_tensor(first.shape, first.elements.dtype()),
+              .state = joined_state(value)};
+  std::byte* to = whole.elements.as<std::byte>();
+  for (const auto& [index, part] : value.parts) {
+    const Tensor& elements = part.content.elements;
+    if (elements.bytes() > 0) std::memcpy(to, elements.data(), elements.bytes());
+    to += elements.bytes();
   }
+  return whole;
+}
+
+/// A job that ended while a key was updated for the first time, or the optimizer was set, has
+/// states of some of its pieces. The others begin as the optimizer does.
+std::optional<optimizer::State> Stock::joined_state(const InPieces& value) const {
+  const auto has_state = [this](const Part& part) {
+    return part.content.state && part.rule == optimizer_->name;
+  };
+  const auto with_state =
+      std::ranges::find_if(value.parts, [&](const auto& one) { return has_state(one.second); });
+  if (with_state == value.parts.end()) return std::nullopt;
+  const optimizer::Updater updater(*optimizer_);
+  std::map<std::uint32_t, optimizer::State> states;
+  for (const auto& [index, part] : value.parts) {
+    states.emplace(index, completed(has_state(part) ? *part.content.state : optimizer::State{},
+                                    updater.initial_state(part.content.elements)));
+  }
+  return whole_of(states);
 }
 
 Locate Stock::question() const {
@@ -139,9 +155,7 @@ std::vector<Table::Content> Stock::pieces_on(int server, const Located& located)
       const Shard part =
           shard(whole.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
       Value::Content content{whole.shape, part_of(whole.elements, part), {}};
-      if (!whole.states.empty()) {
-        content.state = ps::part_of(whole_of(whole.states), piece, pieces);
-      }
+      if (whole.state) content.state = ps::part_of(*whole.state, piece, pieces);
       mine.push_back({{placement.key, piece, pieces}, std::move(content)});
     }
   }

@@ -29,14 +29,23 @@ class Stock {
   struct Whole {
     Shape shape;
     Tensor elements;
-    std::uint32_t pieces = 1;
-    std::uint32_t found = 0;
-    std::map<std::uint32_t, optimizer::State> states{};
+    std::optional<optimizer::State> state{};
   };
+  /// A piece, and the rule that its server had.
+  struct Part {
+    Value::Content content;
+    std::string rule;
+  };
+  struct InPieces {
+    std::uint32_t pieces = 1;
+    std::map<std::uint32_t, Part> parts{};
+  };
+  using Found = std::map<Key, InPieces>;
 
-  void add(const Table::Content& one);
-  void drop_incomplete();
-  void drop_partial_states();
+  static void add(const Table& table, Found& found);
+  void join(Found found);
+  Whole joined(const InPieces& value) const;
+  std::optional<optimizer::State> joined_state(const InPieces& value) const;
 
   std::optional<Optimizer> optimizer_;
   std::map<Key, Whole> values_;

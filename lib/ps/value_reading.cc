@@ -1,5 +1,6 @@
 // What is read of a piece beside the whole of it: rows, and what its optimizer keeps.
 #include <cstring>
+#include <utility>
 
 #include "base/own_tensor.h"
 #include "ps/messages.h"
@@ -30,8 +31,9 @@ Value::Result Value::read_rows(const Pull& pull) const {
 Value::Result Value::read_state() const {
   if (!updater_) return {.failure = no_optimizer()};
   std::map<Key, optimizer::State> states = updater_->states();
-  if (states.empty() && stored_ && updater_->can_update(stored_->dtype())) {
-    states.emplace(name_.key, updater_->initial_state(stored_->elements));
+  if (stored_ && updater_->can_update(stored_->dtype())) {
+    optimizer::State& state = states[name_.key];
+    state = completed(std::move(state), updater_->initial_state(stored_->elements));
   }
   if (states.empty()) return {};
   const std::size_t bytes = bytes_of(states.begin()->second);

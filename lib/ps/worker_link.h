@@ -21,6 +21,7 @@ class WorkerLink {
   void send(Answer answer);
   void flush() { link_.flush(); }
   void set_reading(bool wanted) { link_.set_reading(wanted); }
+  std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }
   /// Calls `take` with every request. A text: the link has ended, and why. Throws `internal` for
   /// what is no request.
   std::optional<std::string> receive(const std::function<void(const ToServer&)>& take);

@@ -298,7 +298,7 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   CHECK(elements == 7);
 }
 
-TEST_CASE("a key of which only some pieces had been updated begins without an optimizer state") {
+TEST_CASE("a piece that had not been updated yet is restored with what the optimizer begins with") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
@@ -312,7 +312,11 @@ TEST_CASE("a key of which only some pieces had been updated begins without an op
   REQUIRE(pieces.size() == 1);
   CHECK(pieces[0].content.elements.as<float>()[0] == 0);
   CHECK(pieces[0].content.elements.as<float>()[3] == 2);
-  CHECK_FALSE(pieces[0].content.state);
+  REQUIRE(pieces[0].content.state);
+  Floats velocity(4);
+  REQUIRE(pieces[0].content.state->slots.at(0).size() == 16);
+  std::memcpy(velocity.data(), pieces[0].content.state->slots[0].data(), 16);
+  CHECK(velocity == Floats{-1, -2, 0, 0});
 }
 
 TEST_CASE("a key of which servers have some pieces alone is not restored, and all others are") {

@@ -53,7 +53,8 @@ TEST_CASE("a state that is cut into pieces is joined to what it was, in any orde
   for (std::uint32_t pieces = 1; pieces <= 7; ++pieces) {
     std::vector<StateOfPiece> parts;
     for (std::uint32_t i = pieces; i-- > 0;) {
-      parts.push_back({i, packed({.rule = "lamb", .states = {{"w", part_of(whole, i, pieces)}}})});
+      parts.push_back(
+          {i, pieces, packed({.rule = "lamb", .states = {{"w", part_of(whole, i, pieces)}}})});
     }
     const Saved saved = joined(parts);
     CHECK(saved.rule == "lamb");
@@ -67,11 +68,58 @@ TEST_CASE("a state that is cut into pieces is joined to what it was, in any orde
 TEST_CASE("what was never updated has no state, and the optimizer is found among the answers") {
   const State fresh{.dtype = DType::f32, .updates = 0, .slots = {bytes_of({0})}};
   const Saved saved =
-      joined(std::vector<StateOfPiece>{{0, {}},
-                                       {0, packed({.rule = "sgd", .optimizer = momentum})},
-                                       {0, packed({.rule = "sgd", .states = {{3, fresh}}})}});
+      joined(std::vector<StateOfPiece>{{0, 1, {}},
+                                       {0, 1, packed({.rule = "sgd", .optimizer = momentum})},
+                                       {0, 1, packed({.rule = "sgd", .states = {{3, fresh}}})}});
   CHECK(saved.states.empty());
   CHECK(saved.optimizer == momentum);
+}
+
+TEST_CASE("a piece that was not updated with a new momentum yet has one of zeros") {
+  std::vector<StateOfPiece> answers;
+  for (const std::uint32_t index : {0U, 1U}) {
+    std::vector<std::byte> heard;
+    Table table({.workers = 1, .asynchronous = true, .send = [&](int, const Answer& answer) {
+                   REQUIRE_FALSE(answer.failure);
+                   heard.assign(answer.data.begin(), answer.data.end());
+                 }});
+    std::uint64_t sequence = 0;
+    const PieceName piece{"w", index, 2};
+    const auto say = [&](Kind kind) {
+      const Floats values{1, 2};
+      Contribution said{.sequence = ++sequence, .piece = piece, .kind = kind, .shape = {4}};
+      said.data = std::as_bytes(std::span(values));
+      table.receive(0, said);
+    };
+    say(Kind::init);
+    table.receive(0, SetOptimizer{++sequence, {"sgd", {{"learning_rate", 1}}}});
+    say(Kind::push);
+    table.receive(0, SetOptimizer{++sequence, momentum});
+    if (index == 0) say(Kind::push);
+    table.receive(0, PullState{++sequence, piece});
+    answers.push_back({index, 2, heard});
+  }
+  const State state = joined(answers).states.at("w");
+  CHECK(state.updates == 2);
+  REQUIRE(state.slots.size() == 1);
+  CHECK(state.slots[0] == bytes_of({-1, -2, 0, 0}));
+}
+
+TEST_CASE("states of pieces that make no whole are refused with their key") {
+  const auto answer = [](std::uint32_t piece, State state) {
+    return StateOfPiece{piece, 2, packed({.rule = "sgd", .states = {{"w", std::move(state)}}})};
+  };
+  const State with{.dtype = DType::f32, .updates = 1, .slots = {bytes_of({1})}};
+  const State without{.dtype = DType::f32, .updates = 2};
+  const auto refusal = [](const std::vector<StateOfPiece>& answers) {
+    return text_of(ErrorCode::mismatch, [&] { joined(answers); });
+  };
+  CHECK_THAT(refusal({answer(0, with), answer(1, without)}),
+             Contains("key 'w' has no whole state: the optimizer was changed"));
+  for (const std::uint32_t piece : {0U, 1U}) {
+    CHECK_THAT(refusal({answer(piece, with), {1 - piece, 2, {}}}),
+               Contains("key 'w' has no whole state: some of its pieces alone have a value"));
+  }
 }
 
 TEST_CASE("a state follows the worker's own pushes") {
