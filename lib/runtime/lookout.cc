@@ -13,6 +13,10 @@ Lookout::Lookout()
       }) {}
 
 std::optional<control::LostRank> Lookout::find() {
+  // First, for a rank that told of a loss and has ended since is not what was lost.
+  if (listen_) {
+    if (auto told = listen_()) return told;
+  }
   for (const Ask& watch : watched_) {
     auto lost = watch();
     if (!lost) continue;
@@ -22,7 +26,7 @@ std::optional<control::LostRank> Lookout::find() {
   for (const Ask& ask : asked_) {
     if (auto lost = ask()) return lost;
   }
-  return listen_ ? listen_() : std::nullopt;
+  return std::nullopt;
 }
 
 void Lookout::look() {

@@ -26,7 +26,7 @@ class Lookout {
   void report_to(Report report) { report_ = std::move(report); }
   /// Sets who is told of a loss that is seen on this machine, once, before it is thrown.
   void tell(Report others) { tell_ = std::move(others); }
-  /// Sets what other machines' ranks have told of.
+  /// Sets what other ranks have told of. It comes before what is seen here.
   void listen(Ask others) { listen_ = std::move(others); }
   /// Throws `peer_lost` if a rank is lost, and then always.
   void look();

@@ -165,7 +165,7 @@ def naming_problem(case, job):
     said = list(said_by_survivors(case, job))
     for line in said:
         lost = re.search(r"rank (\d+) is lost", line)
-        if lost and int(lost[1]) != case.victim:
+        if lost and int(lost[1]) != case.victim and not was_ended(int(lost[1]), job):
             return f"a survivor blames rank {lost[1]}"
     if case.left_in_peace() and finished(case, job, case.survivors()):
         return None
@@ -176,10 +176,14 @@ def naming_problem(case, job):
     return None if any(re.search(flight, line) for line in named) else f"no survivor said '{flight}'"
 
 
+def was_ended(rank, job):
+    """By mpirun, which ends all when one has gone wrong: to others that rank is lost, too."""
+    return bool(job.lines(rf"\brank {rank} was ended by SIGTERM"))
+
+
 def ended_by_mpirun(case, job):
     """Every survivor, before one had said anything."""
-    silent = not any(said_by_survivors(case, job))
-    return silent and all(job.lines(rf"\brank {rank} was ended by SIGTERM") for rank in case.survivors())
+    return not any(said_by_survivors(case, job)) and all(was_ended(rank, job) for rank in case.survivors())
 
 
 def launcher_problem(case, job, slowness):

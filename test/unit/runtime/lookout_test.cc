@@ -1,0 +1,38 @@
+#include "runtime/lookout.h"
+
+#include <catch2/catch.hpp>
+
+#include "../errors.h"
+#include "tutti/error.h"
+
+using namespace tutti;
+using control::LostRank;
+using runtime::Lookout;
+
+TEST_CASE("of a rank that has ended and one that it had told of before the latter is lost") {
+  Lookout lookout;
+  lookout.report_to([](const LostRank&) {});
+  lookout.watch([] { return LostRank{1, "its process ended"}; });
+  lookout.listen([] { return LostRank{2, "its process ended"}; });
+  CHECK_THAT(text_of(ErrorCode::peer_lost, [&] { lookout.look(); }),
+             Catch::StartsWith("rank 2 is lost"));
+}
+
+TEST_CASE("a loss that is seen here is told to others, one that others told of is not") {
+  std::vector<int> told;
+  bool heard = false;
+  Lookout seeing;
+  seeing.report_to([](const LostRank&) {});
+  seeing.watch([] { return LostRank{1, "its process ended"}; });
+  seeing.tell([&](const LostRank& lost) { told.push_back(lost.rank); });
+  seeing.listen([&]() -> std::optional<LostRank> {
+    if (heard) return LostRank{2, "its process ended"};
+    return std::nullopt;
+  });
+  Lookout hearing = seeing;
+  CHECK_THROWS_AS(seeing.look(), Error);
+  CHECK(told == std::vector<int>{1});
+  heard = true;
+  CHECK_THROWS_AS(hearing.look(), Error);
+  CHECK(told == std::vector<int>{1});
+}
