@@ -39,12 +39,16 @@ ProcessState state_of(pid_t process) {
 }
 
 PidFiles::PidFiles(std::string folder, std::string job, int rank)
-    : folder_(std::move(folder)), job_(std::move(job)) {
+    : folder_(std::move(folder)), job_(std::move(job)), rank_(rank) {
   if (!folder_.empty()) claim(rank);
 }
 
 std::string PidFiles::path_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.pid", folder_, job_, rank);
+}
+
+std::string PidFiles::note_of(int rank) const {
+  return fmt::format("{}/tutti-{}-{}.lost", folder_, job_, rank);
 }
 
 /// Gets its name when it is whole, for others may read at any time, and only if no file has it.
@@ -85,6 +89,19 @@ bool PidFiles::has_ended(int rank) const {
   const ProcessState now = state_of(process);
   // A process whose parent has not asked for its end yet still has its number.
   return now.letter == 'X' || now.letter == 'Z' || now.start != start;
+}
+
+void PidFiles::note_lost(const LostRank& lost) const {
+  if (!folder_.empty()) std::ofstream(note_of(rank_)) << lost.rank << ' ' << lost.reason << '\n';
+}
+
+std::optional<LostRank> PidFiles::lost_to(int rank) const {
+  LostRank lost;
+  std::ifstream file(note_of(rank));
+  if (folder_.empty() || !(file >> lost.rank) || !std::getline(file >> std::ws, lost.reason)) {
+    return std::nullopt;
+  }
+  return lost;
 }
 
 }  // namespace tutti::control

@@ -1,7 +1,10 @@
 #pragma once
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
+
+#include "control/loss.h"
 
 namespace tutti::control {
 
@@ -20,13 +23,20 @@ class PidFiles {
   /// It has, and has ended.
   bool has_ended(int rank) const;
 
+  /// Keeps whom this process has found lost, for those that see it end because of that.
+  void note_lost(const LostRank& lost) const;
+  /// What the process of that rank, which has ended, had noted.
+  std::optional<LostRank> lost_to(int rank) const;
+
  private:
   std::string path_of(int rank) const;
+  std::string note_of(int rank) const;
   void claim(int rank) const;
   [[noreturn]] void refuse(int rank) const;
 
   const std::string folder_;
   const std::string job_;
+  const int rank_;
 };
 
 /// Of /proc/<process>/stat.

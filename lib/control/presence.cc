@@ -127,6 +127,30 @@ std::optional<Presence::Lost> Presence::stopped_for_long(base::Clock::duration l
   return std::nullopt;
 }
 
+/// It may have ended because of another one, which ended before, or is stopped or leaves.
+Presence::Lost Presence::cause_of_end(int rank, const std::vector<int>& among) const {
+  auto other = pid_files_.lost_to(rank);
+  if (other && other->rank != rank_ && is_asked_for(other->rank, among)) return {*other};
+  return {{rank, "its process ended"}};
+}
+
+std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stopped_for,
+                                                  const std::vector<int>& among) const {
+  // First, for others that have ended may have done so because of it.
+  if (auto stopped = stopped_for_long(stopped_for, among)) return stopped;
+  for (const auto& [rank, mate] : mates_) {
+    if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
+    // Each process counts for itself: this one may have been some beats ahead.
+    if (auto stopped = stopped_for_long(stopped_for - 3 * beat, among)) return stopped;
+    return cause_of_end(rank, among);
+  }
+  return std::nullopt;
+}
+
+void Presence::note(const LostRank& lost) {
+  if (!std::exchange(has_noted_, true)) pid_files_.note_lost(lost);
+}
+
 std::optional<Presence::Lost> Presence::poll_lost(std::chrono::milliseconds stopped_for,
                                                   const std::vector<int>& among) {
   const base::Lock lock(mutex_);
@@ -136,15 +160,9 @@ std::optional<Presence::Lost> Presence::poll_lost(std::chrono::milliseconds stop
     look_for_ended();
     count_stops();
   }
-  // First, for others that have ended may have done so because of it.
-  if (auto stopped = stopped_for_long(stopped_for, among)) return stopped;
-  for (const auto& [rank, mate] : mates_) {
-    if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
-    // Each process counts for itself: this one may have been some beats ahead.
-    if (auto stopped = stopped_for_long(stopped_for - 3 * beat, among)) return stopped;
-    return Lost{{rank, "its process ended"}};
-  }
-  return std::nullopt;
+  auto lost = find_lost(stopped_for, among);
+  if (lost) note(*lost);
+  return lost;
 }
 
 bool Presence::listens(int rank) const {
@@ -159,8 +177,10 @@ std::optional<LostRank> Presence::poll_leaving(const std::vector<int>& among) {
   if (now < next_call_) return std::nullopt;
   next_call_ = now + beat;
   for (const auto& [rank, mate] : mates_) {
-    if (is_asked_for(rank, among) && !listens(rank))
-      return LostRank{rank, "it ends, and has left MPI"};
+    if (!is_asked_for(rank, among) || listens(rank)) continue;
+    LostRank leaving{rank, "it ends, and has left MPI"};
+    note(leaving);
+    return leaving;
   }
   return std::nullopt;
 }

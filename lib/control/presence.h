@@ -44,8 +44,9 @@ class Presence {
     bool stopped = false;  ///< else its process ended
   };
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
-  /// the time for `stopped_for` of the time that this process ran. `among`: of these ranks alone;
-  /// empty: of all. Does not block.
+  /// the time for `stopped_for` of the time that this process ran. One that had found another rank
+  /// lost before it ended is taken at its word. `among`: of these ranks alone; empty: of all. Does
+  /// not block.
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
@@ -77,6 +78,10 @@ class Presence {
   void take_in(const base::Fd& socket, int rank) TUTTI_REQUIRES(mutex_);
   void look_for_ended() TUTTI_REQUIRES(mutex_);
   void count_stops() TUTTI_REQUIRES(mutex_);
+  std::optional<Lost> find_lost(std::chrono::milliseconds stopped_for,
+                                const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
+  Lost cause_of_end(int rank, const std::vector<int>& among) const;
+  void note(const LostRank& lost) TUTTI_REQUIRES(mutex_);
   std::optional<Lost> stopped_for_long(base::Clock::duration limit,
                                        const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
 
@@ -91,6 +96,7 @@ class Presence {
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);
   base::Clock::time_point next_beat_ TUTTI_GUARDED_BY(mutex_){};
   base::Clock::time_point next_call_ TUTTI_GUARDED_BY(mutex_){};
+  bool has_noted_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti::control
