@@ -1,9 +1,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
+#include "base/wire_reading.h"
 #include "coordinator/wire.h"
 #include "schema_generated.h"
 #include "tutti/error.h"
@@ -11,27 +11,9 @@
 namespace tutti::coordinator {
 namespace {
 
-[[noreturn]] void malformed(const char* what) {
-  throw Error(ErrorCode::internal, std::string("malformed control message: ") + what);
-}
-
-/// The enumerator, when the number is at most that of `last`.
-template <typename Enum>
-Enum checked(std::uint8_t number, Enum last) {
-  if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
-  return static_cast<Enum>(number);
-}
-
-/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
-template <typename T>
-const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
-  if (list == nullptr) malformed("a list is missing");
-  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
-  if (list->size() > 0 && at % alignof(std::remove_pointer_t<T>) != 0) {
-    malformed("a list that is not aligned");
-  }
-  return *list;
-}
+using base::checked;
+using base::malformed;
+using base::needed;
 
 Key unpack(const wire::Key& key) {
   if (key.text() == nullptr) return key.integer();

@@ -13,7 +13,7 @@ from typing import Optional
 from compare import rounds
 from compare.contest import LIMIT, BenchError, last_words
 from compare.outcome import Outcome, Style, curves
-from compare.targets import FINE, Verdict, judge
+from compare.targets import PASS, SHORT, Verdict
 
 MOST_VALUES = {"sizes": 0, "ranks": 0}
 LAUNCH = pathlib.Path(__file__).resolve().parents[2] / "scripts/launch.py"
@@ -92,8 +92,8 @@ def verdicts(found):
     for (network, setting), rows in found.items():
         ends = [row["accuracy"][-1] for row in rows]
         reached = statistics.median(ends)
-        yield Verdict("F", f"{network}, {setting.name}, accuracy", f">= {setting.wanted}", f"{reached:.3f}",
-                      f"{min(ends):.3f} to {max(ends):.3f}", judge(reached, setting.wanted, digits=FINE))
+        yield Verdict("F", f"{network}, {setting.name}, accuracy", f">= {setting.wanted}", f"{reached:.4f}",
+                      f"{min(ends):.4f} to {max(ends):.4f}", PASS if reached >= setting.wanted else SHORT)
 
 
 def lines(found):

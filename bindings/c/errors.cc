@@ -10,14 +10,34 @@ namespace {
 
 thread_local ErrorView last_error;
 
-constexpr tutti_error nothing_failed{TUTTI_OK, "", 0, {nullptr, 0}, nullptr, 0};
+/// Error out of whatever was thrown: what is no Error of tutti's is `internal`.
+Error as_error(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::internal, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::internal, error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "an exception that is no std::exception"};
+  }
+}
 
 }  // namespace
 
-ErrorView::ErrorView(Error error) : error_(std::move(error)) {}
+ErrorView::ErrorView(const std::exception_ptr& thrown) noexcept {
+  try {
+    error_ = as_error(thrown);
+  } catch (...) {
+    // Not even that could be said: this text needs no memory.
+    shown_ = {TUTTI_INTERNAL, "out of memory", 0, {nullptr, 0}, nullptr, 0};
+  }
+}
 
-const tutti_error& ErrorView::get() {
-  if (!error_) return nothing_failed;
+const tutti_error& ErrorView::get() noexcept {
+  if (!error_) return shown_;
   const std::span<const int> ranks = error_->ranks();
   shown_ = {static_cast<int>(error_->code()),
             error_->what(),
@@ -36,22 +56,8 @@ const tutti_error& ErrorView::get() {
   return shown_;
 }
 
-Error as_error(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return {ErrorCode::internal, "out of memory"};
-  } catch (const std::exception& error) {
-    return {ErrorCode::internal, error.what()};
-  } catch (...) {
-    return {ErrorCode::internal, "an exception that is no std::exception"};
-  }
-}
-
-int fail(const std::exception_ptr& error) {
-  last_error = ErrorView(as_error(error));
+int fail(const std::exception_ptr& error) noexcept {
+  last_error = ErrorView(error);
   return last_error.get().code;
 }
 

@@ -13,18 +13,20 @@ namespace tutti::c {
 /// An error as the C API shows it. Pointers into it live as long as it does.
 class ErrorView {
  public:
+  /// That nothing has failed.
   ErrorView() = default;
-  explicit ErrorView(Error error);
+  /// Whatever was thrown. "out of memory" where there is none for its text.
+  explicit ErrorView(const std::exception_ptr& thrown) noexcept;
 
-  const tutti_error& get();
+  const tutti_error& get() noexcept;
 
  private:
   std::optional<Error> error_;
-  tutti_error shown_{};
+  tutti_error shown_{TUTTI_OK, "", 0, {nullptr, 0}, nullptr, 0};
 };
 
 /// Keeps it as this thread's last error; returns its code.
-int fail(const std::exception_ptr& error);
+int fail(const std::exception_ptr& error) noexcept;
 /// Throws `invalid_argument`: "tutti_store_create: type is a null pointer".
 [[noreturn]] void refuse_null(const char* function, const std::string& argument);
 
@@ -55,8 +57,5 @@ Answer answered(Answer none, Body&& body) noexcept {
     return none;
   }
 }
-
-/// Error out of whatever was thrown: what is no Error of tutti's is `internal`.
-Error as_error(const std::exception_ptr& thrown);
 
 }  // namespace tutti::c

@@ -46,7 +46,7 @@ int tutti_pending_then(const tutti_pending* pending, tutti_callback callback, vo
     at(pending, function, "pending")
         .pending.then([callback, context](const std::exception_ptr& outcome) {
           if (!outcome) return callback(context, nullptr);
-          tutti::c::ErrorView error(tutti::c::as_error(outcome));
+          tutti::c::ErrorView error(outcome);
           callback(context, &error.get());
         });
   });

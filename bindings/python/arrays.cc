@@ -163,6 +163,13 @@ Tensor from_numpy(nb::handle array, Access access, Device device,
   return tensor;
 }
 
+/// A tensor of torch's, which is not imported for the question.
+bool is_torch(nb::handle array) {
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  const nb::object torch = nb::steal(PyImport_GetModule(name));
+  return torch.is_valid() && nb::isinstance(array, torch.attr("Tensor"));
+}
+
 Tensor from_dlpack(nb::handle array, Access access, Device device,
                    const std::shared_ptr<Arrays>& arrays) {
   Borrowed borrowed =
@@ -174,6 +181,10 @@ Tensor from_dlpack(nb::handle array, Access access, Device device,
   Tensor tensor(std::shared_ptr<void>(arrays, data),
                 to_shape(borrowed.shape_ptr(), borrowed.ndim()), *dtype, device);
   arrays->borrowed.push_back(std::move(borrowed));
+  // A capsule of DLPack does not keep torch from giving the tensor other memory, and freeing this.
+  if (is_torch(array)) {
+    arrays->objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
+  }
   return tensor;
 }
 

@@ -43,8 +43,11 @@ void report(nb::handle raised, nb::handle callback) {
 
 void Lane::after(const Pending& pending, nb::object callback) {
   start();
-  PyObject* const owned = callback.release().ptr();
-  pending.then([this, owned](std::exception_ptr error) { add({owned, std::move(error)}); });
+  pending.then([this, owned = callback.ptr()](std::exception_ptr error) {
+    add({owned, std::move(error)});
+  });
+  // The job's from now on: its thread drops it, which until this returns has not got the GIL.
+  callback.release();
 }
 
 void Lane::start() {

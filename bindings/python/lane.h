@@ -40,7 +40,7 @@ class Lane {
 
   const char* const name_;
   bool started_ = false;  ///< guarded by the GIL
-  std::mutex mutex_;
+  std::mutex mutex_;      ///< level 5
   std::condition_variable changed_;
   std::deque<Job> jobs_;  ///< guarded by mutex_, as is closed_
   bool closed_ = false;

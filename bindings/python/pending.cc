@@ -57,6 +57,10 @@ bool wait(const Pending& pending, nb::handle timeout) {
   return true;
 }
 
+void result(const Pending& pending) {
+  wait(pending, nb::none());
+}
+
 bool is_done(const Pending& pending) {
   const bool done = pending.done();
   if (done) drop_released();
@@ -109,8 +113,13 @@ callback. What it raises goes to sys.unraisablehook. At the end of the program c
 that are done still run; one that takes longer than a second is left behind. Raises TypeError for
 what cannot be called, and for an `async def`, whose coroutine nobody would await.)";
 
+constexpr const char* result_doc = R"(Waits as `wait` does, and returns what the call returns.
+
+That is None where the results are in the arrays that the call was given. Arrays of jax never
+change: in their place it returns new ones, in lists as those of the call.)";
+
 constexpr const char* await_doc =
-    R"(`await pending` in asyncio: waits as `wait` does, while the loop runs.
+    R"(`await pending` in asyncio: waits while the loop runs, and gives what `result` returns.
 
 Cancelling it ends the waiting, not the call, which keeps its arrays.)";
 
@@ -118,14 +127,16 @@ Cancelling it ends the waiting, not the call, which keeps its arrays.)";
 
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
+      .def(nb::init<const Pending&>(), nb::arg("pending"), "Another of the same call.")
       .def("wait", &wait, nb::arg("timeout") = nb::none(),
            nb::sig("def wait(self, timeout: SupportsFloat | SupportsIndex | None = None) -> bool"),
            wait_doc)
+      .def("result", &result, nb::sig("def result(self) -> Any"), result_doc)
       .def("__repr__", &repr, nb::sig("def __repr__(self) -> str"))
       .def("done", &is_done, "Whether the call is done, or has failed. Does not block.")
       .def("then", &then, nb::arg("callback"),
            nb::sig("def then(self, callback: Callable[[Error | None], object]) -> None"), then_doc)
-      .def("__await__", &await, nb::sig("def __await__(self) -> Generator[Any, None, None]"),
+      .def("__await__", &await, nb::sig("def __await__(self) -> Generator[Any, None, Any]"),
            await_doc);
   module.def("on_wakeups", &on_wakeups, nb::arg("pending"), nb::arg("callback"),
              nb::sig("def on_wakeups(pending: Pending, callback: Callable[[Error | None], object]) "

@@ -1,12 +1,7 @@
 #include "python/store.h"
 
-#include <fmt/format.h>
 #include <nanobind/stl/string.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -18,45 +13,11 @@
 #include "tutti/info.h"
 
 namespace tutti::python {
-namespace {
 
-/// The stores that are open, oldest first. Guarded by the GIL.
-std::vector<Store*>& open_stores() {
+std::vector<Store*>& Store::open_stores() {
   static std::vector<Store*> stores;
   return stores;
 }
-
-/// Those that are left open until the process exits, oldest first. Never destroyed. Guarded by the
-/// GIL, and used by the exit handler.
-std::vector<std::shared_ptr<KVStore>>& left_open() {
-  static auto* const stores = new std::vector<std::shared_ptr<KVStore>>;
-  return *stores;
-}
-
-/// What comes before those that are left open are closed.
-std::function<void(int)>& last_call() {
-  static auto* const call = new std::function<void(int)>;
-  return *call;
-}
-
-/// As the library treats the end of a process, but with status 0 without a word: Python programs
-/// keep stores in global variables.
-void at_exit(int status, void* /*unused*/) {
-  if (last_call()) last_call()(status);
-  if (status != 0) return;
-  // The newest first, as a program would that closes what it opened.
-  while (!left_open().empty()) left_open().pop_back();
-}
-
-/// Whether the process ends with status 0 if nobody catches the exception.
-bool ends_in_order(nb::handle raised) {
-  if (raised.is_none()) return true;
-  if (!nb::isinstance(raised, PyExc_SystemExit)) return false;
-  const nb::object code = raised.attr("code");
-  return code.is_none() || code.equal(nb::int_(0));
-}
-
-}  // namespace
 
 Store::Store(const std::string& type, const nb::dict& options, bool check_finite)
     : Store(interruptible([type, chosen = to_options(options)]() -> std::shared_ptr<KVStore> {
@@ -94,6 +55,15 @@ auto Store::run(std::string_view method, const Call& call) {
   // Without the GIL also where this thread is the last to have the store, and closes it.
   const std::shared_ptr<KVStore> mine = std::move(store);
   return call(*mine);
+}
+
+template <typename Call>
+auto Store::run_interruptible(std::string_view method, Call call) {
+  return interruptible([store = opened(method), call = std::move(call)]() mutable {
+    // Given back before the call has returned: this may be the last to have the store.
+    const std::shared_ptr<KVStore> mine = std::move(store);
+    return call(*mine);
+  });
 }
 
 void Store::check(std::string_view method, const Arguments& arguments,
@@ -156,10 +126,10 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
 
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments = arguments_of("init", key);
-  const auto values = arguments.values(value, Access::read);
-  run("init", [&](KVStore& store) {
-    check("init", arguments, values);
-    store.init(arguments.keys(), values);
+  auto values = arguments.values(value, Access::read);
+  run("init", [&](KVStore&) { check("init", arguments, values); });
+  run_interruptible("init", [keys = arguments.keys(), values = std::move(values)](KVStore& store) {
+    store.init(keys, values);
   });
 }
 
@@ -182,13 +152,14 @@ Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
   Arguments arguments = arguments_of("row_sparse_pull", key);
-  const auto outs = arguments.values(out, Access::write);
+  auto outs = arguments.values(out, Access::write);
   std::vector<Tensor> rows;
   for (const Values& each : arguments.values(row_ids, Access::read)) {
     rows.insert(rows.end(), each.begin(), each.end());
   }
-  run("row_sparse_pull",
-      [&](KVStore& store) { store.row_sparse_pull(arguments.keys(), outs, rows); });
+  run_interruptible("row_sparse_pull",
+                    [keys = arguments.keys(), outs = std::move(outs), rows = std::move(rows)](
+                        KVStore& store) { store.row_sparse_pull(keys, outs, rows); });
 }
 
 void Store::set_optimizer(std::string_view name, const nb::dict& parameters,
@@ -201,21 +172,27 @@ void Store::set_optimizer(std::string_view name, const nb::dict& parameters,
     optimizer.factors[to_key(key)] = {.learning_rate = nb::cast<double>(of_key[0]),
                                       .wd = nb::cast<double>(of_key[1])};
   }
-  run("set_optimizer", [&](KVStore& store) { store.set_optimizer(optimizer); });
+  run_interruptible("set_optimizer", [optimizer = std::move(optimizer)](KVStore& store) {
+    store.set_optimizer(optimizer);
+  });
 }
 
 void Store::save_optimizer_states(const std::string& fname, bool dump_optimizer) {
-  run("save_optimizer_states",
-      [&](KVStore& store) { store.save_optimizer_states(fname, dump_optimizer); });
+  run_interruptible("save_optimizer_states", [fname, dump_optimizer](KVStore& store) {
+    store.save_optimizer_states(fname, dump_optimizer);
+  });
 }
 
 void Store::load_optimizer_states(const std::string& fname) {
-  run("load_optimizer_states", [&](KVStore& store) { store.load_optimizer_states(fname); });
+  run_interruptible("load_optimizer_states",
+                    [fname](KVStore& store) { store.load_optimizer_states(fname); });
 }
 
 void Store::set_gradient_compression(std::string_view kind, double threshold) {
-  run("set_gradient_compression",
-      [&](KVStore& store) { store.set_gradient_compression(kind, threshold); });
+  run_interruptible("set_gradient_compression",
+                    [kind = std::string(kind), threshold](KVStore& store) {
+                      store.set_gradient_compression(kind, threshold);
+                    });
 }
 
 int Store::num_dead_node() {
@@ -223,17 +200,11 @@ int Store::num_dead_node() {
 }
 
 void Store::barrier() {
-  interruptible([store = opened("barrier")]() mutable {
-    const std::shared_ptr<KVStore> mine = std::move(store);
-    mine->barrier();
-  });
+  run_interruptible("barrier", [](KVStore& store) { store.barrier(); });
 }
 
 int Store::join() {
-  return interruptible([store = opened("join")]() mutable {
-    const std::shared_ptr<KVStore> mine = std::move(store);
-    return mine->join();
-  });
+  return run_interruptible("join", [](KVStore& store) { return store.join(); });
 }
 
 nb::object Store::allocate(const std::vector<std::int64_t>& shape, std::string_view dtype) {
@@ -280,46 +251,6 @@ void Store::close() {
     throw;
   }
   drop();
-}
-
-void Store::leave_block(nb::handle raised) {
-  if (raised.is_none()) {
-    close();
-  } else if (ends_in_order(raised)) {
-    // What goes wrong must not hide what is raised: the process ends with another status.
-    interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
-    drop();
-  } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
-    // Python drops what this exception refers to before it exits, and with that the store.
-    left_open().push_back(store_);
-  }
-}
-
-void Store::call_last(std::function<void(int)> call) {
-  last_call() = std::move(call);
-}
-
-void Store::end_process(int status) {
-  if (!left_open().empty()) {
-    fmt::print(stderr,
-               "tutti[rank {}] error: a store was still open when the process ended with status "
-               "{}: it is left as it is, and to the other ranks this one is lost\n",
-               left_open().back()->rank(), status);
-  }
-  std::fflush(nullptr);
-  ::_exit(status);
-}
-
-void Store::outlive_interpreter() {
-  keep_gil_until_the_end();
-  stop_dropping();
-  for (Store* const store : std::exchange(open_stores(), {})) {
-    left_open().push_back(std::move(store->store_));
-  }
-  // As late as can be: what is registered last is called first, before the library's own handler,
-  // which finds nothing open then, and before what threads that still compute have made of static
-  // objects is destroyed.
-  if (Py_AtExit([] { ::on_exit(at_exit, nullptr); }) != 0) ::on_exit(at_exit, nullptr);
 }
 
 }  // namespace tutti::python

@@ -81,6 +81,8 @@ class Store {
  private:
   Store(std::shared_ptr<KVStore> store, bool check_finite);
 
+  /// Those that are open, oldest first. Guarded by the GIL.
+  static std::vector<Store*>& open_stores();
   /// Of a call whose store is open: no array is looked at for another.
   Arguments arguments_of(std::string_view method, nb::handle key) const;
   /// Lets go of the store, which is closed with its last owner.
@@ -88,6 +90,9 @@ class Store {
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);
+  /// As `run`, for what may wait for other ranks: `interruptible`, so `call` owns what it uses.
+  template <typename Call>
+  auto run_interruptible(std::string_view method, Call call);
   /// With `check_finite` throws as `refuse_infinite`.
   void check(std::string_view method, const Arguments& arguments, std::span<const Values> values,
              bool first_alone = false) const;

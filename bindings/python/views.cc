@@ -22,7 +22,7 @@ nb::tuple bytes_of(nb::handle array) {
 }  // namespace
 
 void bind_views(nb::module_& module) {
-  module.def("bytes_of", &bytes_of, nb::arg("array"),
+  module.def("bytes_of", &bytes_of, nb::arg("array").none(),
              nb::sig("def bytes_of(array: Array) -> tuple[Array, str, tuple[int, ...]]"),
              "The array's memory as uint8, in place; the name of its dtype; its shape.");
 }

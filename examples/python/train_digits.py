@@ -6,10 +6,12 @@
 n workers of batch b learn what one worker of batch n*b learns. All end with the same weights, bit by bit.
 """
 import argparse
+import copy
 import hashlib
 import importlib.util
 import os
 import pathlib
+import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads: workers share the cores
 import numpy as np
@@ -20,12 +22,21 @@ DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 CLASSES, FILTERS, MOMENTUM = 10, 16, 0.9
 
 
-def read_digits():
+def read_digits(folder):
     """Training images and labels, test images and labels. Images are n x 8 x 8, from 0 to 1."""
-    images = np.fromfile(DATA / "digits-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 8, 8).astype(np.float32) / 16
-    labels = np.fromfile(DATA / "digits-labels-idx1-ubyte", np.uint8)[8:]
+    images = np.fromfile(folder / "digits-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 8, 8).astype(np.float32) / 16
+    labels = np.fromfile(folder / "digits-labels-idx1-ubyte", np.uint8)[8:]
+    if len(images) != len(labels):
+        raise ValueError(f"there are {len(images)} images and {len(labels)} labels")
     for_test = np.arange(len(labels)) % 5 == 4
     return images[~for_test], labels[~for_test], images[for_test], labels[for_test]
+
+
+def random_digits(count):
+    """The same, made up, and nothing for a test."""
+    rng = np.random.default_rng(0)
+    images = rng.random((count, 8, 8), np.float32)
+    return images, rng.integers(CLASSES, size=count), images[:0], np.zeros(0, np.int64)
 
 
 class Network:
@@ -37,6 +48,12 @@ class Network:
                         rng.normal(0, features ** -0.5, (features, CLASSES)), np.zeros(CLASSES)]
         self.weights = [weight.astype(np.float32) for weight in self.weights]
         self.gradients = [np.zeros_like(weight) for weight in self.weights]
+
+    def on_another_device(self):
+        """The same weights, which CPU devices share, with gradients of its own."""
+        other = copy.copy(self)
+        other.gradients = [np.zeros_like(weight) for weight in self.weights]
+        return other
 
     def forward(self, images):
         """The score of each class. Keeps what `backward` needs."""
@@ -69,28 +86,33 @@ class Network:
         ready(0)
 
 
-def train_epoch(kv, network, velocities, images, labels, batches, lr):
-    """One step a batch: every worker takes its share, and all take the same step."""
+def train_epoch(kv, networks, velocities, images, labels, batches, lr):
+    """One step a batch: every device of every worker takes its share, and all take the same step."""
     for batch in batches:
         share = np.array_split(batch, kv.num_workers)[kv.rank]
         sums = {}
 
         def exchange(i):
             # At once, while the layers before are still being computed; the first layer is the most urgent.
-            sums[i] = kv.pushpull(i, network.gradients[i], priority=-i)
+            sums[i] = kv.pushpull(i, [network.gradients[i] for network in networks], priority=-i)
 
-        network.backward(network.forward(images[share]), labels[share], exchange)
+        *others, last = zip(networks, np.array_split(share, len(networks)))
+        for network, part in others:
+            network.backward(network.forward(images[part]), labels[part], lambda i: None)
+        network, part = last
+        network.backward(network.forward(images[part]), labels[part], exchange)
         for i, weight in enumerate(network.weights):
-            sums[i].wait()  # now gradients[i] is the sum over all workers
+            sums[i].wait()  # now gradients[i] is the sum over all devices of all workers
             velocities[i] = MOMENTUM * velocities[i] + network.gradients[i] / len(batch)
             weight -= lr * velocities[i]
 
 
-def train(kv, args):
+def train(kv, data, args):
     """Trains, prints, and returns the test accuracy after each epoch."""
-    images, labels, test_images, test_labels = read_digits()
+    images, labels, test_images, test_labels = data
     # Each worker begins with other weights, until it has worker 0's.
     network = Network(np.random.default_rng(args.seed + kv.rank))
+    networks = [network] + [network.on_another_device() for _ in range(args.devices - 1)]
     keys = list(range(len(network.weights)))
     kv.broadcast(keys, network.weights, root_rank=0).wait()
     velocities = [np.zeros_like(weight) for weight in network.weights]
@@ -100,7 +122,12 @@ def train(kv, args):
         step = args.batch_size * kv.num_workers
         shuffled = order.permutation(len(labels))
         batches = [shuffled[i:i + step] for i in range(0, len(labels), step)]
-        train_epoch(kv, network, velocities, images, labels, batches, args.lr)
+        begin = time.perf_counter()
+        train_epoch(kv, networks, velocities, images, labels, batches, args.lr)
+        if args.benchmark:
+            speed = len(labels) / kv.num_workers / (time.perf_counter() - begin)
+            print(f"Worker {kv.rank}: Epoch {epoch}: {speed:.2f} samples/s", flush=True)
+            continue
         accuracies.append(np.mean(network.forward(test_images).argmax(axis=1) == test_labels))
         if kv.rank == 0:
             print(f"Epoch {epoch}: Test_acc {accuracies[-1]:.6f}", flush=True)
@@ -119,22 +146,53 @@ def draw(accuracies, title, file):
     figure.savefig(file)
 
 
-def main():
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 1 on")
+    return int(text)
+
+
+def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kv-store", "--kvstore", default="local", metavar="TYPE", help="of store (%(default)s)")
-    parser.add_argument("--epochs", "--num-epochs", type=int, default=20, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=16, metavar="N", help="of each worker (%(default)s)")
+    parser.add_argument("--network", "--model", choices=["lenet"], default="lenet", help="a small one (%(default)s)")
+    parser.add_argument("--dataset", choices=["digits"], default="digits", help="(%(default)s)")
+    parser.add_argument("--data-dir", type=pathlib.Path, default=DATA, metavar="DIR", help="the data set's files")
+    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
+    parser.add_argument("--epochs", "--num-epochs", type=positive, default=20, metavar="N", help="(%(default)s)")
+    parser.add_argument("--batch-size", type=positive, default=16, metavar="N", help="of each worker (%(default)s)")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
-    parser.add_argument("--gpus", metavar="LIST", help="not for numpy, which computes on CPUs: start more workers")
+    parser.add_argument("--devices", type=positive, default=1, metavar="N", help="CPU devices of each worker (1)")
+    parser.add_argument("--gpus", metavar="LIST", help="not for numpy, which computes on CPUs: take --devices")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
+    return parser
+
+
+def data_for(parser, args):
+    """Nothing for the benchmark. Ends the program where the files are not what they should be."""
+    if args.benchmark:
+        return None
+    try:
+        return read_digits(args.data_dir)
+    except (OSError, ValueError) as error:
+        parser.error(f"--data-dir {args.data_dir}: {error}")
+
+
+def main():
+    parser = options()
     args = parser.parse_args()
     if args.gpus is not None:
-        parser.error(f"--gpus {args.gpus}: numpy computes on CPUs; more workers (mpirun -n N) take more of these")
+        parser.error(f"--gpus '{args.gpus}': numpy computes on CPUs; --devices N trains on N CPU devices in each "
+                     "worker, and more workers (mpirun -n N) take more of these")
+    if args.plot and args.benchmark:
+        parser.error("--plot draws the test accuracy, and --benchmark 1 tests nothing")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib: pip install '.[plot]'")
+    data = data_for(parser, args)
     with tutti.create(args.kv_store) as kv:
-        accuracies = train(kv, args)
+        # The epochs of the benchmark have 50 batches.
+        accuracies = train(kv, data or random_digits(50 * args.batch_size * kv.num_workers), args)
         if args.plot and kv.rank == 0:
             draw(accuracies, f"Digits, {kv.num_workers} workers of batch {args.batch_size}, {kv.type}", args.plot)
 

@@ -9,10 +9,13 @@
  * same thread says more. A null pointer is TUTTI_INVALID_ARGUMENT unless a comment allows it.
  * Functions that return what they are asked for answer a null handle with what is no answer (-1; 0
  * for a size; "" for a text; else null), and `tutti_last_error` says more, too. No function throws,
- * and none ends the process, except `tutti_store_destroy` where `tutti::KVStore`'s destructor does.
+ * also not for want of memory, which is TUTTI_INTERNAL. None ends the process, but
+ * `tutti_store_create` where MPI_Init would wait for a lost rank or for too long, and
+ * `tutti_store_destroy` where `tutti::KVStore`'s destructor does.
  *
  * Each function does what the method of the same name does in the C++ headers, where shapes,
- * collective calls and threads are told in full. */
+ * collective calls and threads are told in full. A collective call waits, or its outcome does,
+ * until every rank has called it. Only functions of which it is said here block. */
 #ifndef TUTTI_C_H
 #define TUTTI_C_H
 
@@ -137,7 +140,9 @@ typedef void (*tutti_release)(void* context);
 /* A contiguous, row-major array of `rank` dimensions (0: a scalar), over memory of the caller's.
  * With a null `release` the caller keeps the memory alive until every call that uses the tensor is
  * done. Else tutti calls `release(context)` once, when the handle is destroyed and no call uses the
- * tensor any more, or when this function fails; on any thread. */
+ * tensor any more, or when this function fails; on any thread. It may submit calls and ask the
+ * store anything, but not wait for a call, nor close or destroy the store. It may take a lock that
+ * the program holds while it submits, but none that is held in a wait for the same call. */
 TUTTI_EXPORT int tutti_tensor_create(void* data, const int64_t* dims, size_t rank, int dtype,
                                      tutti_device device, tutti_release release, void* context,
                                      tutti_tensor** tensor);
@@ -163,13 +168,16 @@ typedef struct tutti_values {
 
 /* `options` may be null: then the environment's. Collective and blocking for `dist_sync_mpi`; the
  * first store of a process starts MPI, if nobody has, which waits for every rank of the job, also
- * where the option `ranks` names some of them. */
+ * where the option `ranks` names some of them. With a parameter server it blocks until all of the
+ * job is there. TUTTI_TIMEOUT when some do not come, TUTTI_MISMATCH when they disagree. */
 TUTTI_EXPORT int tutti_store_create(const char* type, const tutti_options* options,
                                     tutti_store** store);
 /* Closes the store, blocks until then, and fails with what ended the store if no call has told it.
- * It is to be destroyed all the same. */
+ * With `dist_sync_mpi` rank 0 waits for all ranks to close theirs. TUTTI_INVALID_ARGUMENT in a
+ * callback or a `release`. It is to be destroyed all the same. */
 TUTTI_EXPORT int tutti_store_close(tutti_store* store);
-/* Closes the store, and blocks until then. No other thread may use it. */
+/* Closes the store, and blocks until then. No other thread may use it. In a callback or a `release`
+ * it ends the process. */
 TUTTI_EXPORT void tutti_store_destroy(tutti_store* store);
 
 /* The type as asked for, in lower case; lives as long as the store. */
@@ -192,32 +200,56 @@ typedef struct tutti_call_options {
 /* The calls below take `count` keys and as many entries of each list. `options` may be null. They
  * return at once; `pending` gets a handle on the outcome, or may be null: then nobody waits.
  * Outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. Those of two calls in
- * flight are not compared. */
+ * flight are not compared. They return what this rank sees alone: TUTTI_INVALID_ARGUMENT,
+ * TUTTI_DUPLICATE_KEY for a key in flight, TUTTI_UNSUPPORTED for a type that has no such call and
+ * in a forked child, TUTTI_ABORTED once the store is closed, or what ended it. What comes of the
+ * other ranks, such as TUTTI_MISMATCH, TUTTI_TIMEOUT and TUTTI_PEER_LOST, is the outcome's. */
 
+/* Collective. Reduces a key's `ins` over this process's devices and all ranks, and gives the result
+ * to every one of its `outs`, which may be `ins`. */
 TUTTI_EXPORT int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                                       const tutti_values* ins, const tutti_values* outs,
                                       const tutti_call_options* options, tutti_pending** pending);
+/* Collective. Gives the first value of rank `root_rank` to every value of every rank; `op` means
+ * nothing. All types but `dist_sync_mpi` store it under the key, too. */
 TUTTI_EXPORT int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* values, int root_rank,
                                        const tutti_call_options* options, tutti_pending** pending);
+/* Collective. Reduces as pushpull does, and gives every one of a key's `outs` this rank's shard of
+ * the result, as `tutti_shard` says it. TUTTI_UNSUPPORTED with a parameter server. */
 TUTTI_EXPORT int tutti_store_reduce_scatter(tutti_store* store, size_t count, const tutti_key* keys,
                                             const tutti_values* ins, const tutti_values* outs,
                                             const tutti_call_options* options,
                                             tutti_pending** pending);
+/* Collective. Puts the ranks' shards, of each rank its first `ins`, together, and gives the whole
+ * to every one of a key's `outs`. Ends in TUTTI_ABORTED when a rank has joined. TUTTI_UNSUPPORTED
+ * with a parameter server. */
 TUTTI_EXPORT int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* ins, const tutti_values* outs,
                                        const tutti_call_options* options, tutti_pending** pending);
+/* Replaces a key's stored value by the sum (or `op`) of its `values`, or updates it by that once
+ * there is an optimizer. Collective in `dist_sync` and its kin, which merge the n-th push of every
+ * worker. TUTTI_INVALID_ARGUMENT for a key without a stored value or of another dtype or shape,
+ * which with a parameter server is the outcome's. TUTTI_UNSUPPORTED with `dist_sync_mpi`. */
 TUTTI_EXPORT int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* values, const tutti_call_options* options,
                                   tutti_pending** pending);
+/* Copies a key's stored value to every one of its `outs`. Not collective. Fails as push does. */
 TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* outs, const tutti_call_options* options,
                                   tutti_pending** pending);
 
-/* These do not return before they are done. */
+/* These do not return before they are done. From here to num_dead_node all but
+ * set_gradient_compression are TUTTI_UNSUPPORTED with `dist_sync_mpi`. */
 
+/* Stores a copy of each key's first value. With a parameter server it is collective, worker 0's
+ * value is stored, and it blocks until every worker has called it. TUTTI_INVALID_ARGUMENT for a key
+ * that has a value already. */
 TUTTI_EXPORT int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* values);
+/* Copies the rows of the stored value that a key's entry of `row_ids` names to every one of its
+ * `outs`, whose other rows become zeros. Not collective. Blocks until the rows are there.
+ * TUTTI_INVALID_ARGUMENT for a row that the value does not have, and as pull. */
 TUTTI_EXPORT int tutti_store_row_sparse_pull(tutti_store* store, size_t count,
                                              const tutti_key* keys, const tutti_values* outs,
                                              const tutti_tensor* const* row_ids);
@@ -244,19 +276,35 @@ typedef struct tutti_optimizer {
   size_t factor_count;
 } tutti_optimizer;
 
+/* From now on the store updates its values by this rule. With a parameter server it is collective
+ * and blocks until every worker, with `dist_async` worker 0, has called it; TUTTI_MISMATCH where
+ * they differ. TUTTI_INVALID_ARGUMENT for an unknown rule or parameter and a value out of range. */
 TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer);
+/* Writes what the rule keeps of each key into a file and, unless `dump_optimizer` is 0, the rule.
+ * Not collective: one worker is enough. Blocks until it is written. TUTTI_INVALID_ARGUMENT without
+ * an optimizer, TUTTI_INTERNAL when the file cannot be written. */
 TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const char* path,
                                                    int dump_optimizer);
+/* Takes them from such a file. With a parameter server it is collective and blocks until every
+ * worker, with `dist_async` worker 0, has called it; worker 0's file is read, and all get its
+ * error. TUTTI_INVALID_ARGUMENT for a file that is missing, damaged or of another rule. */
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);
-/* `threshold` is for "2bit" and "1bit"; other kinds have none. */
+/* The format in which tensors travel: "none", "fp16" or "bf16"; with a parameter server also "2bit"
+ * and "1bit", which alone have a `threshold`. Every rank calls it alike before its first tensor,
+ * later it is TUTTI_INVALID_ARGUMENT. With a parameter server it is collective and blocks until
+ * every worker has called it; TUTTI_MISMATCH where they differ. */
 TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind,
                                                       double threshold);
-/* `*count` gets the number of the job's nodes that were lost. Does not block. */
+/* `*count` gets the number of the job's nodes that were lost. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
+/* Collective. Blocks until every rank has called it; does not wait for tensors in flight. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
-/* `last` gets the last rank to join; may be null. */
+/* Collective, for a rank that ran out of data: until all have joined it adds nothing to what the
+ * others reduce, and an average does not count it. Blocks until all have joined; `last` gets the
+ * last rank to join, and may be null. TUTTI_UNSUPPORTED with a parameter server. */
 TUTTI_EXPORT int tutti_store_join(tutti_store* store, int* last);
-/* A tensor in node-shared memory. It may outlive the store. */
+/* A tensor in node-shared memory. It may outlive the store. Not collective. Blocks while the kernel
+ * clears the memory. TUTTI_INTERNAL when there is not enough. */
 TUTTI_EXPORT int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank,
                                       int dtype, tutti_tensor** tensor);
 
@@ -278,11 +326,11 @@ typedef struct tutti_counters {
 } tutti_counters;
 
 /* `size` is sizeof(tutti_counters): a library that knows more counters than the program was built
- * with leaves those out, and one that knows fewer sets the rest to 0. Does not block. */
+ * with leaves those out, and one that knows fewer sets the rest to 0. */
 TUTTI_EXPORT int tutti_store_counters(const tutti_store* store, tutti_counters* counters,
                                       size_t size);
 /* Sizes, limits and policies that this store uses, with where each comes from; for people. None in
- * stores of one process. Does not block. */
+ * stores of one process. */
 TUTTI_EXPORT int tutti_store_choices(const tutti_store* store, tutti_facts** facts);
 
 /* The elements [*begin, *end) of `count` that `rank` of `size` ranks has of a reduce_scatter. */
@@ -295,7 +343,7 @@ TUTTI_EXPORT int tutti_pending_wait(const tutti_pending* pending);
 /* As `tutti_pending_wait`, for at most so many seconds (0 looks only). `*done` gets whether the
  * call is done, also beside the call's own error; while it is not the code is TUTTI_OK. */
 TUTTI_EXPORT int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done);
-/* 1 or 0; not 0 for a null pointer either. Does not block. */
+/* 1 or 0; not 0 for a null pointer either. */
 TUTTI_EXPORT int tutti_pending_done(const tutti_pending* pending);
 
 /* `error` is null when all went well; else valid until the callback returns. */

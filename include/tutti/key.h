@@ -13,8 +13,8 @@ namespace tutti {
 /// Names a tensor: an integer or a string. All keys of a store are of one kind. Its first call
 /// decides which, and then the other kind throws `invalid_argument`. Strings that begin with
 /// "tutti:" are of neither kind: they are for what is built on stores, and every store takes them.
-/// A store never forgets a key. Each takes 1.4 KiB on rank 0 and 0.7 KiB on other ranks (growth of
-/// resident memory with 200,000 keys of 20 bytes), so a program that makes up new names in every
+/// A store never forgets a key. Each takes 1.5 KiB on rank 0 and 0.8 KiB on other ranks (growth of
+/// resident memory with 100,000 keys of 20 bytes), so a program that makes up new names in every
 /// step needs more and more memory.
 class TUTTI_EXPORT Key {
  public:

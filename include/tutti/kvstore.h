@@ -41,7 +41,8 @@ struct Setting;
 /// in a broadcast two keys may share one tensor. The outputs of two calls in flight are not
 /// compared: if they overlap, their contents are undefined. In steps that repeat `dist_sync_mpi`
 /// takes nothing from the heap, except for inputs that overlap another key's output, for several
-/// devices and for `Pending::then`.
+/// devices and for `Pending::then`. In a forked child of the process that created the store every
+/// method that exchanges or changes something throws `unsupported`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -78,11 +79,11 @@ class TUTTI_EXPORT KVStore {
   /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
   /// in a callback or a tensor's deleter: that ends the process.
   ///
-  /// A process that exits with status 0 waits in MPI_Finalize, if tutti initialised MPI, until all
-  /// ranks exit, and says for whom after `stall_report_after`. A rank on this machine that has
-  /// died, or is stopped for `heartbeat_timeout`, and any rank after `key_timeout`, is not waited
-  /// for: the process ends without MPI_Finalize and with status 1. With another status it does not
-  /// wait.
+  /// A process that exits with status 0 calls MPI_Finalize if tutti initialised MPI. There, whoever
+  /// calls it, it waits until all ranks come, and says for whom after `stall_report_after`. A rank
+  /// on this machine that has died, or is stopped for `heartbeat_timeout`, and any rank after
+  /// `key_timeout`, is not waited for: the process ends at once with status 1. With another status
+  /// than 0 it does not wait.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
@@ -209,8 +210,9 @@ class TUTTI_EXPORT KVStore {
   int num_dead_node() const;
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
-  /// it with the same value before the first tensor; later it throws `invalid_argument`. With
-  /// "fp16" a sum of a node above 65504 becomes infinite.
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. What is
+  /// broadcast or gathered under a key that begins with "tutti:" is none. With "fp16" a sum of a
+  /// node above 65504 becomes infinite.
   ///
   /// With a parameter server this is the format of gradients on their way to servers: of push and
   /// pushpull with sum or average. Everything else travels whole, and so does what comes back. It

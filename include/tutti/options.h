@@ -74,13 +74,13 @@ struct TUTTI_EXPORT Options {
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";
   /// [agreed] A file for the timeline of `dist_sync_mpi`: what happened to each tensor on each
-  /// rank, for ui.perfetto.dev or `scripts/timeline`. Empty: none. Written when the store closes; a
-  /// later store of the process adds its number (trace.json, trace.2.json). Each rank writes
-  /// `<file>.<rank>.part` on its host; rank 0 merges those it can read and names the others. Takes
-  /// 24 MiB a rank, which hold the first million events. `create` throws `invalid_argument` for a
-  /// file that cannot be written, and resolves a relative path. A disk that fills up later ends
-  /// nothing: the store logs path and reason at its close and removes what was cut short.
-  /// `TUTTI_TIMELINE`.
+  /// rank, for ui.perfetto.dev or `scripts/timeline`. Empty: none. Other types, and a store whose
+  /// `ranks` are one, record none and log that. Written when the store closes; a later store of the
+  /// process adds its number (trace.json, trace.2.json). Each rank writes `<file>.<rank>.part` on
+  /// its host; rank 0 merges those it can read and names the others. Takes 24 MiB a rank, for the
+  /// first million events. `create` throws `invalid_argument` for a file it cannot write, and
+  /// resolves a relative path. A disk that fills up later ends nothing: the store logs path and
+  /// reason at its close and removes what was cut short. `TUTTI_TIMELINE`.
   std::string timeline;
 
   /// [agreed] While ranks use the same keys again and again, they repeat the last cycle of batches

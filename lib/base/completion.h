@@ -81,7 +81,7 @@ class Completion {
 
   const What what_;
   const std::weak_ptr<Driver> driver_;
-  Mutex mutex_;
+  Mutex mutex_;  ///< level 5
   CondVar changed_;
   std::atomic<std::size_t> open_parts_;  ///< the last decrement needs the mutex
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);

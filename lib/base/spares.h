@@ -31,7 +31,7 @@ class Spares {
   }
 
  private:
-  Mutex mutex_;
+  Mutex mutex_;  ///< level 5
   std::vector<std::unique_ptr<T>> spares_ TUTTI_GUARDED_BY(mutex_);
   std::size_t made_ TUTTI_GUARDED_BY(mutex_) = 0;
 };

@@ -36,7 +36,7 @@ class Watchdog {
   const Look look_;
   const int status_;
   const Clock::time_point start_ = Clock::now();
-  Mutex mutex_;
+  Mutex mutex_;  ///< level 5
   CondVar ended_;
   bool over_ TUTTI_GUARDED_BY(mutex_) = false;
   NamedThread thread_;

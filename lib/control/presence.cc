@@ -127,8 +127,8 @@ std::optional<Presence::Lost> Presence::stopped_for_long(base::Clock::duration l
   return std::nullopt;
 }
 
-std::optional<Presence::Lost> Presence::lost(std::chrono::milliseconds stopped_for,
-                                             const std::vector<int>& among) {
+std::optional<Presence::Lost> Presence::poll_lost(std::chrono::milliseconds stopped_for,
+                                                  const std::vector<int>& among) {
   const base::Lock lock(mutex_);
   take_in_callers();
   if (const auto now = base::Clock::now(); now >= next_beat_) {
@@ -153,7 +153,7 @@ bool Presence::listens(int rank) const {
   return somebody;
 }
 
-std::optional<LostRank> Presence::leaving(const std::vector<int>& among) {
+std::optional<LostRank> Presence::poll_leaving(const std::vector<int>& among) {
   const base::Lock lock(mutex_);
   const auto now = base::Clock::now();
   if (now < next_call_) return std::nullopt;

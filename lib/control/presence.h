@@ -46,12 +46,12 @@ class Presence {
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
   /// the time for `stopped_for` of the time that this process ran. `among`: of these ranks alone;
   /// empty: of all. Does not block.
-  std::optional<Lost> lost(std::chrono::milliseconds stopped_for,
-                           const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
+  std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
+                                const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
   /// ten times a second at most; nothing in between. Does not block.
-  std::optional<LostRank> leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
+  std::optional<LostRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
   struct Roll {
@@ -86,7 +86,7 @@ class Presence {
   const int on_machine_;
   const PidFiles pid_files_;
   Creations creations_;  ///< after `pid_files_`: of the process that is the rank alone
-  base::Mutex mutex_;
+  base::Mutex mutex_;    ///< level 5
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);
   base::Clock::time_point next_beat_ TUTTI_GUARDED_BY(mutex_){};

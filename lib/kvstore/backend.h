@@ -88,11 +88,12 @@ struct Setting {
   double threshold = 0;  ///< set_gradient_compression only
   const Optimizer* optimizer = nullptr;  ///< set_optimizer only
   bool dump_optimizer = false;           ///< save_optimizer_states only
-  bool after_tensors = false;            ///< the store has had a call with tensors
+  bool after_tensors = false;            ///< the store has moved tensors, not objects alone
 };
 
 /// The implementation behind KVStore: one class for each family of store types. KVStore calls only
-/// the methods that `traits` lists. Thread-safe, like KVStore.
+/// the methods that `traits` lists, and in a forked child none that exchanges or changes anything.
+/// Thread-safe, like KVStore.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/printable.h"
 #include "kvstore/order.h"
 
@@ -190,6 +191,14 @@ std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const 
   return places;
 }
 
+void warn_of_no_timeline(const Options& options, std::string_view store) {
+  if (options.timeline.empty()) return;
+  base::log().warn(
+      "{} records no timeline, so {} (TUTTI_TIMELINE) is not written; 'dist_sync_mpi' over several "
+      "ranks records one",
+      store, base::quoted(options.timeline));
+}
+
 WireFormat wire_format(const std::string& kind, const std::string& type) {
   if (kind == "none") return WireFormat::none;
   if (kind == "fp16") return WireFormat::fp16;
@@ -198,6 +207,11 @@ WireFormat wire_format(const std::string& kind, const std::string& type) {
               fmt::format("gradient compression {} is not supported by store type '{}', which "
                           "knows 'none', 'fp16' and 'bf16' (parameter servers: '2bit', '1bit')",
                           base::quoted(kind), type));
+}
+
+bool moves_objects(const MethodCall& call) {
+  return (call.method == Method::broadcast || call.method == Method::allgather) &&
+         std::all_of(call.keys.begin(), call.keys.end(), is_reserved);
 }
 
 void KeyKind::admit(std::span<const Key> keys) {

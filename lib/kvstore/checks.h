@@ -2,10 +2,13 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
 #include "kvstore/backend.h"
+#include "tutti/options.h"
 #include "tutti/wire_format.h"
 
 namespace tutti {
@@ -27,9 +30,17 @@ bool alike(const Tensor& a, const Tensor& b);
 /// "f32 (2, 3)".
 std::string describe(const Tensor& tensor);
 
+/// Logs that no timeline is written, if one is asked for: `store`, such as "store type 'local'",
+/// records none.
+void warn_of_no_timeline(const Options& options, std::string_view store);
+
 /// Reads the argument of `set_gradient_compression` for stores that send f32 tensors as they are or
 /// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
+
+/// Whether a call moves nothing but objects of what is built on stores: it broadcasts or gathers
+/// under reserved keys.
+bool moves_objects(const MethodCall& call);
 
 /// Remembers whether a store's keys are integers or strings: the first call decides. Reserved keys
 /// are of neither kind. Thread-safe.
@@ -37,14 +48,9 @@ class KeyKind {
  public:
   /// Throws `invalid_argument` when the keys are not all of the store's kind.
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
-  /// True once keys have been admitted.
-  bool is_known() const TUTTI_EXCLUDES(mutex_) {
-    const base::Lock lock(mutex_);
-    return first_.has_value();
-  }
 
  private:
-  mutable base::Mutex mutex_;
+  base::Mutex mutex_;  ///< level 5
   std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -92,7 +92,10 @@ class CollectiveStore : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options) {
-  if (runtime::is_alone(options)) return make_single_backend(type);
+  if (runtime::is_alone(options)) {
+    warn_of_no_timeline(options, "a store of one rank alone");
+    return make_single_backend(type);
+  }
   std::unique_ptr<runtime::Session> session;
   runtime::with_mpi_world(options, [&](runtime::World world) {
     session = std::make_unique<runtime::Session>(std::move(world), options);

@@ -5,6 +5,7 @@
 #include "base/launcher.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "kvstore/checks.h"
 #include "kvstore/collective_store.h"
 #include "kvstore/environment.h"
 #include "kvstore/local_store.h"
@@ -49,12 +50,7 @@ void warn_of_one_process(const StoreType& type, const Options& options) {
   const Place place = place_in_job();
   if (!place.rank.empty() && place.rank != "0") return;
   warn_of_lone_processes(type, place);
-  if (!options.timeline.empty()) {
-    base::log().warn(
-        "store type '{}' records no timeline, so {} (TUTTI_TIMELINE) is not written; "
-        "'dist_sync_mpi' records one",
-        type.name, base::quoted(options.timeline));
-  }
+  warn_of_no_timeline(options, "store type '" + type.name + "'");
 }
 
 std::unique_ptr<Backend> make_backend(const StoreType& type, const Options& options) {

@@ -9,6 +9,7 @@
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
+#include "runtime/fork_guard.h"
 
 namespace tutti {
 namespace {
@@ -45,14 +46,20 @@ struct Workspace {
 class FrontDesk {
  public:
   KeyKind key_kind;
+  std::atomic<bool> has_moved_tensors{false};
   std::atomic<bool> closed{false};
   base::Spares<Workspace> workspaces;
 
-  void require_open(std::string_view method) const {
+  /// Comes before all else: in a forked child nobody gives back a mutex that was held at the fork.
+  void require_usable(std::string_view method) const {
+    fork_guard_.check();
     if (!closed) return;
     throw Error(ErrorCode::aborted,
                 std::string(method) + " of a store that is closed; KVStore::create makes another");
   }
+
+ private:
+  const runtime::ForkGuard fork_guard_;
 };
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)
@@ -93,12 +100,13 @@ int KVStore::nodes() const {
 
 Pending KVStore::submit(MethodCall call) {
   const Traits& traits = backend_->traits();
+  front_desk_->require_usable(name(call.method));
   const Workspace::Use workspace(front_desk_->workspaces);
-  front_desk_->require_open(name(call.method));
   require(traits, call.method);
   check(call, traits, workspace->order);
   sort_outputs(call, workspace->overlap);
   front_desk_->key_kind.admit(call.keys);
+  if (!moves_objects(call)) front_desk_->has_moved_tensors = true;
   std::vector<Values>& ins = workspace->ins;
   if (call.method == Method::broadcast) {
     if (call.root == traits.rank) take_firsts(call.outs, ins);
@@ -208,10 +216,10 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
 }
 
 void KVStore::configure(const Setting& setting) {
-  front_desk_->require_open(name(setting.method));
+  front_desk_->require_usable(name(setting.method));
   require(backend_->traits(), setting.method);
   Setting now = setting;
-  now.after_tensors = front_desk_->key_kind.is_known();
+  now.after_tensors = front_desk_->has_moved_tensors;
   backend_->configure(now);
 }
 
@@ -235,12 +243,12 @@ void KVStore::set_gradient_compression(std::string_view kind, double threshold) 
 }
 
 void KVStore::barrier() {
-  front_desk_->require_open("barrier");
+  front_desk_->require_usable("barrier");
   backend_->barrier();
 }
 
 int KVStore::join() {
-  front_desk_->require_open("join");
+  front_desk_->require_usable("join");
   return backend_->join();
 }
 
@@ -250,7 +258,7 @@ int KVStore::num_dead_node() const {
 }
 
 Tensor KVStore::allocate(const Shape& shape, DType dtype) {
-  front_desk_->require_open("allocate");
+  front_desk_->require_usable("allocate");
   return backend_->allocate(shape, dtype);
 }
 

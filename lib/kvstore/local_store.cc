@@ -63,7 +63,7 @@ class LocalStore : public Backend {
   void pull_rows(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< level 5
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);

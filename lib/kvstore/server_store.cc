@@ -80,10 +80,7 @@ class ServerStore : public Backend {
     if (!fork_.is_in_child()) worker_->close();
   }
   void end() override { close(); }
-  void barrier() override {
-    fork_.check();
-    worker_->barrier();
-  }
+  void barrier() override { worker_->barrier(); }
   int join() override {
     throw Error(ErrorCode::unsupported,
                 "join is not supported by store type '" + traits().type +
@@ -108,7 +105,7 @@ class ServerStore : public Backend {
   void load_states(const std::string& path);
 
   const runtime::ForkGuard fork_;
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< level 5
   ps::Compression compression_ TUTTI_GUARDED_BY(mutex_);
   std::unique_ptr<ps::Worker> worker_;
 };
@@ -170,7 +167,6 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
 }
 
 Pending ServerStore::submit(const MethodCall& call) {
-  fork_.check();
   std::vector<ps::Task> tasks = tasks_of(call);
   const std::string first = tasks.front().describe();
   auto completion = std::make_shared<base::Completion>(
@@ -181,7 +177,6 @@ Pending ServerStore::submit(const MethodCall& call) {
 }
 
 void ServerStore::configure(const Setting& setting) {
-  fork_.check();
   switch (setting.method) {
     case Method::set_optimizer:
       return worker_->set_optimizer(*setting.optimizer);
@@ -250,11 +245,7 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
                             "worker run ahead; leave it out, or ask for 'dist_async'",
                             *options.staleness, type.name));
   }
-  if (!options.timeline.empty()) {
-    base::log().warn(
-        "store type '{}' records no timeline yet, so {} (TUTTI_TIMELINE) is not written", type.name,
-        base::quoted(options.timeline));
-  }
+  warn_of_no_timeline(options, "store type '" + type.name + "'");
   return std::make_unique<ServerStore>(
       type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
 }

@@ -37,7 +37,7 @@ class SingleStore : public Backend {
   }
 
  private:
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< level 5
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -85,7 +85,7 @@ bool Communicator::may_use_any_thread() const {
 
 void Communicator::progress() const {}
 void Communicator::tell_others(const std::string&) const {}
-std::optional<std::string> Communicator::heard() const {
+std::optional<std::string> Communicator::receive_last_words() const {
   return std::nullopt;
 }
 void Communicator::abandon() {}

@@ -31,7 +31,7 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
   const auto start = base::Clock::now();
   auto deadline = start + limit;
   std::exception_ptr hopeless;
-  while (!call.is_done(name)) {
+  while (!call.poll(name)) {
     const auto now = base::Clock::now();
     const auto waited = now - start;
     if (now > deadline && hopeless) std::rethrow_exception(hopeless);
@@ -55,7 +55,7 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
 /// Calls that were given up: MPI may still read and write their memory. There is one list per
 /// process, as there is one MPI.
 struct LeftOpen {
-  base::Mutex mutex;
+  base::Mutex mutex;  ///< level 5
   std::list<std::shared_ptr<CollectiveCall>> calls TUTTI_GUARDED_BY(mutex);
 };
 
@@ -71,7 +71,7 @@ void keep(const std::shared_ptr<CollectiveCall>& call) {
 
 }  // namespace
 
-bool CollectiveCall::is_done(const char* name) {
+bool CollectiveCall::poll(const char* name) {
   int done = 0;
   for (int i = 0; i < calls_a_look && done == 0; ++i) {
     checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name);
@@ -96,9 +96,9 @@ void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
                           limit.count(), waiting_for));
 }
 
-bool calls_left_open() {
+bool poll_left_open() {
   const base::Lock lock(left_open().mutex);
-  left_open().calls.remove_if([](const auto& call) { return call->is_done("MPI_Test"); });
+  left_open().calls.remove_if([](const auto& call) { return call->poll("MPI_Test"); });
   return !left_open().calls.empty();
 }
 

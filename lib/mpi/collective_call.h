@@ -17,8 +17,8 @@ struct CollectiveCall {
   CollectiveCall(const CollectiveCall&) = delete;
   CollectiveCall& operator=(const CollectiveCall&) = delete;
 
-  /// Whether MPI has done with it. Throws what `name`, MPI's call, failed with.
-  virtual bool is_done(const char* name);
+  /// Tests it: whether MPI has done with it. Throws what `name`, MPI's call, failed with.
+  virtual bool poll(const char* name);
 
   MPI_Request request = MPI_REQUEST_NULL;
 };
@@ -30,7 +30,8 @@ void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
               std::chrono::milliseconds limit, const std::string& waiting_for,
               const Communicator::Look& look);
 
-/// Whether some call that was given up has still not ended. MPI cannot be finalised then.
-bool calls_left_open();
+/// Tests the calls that were given up: whether one has still not ended. MPI cannot be finalised
+/// then.
+bool poll_left_open();
 
 }  // namespace tutti::mpi

@@ -74,7 +74,7 @@ struct Grouping : CollectiveCall {
   explicit Grouping(std::vector<int> world_ranks) : ranks(std::move(world_ranks)) {}
 
   void make();
-  bool is_done(const char* name) override {
+  bool poll(const char* name) override {
     if (!done.load(std::memory_order_acquire)) return false;
     checked(result, name);
     return true;
@@ -225,7 +225,7 @@ void Communicator::tell_others(const std::string& text) const {
   }
 }
 
-std::optional<std::string> Communicator::heard() const {
+std::optional<std::string> Communicator::receive_last_words() const {
   if (handle_->heard) return handle_->heard;
   int arrived = 0;
   MPI_Status status;

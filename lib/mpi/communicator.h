@@ -72,8 +72,8 @@ class Communicator {
   /// Sends every other rank a text of at most 1 KiB, the last before this rank gives up: once in a
   /// communicator's life. Does not block, and does not wait until it arrives.
   void tell_others(const std::string& text) const;
-  /// The first text that another rank has told, for good. Does not block.
-  std::optional<std::string> heard() const;
+  /// Receives what has come: the first text that another rank has told, for good. Does not block.
+  std::optional<std::string> receive_last_words() const;
 
   /// Call it when a rank is lost: the destructor then does not free the communicator, for that
   /// would wait for the rank.

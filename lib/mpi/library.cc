@@ -49,6 +49,7 @@ struct Process {
   std::set<std::vector<int>> creating TUTTI_GUARDED_BY(mutex);
   base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
+  std::unique_ptr<base::Watchdog> finalising TUTTI_GUARDED_BY(mutex);  ///< while MPI_Finalize runs
   bool started TUTTI_GUARDED_BY(mutex) = false;
   const pid_t id = ::getpid();
   StartSettings settings TUTTI_GUARDED_BY(mutex);
@@ -128,7 +129,7 @@ int failure_of(int status) {
 
 /// What other ranks never came to can be neither finished nor taken back.
 bool is_stuck() {
-  if (!calls_left_open()) return false;
+  if (!poll_left_open()) return false;
   base::log().error(
       "a create that was given up has left a call of MPI open, which other ranks never came to: "
       "the process ends without MPI_Finalize, which mpirun takes for a failure");
@@ -165,25 +166,30 @@ void leave(int status, void* unused) {
     std::fflush(nullptr);
     ::_exit(process().fails_untold ? failure_of(status) : status);
   }
-  if (is_finalised()) return;
-  const base::Watchdog watchdog(settings().while_finalising, failure_of(status));
-  MPI_Finalize();
+  if (!is_finalised()) MPI_Finalize();
 }
 
-int on_finalise(MPI_Comm comm, int key, void* value, void* extra) {
-  static_cast<void>(comm), static_cast<void>(key), static_cast<void>(value),
-      static_cast<void>(extra);
+int on_finalise(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
   stop_all();
   if (const auto leaving = settings().leaving) leaving();
+  const base::Lock lock(process().mutex);
+  process().finalising =
+      std::make_unique<base::Watchdog>(process().settings.while_finalising, EXIT_FAILURE);
   return MPI_SUCCESS;
 }
 
-/// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, which calls `on_finalise`.
-void watch_finalise() {
+/// From now on they may end, and the program may go on.
+int on_all_come(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
+  const base::Lock lock(process().mutex);
+  process().finalising.reset();
+  return MPI_SUCCESS;
+}
+
+void when_deleted(MPI_Comm comm, MPI_Comm_delete_attr_function* call) {
   int key = MPI_KEYVAL_INVALID;
-  checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalise, &key, nullptr),
+  checked(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call, &key, nullptr),
           "MPI_Comm_create_keyval");
-  checked(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+  checked(MPI_Comm_set_attr(comm, key, nullptr), "MPI_Comm_set_attr");
 }
 
 void initialise(const StartSettings& settings) {
@@ -209,7 +215,10 @@ void start(const StartSettings& settings) {
   if (process().started) return;
   process().settings = settings;
   if (!is_initialised()) initialise(settings);
-  watch_finalise();
+  // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes those of
+  // MPI_COMM_WORLD when it has waited for all ranks.
+  when_deleted(MPI_COMM_SELF, on_finalise);
+  when_deleted(MPI_COMM_WORLD, on_all_come);
   process().started = true;
 }
 

@@ -14,9 +14,8 @@ struct StartSettings {
   /// Network interface for MPI's traffic, used if `start` initialises MPI; empty: MPI chooses. The
   /// launcher sets the interface of mpirun and its daemons.
   std::string interface;
-  /// Watch MPI_Init, and the MPI_Finalize that tutti calls at the end of the process, for nothing
-  /// can interrupt them. A hopeless finding ends the process with its exit status, or with 1 if
-  /// that is 0 or not yet known.
+  /// Watch MPI_Init, if tutti calls it, and MPI_Finalize, whoever calls it, for nothing can
+  /// interrupt them. A hopeless finding ends the process with status 1.
   base::Watchdog::Look while_starting;
   base::Watchdog::Look while_finalising;
   /// Called at the beginning of MPI_Finalize, whoever calls that.

@@ -22,6 +22,15 @@ inline std::uint32_t load_u32(const std::byte* from) {
   return value;
 }
 
+inline void store_u64(std::byte* to, std::uint64_t value) {
+  store_u32(to, static_cast<std::uint32_t>(value));
+  store_u32(to + 4, static_cast<std::uint32_t>(value >> 32));
+}
+
+inline std::uint64_t load_u64(const std::byte* from) {
+  return load_u32(from) | std::uint64_t{load_u32(from + 4)} << 32;
+}
+
 inline void append(Bytes& to, ConstBytes bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
@@ -29,6 +38,12 @@ inline void append(Bytes& to, ConstBytes bytes) {
 inline void append_u32(Bytes& to, std::uint32_t value) {
   std::byte raw[4];
   store_u32(raw, value);
+  append(to, raw);
+}
+
+inline void append_u64(Bytes& to, std::uint64_t value) {
+  std::byte raw[8];
+  store_u64(raw, value);
   append(to, raw);
 }
 

@@ -18,8 +18,7 @@ static_assert(mac_bytes == crypto_onetimeauth_BYTES);
 
 Mac frame_mac(const Secret& key, std::uint64_t number, ConstBytes payload) {
   std::byte nonce[crypto_stream_chacha20_ietf_NONCEBYTES] = {};
-  store_u32(nonce, static_cast<std::uint32_t>(number));
-  store_u32(nonce + 4, static_cast<std::uint32_t>(number >> 32));
+  store_u64(nonce, number);
   std::byte once[crypto_onetimeauth_KEYBYTES];
   crypto_stream_chacha20_ietf(as_unsigned(once), sizeof once, as_unsigned(nonce),
                               as_unsigned(key.data()));

@@ -18,8 +18,7 @@ constexpr std::size_t number_bytes = 8;
 }  // namespace
 
 void ArchiveWriter::put(std::uint64_t number) {
-  net::append_u32(bytes_, static_cast<std::uint32_t>(number));
-  net::append_u32(bytes_, static_cast<std::uint32_t>(number >> 32));
+  net::append_u64(bytes_, number);
 }
 
 void ArchiveWriter::put(net::ConstBytes bytes) {
@@ -55,8 +54,7 @@ net::ConstBytes ArchiveReader::take(std::uint64_t count) {
 }
 
 std::uint64_t ArchiveReader::number() {
-  const net::ConstBytes raw = take(number_bytes);
-  return net::load_u32(raw.data()) | std::uint64_t{net::load_u32(raw.data() + 4)} << 32;
+  return net::load_u64(take(number_bytes).data());
 }
 
 std::uint64_t ArchiveReader::number(std::uint64_t most) {

@@ -10,15 +10,6 @@
 namespace tutti::ps {
 namespace {
 
-void store(std::byte* to, std::uint64_t value) {
-  net::store_u32(to, static_cast<std::uint32_t>(value));
-  net::store_u32(to + 4, static_cast<std::uint32_t>(value >> 32));
-}
-
-std::uint64_t load(const std::byte* from) {
-  return net::load_u32(from) | std::uint64_t{net::load_u32(from + 4)} << 32;
-}
-
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::internal, "malformed packet: " + what);
 }
@@ -32,9 +23,9 @@ std::uint64_t load(const std::byte* from) {
 
 void Delivery::transmit(std::uint64_t number, net::ConstBytes message, const Transmit& transmit) {
   std::array<std::byte, head_bytes> head;
-  store(head.data(), number);
-  store(head.data() + 8, received_);
-  store(head.data() + 16, rules_.keeps ? first_kept_ : 0);
+  net::store_u64(head.data(), number);
+  net::store_u64(head.data() + 8, received_);
+  net::store_u64(head.data() + 16, rules_.keeps ? first_kept_ : 0);
   owes_acknowledgement_ = false;
   transmit(head, message);
 }
@@ -90,7 +81,8 @@ void Delivery::take_acknowledgement(std::uint64_t acknowledged) {
 
 void Delivery::receive(net::ConstBytes packet, const Take& take) {
   if (packet.size() < head_bytes) refuse("shorter than its head");
-  const Head head{load(packet.data()), load(packet.data() + 8), load(packet.data() + 16)};
+  const Head head{net::load_u64(packet.data()), net::load_u64(packet.data() + 8),
+                  net::load_u64(packet.data() + 16)};
   const net::ConstBytes message = packet.subspan(head_bytes);
   take_acknowledgement(head.acknowledged);
   // What was before, the sender has forgotten: it was acknowledged.

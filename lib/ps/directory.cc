@@ -32,14 +32,6 @@ Failure misfit(const PieceName& piece, int server) {
           {}};
 }
 
-Failure missing(const Key& key, std::size_t index, std::uint32_t pieces) {
-  return {ErrorCode::mismatch,
-          fmt::format("no server has piece {} of {} of key {} in its state; start all "
-                      "servers with the states that they kept together",
-                      index, pieces, key.describe()),
-          {}};
-}
-
 }  // namespace
 
 Directory::Directory(int servers, std::uint64_t big_count)
@@ -88,11 +80,16 @@ std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
     bytes_[static_cast<std::size_t>(server)] += held.count * size_of(held.dtype);
   }
   for (const auto& [key, found] : all_found) {
-    std::vector<int>& servers = placed_[key];
-    for (const auto& [index, server] : found.servers) {
-      if (index == servers.size()) servers.push_back(server);
+    if (found.servers.size() < found.pieces) {
+      dropped_.push_back(key);
+      continue;
     }
-    if (servers.size() < found.pieces) return missing(key, servers.size(), found.pieces);
+    std::vector<int>& servers = placed_[key];
+    for (const auto& [index, server] : found.servers) servers.push_back(server);
+  }
+  for (const auto& [held, server] : pieces) {
+    if (placed_.contains(held.piece.key)) continue;
+    bytes_[static_cast<std::size_t>(server)] -= held.count * size_of(held.dtype);
   }
   return std::nullopt;
 }

@@ -24,9 +24,11 @@ class Directory {
     Held held;
     int server = 0;
   };
-  /// Before anything is placed: values whose pieces servers have already. Fails where a piece of
-  /// one is missing, or is there twice.
+  /// Before anything is placed: values whose pieces servers have already. Leaves out those of which
+  /// a piece is missing. Fails where one is there twice.
   std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
+  /// The keys that `adopt` has left out.
+  const std::vector<Key>& dropped() const { return dropped_; }
   /// Every key that was placed.
   Located all() const;
 
@@ -39,6 +41,7 @@ class Directory {
   std::uint64_t big_count_;
   std::vector<std::uint64_t> bytes_;  ///< by server
   std::map<Key, std::vector<int>> placed_;
+  std::vector<Key> dropped_;
 };
 
 /// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels

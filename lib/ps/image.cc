@@ -83,8 +83,7 @@ net::Bytes Event::head() const {
   net::Bytes head;
   net::append_u32(head, static_cast<std::uint32_t>(worker));
   net::append_u32(head, is_loss ? loss_mark : 0);
-  net::append_u32(head, static_cast<std::uint32_t>(acknowledged));
-  net::append_u32(head, static_cast<std::uint32_t>(acknowledged >> 32));
+  net::append_u64(head, acknowledged);
   return head;
 }
 
@@ -95,7 +94,7 @@ Event Event::in(net::ConstBytes record) {
   const std::byte* const at = record.data();
   return {.worker = static_cast<int>(net::load_u32(at)),
           .is_loss = net::load_u32(at + 4) == loss_mark,
-          .acknowledged = net::load_u32(at + 8) | std::uint64_t{net::load_u32(at + 12)} << 32,
+          .acknowledged = net::load_u64(at + 8),
           .message = record.subspan(event_head_bytes)};
 }
 

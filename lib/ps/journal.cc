@@ -29,22 +29,11 @@ using Hash = std::array<std::byte, hash_bytes>;
 using Id = Journal::Id;
 constexpr std::size_t mark_bytes = head_bytes + std::tuple_size_v<Id> + 8;
 
-std::array<std::byte, 8> raw(std::uint64_t number) {
-  std::array<std::byte, 8> bytes{};
-  net::store_u32(bytes.data(), static_cast<std::uint32_t>(number));
-  net::store_u32(bytes.data() + 4, static_cast<std::uint32_t>(number >> 32));
-  return bytes;
-}
-
-std::uint64_t number_at(const std::byte* from) {
-  return net::load_u32(from) | std::uint64_t{net::load_u32(from + 4)} << 32;
-}
-
 /// Of the record with this number in this journal. So none can be left out, or stand elsewhere.
 Hash hash_of(const Id& id, std::uint64_t number, std::uint32_t length, net::ConstBytes head,
              net::ConstBytes body) {
   std::array<std::byte, 12> place{};
-  std::ranges::copy(raw(number), place.begin());
+  net::store_u64(place.data(), number);
   net::store_u32(place.data() + 8, length);
   crypto_generichash_state state;
   crypto_generichash_init(&state, net::as_unsigned(id.data()), id.size(), hash_bytes);
@@ -121,7 +110,7 @@ class Reader {
       const auto before = static_cast<std::size_t>(at - rest.begin());
       if (before < head_bytes || rest.size() < before - head_bytes + mark_bytes) continue;
       const net::ConstBytes mark = net::ConstBytes(rest).subspan(before - head_bytes, mark_bytes);
-      if (is_whole(mark) && number_at(mark.last(8).data()) > number) return true;
+      if (is_whole(mark) && net::load_u64(mark.last(8).data()) > number) return true;
     }
   }
 
@@ -134,7 +123,7 @@ class Reader {
     return source_.read(std::span(mark).subspan(head_bytes)) && is_whole(mark);
   }
   bool is_whole(net::ConstBytes mark) const {
-    const Hash hash = hash_of(id_, number_at(mark.last(8).data()), synced_mark, {}, {});
+    const Hash hash = hash_of(id_, net::load_u64(mark.last(8).data()), synced_mark, {}, {});
     return net::load_u32(mark.data()) == synced_mark &&
            std::ranges::equal(hash, mark.subspan(4, hash_bytes));
   }
@@ -155,7 +144,7 @@ Journal::Journal(std::string path, std::uint64_t job) : path_(std::move(path)) {
   ::randombytes_buf(id_.data(), id_.size());
   net::append(unwritten_, net::as_bytes(magic));
   net::append(unwritten_, id_);
-  net::append(unwritten_, raw(job));
+  net::append_u64(unwritten_, job);
   sync();
 }
 
@@ -189,7 +178,7 @@ void Journal::sync() {
   net::append_u32(unwritten_, synced_mark);
   net::append(unwritten_, hash_of(id_, records_, synced_mark, {}, {}));
   net::append(unwritten_, id_);
-  net::append(unwritten_, raw(records_));
+  net::append_u64(unwritten_, records_);
   write();
 }
 
@@ -202,7 +191,7 @@ Journal::End Journal::read(const std::string& path, std::uint64_t job,
   if (net::as_text(start) != magic) refuse(path, "not a journal that tutti wrote");
   std::array<std::byte, 8> owner{};
   if (!source.read(id) || !source.read(owner)) return End::torn;
-  if (number_at(owner.data()) != job) {
+  if (net::load_u64(owner.data()) != job) {
     refuse(path, "it is of another job than the checkpoint before it");
   }
   Reader reader(source, id);

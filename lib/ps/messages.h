@@ -114,6 +114,8 @@ struct Welcome {
   std::vector<Server> servers{};  ///< by rank
   int staleness = unbounded;
   std::uint64_t job = 0;  ///< a number that no other job has
+  /// Of which servers brought some pieces alone: they keep nothing of these.
+  std::vector<Key> dropped{};
 };
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {

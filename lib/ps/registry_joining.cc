@@ -140,7 +140,7 @@ void Registry::on(Node node, const Register& said) {
 }
 
 Welcome Registry::welcome() const {
-  Welcome welcome{.job = id_};
+  Welcome welcome{.job = id_, .dropped = directory_.dropped()};
   for (int rank = 0; rank < company_.servers; ++rank) {
     // Who is away is not called before it has returned.
     const Member* const server = find(Role::server, rank);
@@ -164,7 +164,8 @@ void Registry::welcome_all() {
   }
 }
 
-/// What servers bring from an earlier job stays where it is.
+/// What servers bring from an earlier job stays where it is, but for keys of which some pieces
+/// alone are there.
 std::optional<Failure> Registry::adopt_held() {
   std::vector<Directory::HeldBy> held;
   for (const auto& [node, member] : members_) {

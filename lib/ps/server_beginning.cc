@@ -1,6 +1,8 @@
 // How a server begins: empty, from the state of an earlier job, or in the middle of this one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -34,6 +36,20 @@ std::unique_ptr<Image> image_in(const Storage* storage) {
 std::unique_ptr<Stock> stock_in(const std::string& folder, const Image* earlier) {
   if (folder.empty() || earlier != nullptr) return nullptr;
   return std::make_unique<Stock>(Stock::read(folder));
+}
+
+/// What an earlier job has left, but for keys that are dropped.
+std::vector<Table::Content> contents_without(const std::vector<Key>& dropped, const Table& table) {
+  const std::set<Key> unwanted(dropped.begin(), dropped.end());
+  std::vector<Table::Content> contents = table.contents();
+  std::set<Key> found;
+  std::erase_if(contents, [&](const Table::Content& one) {
+    const bool is_unwanted = unwanted.contains(one.name.key);
+    if (is_unwanted) found.insert(one.name.key);
+    return is_unwanted;
+  });
+  std::ranges::for_each(found, warn_incomplete);
+  return contents;
 }
 
 }  // namespace
@@ -131,7 +147,10 @@ void Server::begin() {
   } else {
     Image fresh(head());
     use(fresh);
-    if (earlier_) table_->inherit(earlier_->table->optimizer(), earlier_->table->contents());
+    if (earlier_) {
+      const Table& table = *earlier_->table;
+      table_->inherit(table.optimizer(), contents_without(welcome_.dropped, table));
+    }
     if (stock_) {
       const Located located = locate(stock_->question());
       table_->inherit(stock_->optimizer(), stock_->pieces_on(welcome_.rank, located));

@@ -14,11 +14,6 @@ void ServerEnd::connect(net::ProvenPeer peer, const base::Patience& patience) {
   link_.emplace(std::move(peer), poller_, token_, patience);
 }
 
-void ServerEnd::disconnect() {
-  channel_.disconnect();
-  link_.reset();
-}
-
 std::size_t ServerEnd::send(const ToServer& message, std::size_t answer_bytes, bool stays) {
   if (!keeps()) {
     const std::size_t bytes = link_ ? link_->send(message, answer_bytes, stays) : 0;
@@ -29,11 +24,6 @@ std::size_t ServerEnd::send(const ToServer& message, std::size_t answer_bytes, b
   const std::size_t size = bytes.size();
   channel_.send(std::move(bytes));
   return size;
-}
-
-void ServerEnd::flush() {
-  if (keeps()) return channel_.flush();
-  if (link_) link_->flush();
 }
 
 std::size_t ServerEnd::unwritten_bytes() const {

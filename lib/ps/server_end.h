@@ -3,28 +3,18 @@
 #include <optional>
 #include <string>
 
-#include "ps/channel.h"
+#include "ps/link_or_channel.h"
 #include "ps/server_link.h"
 
 namespace tutti::ps {
 
-/// A worker's end of what it and a server say to each other: over the quickest link that there is,
-/// or, where both keep what they say, over a channel that outlives its connections.
-class ServerEnd {
+/// A worker's end.
+class ServerEnd : public LinkOrChannel<ServerLink> {
  public:
-  ServerEnd(net::Poller& poller, std::uint64_t token, const Channel::Ends& ends,
-            const Channel::Terms& terms)
-      : poller_(poller),
-        token_(token),
-        terms_(terms),
-        ends_(ends),
-        channel_(poller, token, ends, terms) {}
+  using LinkOrChannel::LinkOrChannel;
 
   /// As of `ServerLink`.
   void connect(net::ProvenPeer peer, const base::Patience& patience);
-  void disconnect();
-  bool is_open() const { return keeps() ? channel_.is_open() : link_.has_value(); }
-  bool keeps() const { return channel_.keeps(); }
   /// What is kept has arrived there.
   bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }
 
@@ -32,19 +22,9 @@ class ServerEnd {
   void keep_all() {
     if (link_) link_->keep_all();
   }
-  void flush();
   std::size_t unwritten_bytes() const;
-  std::optional<base::Clock::time_point> due() const { return channel_.due(); }
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
   void abandon();
-
- private:
-  net::Poller& poller_;
-  const std::uint64_t token_;
-  const Channel::Terms terms_;
-  const Channel::Ends ends_;
-  Channel channel_;
-  std::optional<ServerLink> link_;
 };
 
 }  // namespace tutti::ps

@@ -36,6 +36,14 @@ Tensor part_of(const Tensor& whole, const Shard& part) {
 
 }  // namespace
 
+void warn_incomplete(const Key& key) {
+  base::log().warn(
+      "key {} is not restored: the servers' states have some of its pieces alone, for the earlier "
+      "job ended inside its init, of which no worker was told that it was done; initialise it "
+      "again",
+      key.describe());
+}
+
 Stock Stock::read(const std::string& folder) {
   const std::set<int> counts = server_counts(folder);
   if (counts.size() != 1) {
@@ -60,7 +68,7 @@ Stock Stock::read(const std::string& folder) {
     if (image.table->optimizer()) stock.optimizer_ = image.table->optimizer();
     for (const Table::Content& one : image.table->contents()) stock.add(one);
   }
-  stock.check_whole();
+  stock.drop_incomplete();
   stock.drop_partial_states();
   return stock;
 }
@@ -93,14 +101,13 @@ void Stock::add(const Table::Content& one) {
   if (content.state) whole.states.emplace(one.name.index, *content.state);
 }
 
-void Stock::check_whole() const {
-  for (const auto& [key, whole] : values_) {
-    if (whole.found == whole.pieces) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("of key {} there are {} of {} pieces: the servers' states are of "
-                            "different moments",
-                            key.describe(), whole.found, whole.pieces));
-  }
+void Stock::drop_incomplete() {
+  std::erase_if(values_, [](const auto& value) {
+    const auto& [key, whole] = value;
+    if (whole.found == whole.pieces) return false;
+    warn_incomplete(key);
+    return true;
+  });
 }
 
 /// A job that ended while a key was updated for the first time has states of some of its pieces.

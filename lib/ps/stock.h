@@ -8,6 +8,9 @@
 
 namespace tutti::ps {
 
+/// Says that a key is not restored of which the servers' states have some pieces alone.
+void warn_incomplete(const Key& key);
+
 /// Whole values of an earlier job, joined from the states of all its servers, and on their way to
 /// the servers of another, which may be more or fewer.
 class Stock {
@@ -32,7 +35,7 @@ class Stock {
   };
 
   void add(const Table::Content& one);
-  void check_whole() const;
+  void drop_incomplete();
   void drop_partial_states();
 
   std::optional<Optimizer> optimizer_;

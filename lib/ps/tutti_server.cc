@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "tutti/error.h"
 #include "tutti/server.h"
 #include "tutti/version.h"
@@ -160,13 +161,13 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const UsageError& error) {
-    fmt::print(stderr, "tutti-server: {}; see --help\n", error.text);
+    fmt::print(stderr, "tutti-server: {}; see --help\n", tutti::base::printable(error.text));
     return 2;
   } catch (const tutti::Error& error) {
     fmt::print(stderr, "tutti-server: {}: {}\n", tutti::name(error.code()), error.what());
     return code_of(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-server: {}\n", error.what());
+    fmt::print(stderr, "tutti-server: {}\n", tutti::base::printable(error.what()));
     return 1;
   }
 }

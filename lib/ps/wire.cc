@@ -84,8 +84,11 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
     const auto address = to.CreateString(server.address);
     servers.push_back(wire::CreateServer(to, address, server.port, server.durable, server.keeps));
   }
-  return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, to.CreateVector(servers),
-                             welcome.staleness, welcome.job);
+  std::vector<Offset<wire::Key>> dropped;
+  for (const Key& key : welcome.dropped) dropped.push_back(pack(to, key));
+  const auto server_list = to.CreateVector(servers);
+  return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, server_list, welcome.staleness,
+                             welcome.job, to.CreateVector(dropped));
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;

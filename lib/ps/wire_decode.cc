@@ -51,6 +51,7 @@ Welcome unpack(const wire::Welcome& from) {
     welcome.servers.push_back(
         {unpack(*server->address()), server->port(), server->durable(), server->keeps()});
   }
+  for (const wire::Key* key : needed(from.dropped())) welcome.dropped.push_back(unpack(*key));
   return welcome;
 }
 

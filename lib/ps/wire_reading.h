@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wire_reading.h"
 #include "net/bytes.h"
 #include "ps/messages.h"
 #include "ps/wire_head.h"
@@ -18,25 +19,9 @@ using Elements = std::span<const std::byte>;
 template <typename T>
 using Offset = flatbuffers::Offset<T>;
 
-[[noreturn]] inline void malformed(const char* what) {
-  throw Error(ErrorCode::internal, std::string("malformed message: ") + what);
-}
-
-/// The enumerator, when the number is at most that of `last`.
-template <typename Enum>
-Enum checked(std::uint8_t number, Enum last) {
-  if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
-  return static_cast<Enum>(number);
-}
-
-/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
-template <typename T>
-const flatbuffers::Vector<T>& needed(const flatbuffers::Vector<T>* list) {
-  if (list == nullptr) malformed("a list is missing");
-  const auto at = reinterpret_cast<std::uintptr_t>(list->Data());
-  if (list->size() > 0 && at % alignof(T) != 0) malformed("a list that is not aligned");
-  return *list;
-}
+using base::checked;
+using base::malformed;
+using base::needed;
 
 /// A name, a version, an address: of these a message may have many.
 inline std::string unpack(const flatbuffers::String& text) {

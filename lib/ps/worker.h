@@ -96,9 +96,9 @@ class Worker {
   Welcome welcome_;
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;
-  base::Mutex meeting_;  ///< one barrier at a time, and none while this leaves
+  base::Mutex meeting_;  ///< level 3; one barrier at a time, and none while this leaves
   bool left_ TUTTI_GUARDED_BY(meeting_) = false;
-  base::Mutex mutex_;
+  base::Mutex mutex_;  ///< level 5
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};

@@ -16,20 +16,10 @@ void WorkerEnd::connect(net::ProvenPeer peer) {
   link_.emplace(std::move(peer), poller_, token_);
 }
 
-void WorkerEnd::disconnect() {
-  channel_.disconnect();
-  link_.reset();
-}
-
 void WorkerEnd::send(const Answer& answer) {
   if (keeps()) return channel_.send(encode(answer));
   log_message(ends_, terms_, "to", answer.data.size());
   if (link_) link_->send(answer);
-}
-
-void WorkerEnd::flush() {
-  if (keeps()) return channel_.flush();
-  if (link_) link_->flush();
 }
 
 void WorkerEnd::set_reading(bool wanted) {

@@ -60,7 +60,7 @@ class Inbox {
   void admit(TensorCall& call) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
-  mutable base::Mutex mutex_;
+  mutable base::Mutex mutex_;  ///< level 5
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
   /// All keys so far. Keys are used again and again, so none is removed.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);

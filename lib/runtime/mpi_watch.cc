@@ -38,7 +38,7 @@ class Loss {
 
   /// A loss that is older than the grace time, or a stop: the call is hopeless.
   std::optional<control::Presence::Lost> after(milliseconds waited) {
-    const auto lost = presence_.lost(stopped_for_);
+    const auto lost = presence_.poll_lost(stopped_for_);
     if (!lost) {
       since_.reset();
       return std::nullopt;
@@ -87,7 +87,9 @@ base::Watchdog::Look watch_start(control::Presence& presence, const Options& opt
   const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
   return [&presence, loss, next_report, limit = options.create_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
-    constexpr auto end = "MPI_Init, which nothing interrupts, so this process ends with status 1";
+    constexpr auto end =
+        "MPI_Init, so no key was in flight; nothing interrupts it, so this process ends with "
+        "status 1";
     if (const auto lost = loss->after(waited)) {
       return {{fmt::format("rank {} is lost: {} while rank {} was in {}", lost->rank, lost->reason,
                            presence.rank(), end),
@@ -126,7 +128,8 @@ base::Watchdog::Look watch_end(control::Presence& presence, const Options& optio
     say(who, roll.stopped, "is stopped", "are stopped");
     say(who, roll.running, "still runs", "still run");
     say(who, roll.ended, "has ended", "have ended");
-    say(who, roll.unseen, "is not seen from here", "are not seen from here");
+    say(who, roll.unseen, "is not seen from here (another machine, or no store)",
+        "are not seen from here (another machine, or no store)");
     if (who.empty()) who = "nobody that is seen from here";
     const bool late = waited >= limit;
     return {

@@ -13,8 +13,8 @@ namespace tutti::runtime {
 /// `create_timeout`.
 base::Watchdog::Look watch_start(control::Presence& presence, const Options& options);
 
-/// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Also
-/// reports after `stall_report_after`, then at doubling intervals.
+/// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Of a
+/// rank on another machine nothing is seen, so that it alone is waited for until then.
 base::Watchdog::Look watch_end(control::Presence& presence, const Options& options);
 
 }  // namespace tutti::runtime

@@ -111,7 +111,6 @@ void Session::close(Telling whom) {
 }
 
 std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view verb) {
-  fork_guard_.check();
   std::shared_ptr<CallList> list = call_pool_->take(count);
   list->open(verb, progress_lock_);
   return list;
@@ -126,7 +125,6 @@ Pending Session::submit(std::shared_ptr<CallList> list) {
 }
 
 void Session::refuse_in_callback(const char* what) const {
-  fork_guard_.check();
   if (!base::Completion::is_in_callback()) return;
   throw Error(ErrorCode::invalid_argument, std::string(what) +
                                                " inside a callback or a deleter: it runs on the "
@@ -155,7 +153,6 @@ int Session::join() {
 }
 
 Tensor Session::allocate(const Shape& shape, DType dtype) {
-  fork_guard_.check();
   inbox_.check_alive();
   return parts_->allocate(shape, dtype);
 }

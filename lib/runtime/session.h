@@ -69,7 +69,7 @@ class Session {
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
   /// was lost meanwhile.
   std::optional<Error> leave_in_order();
-  /// Throws in a callback, and in a forked child.
+  /// Throws in a callback.
   void refuse_in_callback(const char* what) const;
 
   const Options options_;
@@ -85,8 +85,8 @@ class Session {
   /// The control plane's count when it was closed. MPI_Finalize may close it before the session
   /// ends.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
-  mutable base::Mutex counting_;
-  base::Mutex closing_;  ///< level 3; the destructor and MPI_Finalize may close at once
+  mutable base::Mutex counting_;  ///< level 5
+  base::Mutex closing_;           ///< level 3; the destructor and MPI_Finalize may close at once
   Tally tally_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<ProgressLock> progress_lock_;

@@ -41,7 +41,7 @@ Process& process() {
   return *only;
 }
 
-/// What several ranks of a process's stores must not do at once has this name among their ranks.
+/// In place of a store's ranks: the turn of the threads that start MPI, one after the other.
 const std::vector<int>& starting() {
   static const std::vector<int> none = {-1};
   return none;
@@ -113,9 +113,9 @@ std::shared_ptr<Lookout> look_out(control::Presence* presence, const std::vector
   auto lookout = std::make_shared<Lookout>();
   if (presence == nullptr) return lookout;
   lookout->watch([presence, group, limit = options.heartbeat_timeout] {
-    return among(group, presence->lost(limit, group));
+    return among(group, presence->poll_lost(limit, group));
   });
-  lookout->watch([presence, group] { return among(group, presence->leaving(group)); });
+  lookout->watch([presence, group] { return among(group, presence->poll_leaving(group)); });
   return lookout;
 }
 
@@ -135,7 +135,7 @@ std::optional<control::LostRank> lost_in(const std::optional<std::string>& words
 void talk_over(const mpi::Communicator& communicator, Lookout& lookout) {
   lookout.tell(
       [&communicator](const control::LostRank& lost) { communicator.tell_others(words_of(lost)); });
-  lookout.listen([&communicator] { return lost_in(communicator.heard()); });
+  lookout.listen([&communicator] { return lost_in(communicator.receive_last_words()); });
 }
 
 std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicator,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Modules include what the table "Modules" in lib/DESIGN.md lists, all of it and no more, without a cycle.
+"""Modules include what the table "Modules" in lib/DESIGN.md lists, all of it and no more, without a cycle. Beside each
+mutex stands its level in the lock order there.
 
     modules.py [ROOT]
 """
@@ -16,6 +17,11 @@ EVERYWHERE = {"include", "base", "observe"}
 PRIVATE_HEADERS = re.compile(r"mpi\.h|cuda|nccl|Eigen|spdlog|fmt/|flatbuffers|hwy/|sodium|zmq")
 # What would make the ordering protocol impure: it gets time and messages as values.
 IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
+
+
+# A member or variable; not the one of which base::Mutex is made.
+MUTEX = re.compile(r"\s*(mutable |static )*((base::)?Mutex|std::\w*mutex) \w+;(?!\s*///< level \d)")
+MADE_OF = pathlib.PurePath("lib/base/mutex.h")
 
 
 def read_table(design):
@@ -36,16 +42,27 @@ def target_of(included):
     return "include" if first == "tutti" else first
 
 
-def includes(root):
-    """(file, line number, < or ", what is included) of every include."""
+def lines(root):
+    """(file, line number, line) of every source."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in (".h", ".cc"):
-                continue
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
-                if match:
-                    yield path.relative_to(root), number, match[1], match[2]
+            if path.suffix in (".h", ".cc"):
+                for number, line in enumerate(path.read_text().splitlines(), 1):
+                    yield path.relative_to(root), number, line
+
+
+def includes(root):
+    """(file, line number, < or ", what is included) of every include."""
+    for path, number, line in lines(root):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if match:
+            yield path, number, match[1], match[2]
+
+
+def mutexes_without_level(root):
+    for path, number, line in lines(root):
+        if path != MADE_OF and MUTEX.match(line):
+            yield f"{path}:{number}: write the mutex's level of \"Lock order\" in lib/DESIGN.md behind it: ///< level 5"
 
 
 def forbidden(path, module, included):
@@ -106,13 +123,13 @@ def problems_of(root):
     cycle = find_cycle(edges)
     if cycle:
         problems.append("modules use each other in a circle: " + " -> ".join(cycle))
-    return problems
+    return problems + list(mutexes_without_level(root))
 
 
 def main():
     root = root_given(__doc__)
     problems = problems_of(root)
-    print("\n".join(problems) or "every include follows the table in lib/DESIGN.md")
+    print("\n".join(problems) or "every include follows the table in lib/DESIGN.md, every mutex has its level")
     return 1 if problems else 0
 
 

@@ -12,9 +12,12 @@ SERVER = "tutti-server"
 
 def folders(command):
     """Where it may be: near the command, where this launcher is, in PATH."""
-    near = pathlib.Path(command[0]).resolve().parent
+    # The python of an environment is a link to one elsewhere.
+    near = pathlib.Path(os.path.abspath(command[0])).parent
+    linked = pathlib.Path(command[0]).resolve().parent
     here = pathlib.Path(__file__).resolve().parents[1]
-    return near, near.parent, here, here.parent / "build", pathlib.Path(sys.argv[0]).resolve().parent, None
+    launcher = pathlib.Path(sys.argv[0]).resolve().parent
+    return near, near.parent, linked, linked.parent, here, here.parent / "build", launcher, None
 
 
 def find_server(request):

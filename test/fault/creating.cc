@@ -4,7 +4,8 @@
 //
 //   creating RANK HOW CALL NUMBER [STORES]
 //
-// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS
+// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS; local: creates
+//         a store of that type, and stays until it is ended
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
 //         early: Init, while the others have not called create; none
 //
@@ -12,7 +13,8 @@
 //
 // STORES  that were made in peace before, 0 if it is not said
 //
-// Each rank tries until it has its store, or until something else than its patience ends it.
+// Each rank tries until it has its store, or until something else than its patience ends it. With
+// OWN_MPI=1 the program itself starts MPI and ends it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -73,6 +75,10 @@ void go_wrong() {
   if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
   if (plan.how == "late") std::this_thread::sleep_for(milliseconds(number_in("LATE_MS")));
   if (plan.how == "files") use_up_descriptors();
+  if (plan.how == "local") {
+    const auto alone = KVStore::create("local");
+    ::pause();
+  }
 }
 
 void before(std::string_view call) {
@@ -138,6 +144,8 @@ int MPI_Finalize() {
 
 int main(int argc, char** argv) {
   if (argc < 5) return 2;
+  const bool owns_mpi = number_in("OWN_MPI") != 0;
+  if (owns_mpi) MPI_Init(&argc, &argv);
   for (int i = argc > 5 ? std::atoi(argv[5]) : 0; i > 0; --i) {
     if (!sums_right(*KVStore::create("dist_sync_mpi"))) return 1;
   }
@@ -152,4 +160,7 @@ int main(int argc, char** argv) {
   store.reset();
   fmt::print("rank {} finished, and its sum was right\n", own_rank());
   std::fflush(stdout);
+  if (owns_mpi) MPI_Finalize();
+  // The others end meanwhile, which is no loss: what MPI waited for is over.
+  if (own_rank() == 0) std::this_thread::sleep_for(milliseconds(number_in("AFTERWARDS_MS")));
 }

@@ -109,13 +109,41 @@ class Creates(unittest.TestCase):
             self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init.* rank 0 has not called "
                                       "create; .*busy or stuck before its create"), job)
 
+    def test_who_waits_in_the_start_of_mpi_for_a_rank_that_creates_a_local_store_ends_and_says_what_to_do(self):
+        job = Job(launched(3, 0, "local", "create", 1, grace=1), TUTTI_CREATE_SECONDS="1.5")
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + 1.5, job)
+        for rank in (1, 2):
+            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init, so no key was in flight"
+                                      "; .* rank 0 has not called create; .*one of another type.* calls MPI_Init"), job)
+
     def test_who_ends_while_another_rank_is_stopped_says_so_and_ends_after_the_heartbeats_time(self):
-        for victim in (0, 1):
-            job = Job(launched(3, victim, "stop", "Finalize", 1, grace=1), TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT))
-            self.assertNotEqual(job.code, 0, job)
-            self.assertLess(job.lived_on, OVER_WITHIN + HEARTBEAT + 4, job)
-            self.survivors(job, 3, victim, "finished")
-            self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .*stopped.* in MPI_Finalize"), job)
+        each(self, [(victim, owner) for victim in (0, 1) for owner in ("tutti", "program")], self.stops_at_the_end)
+
+    def stops_at_the_end(self, victim, owner):
+        """`owner`: who has started MPI and ends it."""
+        job = Job(launched(3, victim, "stop", "Finalize", 1, grace=1), TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT),
+                  OWN_MPI=str(int(owner == "program")))
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + HEARTBEAT + 4, job)
+        self.survivors(job, 3, victim, "finished")
+        self.assertTrue(job.lines(rf"critical: rank {victim} is lost: .*stopped.* in MPI_Finalize"), job)
+
+    def test_who_goes_on_after_it_has_ended_mpi_itself_is_watched_no_longer(self):
+        job = Job(mpirun(3, CREATING, 0, "none", "none", 1), OWN_MPI="1", AFTERWARDS_MS="5000",
+                  TUTTI_STALL_SECONDS="0.4")
+        self.assertEqual(job.code, 0, job)
+        self.assertFalse(job.lines("warning|error|critical"), job)
+
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
+    def test_who_ends_while_a_rank_of_another_machine_is_stopped_says_so_and_ends_after_the_keys_time(self):
+        job = Job([ON_HOSTS, "--env=TUTTI_STALL_SECONDS=0.4", "--env=TUTTI_TIMEOUT_SECONDS=2", "2x1", CREATING, "1",
+                   "stop", "Finalize", "1"], OMPI_MCA_odls_base_sigkill_timeout="0")
+        self.assertNotEqual(job.code, 0, job)
+        self.assertLess(job.lived_on, OVER_WITHIN + 2, job)
+        said = r"rank 0 has been in MPI_Finalize for .*: rank 1 is not seen from here \(another machine, or no store\)"
+        self.assertTrue(job.lines(f"warning: {said}$"), job)
+        self.assertTrue(job.lines(f"critical: {said}; .*key_timeout"), job)
 
     def test_who_ends_early_says_whom_it_waits_for_and_waits(self):
         job = Job(mpirun(3, CREATING, 1, "late", "Finalize", 1), TUTTI_STALL_SECONDS="0.4", LATE_MS="1200")

@@ -13,11 +13,11 @@ import sys
 import unittest
 
 from deaths import MOST_EXCUSED, STAGES, WAYS, Case, Harness, all_cases, host_cases, quick_cases
-from jobs import NO_HOSTS, each
+from jobs import NO_HOSTS, Job, each
 
 TIER = sys.argv[4]
 # The sanitizers slow everything down.
-HARNESS = Harness(*sys.argv[1:4], slowness=3 if "ASAN_OPTIONS" in os.environ else 1)
+HARNESS = Harness(*sys.argv[1:4], slowness=3 if "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ else 1)
 # Open MPI 4.1's mpirun can itself die by SIGSEGV while it shows what other hosts' ranks say, and take last
 # words along, the victim's or the survivors'; such a case is tried again.
 OPEN_MPI_DIED = r"\borte_rml_oob_send_buffer_nb\b"
@@ -34,6 +34,50 @@ def chosen():
     seed = int(TIER.partition("@")[2] or random.randrange(1 << 32))
     print(f"all@{seed}", file=sys.stderr)
     return all_cases(seed), host_cases(seed, 24)
+
+
+class Told:
+    """A job as the judge sees it: rank 1 was killed, the others said these lines, and all ended by SIGTERM."""
+    code, lived_on = 1, 0.5
+    lines = Job.lines
+
+    def __init__(self, survivors, *said):
+        self.output = "\n".join(["rank 1 (process 7) goes wrong: kill", *said,
+                                 *(f"rank {rank} was ended by SIGTERM" for rank in survivors)])
+
+
+class Judgement(unittest.TestCase):
+    """Each pair: whether there is a problem, and whether it is excused."""
+
+    def judge(self, runner, stage, *said):
+        case = Case(runner, 4 if runner == "2x2" else 3, 1, "kill", stage)
+        problem, excused = HARNESS.judge(case, Told(case.survivors(), *said))
+        return bool(problem), excused
+
+    def test_ranks_that_mpirun_ended_in_silence_are_excused(self):
+        self.assertEqual(self.judge("mpirun", "idle"), (True, True))
+
+    def test_a_rank_that_said_something_else_first_is_not(self):
+        self.assertEqual(self.judge("mpirun", "idle", "tutti[rank 0] error: the store is dead"), (True, False))
+
+    def test_a_survivor_that_blames_another_is_a_problem_though_a_second_is_right(self):
+        right = "tutti[rank 0] error: rank 1 is lost: its process ended; no key is in flight on rank 0"
+        wrong = "tutti[rank 2] error: rank 0 is lost: its process ended; no key is in flight on rank 2"
+        self.assertEqual(self.judge("mpirun", "idle", right), (False, False))
+        self.assertEqual(self.judge("mpirun", "idle", right, wrong), (True, False))
+
+    def test_a_line_says_that_no_key_was_in_flight_when_a_store_is_created_or_mpi_starts(self):
+        for stage, line in (("compare", "rank 1 is lost: it ended; it happened while a store was created"),
+                            ("start", "rank 1 is lost: it ended while rank 0 was in MPI_Init")):
+            line = f"tutti[rank 0] critical: {line}"
+            self.assertEqual(self.judge("mpirun", stage, line), (True, False))
+            self.assertEqual(self.judge("mpirun", stage, f"{line}, so no key was in flight"), (False, False))
+
+    def test_on_hosts_who_cannot_see_the_rank_says_how_many_of_a_machine_are_missing(self):
+        line = "tutti[rank 0] critical: no key was in flight: {} ranks have called create on this machine"
+        self.assertEqual(self.judge("2x2", "start", line.format("1 of 2")), (False, False))
+        self.assertEqual(self.judge("2x2", "start", line.format("2 of 2")), (True, False))
+        self.assertEqual(self.judge("mpirun", "start", line.format("2 of 3")), (True, False))
 
 
 class Deaths(unittest.TestCase):

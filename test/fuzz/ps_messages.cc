@@ -95,7 +95,7 @@ std::vector<Seed> seeds() {
   add_messages<ToScheduler>(seeds, 0,
                             {worker, server, BarrierAsked{}, locate, Goodbye{}, Finished{},
                              LocateAll{}, Stopping{"why"}});
-  const Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7};
+  const Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
   const Located located{{{"w", {1, 0}}, {3, {0}}}, true};
   add_messages<FromScheduler>(seeds, 1,
                               {Refused{failure}, welcome, located, BarrierOver{},

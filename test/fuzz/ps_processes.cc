@@ -147,7 +147,7 @@ net::Bytes with_scheduler() {
   return conversation;
 }
 
-/// A server brings a value of an earlier job, ends, and comes back.
+/// A server brings a value of an earlier job, and a piece of another, ends, and comes back.
 net::Bytes with_durable_server() {
   net::Bytes conversation;
   Register said{.workers = workers, .servers = 1, .version = version()};
@@ -158,7 +158,7 @@ net::Bytes with_durable_server() {
   said.rank = 0;
   said.durable = said.keeps = true;
   said.job = 1;
-  said.held = {{{"w", 1, 2}, 6, DType::f32}, {{"w", 0, 2}, 6, DType::f32}};
+  said.held = {{{"w", 1, 2}, 6, DType::f32}, {{"w", 0, 2}, 6, DType::f32}, {{"v", 0, 2}, 6}};
   add(conversation, workers, ToScheduler(said));
   add(conversation, workers, ToScheduler(Locate{{{"w", 12, DType::f32}}}));
   add(conversation, workers, ToScheduler(Stopping{"SIGTERM"}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../unit/base/stderr_of.h"
 #include "store_fixture.h"
 
 using namespace tutti;
@@ -195,6 +196,15 @@ TEST_CASE("the same ranks create one store after the other, and several at once"
     CHECK(exchange(*second, {0, 1}, 2, 8) == 0);
     CHECK(exchange(*first, {0, 1}, 2, 9) == 0);
   }
+}
+
+TEST_CASE("a group of one rank records no timeline and says so when one is asked for") {
+  Options options = Options::from_env();
+  options.ranks = {place().rank};
+  options.timeline = "trace.json";
+  const std::string log = stderr_of([&] { make_store(options); });
+  CHECK(lines_of(log).size() == 1);
+  CHECK_THAT(log, Contains("one rank alone records no timeline") && Contains("'trace.json'"));
 }
 
 TEST_CASE("a group of one rank exchanges with itself and needs nobody") {

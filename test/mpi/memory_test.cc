@@ -89,6 +89,30 @@ TEST_CASE("200 steps of varying sizes make neither the buffers nor the process g
   CHECK(after < before + may_grow);
 }
 
+TEST_CASE("a key takes the memory that its contract says") {
+  constexpr std::size_t keys_a_step = 1000;
+  constexpr std::size_t steps = 100;
+  const auto store = make_store();
+  float value = 1;
+  const std::vector<Values> tensors(keys_a_step, Values(Tensor(&value, {}, DType::f32)));
+  std::size_t named = 0;
+  const auto step = [&] {
+    std::vector<Key> names;
+    while (names.size() < keys_a_step) {
+      const std::string number = std::to_string(named++);
+      names.emplace_back(std::string(20 - number.size(), 'k') + number);
+    }
+    store->broadcast(names, tensors, 0).wait();
+  };
+  step();
+  const std::uint64_t before = resident();
+  for (std::size_t i = 0; i < steps; ++i) step();
+  const double kib = static_cast<double>(resident() - before) / 1024 / (keys_a_step * steps);
+  const double said = store->rank() == 0 ? 1.5 : 0.8;
+  CHECK(kib <= said);
+  CHECK(kib >= 0.85 * said);
+}
+
 TEST_CASE("allocated tensors are counted while they live, and the most of them for ever") {
   const auto store = make_store();
   const std::uint64_t page = 4096;

@@ -161,6 +161,9 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
   float other = 1;
   const Tensor tensor(&value, {}, DType::f32);
   const Tensor in_flight(&other, {}, DType::f32);
+  Options options = Options::from_env();
+  options.ranks = {store->rank()};
+  const auto group_of_one = make_store(options);
   // The last rank submits when all children are gone: until then the others' calls are not done.
   const bool late = store->rank() == store->num_workers() - 1;
   Pending pending;
@@ -168,7 +171,8 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
   const pid_t child = ::fork();
   if (child == 0) {
     bool right = is_refused_in_child([&] { store->pushpull("w", tensor, tensor); }) &&
-                 is_refused_in_child([&] { store->barrier(); });
+                 is_refused_in_child([&] { store->barrier(); }) &&
+                 is_refused_in_child([&] { group_of_one->pushpull("w", tensor, tensor); });
     // With the store, and when the child has dropped its copy.
     for (int turn = 0; turn < 2 && !late; ++turn) {
       right = right && is_refused_in_child([&] { pending.wait(); }) &&
@@ -184,6 +188,7 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
   if (late) pending = store->pushpull("in flight", in_flight, in_flight);
   pending.wait();
   CHECK(other == static_cast<float>(store->num_workers()));
+  check_alive(*group_of_one);
   check_alive(*store);
 }
 

@@ -66,12 +66,13 @@ LocalJob::LocalJob(Size size) : job_(job_of(size)) {
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
   // Servers first: nobody depends on the order.
   for (int i = 1; i <= size.servers - size.played; ++i) {
-    start(static_cast<std::size_t>(i), [this, size] {
+    start(static_cast<std::size_t>(i), [this, size, i] {
       ps::Job mine = job_;
       mine.role = ps::Role::server;
+      mine.wanted_rank = i - 1;
       Options of_server = options();
       of_server.encrypt = size.encrypts;
-      ps::run_server(mine, of_server);
+      ps::run_server(mine, of_server, size.durability);
       return "";
     });
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/job.h"
+#include "tutti/server.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -25,6 +26,7 @@ class LocalJob {
     bool resends = false;                              ///< as PS_RESEND=1
     std::uint64_t most_waiting_bytes = ps::Job{}.most_waiting_bytes;        ///< of servers
     std::uint64_t most_waiting_requests = ps::Job{}.most_waiting_requests;  ///< of servers
+    Durability durability{};                                                ///< of servers
   };
   explicit LocalJob(Size size);
   /// Waits for scheduler and servers, which end when the workers have.

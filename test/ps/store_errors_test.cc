@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "../unit/base/stderr_of.h"
 #include "net/sockets.h"
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
@@ -207,4 +208,14 @@ TEST_CASE("a call that times out half sent is no part of a later one of another 
   other.join();
   CHECK(impatient == "timeout");
   CHECK(patient == "timeout 3");
+}
+
+TEST_CASE("a store with servers records no timeline and says so when one is asked for") {
+  const LocalJob job({.workers = 1, .servers = 1});
+  Options options = LocalJob::options();
+  options.timeline = "trace.json";
+  const std::string log =
+      stderr_of([&] { LocalJob::run_one([](KVStore&) { return ""; }, "dist_sync", options); });
+  CHECK(lines_of(log).size() == 1);
+  CHECK_THAT(log, Contains("'dist_sync' records no timeline") && Contains("'trace.json'"));
 }

@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 
@@ -30,6 +33,27 @@ TEST_CASE("push sums over devices and workers, and pull gives the sum to every d
   CHECK(job.ends() == Said{"", "", ""});
 }
 
+TEST_CASE("a forked child cannot use its parent's store, and the parent goes on") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats value{2};
+    kv.init({"w"}, {tensor(value)});
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        kv.push({"w"}, {tensor(value)}).wait();
+      } catch (const Error& error) {
+        ::_exit(error.code() == ErrorCode::unsupported ? 7 : 1);
+      }
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    kv.pull({"w"}, {tensor(value)}).wait();
+    return std::to_string(WEXITSTATUS(status)) + ", " + text_of(value);
+  }) == twice("7, 2"));
+}
+
 TEST_CASE("init takes worker 0's value, broadcast the root's") {
   LocalJob job({});
   CHECK(job.run([](KVStore& kv) {
@@ -53,6 +77,32 @@ TEST_CASE("pushpull of a key without a value only reduces, in place, in any shap
     }
     return said;
   }) == twice("3;3 3 3 3 3 3 3;3 3 3;"));
+}
+
+TEST_CASE("pushpull gives a stored value its own shape and dtype, push and pull keep to them") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats value{1, 1};
+    Floats longer{1, 2, 3};
+    std::vector<double> exact{0.5};
+    const Tensor other(exact.data(), {1}, DType::f64);
+    kv.init({"w"}, {tensor(value)});
+    kv.pushpull("w", tensor(longer), tensor(longer)).wait();
+    Floats pulled(3);
+    kv.pull({"w"}, {tensor(pulled)}).wait();
+    std::string said = text_of(longer) + ", " + text_of(pulled);
+    for (const bool pushes : {true, false}) {
+      try {
+        const Pending pending =
+            pushes ? kv.push({"w"}, {tensor(value)}) : kv.pull({"w"}, {tensor(value)});
+        pending.wait();
+      } catch (const Error& error) {
+        said += ", " + std::string(name(error.code()));
+      }
+    }
+    kv.pushpull("w", other, other).wait();
+    return said + ", " + std::to_string(static_cast<int>(exact[0]));
+  }) == twice("2 4 6, 2 4 6, invalid_argument, invalid_argument, 1"));
 }
 
 TEST_CASE("a value that is split over the servers comes back whole") {

@@ -308,6 +308,14 @@ class Misuse(DurableCase):
             with self.subTest(words=words):
                 self.assertRegex(self.said(*words, DMLC_RANK="0"), text)
 
+    def test_words_from_outside_end_no_line_of_an_error(self):
+        for words in (("--sate\n\033[2Jforged",), ("--state", "x", "--durable", "often\n\033[2Jforged"),
+                      ("--state", self.folder, "--restore", "/nowhere\n\033[2Jforged")):
+            with self.subTest(words=words):
+                said = self.said(*words, DMLC_RANK="0")
+                self.assertIn(r"\n\x1b[2Jforged", said)
+                self.assertEqual([line for line in said.splitlines() if line.startswith("forged")], [])
+
     def test_a_state_needs_a_rank(self):
         self.assertIn("set DMLC_RANK to a number from 0 to 1", self.said("--state", self.folder))
 

@@ -89,8 +89,9 @@ class Refused(Contract):
 
     def test_a_forked_child_cannot_use_its_parents_store_and_the_parent_goes_on(self):
         kv, array, other = self.store(), np.ones(3, np.float32), np.ones(3, np.float32)
+        group_of_one = self.store(ranks=[kv.rank])
         calls = [lambda: kv.pushpull("w", array), lambda: kv.broadcast("w", array), kv.barrier, kv.join,
-                 lambda: kv.allocate(3)]
+                 lambda: kv.allocate(3), lambda: group_of_one.pushpull("w", array)]
         # The last rank submits when all children are gone: until then the others' calls are not done.
         late = kv.rank == kv.num_workers - 1
         if not late:

@@ -1,12 +1,13 @@
 """Stores over some of the job's ranks: those that are in no group of a test go on to the next one; see contract.py."""
+import contextlib
 import random
-import threading
 import time
 
 import numpy as np
 
 import tutti
 from contract_fixture import Contract, make_store, sums, values
+from package_fixture import Beside
 
 
 class Groups(Contract):
@@ -76,6 +77,19 @@ class Groups(Contract):
         for salt, (kv, ranks) in enumerate(stores):
             self.exchange(kv, ranks, 2, 100 + salt)
 
+    def test_sixteen_groups_move_data_at_once_from_a_thread_each(self):
+        if self.size < 2:
+            return
+        stores, count = [], max(2, (self.size + 1) // 2)
+        for group in range(16):
+            # As many ranks each, side by side around a ring, so that each group shares ranks with others.
+            ranks = sorted((group + i) % self.size for i in range(count))
+            if self.rank in ranks:
+                stores.append((self.store(ranks=ranks), ranks))
+        with contextlib.ExitStack() as threads:
+            for salt, (kv, ranks) in enumerate(stores):
+                threads.enter_context(Beside(self.exchange, kv, ranks, 2, 200 + salt))
+
     def test_groups_are_created_and_closed_while_the_store_over_all_ranks_moves_data(self):
         everyone = self.store()
         with Beside(lambda: self.exchange(everyone, range(self.size), 30, 6)):
@@ -127,25 +141,3 @@ class Groups(Contract):
             time.sleep(0.6)
         with make_store(ranks=[0, 1]) as kv:
             self.exchange(kv, [0, 1], 1, 11)
-
-
-class Beside:
-    """A block beside which a thread works; what that raises leaves the block."""
-
-    def __init__(self, work):
-        self.raised = None
-        self.thread = threading.Thread(target=self.run, args=(work,))
-
-    def run(self, work):
-        try:
-            work()
-        except BaseException as raised:  # pylint: disable=broad-except
-            self.raised = raised
-
-    def __enter__(self):
-        self.thread.start()
-
-    def __exit__(self, *_):
-        self.thread.join()
-        if self.raised:
-            raise self.raised

@@ -1,4 +1,5 @@
 """Calls and what they give; see contract.py."""
+import contextlib
 import random
 import threading
 import time
@@ -7,7 +8,7 @@ import numpy as np
 
 import tutti
 from contract_fixture import Contract, make_store, sums, values
-from package_fixture import PATIENCE
+from package_fixture import PATIENCE, Beside
 
 
 class Exchange(Contract):
@@ -161,15 +162,14 @@ class Together(Contract):
 
         def leave(i):
             # Which thread's store is whose on another rank is not known: all do the same.
-            stores[i].barrier()
+            array = np.ones(4)
+            stores[i].pushpull("all", array).wait()
             stores[i].close()
+            self.assert_equal(array, np.full(4, stores[i].num_workers))
         for work in (create, leave):
-            threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            self.assertNotIn(None, stores)
+            with contextlib.ExitStack() as threads:
+                for i in range(4):
+                    threads.enter_context(Beside(work, i))
 
 
 class Travels(Contract):

@@ -12,6 +12,8 @@ HERE = ROOT / "test/python"
 RANKS = (1, 2, 3, 4)
 #: pip brings a newer meson than that of the tests' other builds, which adds this flag.
 COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
+#: What pip says when nobody here is to blame: there is no such wheel for this machine, or no way to the index.
+NOT_HERE = ("No matching distribution found", "Max retries exceeded", "Read timed out")
 
 
 def said(*words, timeout=60, **options):
@@ -40,6 +42,18 @@ class Installed(unittest.TestCase):
     @classmethod
     def pip(cls, *words):
         said(cls.python, "-m", "pip", *words, "--quiet", timeout=900, env=os.environ | COMPILER_CACHE)
+
+    @classmethod
+    def wheels(cls, *names):
+        """Installs libraries that are built already; skips where these, or the index of them, cannot be had."""
+        try:
+            cls.pip("install", "--only-binary", ":all:", *names)
+        except AssertionError as error:
+            if not any(words in str(error) for words in NOT_HERE):
+                raise
+            why = next(line.removeprefix("ERROR: ") for line in str(error).splitlines() if line.startswith("ERROR: "))
+            print(f"skipped: {why}", flush=True)
+            raise unittest.SkipTest(why) from error
 
     @classmethod
     def setup(cls):

@@ -16,6 +16,9 @@ import tutti
 import tutti.mxnet
 
 began = 0.0  # of the wait in which the others learn of it
+#: What the others may have in flight then.
+KEYS = {"train": {"'0 of Trainer 1'", "'1 of Trainer 1'"}, "train_a_pair": {"'0 of Trainer 2'", "'1 of Trainer 2'"},
+        "with_a_call_in_flight": {"'weight'"}}
 
 
 class Slow(mx.operator.CustomOp):
@@ -47,21 +50,30 @@ def fail(how):
     time.sleep(60)
 
 
-def train(how):
-    """The others learn of it in the step that comes next."""
+def train(how, count=1):
+    """The others learn of it in the step of the last network that comes next."""
     global began  # pylint: disable=global-statement
-    net = gluon.nn.Dense(4, in_units=3)
-    net.initialize()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync_mpi")
+    nets = [gluon.nn.Dense(4, in_units=3) for _ in range(count)]
+    for net in nets:
+        net.initialize()
+    kv = mx.kv.create("dist_sync_mpi") if count > 1 else "dist_sync_mpi"
+    trainers = [gluon.Trainer(net.collect_params(), "sgd", kvstore=kv) for net in nets]
     for step in range(10):
-        with autograd.record():
-            loss = net(mx.nd.ones((2, 3))).sum()
-        loss.backward()
-        began = time.monotonic()
-        if trainer._kvstore and trainer._kvstore.rank == 1 and step == 5:
-            fail(how)
-        trainer.step(2)
-        net.weight.data().wait_to_read()
+        for net, trainer in zip(nets, trainers):
+            with autograd.record():
+                loss = net(mx.nd.ones((2, 3))).sum()
+            loss.backward()
+            began = time.monotonic()
+            if trainer._kvstore and trainer._kvstore.rank == 1 and step == 5 and trainer is trainers[-1]:
+                fail(how)
+            trainer.step(2)
+            for weight in net.collect_params().values():
+                weight.data().wait_to_read()
+
+
+def train_a_pair(how):
+    """Of networks on one store, whose keys are equal."""
+    train(how, 2)
 
 
 def with_a_call_in_flight(how):
@@ -186,7 +198,8 @@ def main(place, how=None):
         globals()[place](how)
     except tutti.PeerLostError as error:
         in_time = "in time" if time.monotonic() - began < 5 else "late"
-        named = re.search(r"in flight on rank \d: (0|1|'weight')", str(error))
+        found = re.fullmatch(r".*; in flight on rank \d: ('[^']*'(?:, '[^']*')*)", str(error))
+        named = found and set(found[1].split(", ")) <= KEYS[place]
         print(type(error).__name__, error.ranks, f"{in_time}, of", "a weight" if named else error, flush=True)
 
 

@@ -39,12 +39,19 @@ class Examples(Said):
         for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
             self.assertIn(line, text)
 
-    def test_the_benchmark_prints_the_speed_of_each_worker(self):
-        text = self.on_ranks(2, "-m", "tutti", EXAMPLES / "train_imagenet.py", "--benchmark", 1, "--network", "vgg11",
-                             "--image-shape", "3,32,32", "--batch-size", 2, "--steps", 4, "--disp-batches", 2,
-                             "--kv-store", "dist_sync_mpi", timeout=300)
-        for rank in (0, 1):
-            self.assertRegex(text, rf"Worker {rank}: Epoch 0 Batch \d+: \d+\.\d\d samples/s")
+    def test_the_benchmark_of_every_script_prints_the_speed_of_each_worker_and_needs_no_data(self):
+        for script, words in (("train_imagenet.py", ("--dataset", "imagenet", "--network", "vgg11", "--image-shape",
+                                                     "3,32,32")),
+                              ("train_mnist.py", ("--dataset", "mnist", "--network", "lenet")),
+                              ("cifar10_dist.py", ("--network", "resnet18"))):
+            with self.subTest(script):
+                text = self.on_ranks(2, "-m", "tutti", EXAMPLES / script, "--benchmark", 1, *words, "--batch-size", 2,
+                                     "--steps", 5, "--disp-batches", 2, "--epochs", 2, "--kv-store", "dist_sync_mpi",
+                                     timeout=300)
+                self.assertNotIn("Test_acc", text)
+                for rank in (0, 1):
+                    batches = re.findall(rf"Worker {rank}: Epoch (\d) Batch (\d+): \d+\.\d\d samples/s", text)
+                    self.assertEqual(batches, [("0", "2"), ("0", "4"), ("1", "2"), ("1", "4")], text)
 
 
 class Served(Said):

@@ -13,9 +13,10 @@ from mxnet_fixture import Ranks, devices
 BATCH = 8
 
 
-def symbol(**weight):
+def symbol(norm=False, **weight):
     weight = mx.sym.var("fc1_weight", **weight)
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1", weight=weight)
+    data = mx.sym.BatchNorm(data, name="norm") if norm else data
     data = mx.sym.FullyConnected(mx.sym.Activation(data, act_type="tanh"), num_hidden=4, name="fc2")
     return mx.sym.SoftmaxOutput(data, name="softmax")
 
@@ -157,6 +158,23 @@ class Helped(Modules):
                           aux_params=states)
         self.equal_everywhere(module)
 
+    def test_statistics_of_a_checkpoint_are_given_to_the_ranks_by_rank_0(self):
+        """Once: in training each rank has those of its own data."""
+        module = mx.mod.Module(symbol(norm=True), context=devices(2))
+        self.fit(module, self.kv, epochs=(0, 0), aux_params={"norm_moving_mean": self.mine((8,)),
+                                                              "norm_moving_var": self.mine((8,)) * 2})
+        for mean, variance in ([arrays[i] for arrays in module._exec_group.aux_arrays] for i in range(2)):
+            self.same([mean], 1)
+            self.same([variance], 2)
+        statistics = module.get_params()[1]
+        self.same(statistics["norm_moving_mean"], 1)
+        self.same(statistics["norm_moving_var"], 2)
+        self.fit(module, self.kv)
+        module.init_optimizer(self.kv)  # which is ignored now
+        means = self.others.allgather_object(module.get_params()[1]["norm_moving_mean"].asnumpy().tolist())
+        self.assertEqual(len({tuple(mean) for mean in means}), self.size)
+        self.equal_everywhere(module)
+
     def test_a_store_is_made_of_a_name_in_any_case_or_is_the_one_given(self):
         for kvstore in ("dist_sync_mpi", "DIST_SYNC_MPI", self.kv):
             for count in (1, 2):
@@ -174,6 +192,12 @@ class Helped(Modules):
                                      numpy_batch_size=BATCH, **self.OPTIMIZER)
         model.fit(self.batches([self.rank]), kvstore="Dist_Sync_MPI")
         self.equal_on_ranks([model.arg_params[name] for name in sorted(model.arg_params)])
+
+        states = {"norm_moving_mean": self.mine((8,)), "norm_moving_var": self.mine((8,))}
+        model = mx.model.FeedForward(symbol(norm=True), num_epoch=0, numpy_batch_size=BATCH, arg_params={},
+                                     aux_params=states, initializer=mx.init.Xavier(), **self.OPTIMIZER)
+        model.fit(self.batches([self.rank]), kvstore=self.kv)
+        self.same([model.aux_params[name] for name in states], 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Parameters, Trainers and data of several kinds on one store of the type dist_sync_mpi, on every rank."""
+import re
 import unittest
 
 import mxnet as mx
@@ -57,8 +58,9 @@ class Parameters(Networks):
         embedding.initialize()
         for update in (None, True, False):
             trainer = gluon.Trainer(embedding.collect_params(), "sgd", kvstore=self.kv, update_on_kvstore=update)
-            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse gradients.*sparse_grad=False"):
+            with self.assertRaisesRegex(tutti.UnsupportedError, "sparse gradients.*sparse_grad=False") as caught:
                 trainer.step(1)
+            self.assertIsInstance(caught.exception, ValueError)  # which MXNet raises for a store of others
 
     def test_sparse_weights_are_refused_whatever_the_store_is_given_as(self):
         for kvstore in ("dist_sync_mpi", "Dist_Sync_MPI", self.kv):
@@ -71,11 +73,16 @@ class Parameters(Networks):
 
 class Several(Networks):
     def test_two_trainers_share_a_store_though_their_keys_are_equal(self):
-        """As those of a GAN do; here the ranks also step them in different orders."""
+        """As those of a GAN do; here the ranks also step them in different orders, from the first step on."""
+        for kvstore in (self.kv, "Dist_Sync_MPI"):
+            with self.subTest(kvstore):
+                self.share(kvstore)
+
+    def share(self, kvstore):
         nets = [self.network(devices(2), self.rank + i) for i in range(2)]
         nets.append(gluon.nn.Dense(5, in_units=3))
         nets[2].initialize(mx.init.Uniform(1), ctx=devices(2))
-        trainers = [self.trainer(net, self.kv) for net in nets]
+        trainers = [gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore) for net in nets]
         for number in range(3):
             for net, trainer in zip(nets, trainers):
                 with autograd.record():
@@ -88,21 +95,29 @@ class Several(Networks):
         for net in nets:
             self.equal_on_ranks(self.weights(net))
 
-    def test_a_rank_with_fewer_batches_joins_the_steps_of_the_others(self):
-        net = self.network(devices(1), self.rank)
+    def test_errors_tell_a_trainers_key_with_the_trainer(self):
+        """Of two whose keys are equal; a Trainer's first key is 0."""
+        self.skip_alone("nobody disagrees")
         kv = mx.kv.create("dist_sync_mpi")
-        trainer = self.trainer(net, kv)
-        for number in range(self.rank + 1):
-            self.step(net, trainer, devices(1), [self.rank], number)
-        last = kv.join()
-        self.assertEqual(last, self.size - 1)
-        # Those that joined have not updated: they take the weights of one that went on to the end.
-        values = [np.array(weight.asnumpy()) for weight in self.weights(net)]
-        for i, value in enumerate(values):
-            self.others.broadcast(f"joined {i}", value, root_rank=last).wait()
-        for weight, value in zip(self.weights(net), values):
-            weight[:] = mx.nd.array(value)
+        weights = [gluon.Parameter("weight", shape=(3 + (i and self.rank == 0),), init="ones") for i in range(2)]
+        for weight in weights:
+            weight.initialize()
+        trainers = [gluon.Trainer({"weight": weight}, "sgd", kvstore=kv) for weight in weights]
+        told = re.sub(r"\d+", lambda found: str(int(found[0]) + 1), trainers[0]._kvstore_params["kvstore"]._user)
+        for trainer in trainers:
+            trainer._init_kvstore()
+            trainer._init_params()
+        weights[0].data().wait_to_read()
+        with self.assertRaisesRegex(tutti.MismatchError, f"'0 of {told}'") as caught:
+            weights[1].data().wait_to_read()
+        self.assertEqual(caught.exception.key, 0)
+
+    def test_a_trainers_keys_and_its_stores_own_may_be_of_different_kinds(self):
+        kv, net = mx.kv.create("dist_sync_mpi"), self.network(devices(1), self.rank)
+        trainer, array = self.trainer(net, kv), self.mine()
+        kv.pushpull("loss", array)
         self.step(net, trainer, devices(1), [self.rank], 0)
+        self.same(array, self.total)
         self.equal_on_ranks(self.weights(net))
 
     def test_processes_that_load_data_leave_the_store_alone(self):
@@ -118,6 +133,46 @@ class Several(Networks):
             seen += 1
         self.assertEqual(seen, 32 // self.size // 4)
         self.equal_on_ranks(self.weights(net))
+
+
+class Joined(Networks):
+    """Ranks that have 1, 2, 3, ... batches."""
+
+    def step_and_join(self, nets, trainers, contexts, ranks):
+        """One process that has the data of several ranks steps until the last of them has no more."""
+        for epoch in range(2):
+            for number in range(max(ranks) + 1):
+                left = [rank for rank in ranks if rank >= number]
+                for net, trainer in zip(nets, trainers):
+                    self.step(net, trainer, contexts, left, 10 * epoch + number)
+            last = tutti.mxnet.join(*trainers)
+        for net, trainer in zip(nets, trainers):
+            self.step(net, trainer, contexts, ranks, 99)
+        return last
+
+    def test_ranks_with_fewer_batches_join_and_all_train_on_like_one_process(self):
+        for optimizer, params in (("sgd", {"momentum": 0.9}), ("adam", {})):
+            with self.subTest(optimizer):
+                kv, contexts = mx.kv.create("dist_sync_mpi"), devices(2)
+                nets, wholes = ([self.network(on, seed) for seed in seeds]
+                                for on, seeds in ((contexts, (self.rank, self.rank + 5)), (devices(1), (0, 5))))
+                trainers = [self.trainer(net, kv, optimizer, params) for net in nets]
+                alone = [self.trainer(net, None, optimizer, params) for net in wholes]
+                self.assertEqual(self.step_and_join(nets, trainers, contexts, [self.rank]), self.size - 1)
+                self.assertEqual(self.step_and_join(wholes, alone, devices(1), range(self.size)), 0)
+                for net, whole in zip(nets, wholes):
+                    for weight, expected in zip(self.weights(net), self.weights(whole)):
+                        np.testing.assert_allclose(weight.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-6)
+                    for context in contexts:
+                        self.equal_on_ranks(self.weights(net, context))
+
+    def test_what_cannot_join_is_refused_with_what_to_do(self):
+        trainers = [self.trainer(self.network(devices(1), 0), "dist_sync_mpi") for _ in range(2)]
+        alone = self.trainer(self.network(devices(1), 0), "device")
+        for given, words in ((trainers, "several stores.*kvstore=kv"), ((trainers[0], alone), "several stores"),
+                             ((), "no Trainer")):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                tutti.mxnet.join(*given)
 
 
 class Split(Networks):

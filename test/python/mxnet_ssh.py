@@ -50,15 +50,16 @@ class OverSsh(SshHosts):
     def test_a_script_of_gluon_is_copied_to_hosts_and_trains_with_servers(self):
         with self.over_ssh(2) as (job, names, run):
             target = job.parent / "cifar10_dist"
-            write_cifar10(job / "cifar", 16)
-            text = run(f"{ROOT}/scripts/launch.py -n 2 -s 2 -H hosts --sync-dst-dir {target} --launcher ssh "
-                       f"\"python {target}/cifar10_dist.py --dataset cifar10 --data-dir cifar --devices 2 --epochs 1 "
-                       "--batch-size 8\"")
+            write_cifar10(job / "cifar-10-batches-bin", 26)  # one batch for each worker
+            text = run(f"python3 {ROOT}/scripts/launch.py -n 2 -s 2 -H hosts --sync-dst-dir {target} --launcher ssh "
+                       f"\"python {target}/cifar10_dist.py\"")
             for name in names:
                 self.assertRegex(text, rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d rsync {job}/ -> {name}:{target}\n")
-            for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
+            for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1",
+                         f"The data set is cifar10, of {target}"):
                 self.assertIn(line, text)
-            self.assertEqual(len(re.findall(r"Epoch 0: Test_acc 0\.\d{6}", text)), 2, text)
+            for epoch in range(10):
+                self.assertEqual(len(re.findall(rf"Epoch {epoch}: Test_acc [01]\.\d{{6}}", text)), 2, text)
             self.accuracy(text, 2)
 
 
@@ -77,8 +78,8 @@ class OverSshAtLength(SshHosts):
 
     def test_scripts_of_a_shared_folder_and_of_a_copied_one_learn_as_well_as_one_process_with_their_joint_batch(self):
         with self.over_ssh(2) as (job, _, run):
-            shutil.copytree(ROOT / "examples/data", job / "digits")
-            line = "python train_mnist.py --network lenet --data-dir digits"
+            shutil.copytree(ROOT / "examples/data", job / "data")
+            line = "python train_mnist.py --network lenet"
             alone = self.last_accuracy(run(f"{line} --batch-size 32"))
             for kind, how, less in (("dist_sync", "--launcher ssh", 0.02),
                                     ("dist_async --lr 0.01", "--launcher ssh", 0.05),
@@ -89,9 +90,9 @@ class OverSshAtLength(SshHosts):
 
     def test_mode_mpi_starts_no_servers_and_gives_the_script_dist_sync_mpi(self):
         with self.over_ssh(8) as (job, names, run):
-            write_cifar10(job / "cifar", 16)
+            write_cifar10(job / "cifar-10-batches-bin", 16)
             text = run(f"{ROOT}/scripts/launch.py -n 8 -H hosts --launcher ssh --sync-dst-dir {job.parent}/mpi/ "
-                       "--mode mpi python cifar10_dist.py --dataset cifar10 --data-dir cifar --model vgg11 "
-                       "--num-epochs 1 --batch-size 2 --kvstore dist_sync", DMLC_INTERFACE="eth0", OMP_NUM_THREADS="1")
+                       "--mode mpi python cifar10_dist.py --dataset cifar10 --model vgg11 --num-epochs 1 "
+                       "--batch-size 2 --kvstore dist_sync", DMLC_INTERFACE="eth0", OMP_NUM_THREADS="1")
             self.accuracy(text, 8)
             self.assertEqual(len(re.findall(f"rsync {job}/ -> ", text)), len(names), text)

@@ -99,6 +99,28 @@ class Refused(Ranks):
                      lambda: self.kv.push("s", sparse), lambda: self.kv.push("s", [sparse])):
             self.refused(call, "'s'.*row_sparse.*dense")
 
+    def on_gpu(self):
+        """An array that has a device and no memory yet: MXNet for CPUs makes no other."""
+        return mx.nd.NDArray(mx.nd.ndarray._new_alloc_handle((3,), mx.gpu(1), True))
+
+    def test_arrays_of_devices_are_refused_by_key_before_anything_is_exchanged(self):
+        array = self.mine()
+        for call in (lambda: self.kv.pushpull(["a", "g"], [array, self.on_gpu()]),
+                     lambda: self.kv.pushpull("g", [array, self.on_gpu()]),
+                     lambda: self.kv.pushpull("g", array, out=self.on_gpu()), lambda: self.kv.init("g", self.on_gpu()),
+                     lambda: self.kv.broadcast("g", array, out=[array, self.on_gpu()])):
+            self.refused(call, "'g'.*gpu\\(1\\).*as_in_context\\(mx.cpu")
+        self.same(array, self.rank + 1)
+        for context in (mx.cpu_pinned(), mx.Context("cpu_shared", 0)):
+            with mock.patch.object(mx.nd.NDArray, "context", context):
+                self.assertEqual(tutti.mxnet.store.dense("g", [array]), [array])
+
+    def test_memory_of_a_device_is_never_taken_for_the_processs_own(self):
+        array, exchange = self.on_gpu(), self.kv._exchange
+        exchange.start("pushpull", "g", [array], [array], 0)
+        with self.assertRaisesRegex(tutti.UnsupportedError, "gpu\\(1\\)"):
+            array.wait_to_read()
+
     def test_what_is_no_array_is_refused_by_key_before_anything_is_exchanged(self):
         for call, words in ((lambda: self.kv.pushpull("n", np.ones(3)), "'n'.*NDArray.*not ndarray"),
                             (lambda: self.kv.pushpull(["a", "n"], [self.mine(), None]), "'n'.*NDArray"),

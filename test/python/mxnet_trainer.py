@@ -151,10 +151,17 @@ class Updated(Networks):
         self.like_one_process(act, params={"wd": 0.5})
 
     def test_optimizers_may_update_several_parameters_at_once(self):
-        for size in ("1", "4"):
-            names = ("MXNET_UPDATE_AGGREGATION_SIZE", "MXNET_OPTIMIZER_AGGREGATION_SIZE")
-            with mock.patch.dict(os.environ, {name: size for name in names}):
+        native = mx.optimizer.SGD.update_multi_precision
+        for size in (1, 4):
+            together = set()
+
+            def update(optimizer, indices, *given, together=together):
+                together.add(len(indices))
+                native(optimizer, indices, *given)
+            with mock.patch.dict(os.environ, MXNET_OPTIMIZER_AGGREGATION_SIZE=str(size)), \
+                    mock.patch.object(mx.optimizer.SGD, "update_multi_precision", update):
                 self.like_one_process(self.steps, devices(2))
+            self.assertEqual(together, {size})
 
     def test_states_that_are_loaded_go_on_as_if_nothing_had_been_interrupted(self):
         for optimizer, params in OPTIMIZERS:
@@ -178,14 +185,14 @@ class Updated(Networks):
     def test_halves_train_with_a_copy_in_full_precision(self):
         weight = gluon.Parameter("weight", shape=(3,), dtype="float16", init=mx.init.Constant(self.rank + 1))
         weight.initialize()
-        trainer = gluon.Trainer({"weight": weight}, "sgd", {"learning_rate": 0.001, "multi_precision": True},
+        trainer = gluon.Trainer({"weight": weight}, "sgd", {"learning_rate": 0.0001, "multi_precision": True},
                                 kvstore=self.kv)
-        for _ in range(100):
+        for _ in range(1000):
             with autograd.record():
                 loss = (weight.data() * (self.rank + 1)).sum()
             loss.backward()
             trainer.step(self.total)
-        # Each step is below the precision of a half.
+        # A step is less than a half can tell from 1: without the copy the weight would stay there.
         np.testing.assert_allclose(weight.data().asnumpy(), 0.9, atol=1e-3)
         self.equal_on_ranks([weight.data()])
 

@@ -3,6 +3,7 @@ import functools
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import unittest
 import numpy as np
 
 import tutti
-from package_fixture import Foreign
+from package_fixture import Beside, Foreign
 from tutti import errors
 
 
@@ -130,14 +131,14 @@ class Local(unittest.TestCase):
 
     def test_two_threads_use_one_store(self):
         def add(key):
-            for _ in range(200):
-                self.kv.pushpull(key, np.ones(10)).wait()
-        threads = [threading.Thread(target=add, args=(key,)) for key in (1, 2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
+            for turn in range(200):
+                both = [np.full(10, turn + key), np.full(10, key)]
+                self.kv.pushpull(key, both).wait()
+                for array in both:
+                    np.testing.assert_array_equal(array, np.full(10, turn + 2 * key))
+        with Beside(lambda: add(1)):
+            add(2)
+        self.assertEqual(self.kv.counters().tensors_reduced, 400)
 
     def test_a_callback_that_nobody_would_await_is_refused(self):
         async def callback(_):
@@ -192,6 +193,14 @@ class Create(unittest.TestCase):
     def test_an_unknown_type_is_an_error_that_lists_those_there_are(self):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "nonsense.*dist_sync_mpi"):
             tutti.create("nonsense")
+
+    def test_its_documentation_names_all_types(self):
+        with self.assertRaises(tutti.InvalidArgumentError) as raised:
+            tutti.create("nonsense")
+        types = re.search(r"\(known: (.*)\)", str(raised.exception))[1].split(", ")
+        self.assertIn("dist_device_async", types)
+        words = re.findall(r"\w+", tutti.create.__doc__.partition("\n\n")[0])
+        self.assertEqual([kind for kind in types if kind not in words], [])
 
     def test_options_are_checked_and_times_are_seconds(self):
         with tutti.create("local", key_timeout=2.5, fusion_bytes=0, log_level="error", replay=False):

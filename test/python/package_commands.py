@@ -186,6 +186,21 @@ class Module(Commands):
         _, err = self.run_words(sys.executable, script, status=2, TUTTI_AUTOLOAD="mxnett")
         self.assertIn("no adapter for 'mxnett'; did you mean mxnet? (known: mxnet)", err)
 
+    def test_a_process_of_another_role_is_told_what_to_start_before_the_library_takes_it(self):
+        """MXNet serves in its import, and then ends the program."""
+        self.write("mxnet.py", "print('library')")
+        script = self.write("script.py", "import sys\nsys.modules['tutti.mxnet'] = sys\nimport mxnet")
+        for role in ("server", "scheduler"):
+            out, _ = self.run_words(sys.executable, script, DMLC_ROLE=role)  # MXNet's own jobs go on as they were
+            self.assertEqual(out, "library\n")
+            for words, env in (((script,), {"TUTTI_AUTOLOAD": "mxnet"}), (("-m", "tutti", script), {})):
+                out, err = self.run_words(sys.executable, *words, status=2, DMLC_ROLE=role, **env)
+                self.assertEqual(out, "")
+                self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
+                              err)
+        out, _ = self.run_words(sys.executable, script, DMLC_ROLE="worker", TUTTI_AUTOLOAD="mxnet")
+        self.assertEqual(out, "library\n")
+
     def test_without_a_script_that_is_there_it_says_how_it_is_used(self):
         for words, text in (([], "python -m tutti SCRIPT"), (["nothing.py"], "nothing.py: No such file"),
                             (["--kv", "x.py"], "--kv")):
@@ -218,7 +233,7 @@ class Names(Commands):
 class Started(Commands):
     """By mpirun in a way that costs speed."""
 
-    CREATES = "import tutti\ntutti.create('dist_sync_mpi').close()\n"
+    CREATES = "import tutti\nfor kind in ('local', 'dist_sync_mpi', 'dist_sync_mpi'): tutti.create(kind).close()\n"
 
     def bound(self, how, **env):
         """The lines of two ranks that are bound in this way."""

@@ -60,6 +60,30 @@ def with_global(how):
     outcome(kv)
 
 
+def in_wait(_):
+    """Ctrl-C while the program waits for what never comes."""
+    with tutti.create("dist_sync_mpi", log_level="critical") as kv:
+        kv.pushpull("all", array()).wait()
+        if kv.rank == 1:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            kv.pushpull("never either", array()).wait()
+        outcome(kv)
+
+
+def all_in(place):
+    """Every rank waits for what never comes, in the program or in a callback, until the job is ended."""
+    with tutti.create("dist_sync_mpi", log_level="critical") as kv:
+        never = kv.pushpull(f"never {kv.rank}", array())
+
+        def wait(_):
+            print("waits", flush=True)
+            never.wait()
+        if place == "wait":
+            wait(None)
+        kv.pushpull("all", array()).then(wait)
+        time.sleep(60)
+
+
 def in_callback(how):
     """Ctrl-C while a callback waits for what never comes."""
     with tutti.create("dist_sync_mpi", log_level="critical") as kv:

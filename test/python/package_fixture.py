@@ -1,4 +1,7 @@
 """What the package_*.py share that every rank of an MPI job runs: a store over all ranks."""
+import os
+import signal
+import threading
 import time
 import unittest
 
@@ -15,6 +18,55 @@ def until(condition):
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
     return condition()
+
+
+def interrupt(test, call):
+    """Ctrl-C, again and again until the call has begun and been interrupted: by the second press it has begun, and a
+    third would interrupt what comes after it."""
+    begun, pressed, over = False, 0, threading.Event()
+
+    def handler(*_):
+        nonlocal pressed
+        pressed += begun
+        if pressed == 2:
+            raise KeyboardInterrupt
+    before = signal.signal(signal.SIGINT, handler)
+
+    def press():
+        while not over.wait(0.05):
+            os.kill(os.getpid(), signal.SIGINT)
+    presser = threading.Thread(target=press)
+    try:
+        with test.assertRaises(KeyboardInterrupt):
+            presser.start()
+            begun = True
+            call()
+    finally:
+        over.set()
+        presser.join()
+        signal.signal(signal.SIGINT, before)
+
+
+class Beside:
+    """A block beside which a thread works; what that raises leaves the block."""
+
+    def __init__(self, work, *args):
+        self.raised = None
+        self.thread = threading.Thread(target=self.run, args=(work, *args))
+
+    def run(self, work, *args):
+        try:
+            work(*args)
+        except BaseException as raised:  # pylint: disable=broad-except
+            self.raised = raised
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.thread.join()
+        if self.raised:
+            raise self.raised
 
 
 class Ranks(unittest.TestCase):

@@ -93,6 +93,18 @@ class Children(Ranks):
         self.kv.barrier()
 
 
+def leave_a_callback(pending):
+    def callback(_):
+        pass
+    seen = weakref.ref(callback)
+    try:
+        pending.then(callback)
+        os._exit(1)
+    except tutti.UnsupportedError:
+        del callback
+    os._exit(0 if seen() is None else 2)
+
+
 class InFlight(Ranks):
     """Rank 0's calls wait for the others, which come when it has tried what it should not."""
 
@@ -164,6 +176,20 @@ class InFlight(Ranks):
         for pending in pendings:
             pending.wait()
         self.assertTrue(until(lambda: seen() is None))
+
+    def test_a_callback_that_is_refused_in_a_forked_child_is_dropped(self):
+        pendings = []
+
+        def submit(key):
+            pendings.append(self.kv.pushpull(key, self.mine()))
+            return pendings[-1]
+
+        def attempt():
+            child = multiprocessing.get_context("fork").Process(target=leave_a_callback, args=(pendings[-1],))
+            child.start()
+            child.join(PATIENCE)
+            self.assertEqual(child.exitcode, 0)
+        self.misuse("called back", submit, attempt)
 
     def test_the_same_call_again_in_flight_is_refused_and_the_first_goes_on(self):
         array = self.mine()

@@ -2,12 +2,14 @@
 
     package_servers.py FILE_FOR_STATES
 """
+import pathlib
 import sys
 import unittest
 
 import numpy as np
 
 import tutti
+from package_fixture import interrupt, until
 
 FILE = sys.argv.pop()
 
@@ -20,6 +22,7 @@ class Values(unittest.TestCase):
             kv.init("table", table)
             self.rows(kv, table)
             self.states(kv)
+            self.interrupts(kv)
             self.assertEqual(kv.num_dead_node(), 0)
 
     def compression(self, kv):
@@ -27,7 +30,7 @@ class Values(unittest.TestCase):
             kv.set_gradient_compression("2bit", float("nan"))
         with self.assertRaisesRegex(tutti.UnsupportedError, "did you mean '2bit'"):
             kv.set_gradient_compression("2bits")
-        kv.set_gradient_compression("2bit", threshold=0.25)
+        self.late(kv, "set_gradient_compression", lambda: kv.set_gradient_compression("2bit", threshold=0.25))
         gradient, before = np.full(10_000, 0.3, np.float32), kv.counters().bytes_between_nodes
         kv.pushpull("gradient", gradient).wait()
         np.testing.assert_array_equal(gradient, np.full(10_000, 0.25 * kv.num_workers, np.float32))
@@ -57,6 +60,34 @@ class Values(unittest.TestCase):
         kv.push("weight", np.zeros(2, np.float32)).wait()
         kv.pull("weight", value).wait()
         np.testing.assert_array_equal(value, np.full(2, -0.25 * 1.5 * kv.num_workers, np.float32))
+
+    def interrupts(self, kv):
+        mine, out = np.full((2, 3), kv.rank + 1, np.float32), np.zeros((2, 3), np.float32)
+        self.late(kv, "init", lambda: kv.init("late", mine))
+        self.late(kv, "set_optimizer", lambda: kv.set_optimizer("sgd", learning_rate=1, momentum=0.25))
+        self.late(kv, "load_optimizer_states", lambda: kv.load_optimizer_states(FILE))
+        # These wait for this worker's push, and so for those of the others.
+        value, momentum = 1, 0
+        for name, call in (("row_sparse_pull", lambda: kv.row_sparse_pull("late", out, np.array([1]))),
+                           ("save_optimizer_states", lambda: kv.save_optimizer_states(f"{FILE} of {kv.rank}"))):
+            self.late(kv, name, call, before=lambda: kv.push("late", mine))
+            momentum = 0.5 * momentum - 0.25 * kv.num_workers  # as the file has it, and in 2 bits
+            value += momentum
+            kv.pull("late", out).wait()
+            np.testing.assert_array_equal(out, np.full((2, 3), value))
+
+    def late(self, kv, name, call, before=lambda: None):
+        """Worker 0 is interrupted while it waits for the others, which come then; its call counts all the same."""
+        interrupted = pathlib.Path(f"{FILE}, interrupted in {name}")
+        if kv.rank == 0 and kv.num_workers > 1:
+            before()
+            interrupt(self, call)
+            interrupted.touch()
+        else:
+            self.assertTrue(kv.num_workers == 1 or until(interrupted.exists), name)
+            before()
+            call()
+        kv.barrier()
 
 
 if __name__ == "__main__":

@@ -91,6 +91,40 @@ class InPlace(Tensors):
         self.assertEqual(len(others), 20)
 
 
+    def in_flight(self, shape, dtype, change):
+        """The sum of tensors that this does something to while their call, on rank 0, waits for the other ranks."""
+        tensor, out = self.ones_tensor(dtype, shape), torch.zeros(shape, dtype=dtype)
+        pending = self.kv.pushpull("changed", tensor, out) if self.rank == 0 else None
+        others = change(tensor)
+        self.kv.barrier()
+        (pending or self.kv.pushpull("changed", self.ones_tensor(dtype, shape), out)).wait()
+        self.assertEqual(len(others), 20)
+        self.assertTrue(torch.equal(out, self.of(self.total, dtype, shape)), out)
+
+    def test_a_tensor_in_flight_is_not_resized_beyond_its_memory(self):
+        shape = (100_000,)
+        for dtype in (torch.float32, torch.bfloat16):
+            def resize(tensor, dtype=dtype):
+                if self.rank == 0:
+                    with self.assertRaisesRegex(RuntimeError, "not resizable"):
+                        tensor.resize_(1_000_000)
+                return [torch.full(shape, -1, dtype=dtype) for _ in range(20)]
+            self.in_flight(shape, dtype, resize)
+
+    def test_the_memory_of_a_tensor_that_gets_another_is_kept_while_its_call_is_in_flight(self):
+        shape = (100_000,)
+
+        def change(tensor):
+            tensor.set_(torch.zeros(1))
+            return [torch.full(shape, -1.0) for _ in range(20)]
+
+        def change_data(tensor):
+            tensor.data = torch.zeros(1)
+            return [torch.full(shape, -1.0) for _ in range(20)]
+        self.in_flight(shape, torch.float32, change)
+        self.in_flight(shape, torch.float32, change_data)
+
+
 class Allocated(Tensors):
     def test_tensors_in_shared_memory_are_made_from_allocate(self):
         for dtype in (each for each in DTYPES if each is not torch.bfloat16):

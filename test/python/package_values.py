@@ -5,6 +5,7 @@ number of ranks.
 
 Run by the Python that the package is installed for.
 """
+import enum
 import importlib.util
 import unittest
 import warnings
@@ -67,6 +68,36 @@ class Fingerprints(Checked):
     def test_a_tensor_that_is_no_array_is_refused(self):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "Python objects"):
             self.kv.fingerprint([np.array([None])])
+
+    def test_what_one_rank_cannot_compare_is_an_error_on_all_ranks_and_the_store_lives_on(self):
+        array = np.ones(2)
+        for wrong, kind, text in (([np.array([None])], tutti.InvalidArgumentError, "Python objects"),
+                                  ([None], TypeError, "a value is a numpy array"), (5, TypeError, "iter"),
+                                  ({(1, 2): array}, TypeError, "a str or an int, not tuple"),
+                                  ({object(): array}, TypeError, "a str or an int, not object")):
+            if self.rank == self.last:
+                with self.assertRaisesRegex(kind, text):
+                    self.kv.fingerprint(wrong)
+            else:
+                with self.assertRaisesRegex(tutti.InvalidArgumentError,
+                                            f"^fingerprint: an array or a name of rank {self.last} cannot") as raised:
+                    self.kv.fingerprint([array])
+                self.assertEqual(raised.exception.ranks, (self.last,))
+            self.kv.fingerprint([array])
+
+    def test_equal_names_are_one_name_whatever_their_types(self):
+        class Text(str):
+            __repr__ = object.__repr__  # another on each rank
+
+        class Number(enum.IntEnum):
+            ONE = 1
+        texts, numbers = ("weight", Text("weight")), (1, np.int64(1), Number.ONE, True)
+        arrays = {texts[self.rank % 2]: np.ones(2), numbers[self.rank % 4]: np.zeros(3)}
+        text = self.kv.fingerprint(arrays)
+        self.assertEqual(self.kv.fingerprint({"weight": np.ones(2), 1: np.zeros(3)}), text)
+        if self.rank == self.last:
+            arrays[1] = np.ones(3)
+        self.differs(arrays, "tensor 1 differs", 1, (self.last,))
 
 
 class Finite(Checked):

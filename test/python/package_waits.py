@@ -3,15 +3,13 @@
     mpirun -n N python package_waits.py
 """
 import asyncio
-import os
-import signal
 import sys
 import threading
 import unittest
 import weakref
 
 import tutti
-from package_fixture import PATIENCE, Ranks, until
+from package_fixture import PATIENCE, Ranks, interrupt, until
 
 
 class Waits(Ranks):
@@ -186,36 +184,10 @@ class Interrupts(Waits):
         if self.size == 1:
             self.skipTest("alone nothing is waited for")
 
-    def interrupt(self, call):
-        """Ctrl-C, again and again until the call has begun and been interrupted: by the second press it has begun, and
-        a third would interrupt what comes after it."""
-        begun, pressed, over = False, 0, threading.Event()
-
-        def handler(*_):
-            nonlocal pressed
-            pressed += begun
-            if pressed == 2:
-                raise KeyboardInterrupt
-        before = signal.signal(signal.SIGINT, handler)
-
-        def press():
-            while not over.wait(0.05):
-                os.kill(os.getpid(), signal.SIGINT)
-        presser = threading.Thread(target=press)
-        try:
-            with self.assertRaises(KeyboardInterrupt):
-                presser.start()
-                begun = True
-                call()
-        finally:
-            over.set()
-            presser.join()
-            signal.signal(signal.SIGINT, before)
-
     def both(self, key, call):
         """Rank 0 is interrupted in its call, then the others make theirs."""
         if self.rank == 0:
-            self.interrupt(call)
+            interrupt(self, call)
             self.exchange(key).wait()
             return None
         self.exchange(key).wait()

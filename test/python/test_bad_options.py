@@ -98,5 +98,21 @@ class BadOptions(unittest.TestCase):
                 self.assertNotEqual(done.stdout, "")
 
 
+class Announcements(unittest.TestCase):
+    @unittest.skipUnless((BUILD / "benchmarks/reduce_bench").exists(), "not built")
+    def test_a_benchmark_of_minutes_says_so_first_and_how_to_run_a_part(self):
+        with subprocess.Popen([BUILD / "benchmarks/reduce_bench"], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as whole:
+            said = [whole.stderr.readline(), whole.stderr.readline()]
+            whole.kill()
+        self.assertRegex("".join(said), "all benchmarks take about 8 minutes; --benchmark_filter=REGEX runs some")
+
+    @unittest.skipUnless((BUILD / "benchmarks/reduce_bench").exists(), "not built")
+    def test_a_part_of_it_says_nothing_of_the_whole(self):
+        part = start("benchmarks/reduce_bench", ["--benchmark_filter=memcpy 16KiB", "--benchmark_min_time=0.01"])
+        self.assertEqual(part.returncode, 0, part.stderr)
+        self.assertNotIn("all benchmarks take", part.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -79,6 +79,10 @@ class CApi(unittest.TestCase):
             found = re.match(r"(?:vtable for |typeinfo (?:name )?for )?tutti::(\w+)", symbol)
             self.assertTrue(found and re.search(rf"\b{found[1]}\b", spoken_of), f"{symbol} is visible")
 
+    def test_programs_are_linked_to_its_name_with_a_version(self):
+        said = subprocess.run(["readelf", "-d", LIBRARY], check=True, text=True, stdout=subprocess.PIPE)
+        self.assertRegex(said.stdout, r"\(SONAME\).*\[libtutti\.so\.\d+\]")
+
     def test_a_store_of_one_process_by_ctypes(self):
         lib = ctypes.CDLL(LIBRARY)
         lib.tutti_last_error.restype = ctypes.POINTER(Error)

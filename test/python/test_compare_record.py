@@ -42,5 +42,24 @@ class Records(unittest.TestCase):
                           "MXNet": "g++ -Iinclude a.cc b.cc"})
 
 
+class Kept(unittest.TestCase):
+    """benchmarks/results, as benchmarks/README.md says of it."""
+    ROOT = pathlib.Path(__file__).resolve().parents[2]
+    RESULTS = ROOT / "benchmarks/results"
+    # The first records that hold how tutti was built.
+    BUILD_TYPES_SINCE = "2026-11-25"
+
+    def test_a_readme_shows_each_plot(self):
+        shown = "".join((self.ROOT / name).read_text() for name in ("README.md", "benchmarks/README.md"))
+        self.assertEqual([plot.name for plot in self.RESULTS.glob("*.png") if f"results/{plot.name})" not in shown], [])
+
+    def test_each_records_name_tells_its_processor_and_its_date_whether_it_holds_a_build_type(self):
+        for file in self.RESULTS.glob("*.json"):
+            machine = json.loads(file.read_text())["machine"]
+            with self.subTest(file=file.name):
+                self.assertEqual("epyc" in file.name, machine["cpu"].startswith("AMD EPYC"))
+                self.assertEqual("build_type" in machine, file.name >= self.BUILD_TYPES_SINCE)
+
+
 if __name__ == "__main__":
     unittest.main()

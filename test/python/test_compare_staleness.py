@@ -61,7 +61,11 @@ class Staleness(unittest.TestCase):
     def test_the_end_of_the_middle_round_is_judged(self):
         found = staleness.cells([row(one, 0.1, end) for one in (SYNC, FREE) for end in (0.94, 0.949, 0.99)])
         self.assertEqual([(v.reached, v.wanted, v.verdict) for v in staleness.verdicts(found)],
-                         [("0.949", ">= 0.95", "short"), ("0.949", ">= 0.93", "pass")])
+                         [("0.9490", ">= 0.95", "short"), ("0.9490", ">= 0.93", "pass")])
+
+    def test_an_accuracy_is_judged_as_it_is_before_it_is_rounded(self):
+        found = staleness.cells([row(SYNC, 0.94998)])
+        self.assertEqual([v.verdict for v in staleness.verdicts(found)], ["short"])
 
     def test_each_bound_is_a_line_of_accuracies_by_epoch(self):
         drawn = staleness.drawn(staleness.cells([row(TWO, 0.2, 0.8), row(TWO, 0.4, 0.9), row(TWO, 0.3, 0.7),

@@ -12,11 +12,16 @@ import tempfile
 import time
 import unittest
 
-from installed import HERE, ROOT, Installed
+from installed import HERE, ROOT, Installed, said
 from mxnet_examples import Examples, Served as ServedExamples
 from mxnet_files import Files
+from mxnet_hosts import BetweenHosts
+from mxnet_records import Records
 from mxnet_script import Hosts, Script
 from mxnet_ssh import OverSsh, OverSshAtLength
+
+sys.path.insert(0, str(ROOT / "test/lab"))
+from layouts import main
 
 SLOW = sys.argv[-1] == "slow"
 if SLOW:
@@ -26,22 +31,20 @@ Installed.build_type = sys.argv.pop()
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
-LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5", "matplotlib==3.8.4")  # no other numpy works with it
 
 
 class WithMXNet(Installed):
+    LIBRARY = ("mxnet==1.9.1", "numpy==1.23.5")  # no other numpy works with it
+
     @classmethod
     def install(cls):
-        try:
-            cls.pip("install", *LIBRARY)
-        except AssertionError as error:
-            raise unittest.SkipTest(f"{' '.join(LIBRARY)} cannot be had here: {error}") from error
+        cls.wheels(*cls.LIBRARY)
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
 
 class Promises(WithMXNet):
-    """What is tried with as many ranks as `COUNTS` says."""
+    """What is tried with as many ranks as `COUNTS` says, and with as many workers and servers as `JOBS` says."""
 
     def test_what_scripts_may_count_on(self):
         for count in self.COUNTS:
@@ -56,6 +59,12 @@ class Promises(WithMXNet):
             with self.subTest(ranks=count, by="the launcher"):
                 code, _, err = self.launched(count, UNCHANGED, "-v")
                 self.assertEqual(code, 0, err)
+
+    def test_what_scripts_may_count_on_with_a_parameter_server(self):
+        for count, servers in self.JOBS:
+            for part in SERVED:
+                with self.subTest(workers=count, part=part):
+                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def launcher(self, count):
         return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
@@ -78,15 +87,10 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
+class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHosts, Promises):
     COUNTS = (1, 3)
+    JOBS = ((1, 1), (2, 3))
     HOSTS = 2
-
-    def test_what_scripts_may_count_on_with_a_parameter_server(self):
-        for count, servers in ((1, 1), (2, 3)):
-            for part in SERVED:
-                with self.subTest(workers=count, part=part):
-                    self.served(count, servers, HERE / f"{part}.py", "-v")
 
     def test_compressed_gradients_reach_servers(self):
         for kind in ("2bit", "1bit", "fp16", "bf16"):
@@ -104,12 +108,19 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertEqual(sorted(out.splitlines()), [f"[worker {rank}] dead: 1, value -2" for rank in (0, 2)], err)
 
+    def test_a_process_of_another_role_is_told_what_to_start(self):
+        for role in ("server", "scheduler"):
+            code, _, err = self.outcome(["env", f"DMLC_ROLE={role}", self.python, "-m", "tutti", UNCHANGED])
+            self.assertEqual(code, 2, err)
+            self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
+                          err)
+
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
         for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
-                          ("train interrupted", died[1]), ("with_a_call_in_flight raises", 1),
-                          ("with_a_call_in_flight exits", 3), ("with_a_call_in_flight raises_system_exit", 3),
-                          ("with_a_call_in_flight killed", died[0])):
+                          ("train interrupted", died[1]), ("train_a_pair killed", died[0]),
+                          ("with_a_call_in_flight raises", 1), ("with_a_call_in_flight exits", 3),
+                          ("with_a_call_in_flight raises_system_exit", 3), ("with_a_call_in_flight killed", died[0])):
             with self.subTest(way):
                 status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
                 self.assertEqual(status, code, err)
@@ -164,6 +175,12 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
+    def test_loss_curves_that_are_no_numbers_are_not_within_the_limit(self):
+        asked = ("from mxnet_curves import within_limit\n"
+                 "nan = float('nan')\n"
+                 "print(*(within_limit(apart) for apart in ([1e-6, 1e-5], [1e-6, 1e-3], [1e-6, nan], [nan, 1e-6])))")
+        self.assertEqual(said(self.python, "-c", asked, cwd=HERE).splitlines()[-1], "True False False False")
+
     def test_an_order_that_changes_is_learnt(self):
         for count in (2, 3):
             with self.subTest(ranks=count):
@@ -172,6 +189,7 @@ class MXNet(ServedExamples, Examples, Files, OverSsh, Script, Promises):
 
 class AtLength(OverSshAtLength, Hosts, Promises):
     COUNTS = (2, 4)
+    JOBS = ((3, 2), (4, 4))
     HOSTS = 8
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
@@ -185,4 +203,4 @@ def load_tests(loader, _tests, _pattern):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main(sys.argv[1:])

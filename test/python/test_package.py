@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [TUTTI_SERVER|slow|sanitized]
+    test_package.py BUILD_TYPE [TUTTI_SERVER] [slow|sanitized]
 
 slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
 sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -17,6 +17,7 @@ import unittest
 import venv
 
 from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
+from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
@@ -57,6 +58,15 @@ class Promises:
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
 
+    @unittest.skipUnless(SERVER, "this build has no parameter server")
+    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
+        for workers, servers in ((1, 2), (3, 1)):
+            with self.subTest(workers=workers, servers=servers):
+                said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", servers, *self.BEFORE, self.python,
+                     HERE / "package_servers.py", self.top / f"states of {workers}", cwd=self.top,
+                     timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
+                                                                 "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
+
     def test_it_leaves_nothing_behind(self):
         for count in self.COUNTS:
             with self.subTest(ranks=count):
@@ -75,18 +85,19 @@ class Promises:
         self.assertEqual(text.count(": well"), 3, text)
 
     def end(self, count, way):
-        """(exit code, stdout, stderr) of the launcher for a job that ends in this way."""
-        words = [sys.executable, ROOT / "scripts/launch.py", "--mode", "mpi", "--launcher", "local", "-n", count,
-                 *self.BEFORE, self.python, HERE / "package_ends.py", way]
+        """(exit code, stdout, stderr) of the launcher for a job that ends in this way and leaves no process behind."""
+        words = [sys.executable, LAUNCH, *MPI, "-n", count, *self.BEFORE, self.python, HERE / "package_ends.py", way]
         done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60 * self.SLOWER,
-                              cwd=self.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                              cwd=self.top, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        self.assert_nothing_left()
         return done.returncode, done.stdout, done.stderr
 
     def test_a_rank_that_fails_is_lost_to_the_others_and_its_exit_code_is_the_jobs(self):
         codes = {"raises": 1, "exits": 3, "interrupted": 128 + signal.SIGINT}
         for count in (2, 3):
             for way in ("in_block:raises", "in_block:exits", "in_block:interrupted", "in_function:raises",
-                        "in_callback:interrupted", "with_global:raises", "with_global:exits"):
+                        "in_wait:interrupted", "in_callback:interrupted", "with_global:raises", "with_global:exits"):
                 with self.subTest(way, ranks=count):
                     code, out, err = self.end(count, way)
                     lost = [f"[worker {rank}] PeerLostError (1,) in time" for rank in range(count) if rank != 1]
@@ -94,6 +105,18 @@ class Promises:
                     self.assertEqual(code, codes[way.partition(":")[2]], err)
                     if way.endswith("raises"):
                         self.assertIn("  [worker 1] ValueError: what went wrong", err)
+
+    def test_ctrl_c_to_a_job_whose_ranks_all_wait_leaves_no_process_behind(self):
+        for place in ("wait", "callback"):
+            with self.subTest(place):
+                process = self.start(*MPI, "-n", 2, *self.BEFORE, self.python, HERE / "package_ends.py",
+                                     f"all_in:{place}")
+                self.wait_for_lines(process, 2, "waits")
+                self.assertGreaterEqual(len(self.marked()), 3, "the launcher and the ranks are seen")
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=30 * self.SLOWER)
+                self.assertEqual(process.returncode, 128 + signal.SIGINT, err)
+                self.assert_nothing_left()
 
     def test_a_loss_that_no_other_call_has_told_of_is_told_by_close(self):
         for way in ("in_close:raises", "before_close:raises"):
@@ -120,8 +143,8 @@ class Promises:
                 self.assertLessEqual(set(out.splitlines()), called)
 
 
-class Learning(Installed):
-    """What both kinds of tests ask the example."""
+class Learning(LaunchCase, Installed):
+    """What all kinds of tests ask the example."""
 
     def train(self, count, *options):
         """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
@@ -147,20 +170,42 @@ class Learning(Installed):
 class Package(Promises, Learning):
     COUNTS = (1, 3)
 
-    @unittest.skipUnless(SERVER, "this build has no parameter server")
-    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
-        for workers, servers in ((1, 2), (3, 1)):
-            with self.subTest(workers=workers, servers=servers):
-                said(sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", workers, "-s", servers,
-                     self.python, HERE / "package_servers.py", self.top / "states", cwd=self.top,
-                     env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
-                                       "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
+    def example(self, *words):
+        """How the example ends in a process of its own."""
+        program = [str(self.python), str(ROOT / "examples/python/train_digits.py"), *words]
+        return subprocess.run(program, text=True, check=False, timeout=60, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
 
-    def test_its_example_refuses_gpus_and_says_what_to_do(self):
-        done = subprocess.run([str(self.python), str(ROOT / "examples/python/train_digits.py"), "--gpus", "0,2"],
-                              text=True, check=False, timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        self.assertIn("--gpus 0,2: numpy computes on CPUs; more workers", done.stderr)
+    def test_its_example_refuses_what_there_is_not_and_says_what_to_do(self):
+        for words, told in ((("--gpus", "0,2"), "--gpus '0,2': numpy computes on CPUs; --devices N"),
+                            (("--gpus", ""), "--gpus '': numpy computes on CPUs; --devices N"),
+                            (("--network", "vgg16"), "(choose from 'lenet')"),
+                            (("--dataset", "mnist"), "(choose from 'digits')"),
+                            (("--devices", "0"), "--devices: '0' is no whole number from 1 on"),
+                            (("--data-dir", "/nowhere"), "/nowhere/digits-images-idx3-ubyte")):
+            with self.subTest(words):
+                done = self.example(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(told, done.stderr)
+
+    def test_its_example_takes_the_options_of_every_example_and_learns_the_same_on_more_devices(self):
+        words = ("--model", "lenet", "--dataset", "digits", "--data-dir", str(ROOT / "examples/data"), "--kvstore",
+                 "device", "--num-epochs", "2", "--batch-size", "32", "--lr", "0.1", "--seed", "3")
+        learnt = []
+        for devices in ("1", "3"):
+            done = self.example(*words, "--devices", devices)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            learnt.append([float(accuracy) for accuracy in re.findall(r"Test_acc (0\.\d+)", done.stdout)])
+        self.assertEqual(len(learnt[0]), 2)
+        self.assertGreater(learnt[0][1], 0.8)
+        for one, several in zip(*learnt):
+            self.assertAlmostEqual(one, several, delta=0.01)
+
+    def test_its_example_measures_its_speed_without_data(self):
+        done = self.example("--benchmark", "1", "--epochs", "2", "--data-dir", "/nowhere")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"Worker 0: Epoch 1: \d+\.\d\d samples/s")
+        self.assertNotIn("Test_acc", done.stdout)
 
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
@@ -238,6 +283,23 @@ class Slow(Promises, Learning):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
         text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)
         self.assertRegex(text, r"Epoch 19: Test_acc 0\.9[5-9]")
+
+    def with_extra(self, extra):
+        """The Python of a fresh environment with the package and this extra."""
+        venv.create(self.top / extra, with_pip=True)
+        python = self.top / extra / "bin/python"
+        said(python, "-m", "pip", "install", "--quiet", f"{self.wheel}[{extra}]", timeout=900)
+        return python
+
+    def test_the_extra_plot_brings_what_draws(self):
+        picture = self.top / "curve.png"
+        said(self.with_extra("plot"), ROOT / "examples/python/train_digits.py", "--epochs", 1, "--plot", picture)
+        self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
+
+    def test_the_extra_mxnet_brings_an_mxnet_that_works(self):
+        said(self.with_extra("mxnet"), "-c", "import mxnet as mx, tutti.mxnet\n"
+             "kv, ones = mx.kv.create('dist_sync_mpi'), mx.nd.ones(4)\n"
+             "kv.pushpull('g', ones)\nassert type(kv).__module__.startswith('tutti') and ones[0].asscalar() == 1")
 
     def test_what_it_promises_of_jaxs_arrays(self):
         self.pip("install", "jax")

@@ -48,7 +48,8 @@ def objects(kv: tutti.KVStore) -> str:
 
 async def wait(pending: tutti.Pending) -> bool:
     pending.then(lambda error: print(error.key if error else None))
-    await pending
+    new: np.ndarray[tuple[int, ...], np.dtype[np.float32]] = await pending
+    print(new, pending.result())
     return pending.done()
 
 

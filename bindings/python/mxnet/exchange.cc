@@ -50,7 +50,7 @@ class UnderWay {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;                     ///< level 5
   bool abandoned_ = false;                       ///< guarded by mutex_
   std::map<const void*, OnComplete> exchanges_;  ///< guarded by mutex_
 };

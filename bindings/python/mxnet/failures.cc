@@ -18,7 +18,7 @@ struct Failure {
 constexpr std::size_t most_kept = 1024;
 
 struct Failures {
-  std::mutex mutex;
+  std::mutex mutex;                  ///< level 5
   std::deque<Failure> newest_first;  ///< guarded by mutex
 };
 

@@ -26,6 +26,7 @@ struct Context {
   std::int32_t device;
 };
 constexpr int cpu = 1;
+constexpr int gpu = 2;
 /// FnProperty::kCPUPrioritized: has threads of its own, so that an exchange that could start does
 /// not wait for the computation that is running.
 constexpr int before_computation = 3;
@@ -79,6 +80,7 @@ Library::Library(const std::string& path) {
     throw Error(ErrorCode::unsupported, "MXNet's library " + path + " is not loaded");
   find(library, "MXShallowCopyNDArray", share_);
   find(library, "MXNDArrayFree", free_);
+  find(library, "MXNDArrayGetContext", context_of_);
   find(library, "MXNDArrayToDLPack", to_dlpack_);
   lay_out_ = reinterpret_cast<decltype(lay_out_)>(::dlsym(library, reorder_to_default));
   find(library, "MXGetLastError", last_error_);
@@ -103,6 +105,13 @@ void Library::free(Handle array) const noexcept {
 }
 
 Memory Library::memory(Handle array) const {
+  int type = cpu;
+  int device = 0;
+  check(context_of_(array, &type, &device), "say where an array is");
+  if (type == gpu)
+    throw Error(ErrorCode::unsupported,
+                "an MXNet array on gpu(" + std::to_string(device) +
+                    "): arrays on GPUs are not exchanged yet; bring it to the CPU");
   if (lay_out_ != nullptr) lay_out_(chunk_of(array));
   void* dlpack = nullptr;
   check(to_dlpack_(array, &dlpack), "give an array's memory");

@@ -50,7 +50,7 @@ class Library {
   void free(Handle array) const noexcept;
   /// The memory of an array that the engine lets the caller use now, in the order of its shape:
   /// what oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out
-  /// anew.
+  /// anew. Throws `unsupported` for an array of a GPU, whose address is none of this process's.
   Memory memory(Handle array) const;
 
   struct Operation {
@@ -75,6 +75,7 @@ class Library {
 
   int (*share_)(Handle, Handle*);
   int (*free_)(Handle);
+  int (*context_of_)(Handle, int* type, int* device);
   int (*to_dlpack_)(Handle, void**);
   /// Null in an MXNet without oneDNN.
   void (*lay_out_)(void* chunk);

@@ -40,12 +40,15 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
            log_level: str | None = None, timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
            fusion_bytes: SupportsIndex | None = None, part_bytes: SupportsIndex | None = None,
            slice_bytes: SupportsIndex | None = None, check_finite: bool = False) -> KVStore:
-    """Makes a store of this type, in any case: dist_sync_mpi; in one process local, local_update_cpu,
-    local_allreduce_cpu, device, local_allreduce_device.
+    """Makes a store of this type, in any case: dist_sync_mpi; with servers dist, dist_sync, dist_sync_device,
+    dist_device_sync and dist_async, dist_async_device, dist_device_async; in one process local, local_update_cpu,
+    local_allreduce_cpu, device, local_allreduce_device. (nccl is not there yet.)
 
     For dist_sync_mpi it is collective over MPI_COMM_WORLD and blocking; it initialises MPI if nobody has. Start the
-    program with mpirun. Options that are left out come from the environment, else the library's defaults hold; times
-    are in seconds. Those marked * must be equal on all ranks.
+    program with mpirun. For the types with servers it joins the job that tutti-launch has started, and blocks until all
+    of it is there; under tutti-launch --mode mpi their synchronous names mean dist_sync_mpi. Options that are left out
+    come from the environment, else the library's defaults hold; times are in seconds. Those marked * must be equal on
+    all ranks.
 
     ranks*: the store is over these ranks of the job alone, this process's among them, each once. They alone create it.
         In the store they are 0, 1, ... in ascending order; so are `rank`, roots and the ranks that errors name. Ranks

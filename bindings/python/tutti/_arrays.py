@@ -24,6 +24,18 @@ def is_torch(thing):
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
+def pinned(tensor):
+    """What keeps the memory of torch's tensor for as long as it lives. Detached, it keeps that memory where set_ gives
+    the tensor another; and what numpy has seen torch does not resize from then on."""
+    torch, tensor = sys.modules["torch"], tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    try:
+        return tensor.numpy()
+    except RuntimeError:  # this torch has no numpy, or not this one
+        return tensor
+
+
 def is_masked(array):
     """The extension asks the same of arrays of numpy's subclasses."""
     return isinstance(array, np.ndarray) and hasattr(array, "mask")
@@ -143,7 +155,8 @@ def of_jax(array, written):
         return ("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on what they return")
     if written:
         return ("arrays of jax never change, and the result would be written to this one; pass "
-                "outs=numpy.empty_like(array), and make it a jax array: jax.numpy.asarray(outs)")
+                "numpy.empty_like(array) for it, and make that a jax array: jax.numpy.asarray(outs). Without outs, "
+                "pushpull does so itself: kv.pushpull(key, array).result()")
     return None
 
 

@@ -5,13 +5,13 @@ from tutti import _core
 
 
 def wait(pending):
-    """The generator behind Pending.__await__. Returns nothing; raises what the call failed with."""
+    """The generator behind Pending.__await__. Returns the call's result; raises what it failed with."""
     if not pending.done():
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         _core.on_wakeups(pending, lambda _: _wake(loop, future))
         yield from future
-    pending.wait()
+    return pending.result()
 
 
 def _wake(loop, future):

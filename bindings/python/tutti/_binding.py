@@ -2,6 +2,7 @@
 import os
 
 QUIET = ("off", "critical", "error")
+said = False  # whether this process has been warned
 
 
 def threads_of(core):
@@ -30,10 +31,12 @@ def warning(allowed):
 
 
 def warn(log_level):
-    """One line for each machine, from the first rank on it."""
-    if os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") != "0" or (log_level or os.environ.get("TUTTI_LOG")) in QUIET:
+    """One line for each machine, from the first rank on it, however many stores it creates."""
+    global said  # pylint: disable=global-statement
+    if said or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") != "0":
         return
     text = warning(os.sched_getaffinity(0))
-    if text:
+    if text and (log_level or os.environ.get("TUTTI_LOG")) not in QUIET:
+        said = True
         import logging  # pylint: disable=import-outside-toplevel  # import tutti stays quick
         logging.getLogger("tutti").warning("tutti: %s", text)

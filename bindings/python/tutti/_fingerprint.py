@@ -1,6 +1,7 @@
 """Whether all ranks have the same arrays, and if not, which differs first."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from tutti import _core
 from tutti._arrays import is_masked, is_torch, why_refused
-from tutti._objects import allgather_object, naming
+from tutti._objects import allgather_object, naming, refuse_those_of
 from tutti.errors import MismatchError
 from tutti.types import Array
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tutti._store import KVStore
 
 DIGEST_BYTES = 32
+#: What a rank says instead of a hash when it has none: the others must not wait for it.
+REFUSED = bytes(DIGEST_BYTES)
 
 
 def hash_of(data):
@@ -34,6 +37,20 @@ def described(array):
         raise why_refused(array, written=False)
     # Of dtypes that no call takes, too, such as bool.
     return f"{array.dtype} {array.shape}", hash_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def plain(name):
+    """The name as an exact str or int: what is equal on two ranks must be spelt alike there."""
+    if isinstance(name, str):
+        return str.__str__(name)
+    if hasattr(name, "__index__"):
+        return int(operator.index(name))
+    raise TypeError(f"fingerprint: the name of a tensor is a str or an int, not {type(name).__name__}")
+
+
+def described_by_name(arrays):
+    items = arrays.items() if isinstance(arrays, Mapping) else enumerate(arrays)
+    return {plain(name): described(array) for name, array in items}
 
 
 def total_of(tensors):
@@ -73,23 +90,35 @@ def difference(everyones, named):
         ranks=sorted(set(range(len(everyones))).difference(next(iter(groups.values())))))
 
 
+def exchanged(self, total):
+    """What each rank says, by rank."""
+    totals = np.zeros((self.num_workers, DIGEST_BYTES), np.uint8)
+    with naming("fingerprint"):
+        self.allgather("tutti:fingerprint", np.frombuffer(total, np.uint8), totals).wait()
+    return [each.tobytes() for each in totals]
+
+
 def fingerprint(self: KVStore, arrays: Mapping[Any, Array] | Sequence[Array]) -> str:
     """Compares arrays between the ranks, bit by bit, through hashes of their dtype, shape and elements.
 
-    arrays: a list of arrays, or a dict of names and arrays, such as a model's parameters. Returns the hash of all as
-    hexadecimal text. Raises MismatchError on every rank when they differ: it names the first tensor that does, in rank
-    0's order, as `key` if it has a name, and in `ranks` those whose tensor differs from that of rank 0. Raises
-    InvalidArgumentError for masked arrays and those of Python objects, and what Pending.wait does.
+    arrays: a list of arrays, or a dict of arrays by name, a str or an int, such as a model's parameters. Returns the
+    hash of all as hexadecimal text. Raises MismatchError on every rank when they differ: it names the first tensor that
+    does, in rank 0's order, as `key` if it has a name, and in `ranks` those whose tensor differs from that of rank 0.
+    Raises InvalidArgumentError for masked arrays and those of Python objects, TypeError for what is no array and no
+    name; the other ranks then get InvalidArgumentError with those ranks in `ranks`. Raises what Pending.wait does.
 
     Collective and blocking, in one order with broadcast_object. Hashing takes about a second for each GB; 32 bytes
     travel unless something differs. NaNs are equal where their bits are, and 0.0 is not -0.0.
     """
-    named = isinstance(arrays, Mapping)
-    tensors = {name: described(array) for name, array in (arrays.items() if named else enumerate(arrays))}
-    mine = np.frombuffer(total_of(tensors), np.uint8)
-    totals = np.zeros((self.num_workers, DIGEST_BYTES), np.uint8)
-    with naming("fingerprint"):
-        self.allgather("tutti:fingerprint", mine, totals).wait()
-    if (totals != totals[0]).any():
-        raise difference(allgather_object(self, tensors), named)
-    return mine.tobytes().hex()
+    self._require_open("fingerprint")
+    try:
+        tensors = described_by_name(arrays)
+    except Exception:
+        exchanged(self, REFUSED)
+        raise
+    totals = exchanged(self, total_of(tensors))
+    refusing = [rank for rank, total in enumerate(totals) if total == REFUSED]
+    refuse_those_of(refusing, "fingerprint", "an array or a name of {} cannot be compared")
+    if len(set(totals)) > 1:
+        raise difference(allgather_object(self, tensors), isinstance(arrays, Mapping))
+    return totals[self.rank].hex()

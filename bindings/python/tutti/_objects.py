@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
 UNPICKLABLE = -1
+CANNOT_BE_PICKLED = "the object of {} cannot be pickled"
 SIZE_KEY = "tutti:broadcast_object, size"
 
 
@@ -46,11 +47,11 @@ def pickled(obj):
     return np.frombuffer(stream.getbuffer(), np.uint8)
 
 
-def refuse_unpicklable(method, ranks):
+def refuse_those_of(ranks, method, problem):
+    """What the ranks raise whose own argument is right, where that of these is not."""
     if ranks:
         who = f"{'ranks' if len(ranks) > 1 else 'rank'} {', '.join(map(str, ranks))}"
-        raise InvalidArgumentError(f"{method}: the object of {who} cannot be pickled; the error there says why",
-                                   ranks=ranks)
+        raise InvalidArgumentError(f"{method}: {problem.format(who)}; the error there says why", ranks=ranks)
 
 
 def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
@@ -69,7 +70,7 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
     if self.rank != root:
         size = np.zeros(1, np.int64)
         broadcast(self, SIZE_KEY, size, root)
-        refuse_unpicklable("broadcast_object", [root] if size[0] == UNPICKLABLE else [])
+        refuse_those_of([root] if size[0] == UNPICKLABLE else [], "broadcast_object", CANNOT_BE_PICKLED)
         data = np.empty(size[0], np.uint8)
         broadcast(self, key_of("broadcast_object", root), data, root)
         return pickle.loads(data)
@@ -111,7 +112,8 @@ def allgather_object(self: KVStore, obj: Any) -> list[Any]:
         exchanged_sizes(self, UNPICKLABLE)
         raise
     sizes = exchanged_sizes(self, data.size)
-    refuse_unpicklable("allgather_object", [rank for rank, size in enumerate(sizes) if size == UNPICKLABLE])
+    unpicklable = [rank for rank, size in enumerate(sizes) if size == UNPICKLABLE]
+    refuse_those_of(unpicklable, "allgather_object", CANNOT_BE_PICKLED)
     arrays = [data if rank == self.rank else np.empty(size, np.uint8) for rank, size in enumerate(sizes)]
     with naming("allgather_object"):
         pendings = [self.broadcast(key_of("allgather_object", rank), array, rank) for rank, array in enumerate(arrays)]

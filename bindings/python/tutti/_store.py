@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
@@ -18,13 +19,16 @@ class KVStore(_core.Store):
 
     A key is an int of 64 bits or a str, one kind in a store. A value is an array, or a list of one array for each
     device of this process; a list of keys takes a list of values. Arrays are numpy arrays, or others on the CPU that
-    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64.
+    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64. Those of
+    jax never change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
 
-    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor
-    write nor resize them. Their memory is kept that long, but an array in flight must not be resized: numpy refuses it
-    for the array itself, not for one of which it is a view; torch's resize_ and set_ are not held back, and the result
-    then goes to memory that is no longer the tensor's. Two outputs of one call that overlap in memory are refused;
-    those of two calls in flight are not compared, and what overlapping ones hold is undefined.
+    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor write
+    nor resize them. Their memory is kept that long, and what would free it raises: a numpy array's resize, and torch's
+    resize_ to more than the memory holds, which also raises after the call, as it does after tensor.numpy(). Not held
+    back are numpy's resize(refcheck=False) where a view is in flight, and resize_ of a torch without numpy: they free
+    the memory. After torch's set_ the result goes to memory that is no longer the tensor's. Two outputs of one call
+    that overlap in memory are refused; those of two calls in flight are not compared, and what overlapping ones hold is
+    undefined.
 
     Calls that return a Pending do not wait for other ranks. Each raises at once, and submits nothing then:
         TypeError: for what is no key, array or number, and where keys and values are not both single or both lists;
@@ -44,8 +48,9 @@ class KVStore(_core.Store):
     handles the exception closes the store, or drops it. (Where another package has initialised MPI, such as mpi4py, its
     MPI_Finalize closes the store: they get AbortedError.)
 
-    Ctrl-C interrupts Pending.wait, barrier, join, close and tutti.create with KeyboardInterrupt; the other methods do
-    not wait for other ranks. What was interrupted goes on in the background: to the other ranks this one has come.
+    Ctrl-C interrupts every wait for other ranks or for servers with KeyboardInterrupt: Pending.wait, tutti.create and
+    all methods that block, but for allocate. What was interrupted goes on in the background: to the other ranks this
+    one has come.
 
     Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`.
     """
@@ -64,8 +69,8 @@ class KVStore(_core.Store):
                  op: Op = "sum", out: Values | None = None) -> Pending:
         """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
 
-        ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`. Where they are
-            given `ins` is only read.
+        ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`, or for arrays of
+            jax to new ones, which Pending.result returns. Where they are given `ins` is only read.
         op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
 
         Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in
@@ -75,16 +80,25 @@ class KVStore(_core.Store):
             if outs is not None:
                 raise TypeError("outs and out are names of one argument; give one")
             outs = out
+        if outs is None and sys.modules.get("jax"):
+            from tutti import _jax  # pylint: disable=import-outside-toplevel  # import tutti stays quick
+            if _jax.is_among(ins):
+                return _jax.returned(ins, _jax.empty_like, lambda outs: self._pushpull(key, ins, outs, priority, op))
         return self._pushpull(key, ins, outs, priority, op)
 
     def broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex = 0, priority: SupportsIndex = 0) -> Pending:
         """Gives the first array of rank `root_rank` to every array of `value` on every rank.
 
-        value: writable arrays of one shape and dtype, the same on all ranks. In stores of one process it is also stored
-        under the key, in place of what was there.
+        value: writable arrays of one shape and dtype, the same on all ranks, or arrays of jax, for which Pending.result
+            returns new ones. But for dist_sync_mpi it is also stored under the key, in place of what was there.
 
         Does not block. Collective. Raises as the class says: a root that is no rank is an InvalidArgumentError.
         """
+        if sys.modules.get("jax"):
+            from tutti import _jax  # pylint: disable=import-outside-toplevel
+            if _jax.is_among(value):
+                return _jax.returned(value, _jax.copied,
+                                      lambda copies: self._broadcast(key, copies, root_rank, priority))
         return self._broadcast(key, value, root_rank, priority)
 
     def reduce_scatter(self, key: Keys, ins: Values, outs: Values, priority: SupportsIndex = 0, *,
@@ -219,7 +233,8 @@ class KVStore(_core.Store):
     def join(self) -> int:
         """For a rank that ran out of data: blocks until all ranks have joined, and returns the last rank to join.
 
-        Until then it contributes zeros to what the others reduce. Collective. Ctrl-C interrupts it; this rank has
+        Until then it contributes nothing to what the others reduce: zeros to a sum, and an average does not count it.
+        With servers there is no join: UnsupportedError. Collective. Ctrl-C interrupts it; this rank has
         joined all the same. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
         """
         return self._join()

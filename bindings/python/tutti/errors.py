@@ -12,9 +12,9 @@ class Error(Exception):
     code: the kind, which the subclass tells too; None for an Error that is of none.
     key: of the array that the error is about. None when that is no key or more than one: a lost rank for example fails
         all keys in flight.
-    ranks: those that caused it, ascending: that are lost or have left, that did not come (TimedOutError), or that said
-        something else than the lowest rank (MismatchError). Empty when no rank did, or when this rank itself called
-        wrongly.
+    ranks: those that caused it, ascending: that are lost or have left, that did not come (TimedOutError), that said
+        something else than the lowest rank (MismatchError), or whose values are refused: this one's by check_finite,
+        others' by fingerprint and the calls with objects. Empty when no rank did, or when the call itself is wrong.
     """
 
     code: ErrorCode | None = None

@@ -13,8 +13,17 @@ import sys
 ADAPTERS = {"mxnet": "tutti.mxnet"}
 
 
+def _check_role():
+    """MXNet would serve in its import, with a server of its own, and then end the program."""
+    role = os.environ.get("DMLC_ROLE", "worker")
+    if role != "worker":
+        print(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server` with this "
+              "environment instead, as tutti-launch does", file=sys.stderr)
+        sys.exit(2)
+
+
 class _Loader(importlib.abc.Loader):
-    """As the library's own loader, and then the adapter is imported."""
+    """As the library's own loader, and then the adapter is imported. In a worker alone."""
 
     def __init__(self, own, adapter):
         self._own = own
@@ -24,6 +33,7 @@ class _Loader(importlib.abc.Loader):
         return self._own.create_module(spec)
 
     def exec_module(self, module):
+        _check_role()
         self._own.exec_module(module)
         importlib.import_module(self._adapter)
 

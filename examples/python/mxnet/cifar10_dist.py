@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Trains ResNet-18 or VGG with Gluon, on images that are split over workers and over the devices of each.
 
-    mpirun -n 2 python3 cifar10_dist.py --kv-store dist_sync_mpi --dataset cifar10 --data-dir DIR
+    mpirun -n 2 python3 cifar10_dist.py --kv-store dist_sync_mpi --data-dir DIR
 
-With any type of store; without a data set's files it learns the digits that come with tutti.
+With any type of store. Where no files of CIFAR-10 lie beside the script or in --data-dir, the images are the digits of
+examples/data; a script that is copied to other hosts needs either beside it.
 """
 import random
+import sys
 import time
 
 import mxnet as mx
@@ -16,7 +18,7 @@ import common
 from tutti.mxnet import SplitSampler, split_and_load
 
 NETWORKS = ("resnet18", "vgg11", "vgg16")
-DATASETS = ("digits", "cifar10")
+DATASETS = ("cifar10", "digits")
 CLASSES = 10
 
 
@@ -39,50 +41,65 @@ def accuracy(net, batches, devices):
     return metric.get()[1]
 
 
-def train_epoch(args, net, trainer, batches, devices, progress):
+def train_epoch(args, epoch, net, trainer, batches, devices):
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
-    for images, labels in batches:
+    after_batch = common.after_batch(args, f"Epoch {epoch}", len(batches), args.rank)
+    for number, (images, labels) in enumerate(batches):
         data, label = (split_and_load(part, devices, args.work_load_list) for part in (images, labels))
         with autograd.record():
             losses = [loss(net(x), y) for x, y in zip(data, label)]
         for each in losses:
             each.backward()
         trainer.step(args.batch_size * args.workers)
-        progress.step()
+        after_batch(mx.model.BatchEndParam(epoch, number, None, None))
 
 
-def train(args):
-    images, labels, test_images, test_labels = common.load(args)
-    store = mx.kv.create(args.kv_store)
-    args.workers = store.num_workers
-    print(f"Total number of workers: {store.num_workers}\nThis worker's rank: {store.rank}", flush=True)
-    for seed in (random.seed, np.random.seed, mx.random.seed):
-        seed(args.seed + store.rank)
-    sampler = SplitSampler(min(len(labels), args.images or len(labels)), store.num_workers, store.rank)
-    batches, test = loader(args, images, labels, sampler), loader(args, test_images, test_labels)
-    devices = common.contexts(args)
+def all_batches(args, loaded):
+    """This worker's for training, and those of the test."""
+    if args.benchmark:
+        return [common.random_batch(args, common.SHAPES["cifar10"], CLASSES)] * args.steps, None
+    images, labels, test_images, test_labels = loaded
+    sampler = SplitSampler(min(len(labels), args.images or len(labels)), args.workers, args.rank)
+    if len(sampler) < args.batch_size:
+        sys.exit(f"--batch-size {args.batch_size}: each worker's share has {len(sampler)} images alone")
+    return loader(args, images, labels, sampler), loader(args, test_images, test_labels)
+
+
+def network(args, devices):
     name = args.network + "_v1" if args.network.startswith("resnet") else args.network
     net = gluon.model_zoo.vision.get_model(name, classes=CLASSES)
     net.initialize(mx.init.Xavier(), ctx=devices)
     net.hybridize()
+    return net
+
+
+def train(args):
+    loaded = None if args.benchmark else common.load(args)
+    store = mx.kv.create(args.kv_store)
+    args.rank, args.workers = store.rank, store.num_workers
+    print(f"Total number of workers: {args.workers}\nThis worker's rank: {args.rank}", flush=True)
+    for seed in (random.seed, np.random.seed, mx.random.seed):
+        seed(args.seed + args.rank)
+    batches, test = all_batches(args, loaded)
+    devices = common.contexts(args)
+    net = network(args, devices)
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": args.lr}, kvstore=store)
     accuracies = common.Accuracies()
     for epoch in range(args.epochs):
         begin = time.time()
-        progress = common.Progress(f"Epoch {epoch}", len(batches), store.rank)
-        train_epoch(args, net, trainer, batches, devices, progress)
-        print(f"Epoch {epoch}: {len(sampler) / (time.time() - begin):.1f} samples/s", flush=True)
-        accuracies.add(accuracy(net, test, devices))
+        train_epoch(args, epoch, net, trainer, batches, devices)
+        print(f"Epoch {epoch}: {len(batches) * args.batch_size / (time.time() - begin):.1f} samples/s", flush=True)
+        if test:
+            accuracies.add(accuracy(net, test, devices))
     weights = net.collect_params()
-    common.say_weights(store.rank, store.num_workers, [weights[name].data(devices[0]) for name in sorted(weights)
-                                                       if weights[name].grad_req != "null"])
-    if args.plot and store.rank == 0:
-        accuracies.draw(f"{args.dataset}, {args.network}, {store.num_workers} workers, {store.type}", args.plot)
+    common.say_weights(args.rank, args.workers, [weights[name].data(devices[0]) for name in sorted(weights)
+                                                 if weights[name].grad_req != "null"])
+    if args.plot and args.rank == 0:
+        accuracies.draw(f"{args.dataset}, {args.network}, {args.workers} workers, {store.type}", args.plot)
 
 
 def main():
-    parser = common.options(__doc__, kv_store="dist", network="resnet18", epochs=10, batch_size=64, lr=0.001,
-                            dataset="digits")
+    parser = common.options(__doc__, kv_store="dist", network="resnet18", epochs=10, batch_size=64, lr=0.001)
     parser.add_argument("--work-load-list", type=lambda text: [int(word) for word in text.split(",")], metavar="LIST",
                         help="how much of a batch each device takes, such as 1,2; equal shares")
     parser.add_argument("--images", type=int, metavar="N", help="trains on the first N images alone")

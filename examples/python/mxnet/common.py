@@ -5,11 +5,19 @@ import hashlib
 import importlib.util
 import pathlib
 import sys
+import time
 
 import mxnet as mx
 import numpy as np
 
-DIGITS = pathlib.Path(__file__).resolve().parents[2] / "data"
+HERE = pathlib.Path(__file__).resolve().parent
+#: Where data sets are looked for without --data-dir: beside the script, which the launcher may have copied to a host
+#: without the rest of the repository, and where that has its digits.
+PLACES = (HERE, HERE / "data", HERE.parent.parent / "data")
+#: By which of its files a data set is known.
+FILES = {"digits": ["digits-images-idx3-ubyte"], "mnist": ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"],
+         "cifar10": ["cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin"], "imagenet": ["train.rec"]}
+SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 
 
 def _gpus(text):
@@ -20,18 +28,30 @@ def _gpus(text):
     return found
 
 
+def _count(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not 1 or more")
+    return int(text)
+
+
 def options(description, **defaults):
     """The parser of the options that every example has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kv-store", "--kvstore", metavar="TYPE", help="of store (%(default)s)")
     parser.add_argument("--network", "--model", metavar="NAME", help="(%(default)s)")
-    parser.add_argument("--epochs", "--num-epochs", type=int, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="of each worker (%(default)s)")
+    parser.add_argument("--epochs", "--num-epochs", type=_count, metavar="N", help="(%(default)s)")
+    parser.add_argument("--batch-size", type=_count, metavar="N", help="of each worker (%(default)s)")
     parser.add_argument("--lr", type=float, help="learning rate (%(default)s)")
-    parser.add_argument("--dataset", metavar="NAME", help="(%(default)s)")
-    parser.add_argument("--data-dir", type=pathlib.Path, metavar="DIR", help="the data set's files; digits need none")
+    parser.add_argument("--dataset", metavar="NAME", help="by default the script's first whose files are found")
+    parser.add_argument("--data-dir", type=pathlib.Path, metavar="DIR",
+                        help="the data set's files; by default those beside the script, or the digits of examples/data")
+    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
+    parser.add_argument("--steps", type=_count, default=50, metavar="N",
+                        help="batches of an epoch of the benchmark (%(default)s)")
+    parser.add_argument("--disp-batches", type=_count, default=5, metavar="N",
+                        help="speed every N batches (%(default)s)")
     devices = parser.add_mutually_exclusive_group()
-    devices.add_argument("--devices", type=int, metavar="N", help="so many CPU devices for each worker (1)")
+    devices.add_argument("--devices", type=_count, metavar="N", help="so many CPU devices for each worker (1)")
     devices.add_argument("--gpus", type=_gpus, metavar="LIST", help="these GPUs for each worker, such as 0,2")
     parser.add_argument("--seed", type=int, metavar="N", help="of the weights and the order (%(default)s)")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
@@ -39,20 +59,41 @@ def options(description, **defaults):
     return parser
 
 
+def _find_data(parser, args, datasets):
+    """Chooses the data set and its folder, where the options leave that open."""
+    places = [args.data_dir] if args.data_dir else PLACES
+    for name in datasets:
+        for place in places:
+            if any((place / file).exists() for file in FILES[name]):
+                if not args.dataset:
+                    print(f"The data set is {name}, of {place}", flush=True)
+                args.dataset, args.data_dir = name, place
+                return
+    files = ", ".join(FILES[name][0] for name in datasets)
+    parser.error(f"no files of {' or '.join(datasets)} in {' or '.join(map(str, places))} (such as {files}); "
+                 "--data-dir DIR says where they are")
+
+
 def parse(parser, networks, datasets):
+    """The options; `datasets` are the script's, the preferred one first."""
     args = parser.parse_args()
-    for value, known, what in ((args.network, networks, "network"), (args.dataset, datasets, "data set")):
+    wanted = [args.dataset] if args.dataset else datasets
+    for value, known, what in ((args.network, networks, "network"), (wanted[0], datasets, "data set")):
         if value not in known:
             parser.error(f"no {what} {value!r}; there are {', '.join(known)}")
-    if args.dataset not in ("digits", "none") and args.data_dir is None:
-        parser.error(f"--dataset {args.dataset} needs --data-dir, the folder of its files")
     there = mx.context.num_gpus() if args.gpus else 0
     missing = [str(index) for index in args.gpus or () if index >= there]
     if missing:
         parser.error(f"--gpus: there is no GPU {', '.join(missing)}: MXNet finds {there} here; --devices N takes N CPU "
                      "devices")
+    if args.plot and args.benchmark:
+        parser.error("--plot draws the test accuracy, and --benchmark 1 tests nothing")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib")
+    if args.benchmark:
+        args.dataset = wanted[0]
+    else:
+        _find_data(parser, args, wanted)
     return args
 
 
@@ -79,7 +120,6 @@ def _idx(path):
 
 
 def _digits(folder):
-    folder = folder or DIGITS
     images = _idx(folder / "digits-images-idx3-ubyte").astype(np.float32)[:, None] / 16
     labels = _idx(folder / "digits-labels-idx1-ubyte").astype(np.float32)
     test = np.arange(len(labels)) % 5 == 4
@@ -127,6 +167,51 @@ def part_of(arrays, rank, num_workers):
     return [array[rank:length * num_workers:num_workers] for array in arrays]
 
 
+def random_batch(args, shape, classes):
+    """Images of this shape and their labels."""
+    labels = np.random.randint(0, classes, args.batch_size)
+    return mx.nd.random.uniform(-1, 1, (args.batch_size, *shape)), mx.nd.array(labels)
+
+
+class Random(mx.io.DataIter):
+    """The same batch again and again: what is measured is not the reading."""
+
+    def __init__(self, args, shape, classes):
+        super().__init__(args.batch_size)
+        images, labels = random_batch(args, shape, classes)
+        self.provide_data = [mx.io.DataDesc("data", images.shape)]
+        self.provide_label = [mx.io.DataDesc("softmax_label", labels.shape)]
+        self.batch = mx.io.DataBatch([images], [labels], pad=0, provide_data=self.provide_data,
+                                     provide_label=self.provide_label)
+        self.left = self.steps = args.steps
+
+    def next(self):
+        if self.left == 0:
+            raise StopIteration
+        self.left -= 1
+        return self.batch
+
+    def reset(self):
+        self.left = self.steps
+
+
+class Speed:
+    """Says after every few batches how many samples a second this worker has processed."""
+
+    def __init__(self, args, rank):
+        self.args, self.rank, self.begin = args, rank, None
+
+    def __call__(self, at):
+        mx.nd.waitall()  # what is under way belongs to these batches
+        now = time.time()
+        if at.nbatch == 0:
+            self.begin = now, 0
+        elif at.nbatch % self.args.disp_batches == 0:
+            speed = (at.nbatch - self.begin[1]) * self.args.batch_size / (now - self.begin[0])
+            print(f"Worker {self.rank}: Epoch {at.epoch} Batch {at.nbatch}: {speed:.2f} samples/s", flush=True)
+            self.begin = now, at.nbatch
+
+
 class Progress:
     """A bar of worker 0 on a terminal, and nothing elsewhere."""
 
@@ -134,13 +219,18 @@ class Progress:
         self.title, self.total, self.done = title, max(1, total), 0
         self.shown = rank == 0 and sys.stderr.isatty()
 
-    def step(self, *_):
+    def __call__(self, _):
         self.done += 1
         if self.shown:
             filled = min(30, 30 * self.done // self.total)
             ends = "\n" if self.done >= self.total else ""
             print(f"\r{self.title} [{'=' * filled}{' ' * (30 - filled)}] {self.done}/{self.total}", end=ends,
                   file=sys.stderr, flush=True)
+
+
+def after_batch(args, title, total, rank):
+    """What to call after each batch, with MXNet's BatchEndParam."""
+    return Speed(args, rank) if args.benchmark else Progress(title, total, rank)
 
 
 class Accuracies(list):

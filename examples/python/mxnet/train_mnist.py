@@ -4,7 +4,9 @@
     python3 train_mnist.py --network lenet
     mpirun -n 4 python3 -m tutti train_mnist.py --network lenet --kv-store dist_sync_mpi
 
-Each worker trains on its share of the images; n workers of batch b learn what one of batch n*b learns.
+Each worker trains on its share of the images; n workers of batch b learn what one of batch n*b learns. Where no files
+of MNIST lie beside the script or in --data-dir, they are the digits of examples/data; a script that is copied to other
+hosts needs either beside it.
 """
 import mxnet as mx
 import numpy as np
@@ -28,26 +30,34 @@ def lenet(data):
 
 
 NETWORKS = {"mlp": mlp, "lenet": lenet}
-DATASETS = ("digits", "mnist")
+DATASETS = ("mnist", "digits")
+CLASSES = 10
+
+
+def iterators(args, loaded, rank, workers):
+    """This worker's batches, how many they are, and the images of the test."""
+    if args.benchmark:
+        return common.Random(args, common.SHAPES[args.dataset], CLASSES), args.steps, None
+    *training, test_images, test_labels = loaded
+    images, labels = common.part_of(training, rank, workers)
+    return (mx.io.NDArrayIter(images, labels, args.batch_size, shuffle=True, last_batch_handle="discard"),
+            len(labels) // args.batch_size, mx.io.NDArrayIter(test_images, test_labels, min(len(test_labels), 1000)))
 
 
 def train(args):
-    *training, test_images, test_labels = common.load(args)
+    loaded = None if args.benchmark else common.load(args)
     kv = mx.kv.create(args.kv_store)
     mx.random.seed(args.seed + kv.rank)  # the first weights: those of worker 0 count
     np.random.seed(args.seed + kv.rank)  # the order of the batches
-    images, labels = common.part_of(training, kv.rank, kv.num_workers)
-    test = mx.io.NDArrayIter(test_images, test_labels, min(len(test_labels), 1000))
-    batches = mx.io.NDArrayIter(images, labels, args.batch_size, shuffle=True, last_batch_handle="discard")
+    batches, count, test = iterators(args, loaded, kv.rank, kv.num_workers)
     module = mx.mod.Module(mx.sym.SoftmaxOutput(NETWORKS[args.network](mx.sym.var("data")), name="softmax"),
                            context=common.contexts(args))
     accuracies = common.Accuracies()
-    progress = common.Progress("training", args.epochs * (len(labels) // args.batch_size), kv.rank)
     module.fit(batches, eval_data=test,
                eval_end_callback=lambda ended: accuracies.add(ended.eval_metric.get()[1]),
-               batch_end_callback=progress.step, kvstore=kv, optimizer="sgd",
-               optimizer_params={"learning_rate": args.lr, "momentum": 0.9}, initializer=mx.init.Xavier(),
-               num_epoch=args.epochs)
+               batch_end_callback=common.after_batch(args, "training", args.epochs * count, kv.rank), kvstore=kv,
+               optimizer="sgd", optimizer_params={"learning_rate": args.lr, "momentum": 0.9},
+               initializer=mx.init.Xavier(), num_epoch=args.epochs)
     weights, _ = module.get_params()
     common.say_weights(kv.rank, kv.num_workers, [weights[name] for name in sorted(weights)])
     if args.plot and kv.rank == 0:
@@ -55,8 +65,7 @@ def train(args):
 
 
 def main():
-    parser = common.options(__doc__, kv_store="local", network="mlp", epochs=10, batch_size=16, lr=0.05,
-                            dataset="digits")
+    parser = common.options(__doc__, kv_store="local", network="mlp", epochs=10, batch_size=16, lr=0.05)
     train(common.parse(parser, NETWORKS, DATASETS))
 
 

@@ -2,6 +2,7 @@
  * sentences of test/mpi/store_errors_test.cc. */
 #include "fixture.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,9 @@ static int fork_is_named(int code) {
 
 static void forked_children(void) {
   tutti_store* store = make_store();
+  char rank[16];
+  snprintf(rank, sizeof rank, "%d", job_rank());
+  tutti_store* group_of_one = make_store_with(SETTINGS("ranks", rank));
   float value = 1;
   tutti_tensor* tensor = over(&value, NULL, 0, TUTTI_F32);
   array other = make_array(1, TUTTI_F32);
@@ -189,6 +193,7 @@ static void forked_children(void) {
                     fork_is_named(broadcast(store, named("w"), tensor, 0)) &&
                     fork_is_named(tutti_store_barrier(store)) &&
                     fork_is_named(tutti_store_join(store, NULL)) &&
+                    fork_is_named(pushpull(group_of_one, named("w"), tensor)) &&
                     (late || fork_is_named(tutti_pending_wait(pending))) &&
                     (late || fork_is_named(tutti_pending_then(pending, note_error, NULL)));
     tutti_store_destroy(store);
@@ -201,8 +206,10 @@ static void forked_children(void) {
   CHECK_OK(late ? pushpull(store, named("in flight"), other.tensor) : finish(pending));
   CHECK(get(&other, 0) == job_size());
   drop(&other);
+  check_alive(group_of_one);
   check_alive(store);
   tutti_tensor_destroy(tensor);
+  tutti_store_destroy(group_of_one);
   tutti_store_destroy(store);
 }
 

@@ -167,6 +167,26 @@ static void sixteen_groups(void) {
   for (int i = 0; i < 16; ++i) tutti_store_destroy(stores[i]);
 }
 
+static void sixteen_busy_groups(void) {
+  if (job_size() < 2) return;
+  const int half = (job_size() + 1) / 2, each = half > 2 ? half : 2;
+  work all[16];
+  pthread_t threads[16];
+  for (int i = 0; i < 16; ++i) {
+    /* As many ranks each, side by side around a ring: each group shares ranks with others. */
+    all[i] = (work){NULL, {.count = 0}, 2, 12};
+    for (int n = 0; n < each; ++n) add(&all[i].ranks, (i + n) % job_size());
+    if (has(&all[i].ranks, job_rank())) all[i].store = over_group(&all[i].ranks);
+  }
+  for (int i = 0; i < 16; ++i) {
+    if (all[i].store != NULL) pthread_create(&threads[i], NULL, do_work, &all[i]);
+  }
+  for (int i = 0; i < 16; ++i) {
+    if (all[i].store != NULL) pthread_join(threads[i], NULL);
+  }
+  for (int i = 0; i < 16; ++i) tutti_store_destroy(all[i].store);
+}
+
 static void groups_beside_a_busy_store(void) {
   work all = {make_store(), every(1, 0), 30, 6};
   pthread_t busy;
@@ -254,6 +274,7 @@ TESTS(group_tests, {"a group sums over its own ranks, which are 0, 1, ... in it"
       {"rows and columns of a mesh are busy at once, from a thread each", rows_and_columns},
       {"threads may create stores over different groups at the same time", threads_create_groups},
       {"sixteen groups live side by side and each sums for itself", sixteen_groups},
+      {"sixteen groups move data at once, from a thread each", sixteen_busy_groups},
       {"groups are created and closed while the store over all ranks moves data",
        groups_beside_a_busy_store},
       {"the same ranks create one store after the other, and several at once",

@@ -1,5 +1,7 @@
 /* What the C interface promises beside the contract: whose memory is whose, arguments that are
  * missing, limits of a wait. */
+#include <pthread.h>
+
 #include "fixture.h"
 
 static void allocated_tensors_outlive_their_store(void) {
@@ -67,6 +69,26 @@ static void bad_arguments_are_errors_that_say_which(void) {
   CHECK(strcmp(tutti_code_name(99), "unknown") == 0);
   tutti_tensor_destroy(NULL);
   tutti_store_destroy(NULL);
+}
+
+static void* fail_otherwise(void* context) {
+  const tutti_error** seen = context;
+  CHECK(tutti_last_error()->code == TUTTI_OK);
+  CHECK(strcmp(tutti_last_error()->message, "") == 0);
+  CHECK(tutti_pending_wait(NULL) == TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("tutti_pending_wait");
+  *seen = tutti_last_error();
+  return NULL;
+}
+
+static void errors_of_two_threads(void) {
+  CHECK(tutti_store_barrier(NULL) == TUTTI_INVALID_ARGUMENT);
+  const tutti_error *mine = tutti_last_error(), *other = NULL;
+  pthread_t thread;
+  pthread_create(&thread, NULL, fail_otherwise, &other);
+  pthread_join(thread, NULL);
+  CHECK(tutti_last_error() == mine && other != mine);
+  CHECK_SAYS("tutti_store_barrier");
 }
 
 static void a_failure_writes_no_result(void) {
@@ -212,6 +234,7 @@ TESTS(interface_tests,
       {"tensors from allocate outlive their store", allocated_tensors_outlive_their_store},
       {"memory that was lent is given back once, whatever happens", lent_memory_is_given_back_once},
       {"bad arguments are errors that say which", bad_arguments_are_errors_that_say_which},
+      {"a thread's last error is its own", errors_of_two_threads},
       {"a failure writes no result and leaves the options as they were",
        a_failure_writes_no_result},
       {"a wait that is refused does not say that the call is done", a_wait_that_is_refused},

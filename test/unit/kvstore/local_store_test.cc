@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <limits>
@@ -42,6 +45,36 @@ TEST_CASE("every type of one process says its name, rank 0 and one worker") {
     store->barrier();
     CHECK(store->join() == 0);
   }
+}
+
+TEST_CASE_METHOD(Fixture, "a forked child cannot use its parent's store, and the parent goes on") {
+  store->init({3}, {{tensor(a)}});
+  const auto is_refused = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::unsupported &&
+             std::string(error.what()).find("fork") != std::string::npos;
+    }
+    return false;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool all = is_refused([&] { store->push({3}, {{tensor(b)}}); }) &&
+                     is_refused([&] { store->set_gradient_compression("none"); }) &&
+                     is_refused([&] { store->barrier(); }) && is_refused([&] { store->join(); }) &&
+                     is_refused([&] { static_cast<void>(store->allocate({2}, DType::f32)); });
+    store->close();
+    store.reset();
+    // A store of its own the child may have.
+    Fixture own;
+    own.store->init({3}, {{Fixture::tensor(c)}});
+    ::_exit(all && own.pulled(3) == Pair{100, 200} ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(pulled(3) == Pair{1, 2});
 }
 
 TEST_CASE_METHOD(Fixture, "an initialised value is kept apart from the caller's memory") {
@@ -246,6 +279,15 @@ TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows i
         "set_gradient_compression('none') after the first tensor; call it right after create");
   CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("fp17"); }),
              Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a format is late after a sum under a reserved key, not after an object") {
+  store->broadcast("tutti:object", tensor(a), 0).wait();
+  store->set_gradient_compression("none");
+  store->pushpull("tutti:sum", tensor(a), tensor(a)).wait();
+  CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
+        "set_gradient_compression('none') after the first tensor; call it right after create");
 }
 
 TEST_CASE_METHOD(Fixture, "counters count what was reduced and broadcast") {

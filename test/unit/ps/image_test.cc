@@ -110,9 +110,9 @@ void init(Keeper& keeper, const Floats& values) {
   for (int worker : {0, 1}) keeper.receive(worker, SetOptimizer{.optimizer = momentum});
 }
 
-Floats pulled(Keeper& keeper, std::int64_t count) {
+Floats pulled(Keeper& keeper, std::int64_t count, int worker = 0) {
   keeper.heard.clear();
-  keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {count}});
+  keeper.receive(worker, Pull{.piece = {"w", 0, 1}, .shape = {count}});
   REQUIRE(keeper.heard.size() == 1);
   return keeper.heard[0];
 }
@@ -178,11 +178,13 @@ TEST_CASE("what a server has refused before it was killed does not keep it from 
   Keeper first(folder.path(), of_two_workers());
   init(first, {1});
   const net::Bytes no_state(7);
-  CHECK_THROWS_AS(first.receive(0, SetState{.piece = {"w", 0, 1}, .data = no_state}), Error);
-  first.storage().commit();
+  first.receive(0, SetState{.piece = {"w", 0, 1}, .data = no_state});
+  REQUIRE(first.failures.size() == 1);
+  CHECK_THAT(first.failures[0].text, Contains("worker 0 is heard no more"));
   Keeper second(copied(folder, copy), of_two_workers(), true);
   second.continue_numbers(first);
-  CHECK(pulled(second, 1) == Floats{1});
+  CHECK(second.state() == first.state());
+  CHECK(pulled(second, 1, 1) == Floats{1});
 }
 
 TEST_CASE("asynchronous settings and pushes are kept, too") {
@@ -311,6 +313,19 @@ TEST_CASE("a key of which only some pieces had been updated begins without an op
   CHECK(pieces[0].content.elements.as<float>()[0] == 0);
   CHECK(pieces[0].content.elements.as<float>()[3] == 2);
   CHECK_FALSE(pieces[0].content.state);
+}
+
+TEST_CASE("a key of which servers have some pieces alone is not restored, and all others are") {
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
+    const auto index = static_cast<std::uint32_t>(rank);
+    keeper.say(0, Kind::init, {1, 2}, {"v", index, 2}, 4);
+    if (rank == 0) keeper.say(0, Kind::init, {1, 2}, {"w", index, 2}, 4);
+  }
+  const Stock stock = Stock::read(folder.path());
+  REQUIRE(stock.question().values.size() == 1);
+  CHECK(stock.question().values[0].key == Key("v"));
 }
 
 TEST_CASE("a state of which a server's part is missing is not restored") {

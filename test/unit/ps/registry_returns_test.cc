@@ -1,10 +1,10 @@
 // Servers that may be started again, and those that bring the state of another job.
 #include <catch2/catch.hpp>
-#include <map>
 
 #include "ps/registry.h"
 #include "tutti/version.h"
 #include "unit/errors.h"
+#include "unit/ps/heard.h"
 
 using namespace tutti;
 using namespace tutti::ps;
@@ -29,25 +29,19 @@ Register server(int rank, std::uint64_t job = 0, std::uint16_t port = 70) {
 
 /// A job of one worker, node 1, and two durable servers, nodes 2 and 3.
 struct Job {
-  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Heard heard;
   Registry registry{
       {.workers = 1, .servers = 2},
       1'000'000,
-      [this](Registry::Node node, const FromScheduler& message) { heard[node].push_back(message); },
+      [this](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
       this_job};
 
   void begin() {
     registry.receive(1, worker());
     registry.receive(2, server(0));
     registry.receive(3, server(1));
-    CHECK(last<Welcome>(1).job == this_job);
-    CHECK(last<Welcome>(1).servers.at(1).durable);
-  }
-  template <typename Message>
-  const Message& last(Registry::Node node) {
-    REQUIRE_FALSE(heard[node].empty());
-    REQUIRE(std::holds_alternative<Message>(heard[node].back()));
-    return std::get<Message>(heard[node].back());
+    CHECK(heard.last<Welcome>(1).job == this_job);
+    CHECK(heard.last<Welcome>(1).servers.at(1).durable);
   }
 };
 
@@ -58,13 +52,13 @@ TEST_CASE("a durable server that is lost is waited for, and the others hear wher
   job.begin();
   job.registry.lose(3, "it was closed");
   CHECK(job.registry.servers_away() == std::vector{1});
-  CHECK(job.last<Away>(1).rank == 1);
-  CHECK(job.last<Away>(2).reason == "it was closed (process 5 on h1)");
+  CHECK(job.heard.last<Away>(1).rank == 1);
+  CHECK(job.heard.last<Away>(2).reason == "it was closed (process 5 on h1)");
   job.registry.receive(9, server(1, this_job, 71));
-  CHECK(job.last<Welcome>(9).rank == 1);
-  CHECK(job.last<Welcome>(9).servers.at(0).port == 70);
-  CHECK(job.last<Returned>(1).rank == 1);
-  CHECK(job.last<Returned>(1).port == 71);
+  CHECK(job.heard.last<Welcome>(9).rank == 1);
+  CHECK(job.heard.last<Welcome>(9).servers.at(0).port == 70);
+  CHECK(job.heard.last<Returned>(1).rank == 1);
+  CHECK(job.heard.last<Returned>(1).port == 71);
   CHECK(job.registry.servers_away().empty());
   CHECK(job.registry.trouble().empty());
 }
@@ -74,12 +68,12 @@ TEST_CASE("a server that does not come back in time is lost") {
   job.begin();
   job.registry.lose(2, "it was closed");
   job.registry.give_up_on_server(0);
-  CHECK(job.last<Lost>(1).role == Role::server);
-  CHECK(job.last<Lost>(1).rank == 0);
-  CHECK_THAT(job.last<Lost>(1).reason, Contains("was not started again in time"));
+  CHECK(job.heard.last<Lost>(1).role == Role::server);
+  CHECK(job.heard.last<Lost>(1).rank == 0);
+  CHECK_THAT(job.heard.last<Lost>(1).reason, Contains("was not started again in time"));
   CHECK_THAT(job.registry.trouble(), Contains("server 0 is lost"));
   job.registry.receive(9, server(0, this_job));
-  CHECK_THAT(job.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
+  CHECK_THAT(job.heard.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
 }
 
 TEST_CASE("of several servers that are away one alone is given up") {
@@ -90,7 +84,7 @@ TEST_CASE("of several servers that are away one alone is given up") {
   CHECK(job.registry.servers_away() == std::vector{0, 1});
   job.registry.give_up_on_server(1);
   CHECK(job.registry.servers_away() == std::vector{0});
-  CHECK(job.last<Lost>(1).rank == 1);
+  CHECK(job.heard.last<Lost>(1).rank == 1);
 }
 
 TEST_CASE("only the state of this job takes the place of a server that is away") {
@@ -99,7 +93,7 @@ TEST_CASE("only the state of this job takes the place of a server that is away")
   job.registry.lose(2, "it was closed");
   for (const std::uint64_t other : {std::uint64_t{0}, this_job + 1}) {
     job.registry.receive(9, server(0, other));
-    CHECK_THAT(job.last<Refused>(9).failure.text, Contains("start it with the --state"));
+    CHECK_THAT(job.heard.last<Refused>(9).failure.text, Contains("start it with the --state"));
   }
   CHECK(job.registry.servers_away() == std::vector{0});
 }
@@ -108,18 +102,18 @@ TEST_CASE("a server that comes again before its former process was missed takes 
   Job job;
   job.begin();
   job.registry.receive(9, server(1, this_job, 71));
-  CHECK(job.last<Welcome>(9).rank == 1);
-  CHECK(job.last<Returned>(1).port == 71);
-  const std::size_t heard = job.heard[1].size();
+  CHECK(job.heard.last<Welcome>(9).rank == 1);
+  CHECK(job.heard.last<Returned>(1).port == 71);
+  const std::size_t heard = job.heard.all[1].size();
   job.registry.lose(3, "its heartbeats are missing");
-  CHECK(job.heard[1].size() == heard);
+  CHECK(job.heard.all[1].size() == heard);
 }
 
 TEST_CASE("a server that returns hears which workers were lost meanwhile") {
-  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Heard heard;
   Registry registry(
       {.workers = 2, .servers = 1}, 1000,
-      [&](Registry::Node node, const FromScheduler& message) { heard[node].push_back(message); },
+      [&](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
       this_job);
   const Register asynchronous{Role::worker, -1, 2, 1, version(), true, "", 0};
   Register only{Role::server, 0, 2, 1, version(), false, "127.0.0.1", 70};
@@ -131,9 +125,9 @@ TEST_CASE("a server that returns hears which workers were lost meanwhile") {
   registry.lose(2, "it was closed");
   only.job = this_job;
   registry.receive(9, only);
-  REQUIRE(heard[9].size() == 2);
-  CHECK(std::get<Welcome>(heard[9][0]).asynchronous);
-  CHECK(std::get<Lost>(heard[9][1]).rank == 1);
+  REQUIRE(heard.all[9].size() == 2);
+  CHECK(std::get<Welcome>(heard.all[9][0]).asynchronous);
+  CHECK(std::get<Lost>(heard.all[9][1]).rank == 1);
 }
 
 TEST_CASE("who is told to end says so, and is lost for that reason") {
@@ -152,36 +146,58 @@ TEST_CASE("values that servers bring stay where they are") {
   job.registry.receive(2, first);
   job.registry.receive(3, second);
   job.registry.receive(1, worker());
-  CHECK(job.last<Welcome>(1).rank == 0);
+  CHECK(job.heard.last<Welcome>(1).rank == 0);
   job.registry.receive(1, Locate{{{"w", 20, DType::f32}, {"new", 5, DType::f32}}});
-  CHECK(job.last<Located>(1).placements.at(0).servers == std::vector<int>{1, 0});
+  CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector<int>{1, 0});
   // And count as bytes there.
-  CHECK(job.last<Located>(1).placements.at(1).servers == std::vector<int>{0});
+  CHECK(job.heard.last<Located>(1).placements.at(1).servers == std::vector<int>{0});
 }
 
 TEST_CASE("states that do not belong together are refused") {
   Job job;
   job.registry.receive(2, server(0, 7));
   job.registry.receive(3, server(1, 8));
-  CHECK_THAT(job.last<Refused>(2).failure.text,
+  CHECK_THAT(job.heard.last<Refused>(2).failure.text,
              Contains("server 1 brings the state of an earlier job, and server 0"));
   CHECK(job.registry.is_over());
+}
 
-  Job missing;
+TEST_CASE("a key of which servers bring some pieces alone is dropped, and all others stay") {
+  Job job;
   Register first = server(0, 7);
-  first.held = {{{"w", 1, 2}, 10, DType::f32}};
-  missing.registry.receive(2, first);
-  missing.registry.receive(3, server(1, 7));
-  missing.registry.receive(1, worker());
-  CHECK_THAT(missing.last<Refused>(1).failure.text,
-             Contains("no server has piece 0 of 2 of key 'w'"));
+  first.held = {{{"w", 1, 2}, 1000, DType::f32}, {{"v", 1, 2}, 10, DType::f32}};
+  Register second = server(1, 7);
+  second.held = {{{"v", 0, 2}, 20, DType::f32}};
+  job.registry.receive(2, first);
+  job.registry.receive(3, second);
+  job.registry.receive(1, worker());
+  for (const Registry::Node node : {2, 3}) {
+    CHECK(job.heard.last<Welcome>(node).dropped == std::vector<Key>{"w"});
+  }
+  job.registry.receive(1, Locate{{{"v", 30, DType::f32}, {"w", 5, DType::f32}}});
+  CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector{1, 0});
+  // It counts as nothing, and is placed as any new one.
+  CHECK(job.heard.last<Located>(1).placements.at(1).servers == std::vector{0});
+}
+
+TEST_CASE("a server that was killed while it began hears, too, which keys are dropped") {
+  Job job;
+  Register first = server(0, 7);
+  first.held = {{{"w", 1, 2}, 1000, DType::f32}};
+  job.registry.receive(2, first);
+  job.registry.receive(3, server(1, 7));
+  job.registry.receive(1, worker());
+  job.registry.lose(2, "it was closed");
+  first.job = this_job;
+  job.registry.receive(9, first);
+  CHECK(job.heard.last<Welcome>(9).dropped == std::vector<Key>{"w"});
 }
 
 TEST_CASE("two durable servers of one rank are told, and the job goes on") {
   Job job;
   job.registry.receive(2, server(0));
   job.registry.receive(4, server(0));
-  CHECK_THAT(job.last<Refused>(4).failure.text, Contains("its own DMLC_RANK"));
+  CHECK_THAT(job.heard.last<Refused>(4).failure.text, Contains("its own DMLC_RANK"));
   CHECK_FALSE(job.registry.is_over());
 }
 
@@ -192,5 +208,5 @@ TEST_CASE("a server may ask where values are, once all are there") {
   job.registry.receive(3, server(1));
   job.registry.receive(1, worker());
   job.registry.receive(2, Locate{{{"w", 20, DType::f32}}});
-  CHECK(job.last<Located>(2).placements.size() == 1);
+  CHECK(job.heard.last<Located>(2).placements.size() == 1);
 }

@@ -4,6 +4,7 @@
 
 #include "tutti/version.h"
 #include "unit/errors.h"
+#include "unit/ps/heard.h"
 
 using namespace tutti;
 using namespace tutti::ps;
@@ -13,12 +14,12 @@ namespace {
 
 /// A scheduler, and all that it has said to each node.
 struct Job {
-  std::map<Registry::Node, std::vector<FromScheduler>> heard;
+  Heard heard;
   Registry registry;
 
   explicit Job(Company company = {.workers = 2, .servers = 1})
       : registry(company, 1'000'000, [this](Registry::Node node, const FromScheduler& message) {
-          heard[node].push_back(message);
+          heard.add(node, message);
         }) {}
 
   /// A job of two workers, nodes 1 and 2, and a server, node 3, in which all are there.
@@ -36,14 +37,6 @@ struct Job {
   static Register server(std::uint16_t port = 77) {
     return {Role::server, -1, 2, 1, version(), false, "127.0.0.1", port};
   }
-
-  /// The last thing that the node heard, which must be of this kind.
-  template <typename Message>
-  const Message& last(Registry::Node node) {
-    REQUIRE_FALSE(heard[node].empty());
-    REQUIRE(std::holds_alternative<Message>(heard[node].back()));
-    return std::get<Message>(heard[node].back());
-  }
 };
 
 }  // namespace
@@ -52,13 +45,13 @@ TEST_CASE("when all are there each node hears its rank and where the servers are
   Job job;
   job.registry.receive(3, Job::server());
   job.registry.receive(1, Job::worker());
-  CHECK(job.heard.empty());
+  CHECK(job.heard.all.empty());
   job.registry.receive(2, Job::worker());
   CHECK(job.registry.is_complete());
-  CHECK(job.last<Welcome>(1).rank == 0);
-  CHECK(job.last<Welcome>(2).rank == 1);
-  CHECK(job.last<Welcome>(3).rank == 0);
-  CHECK(job.last<Welcome>(2).servers.at(0).port == 77);
+  CHECK(job.heard.last<Welcome>(1).rank == 0);
+  CHECK(job.heard.last<Welcome>(2).rank == 1);
+  CHECK(job.heard.last<Welcome>(3).rank == 0);
+  CHECK(job.heard.last<Welcome>(2).servers.at(0).port == 77);
 }
 
 TEST_CASE("a rank that is asked for is given if it is free") {
@@ -66,8 +59,8 @@ TEST_CASE("a rank that is asked for is given if it is free") {
   job.registry.receive(1, Job::worker(1));
   job.registry.receive(2, Job::worker(1));
   job.registry.receive(3, Job::server());
-  CHECK(job.last<Welcome>(1).rank == 1);
-  CHECK(job.last<Welcome>(2).rank == 0);
+  CHECK(job.heard.last<Welcome>(1).rank == 1);
+  CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
 
 TEST_CASE("before all are there a process may be started again") {
@@ -77,17 +70,17 @@ TEST_CASE("before all are there a process may be started again") {
   job.registry.receive(2, Job::worker(0));
   job.registry.receive(4, Job::worker(1));
   job.registry.receive(3, Job::server());
-  CHECK(job.last<Welcome>(2).rank == 0);
+  CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
 
 TEST_CASE("one process too many is refused, and the job goes on") {
   const auto job = Job::complete();
   job->registry.receive(9, Job::worker());
-  const Failure& failure = job->last<Refused>(9).failure;
+  const Failure& failure = job->heard.last<Refused>(9).failure;
   CHECK(failure.code == ErrorCode::invalid_argument);
   CHECK_THAT(failure.text, Contains("has its 2 workers already"));
   CHECK_FALSE(job->registry.is_over());
-  CHECK(job->heard[1].size() == 1);
+  CHECK(job->heard.all[1].size() == 1);
 }
 
 TEST_CASE("processes that do not fit together end the job, each knowing why") {
@@ -110,8 +103,8 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
     job.registry.receive(1, Job::worker());
     job.registry.receive(2, misfit.said);
     for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 2}) {
-      CHECK(job.last<Refused>(node).failure.code == ErrorCode::mismatch);
-      CHECK_THAT(job.last<Refused>(node).failure.text, Contains(misfit.text));
+      CHECK(job.heard.last<Refused>(node).failure.code == ErrorCode::mismatch);
+      CHECK_THAT(job.heard.last<Refused>(node).failure.text, Contains(misfit.text));
     }
     CHECK(job.registry.is_over());
     CHECK_THAT(job.registry.trouble(), Contains(misfit.text));
@@ -122,18 +115,19 @@ TEST_CASE("who waits for processes that never come is told how many are missing"
   Job job;
   job.registry.receive(1, Job::worker());
   job.registry.give_up_waiting();
-  CHECK(job.last<Refused>(1).failure.code == ErrorCode::timeout);
-  CHECK_THAT(job.last<Refused>(1).failure.text, Contains("1 of 2 workers and 0 of 1 servers"));
+  CHECK(job.heard.last<Refused>(1).failure.code == ErrorCode::timeout);
+  CHECK_THAT(job.heard.last<Refused>(1).failure.text,
+             Contains("1 of 2 workers and 0 of 1 servers"));
 }
 
 TEST_CASE("a barrier ends when every worker has come to it") {
   const auto job = Job::complete();
   for (int round = 0; round < 2; ++round) {
     job->registry.receive(1, BarrierAsked{});
-    CHECK(job->heard[1].size() == 1U + static_cast<std::size_t>(round));
+    CHECK(job->heard.all[1].size() == 1U + static_cast<std::size_t>(round));
     job->registry.receive(2, BarrierAsked{});
-    CHECK_FALSE(job->last<BarrierOver>(1).failure);
-    CHECK_FALSE(job->last<BarrierOver>(2).failure);
+    CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
+    CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
   }
 }
 
@@ -141,7 +135,7 @@ TEST_CASE("a barrier that a worker has left for good ends with an error") {
   const auto job = Job::complete();
   job->registry.receive(1, BarrierAsked{});
   job->registry.receive(2, Goodbye{});
-  const auto over = job->last<BarrierOver>(1);
+  const auto over = job->heard.last<BarrierOver>(1);
   REQUIRE(over.failure);
   CHECK(over.failure->code == ErrorCode::aborted);
   CHECK(over.failure->ranks == std::vector<int>{1});
@@ -154,7 +148,7 @@ TEST_CASE("the job is over when all workers have finished") {
   CHECK_FALSE(job->registry.is_over());
   job->registry.receive(2, Finished{});
   for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 2, 3})
-    job->last<End>(node);
+    job->heard.last<End>(node);
   CHECK(job->registry.is_over());
   CHECK(job->registry.trouble().empty());
 }
@@ -163,7 +157,7 @@ TEST_CASE("a node that is lost is named to all others, and the job did not end w
   const auto job = Job::complete();
   job->registry.lose(2, "it was closed");
   for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 3}) {
-    const auto& lost = job->last<Lost>(node);
+    const auto& lost = job->heard.last<Lost>(node);
     CHECK(lost.role == Role::worker);
     CHECK(lost.rank == 1);
     CHECK(lost.reason == "it was closed");
@@ -177,7 +171,7 @@ TEST_CASE("who has finished may go") {
   const auto job = Job::complete();
   job->registry.receive(2, Finished{});
   job->registry.lose(2, "it was closed");
-  CHECK(job->heard[1].size() == 1);
+  CHECK(job->heard.all[1].size() == 1);
   CHECK(job->registry.trouble().empty());
 }
 
@@ -185,7 +179,7 @@ TEST_CASE("a barrier goes on without a worker that was lost") {
   const auto job = Job::complete(true);
   job->registry.receive(1, BarrierAsked{});
   job->registry.lose(2, "it was closed");
-  CHECK_FALSE(job->last<BarrierOver>(1).failure);
+  CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
 }
 
 TEST_CASE("messages out of turn are refused and change nothing") {
@@ -209,15 +203,15 @@ TEST_CASE("all hear how far workers may run ahead, which they agree on") {
   job.registry.receive(1, ahead);
   job.registry.receive(2, ahead);
   job.registry.receive(3, Job::server());
-  CHECK(job.last<Welcome>(3).staleness == 2);
-  CHECK(job.last<Welcome>(1).asynchronous);
+  CHECK(job.heard.last<Welcome>(3).staleness == 2);
+  CHECK(job.heard.last<Welcome>(1).asynchronous);
 }
 
 TEST_CASE("who asks for all values hears of those that others have placed") {
   const auto job = Job::complete();
   job->registry.receive(1, Locate{{{"v", 10, DType::f32}, {"w", 10, DType::f32}}});
   job->registry.receive(2, LocateAll{});
-  const auto& located = job->last<Located>(2);
+  const auto& located = job->heard.last<Located>(2);
   CHECK(located.all);
   CHECK(located.placements.size() == 2);
 }
@@ -229,8 +223,8 @@ TEST_CASE("asynchronous workers that may run ahead differently far do not fit to
   job.registry.receive(1, said);
   said.staleness = 3;
   job.registry.receive(2, said);
-  CHECK(job.last<Refused>(1).failure.code == ErrorCode::mismatch);
-  CHECK_THAT(job.last<Refused>(2).failure.text,
+  CHECK(job.heard.last<Refused>(1).failure.code == ErrorCode::mismatch);
+  CHECK_THAT(job.heard.last<Refused>(2).failure.text,
              Contains("TUTTI_STALENESS=3") && Contains("TUTTI_STALENESS=2"));
 }
 
@@ -238,8 +232,8 @@ TEST_CASE("a worker that gives up is lost to the others, with its reason") {
   const auto job = Job::complete();
   job->registry.receive(2, BarrierAsked{});
   job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
-  CHECK(job->last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
-  CHECK(job->last<Lost>(3).rank == 0);
+  CHECK(job->heard.last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
+  CHECK(job->heard.last<Lost>(3).rank == 0);
   CHECK_THAT(job->registry.trouble(), Contains("worker 0 is lost: it gave up"));
   CHECK_FALSE(job->registry.is_over());
   job->registry.lose(1, "its connection ended");

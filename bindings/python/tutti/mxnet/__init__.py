@@ -10,8 +10,9 @@ from tutti.mxnet._errors import register_errors
 from tutti.mxnet._names import register_stores
 from tutti.mxnet._training import fit_training
 from tutti.mxnet.data import SplitSampler, split_and_load
+from tutti.mxnet.joining import join
 
-__all__ = ["SplitSampler", "split_and_load"]
+__all__ = ["SplitSampler", "join", "split_and_load"]
 
 register_errors()
 register_stores()

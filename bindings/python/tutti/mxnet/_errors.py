@@ -3,6 +3,7 @@ import mxnet
 
 from tutti import _core
 from tutti.errors import CLASSES, Error
+from tutti.mxnet.store import KEYS
 
 
 def _kind(ours):
@@ -19,7 +20,7 @@ def _told(code, words):
     text = words.partition(": ")[2]
     if not isinstance(failed, Error):
         return _KINDS[code](text)
-    return _KINDS[code](text, key=failed.key, ranks=failed.ranks)
+    return _KINDS[code](text, key=KEYS.get(failed.key, failed.key), ranks=failed.ranks)
 
 
 def register_errors():

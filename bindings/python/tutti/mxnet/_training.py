@@ -1,26 +1,40 @@
 """What MXNet's training loops do not do for a store that is registered with them."""
-from mxnet import model
+import functools
+
+from mxnet import kvstore as stores, model
 from mxnet.gluon import trainer
 from mxnet.module import module
 
-from tutti.errors import UnsupportedError
 from tutti.mxnet._names import check, names
-from tutti.mxnet.store import Store
+from tutti.mxnet.store import SparseError, Store
 
 
 def _ours(kvstore):
     return isinstance(kvstore, Store) or isinstance(kvstore, str) and kvstore.lower() in names()
 
 
+def _of_one_user(kvstore, kind):
+    """Of our stores the user's own part, for users share keys. MXNet is given no name: of one in capitals it makes no
+    store at all for one device."""
+    if isinstance(kvstore, str):
+        check(kvstore)
+    if not _ours(kvstore):
+        return kvstore
+    return (stores.create(kvstore) if isinstance(kvstore, str) else kvstore).for_one_user(kind)
+
+
+def _making(native):
+    @functools.wraps(native)
+    def make(trainer, *args, **given):
+        """MXNet's own asks for the store in the first step, which ranks may come to in another order of Trainers."""
+        native(trainer, *args, **given)
+        trainer._kvstore_params["kvstore"] = _of_one_user(trainer._kvstore_params["kvstore"], "Trainer")
+    return make
+
+
 def _creating(native):
     def create(kvstore, num_device, arg_params):
-        """With a name in capitals MXNet's own makes no store at all for one device; and users of a store share keys."""
-        if isinstance(kvstore, Store):
-            kvstore = kvstore.for_one_user()
-        elif isinstance(kvstore, str):
-            check(kvstore)
-            kvstore = kvstore.lower() if _ours(kvstore) else kvstore
-        return native(kvstore, num_device, arg_params)
+        return native(_of_one_user(kvstore, "Module"), num_device, arg_params)
     return create
 
 
@@ -31,9 +45,8 @@ def _setting_up(native):
                                            ("gradients", trainer._contains_sparse_grad)) if is_so]
         kvstore = trainer._kvstore_params["kvstore"]
         if sparse and _ours(kvstore):
-            name = kvstore if isinstance(kvstore, str) else kvstore.type
-            raise UnsupportedError(f"{name} does not exchange sparse {' and '.join(sparse)}; make the parameters "
-                                   "dense: stype='default', grad_stype='default', sparse_grad=False")
+            raise SparseError(f"{kvstore.type} does not exchange sparse {' and '.join(sparse)}; make the parameters "
+                              "dense: stype='default', grad_stype='default', sparse_grad=False")
         native(trainer)
     return set_up
 
@@ -48,11 +61,40 @@ def _initializing(native):
     return initialize
 
 
+def _optimizing(native):
+    @functools.wraps(native)
+    def init_optimizer(self, *args, **given):
+        """MXNet's own gives no rank the auxiliary states of another, such as BatchNorm's statistics of a checkpoint
+        that rank 0 alone has read."""
+        before = self._kvstore
+        native(self, *args, **given)
+        if self._kvstore is not before and isinstance(self._kvstore, Store):
+            group = self._exec_group
+            for name, arrays in zip(group.aux_names, group.aux_arrays):
+                self._kvstore.broadcast(name, arrays[0], arrays)
+            self._params_dirty = True  # get_params takes them from the devices then
+    return init_optimizer
+
+
+def _feeding_forward(native):
+    @functools.wraps(native)
+    def train(symbol, ctx, arg_names, param_names, aux_names, arg_params, aux_params, *args, kvstore, **given):
+        """As `_optimizing`, for a FeedForward."""
+        if isinstance(kvstore, Store):
+            states = kvstore._store.broadcast_object([aux_params[name].asnumpy() for name in aux_names])
+            for name, state in zip(aux_names, states):
+                aux_params[name][:] = state
+        native(symbol, ctx, arg_names, param_names, aux_names, arg_params, aux_params, *args, kvstore=kvstore, **given)
+    return train
+
+
 def fit_training():
     """Puts these functions in the place of MXNet's, where its Trainer, Module and FeedForward look for them."""
+    trainer.Trainer.__init__ = _making(trainer.Trainer.__init__)
     trainer.Trainer._init_kvstore = _setting_up(trainer.Trainer._init_kvstore)
+    module.Module.init_optimizer = _optimizing(module.Module.init_optimizer)
+    model._train_multi_device = _feeding_forward(model._train_multi_device)
     for name, wrap in (("_create_kvstore", _creating), ("_initialize_kvstore", _initializing)):
         ours = wrap(getattr(model, name))
-        for place in (model, trainer, module):
-            if hasattr(place, name):
-                setattr(place, name, ours)
+        for place in (model, module):
+            setattr(place, name, ours)

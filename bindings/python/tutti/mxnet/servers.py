@@ -1,14 +1,13 @@
 """The stores of a parameter-server job: `mx.kv.create("dist_sync")` and its kin under tutti's launcher."""
 import contextlib
-import numbers
 import pickle
 
 from mxnet import optimizer as mx
 from mxnet.kvstore import KVStoreBase
 
-from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.errors import Error, InvalidArgumentError, UnsupportedError
 from tutti.mxnet import optimizers, rows, saved
-from tutti.mxnet.store import Store, _Exchange, compression_of, copy_to, dense, listed
+from tutti.mxnet.store import COUNTS, KEYS, Store, _Exchange, compression_of, copy_to, dense, listed, named
 
 #: What MXNet's own set_optimizer sends with `_send_command_to_servers`: an optimizer, and that it wants more precision.
 CONTROLLER, MULTI_PRECISION = 0, 1
@@ -27,6 +26,15 @@ def grouped(keys, values, take=dense):
     return groups
 
 
+@contextlib.contextmanager
+def keys_as_given():
+    """In an error the key is what the program calls it."""
+    try:
+        yield
+    except Error as error:
+        raise type(error)(str(error), key=KEYS.get(error.key, error.key), ranks=error.ranks) from None
+
+
 class _Updater:
     """What a Trainer looks for in a store that has loaded states."""
 
@@ -43,7 +51,7 @@ class ServedStore(Store):
     """
 
     joined = None  # the exchange of this process
-    updated = "updated"  # what the names of values begin with that servers update
+    updated = "the model"  # whose the values are that servers update
 
     def __init__(self):  # pylint: disable=super-init-not-called
         if ServedStore.joined is None:
@@ -54,9 +62,10 @@ class ServedStore(Store):
         if ("async" in self._store.type) != ("async" in self.asked):
             raise UnsupportedError(f"this process has a store of type {self._store.type} already, and a job's servers "
                                    f"cannot be {self.asked} as well; use one of the two")
-        self._user = next(self._exchange.users)
+        number = next(COUNTS["store"])
+        self._user = f"store {number}" if number > 1 else ""
         self._compression = UNCOMPRESSED
-        self._optimizer = self._sent = self._key_kind = self._label = None
+        self._optimizer = self._sent = self._key_kind = self._owner = None
 
     @property
     def type(self):
@@ -74,11 +83,13 @@ class ServedStore(Store):
         groups = grouped(key, value, rows.all_of)
         for each in groups:
             self._check_key(each)
-        self._store.init([self._name(each) for each in groups], [arrays[0].asnumpy() for arrays in groups.values()])
+        with keys_as_given():
+            self._store.init([self._name(each) for each in groups],
+                             [arrays[0].asnumpy() for arrays in groups.values()])
 
-    def for_one_user(self):
-        part = super().for_one_user()
-        part._key_kind = part._label = None
+    def for_one_user(self, kind):
+        part = super().for_one_user(kind)
+        part._owner = None
         return part
 
     def _name(self, key):
@@ -86,21 +97,9 @@ class ServedStore(Store):
 
         What servers update is called alike in every program, for its states may come from a file of another.
         """
-        if self._label is None:
-            self._label = str(self._user) if self._optimizer is None else self.updated
-        return key if self._label == "0" and isinstance(key, str) else f"{self._label}:{key}"
-
-    def _start(self, method, key, arrays, priority):
-        self._check_key(key)
-        super()._start(method, key, arrays, priority)
-
-    def _check_key(self, key):
-        if isinstance(key, bool) or not isinstance(key, (str, numbers.Integral)):
-            raise TypeError(f"a key is an int or a str, not {key!r}")
-        kind = isinstance(key, str)
-        if self._key_kind not in (None, kind):
-            raise InvalidArgumentError(f"key {key!r}: the keys of one store are all integers or all strings", key=key)
-        self._key_kind = kind
+        if self._owner is None:
+            self._owner = self._user if self._optimizer is None else self.updated
+        return named(key, self._owner)
 
     def give_first(self, key, _, outs):
         self.pull(key, outs)
@@ -156,7 +155,7 @@ class ServedStore(Store):
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()
-        self._exchange.sender, self._optimizer = self._user, optimizer
+        self._exchange.sender, self._optimizer = self, optimizer
         self._send()
 
     def _refresh(self, key):
@@ -175,7 +174,7 @@ class ServedStore(Store):
 
     def _check_owner(self):
         """Servers update whatever is pushed by the one optimizer that they have."""
-        if self._exchange.sender not in (None, self._user):
+        if self._exchange.sender not in (None, self):
             raise UnsupportedError(f"the servers of {self.type} have the optimizer of another Trainer, Module or store "
                                    "of this program, and would update this one's values by it; let all of them update "
                                    "on the workers: with a Trainer update_on_kvstore=False, with a Module "
@@ -238,7 +237,8 @@ class ServedStore(Store):
         for each, array, ids in rows.asked_for(key, out, row_ids):
             self._check_key(each)
             self._exchange.turn(self._name(each)).wait_to_read()
-            rows.pull(self._store, self._name(each), array, ids)
+            with keys_as_given():
+                rows.pull(self._store, self._name(each), array, ids)
 
     def num_dead_node(self):
         """How many nodes of the job (scheduler, servers, workers) were lost."""

@@ -1,7 +1,9 @@
 """The store that `mx.kv.create("dist_sync_mpi")` makes."""
 import atexit
+import collections
 import copy
 import itertools
+import numbers
 import sys
 
 import mxnet
@@ -12,11 +14,25 @@ import tutti
 from tutti import _core
 from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedError
 
-
-#: More than a Trainer has parameters.
-KEYS_OF_A_USER = 10**9
+#: How many Trainers and so on this program has made: every rank makes them in one order.
+COUNTS = collections.defaultdict(lambda: itertools.count(1))
+#: {what the library calls an array: what the program does}
+KEYS = {}
+#: Where an array may be, as MXNet calls it.
+ON_HOST = ("cpu", "cpu_pinned", "cpu_shared")
 #: How ps-lite calls all nodes: the sum of its words for scheduler, servers and workers.
 ALL_NODES = 7
+
+
+class SparseError(UnsupportedError, ValueError):
+    """MXNet raises a ValueError for a store that cannot have sparse arrays."""
+
+
+def named(key, user):
+    """A key in a library's store whose users may all call their own ones 0, 1, ... Errors tell it."""
+    name = f"{key} of {user}" if user else str(key)
+    KEYS[name] = key
+    return name
 
 
 def listed(value):
@@ -49,9 +65,13 @@ def dense(key, arrays):
         if not isinstance(array, NDArray):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
         if array.stype != "default":
-            raise UnsupportedError(
+            raise SparseError(
                 f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense: "
                 "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
+        if array.context.device_type not in ON_HOST:
+            raise UnsupportedError(
+                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU: "
+                "array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
     return arrays
 
 
@@ -78,7 +98,6 @@ class _Exchange:
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
-        self.users = itertools.count()
         self.open.append(self)
         # MXNet's own comes before it is known whether the program ends well, and then the engine skips what it has not
         # begun.
@@ -87,9 +106,8 @@ class _Exchange:
 
     def turn(self, key):
         """What the engine knows calls of the key by: they go one after another."""
-        if key not in self._turns:
-            self._turns[key] = mxnet.nd.empty(1)
-        return self._turns[key]
+        found = self._turns.get(key)
+        return self._turns.setdefault(key, mxnet.nd.empty(1)) if found is None else found
 
     def start(self, method, key, ins, outs, priority):
         handles = ([array.handle.value for array in arrays] for arrays in (ins, outs))
@@ -97,7 +115,7 @@ class _Exchange:
 
     def wait(self):
         """Until all that has been started is done. Raises what was raised there."""
-        for turn in self._turns.values():
+        for turn in list(self._turns.values()):
             turn.wait_to_read()
 
 
@@ -117,8 +135,10 @@ def _finish_custom_operators():
 class Store(KVStoreBase):
     """Sums gradients over all ranks of an MPI job; each rank updates its own weights, which stay equal.
 
-    No method waits: MXNet's engine starts each exchange when its arrays are ready, and whoever waits for the arrays
-    waits for the exchange. An error is raised there too. Options come from the environment (see `tutti.create`).
+    No method but `barrier` and `join` waits: MXNet's engine starts each exchange when its arrays are ready, and whoever
+    waits for the arrays waits for the exchange. An error is raised there too. Options come from the environment (see
+    `tutti.create`). A store lives until the program ends, with its memory and its thread: a program that makes many
+    Trainers gives them one.
     """
 
     asked = "dist_sync_mpi"
@@ -126,7 +146,7 @@ class Store(KVStoreBase):
     def __init__(self):
         self._exchange = _Exchange(self.asked)
         self._store = self._exchange.store
-        self._user = 0
+        self._user, self._key_kind = "", None
 
     @property
     def type(self):
@@ -190,7 +210,11 @@ class Store(KVStoreBase):
     _barrier = barrier
 
     def join(self):
-        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums."""
+        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums.
+
+        Collective. Returns the rank that came last. The others have updated their weights meanwhile, and this one has
+        not: `tutti.mxnet.join(trainer)` calls it and sees to that.
+        """
         mxnet.nd.waitall()
         return self._store.join()
 
@@ -229,13 +253,25 @@ class Store(KVStoreBase):
     def _send_command_to_servers(self, head, body):
         self._refuse("_send_command_to_servers", "there are no servers")
 
-    def for_one_user(self):
-        """The store as one Trainer or Module has it: two that share a store may use equal keys."""
+    def for_one_user(self, kind):
+        """The store as one Trainer or Module has it: two that share a store may use equal keys.
+
+        They are told apart by the order in which they are made, which is the same on every rank.
+        """
         part = copy.copy(self)
-        part._user = next(self._exchange.users)
+        part._user, part._key_kind = f"{kind} {next(COUNTS[kind])}", None
         return part
 
+    def _check_key(self, key):
+        if isinstance(key, bool) or not isinstance(key, (str, numbers.Integral)):
+            raise TypeError(f"a key is an int or a str, not {key!r}")
+        kind = isinstance(key, str)
+        if self._key_kind not in (None, kind):
+            raise InvalidArgumentError(f"key {key!r}: the keys of one store are all integers or all strings", key=key)
+        self._key_kind = kind
+
     def _start(self, method, key, arrays, priority):
+        self._check_key(key)
         # Arrays of one device may share memory, and the engine would wait for ever for the same memory twice.
         own = arrays if len({array.context for array in arrays}) == len(arrays) else [a.copy() for a in arrays]
         self._exchange.start(method, self._name(key), own if method == "pushpull" else [], own, priority)
@@ -243,10 +279,7 @@ class Store(KVStoreBase):
             copy_to(own[0], arrays)
 
     def _name(self, key):
-        """The key in a store whose users may all call their own ones 0, 1, ..."""
-        if self._user == 0:
-            return key
-        return f"{self._user}:{key}" if isinstance(key, str) else self._user * KEYS_OF_A_USER + key
+        return named(key, self._user)
 
     def _refuse(self, method, instead):
         raise UnsupportedError(f"{method} is not supported by {self.type}: {instead}")

@@ -1,0 +1,93 @@
+// What becomes of stores that are open when an exception leaves their block, and when the process
+// ends.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "python/gil.h"
+#include "python/interruptible.h"
+#include "python/releases.h"
+#include "python/store.h"
+
+namespace tutti::python {
+namespace {
+
+/// Those that are left open until the process exits, oldest first. Never destroyed. Guarded by the
+/// GIL, and used by the exit handler.
+std::vector<std::shared_ptr<KVStore>>& left_open() {
+  static auto* const stores = new std::vector<std::shared_ptr<KVStore>>;
+  return *stores;
+}
+
+/// What comes before those that are left open are closed.
+std::function<void(int)>& last_call() {
+  static auto* const call = new std::function<void(int)>;
+  return *call;
+}
+
+/// As the library treats the end of a process, but with status 0 without a word: Python programs
+/// keep stores in global variables.
+void at_exit(int status, void* /*unused*/) {
+  if (last_call()) last_call()(status);
+  if (status != 0) return;
+  // The newest first, as a program would that closes what it opened.
+  while (!left_open().empty()) left_open().pop_back();
+}
+
+/// Whether the process ends with status 0 if nobody catches the exception.
+bool ends_in_order(nb::handle raised) {
+  if (raised.is_none()) return true;
+  if (!nb::isinstance(raised, PyExc_SystemExit)) return false;
+  const nb::object code = raised.attr("code");
+  return code.is_none() || code.equal(nb::int_(0));
+}
+
+}  // namespace
+
+void Store::leave_block(nb::handle raised) {
+  if (raised.is_none()) {
+    close();
+  } else if (ends_in_order(raised)) {
+    // What goes wrong must not hide what is raised: the process ends with another status.
+    interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
+    drop();
+  } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
+    // Python drops what this exception refers to before it exits, and with that the store.
+    left_open().push_back(store_);
+  }
+}
+
+void Store::call_last(std::function<void(int)> call) {
+  last_call() = std::move(call);
+}
+
+void Store::end_process(int status) {
+  if (!left_open().empty()) {
+    fmt::print(stderr,
+               "tutti[rank {}] error: a store was still open when the process ended with status "
+               "{}: it is left as it is, and to the other ranks this one is lost\n",
+               left_open().back()->rank(), status);
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+void Store::outlive_interpreter() {
+  keep_gil_until_the_end();
+  stop_dropping();
+  for (Store* const store : std::exchange(open_stores(), {})) {
+    left_open().push_back(std::move(store->store_));
+  }
+  // As late as can be: what is registered last is called first, before the library's own handler,
+  // which finds nothing open then, and before what threads that still compute have made of static
+  // objects is destroyed.
+  if (Py_AtExit([] { ::on_exit(at_exit, nullptr); }) != 0) ::on_exit(at_exit, nullptr);
+}
+
+}  // namespace tutti::python

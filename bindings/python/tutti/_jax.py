@@ -1,0 +1,57 @@
+"""Arrays of jax, which never change: what a call would write to one comes back as a new one. Imported where jax is."""
+import sys
+
+import numpy as np
+
+from tutti._arrays import is_traced
+from tutti._core import Pending
+
+
+def is_array(value):
+    """Tracers, which have no values yet, and keys of random numbers are left to the extension, which refuses them."""
+    return (isinstance(value, sys.modules["jax"].Array) and not is_traced(value)
+            and isinstance(value.dtype, np.dtype))
+
+
+def is_among(values):
+    return any(map(is_among, values)) if isinstance(values, (list, tuple)) else is_array(values)
+
+
+def with_places(values, place):
+    """The values, with `place(array)` of numpy's for each array of jax's."""
+    if isinstance(values, (list, tuple)):
+        return [with_places(value, place) for value in values]
+    return place(values) if is_array(values) else values
+
+
+def empty_like(array):
+    return np.empty(array.shape, array.dtype)
+
+
+def copied(array):
+    return np.array(array)
+
+
+def filled(places, values):
+    """The values, with a new array of jax's for each of theirs, made of its place."""
+    if isinstance(values, (list, tuple)):
+        return [filled(*pair) for pair in zip(places, values)]
+    return sys.modules["jax"].numpy.asarray(places) if is_array(values) else values
+
+
+class Returned(Pending):
+    """Of a call with arrays of jax's, for which it has written to arrays of numpy's."""
+
+    def __init__(self, pending, places, values):
+        super().__init__(pending)
+        self._places, self._values = places, values
+
+    def result(self):
+        self.wait()
+        return filled(self._places, self._values)
+
+
+def returned(values, place, submit):
+    """The pending of a call whose results go to the places for these values."""
+    places = with_places(values, place)
+    return Returned(submit(places), places, values)

@@ -1,0 +1,62 @@
+"""What a rank does that ran out of batches before the others."""
+from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.mxnet.store import Store
+
+
+def join(*trainers):
+    """For a rank that ran out of batches: waits until every rank has called it; then all have the same weights.
+
+    Until then this rank brings zeros to the sums of the others, which go on and update their weights. So in the end
+    every rank takes weights and states of optimizers, such as momentum and numbers of updates, from the rank that came
+    last, which is returned. Statistics of BatchNorm stay each rank's own. Without a store over ranks it does nothing.
+
+    trainers: all that the others may still step, in the same order on every rank. They share one store.
+    """
+    kv = _store_of(trainers)
+    if kv is None:
+        return 0
+    last = kv.join()
+    for trainer in trainers:
+        told = kv._store.broadcast_object(_state(trainer) if kv.rank == last else None, last)
+        if kv.rank != last:
+            _take(trainer, *told)
+    return last
+
+
+def _store_of(trainers):
+    if not trainers:
+        raise InvalidArgumentError("join: no Trainer is given; give all that the other ranks may still step")
+    for trainer in trainers:
+        if not trainer._kv_initialized:
+            trainer._init_kvstore()
+        if trainer._params_to_init:
+            trainer._init_params()
+    stores = [trainer._kvstore if trainer._distributed else None for trainer in trainers]
+    if len({getattr(kv, "_exchange", kv) for kv in stores}) > 1:
+        raise InvalidArgumentError("join: these Trainers have several stores; while this rank waits in one, the others "
+                                   "wait for it in the next; give all of them kvstore=kv, of one "
+                                   "kv = mx.kv.create('dist_sync_mpi')")
+    if not isinstance(stores[0], (Store, type(None))):
+        raise UnsupportedError(f"join: the store {stores[0].type} is MXNet's own; take dist_sync_mpi")
+    return stores[0]
+
+
+def _trained(trainer):
+    return [parameter for parameter in trainer._params if parameter.grad_req != "null"]
+
+
+def _state(trainer):
+    optimizer = trainer._optimizer
+    counts = max(optimizer._all_index_update_counts.values(), key=len)  # equal on all devices that were used
+    return ([parameter.list_data()[0].asnumpy() for parameter in _trained(trainer)],
+            trainer._updaters[0].get_states(), optimizer.num_update, counts)
+
+
+def _take(trainer, weights, states, updates, counts):
+    for parameter, weight in zip(_trained(trainer), weights):
+        parameter.set_data(weight)
+    for updater in trainer._updaters:
+        updater.set_states(states)
+    trainer._optimizer.num_update = updates
+    for context in trainer._contexts:
+        trainer._optimizer._all_index_update_counts[context.device_id] = dict(counts)
