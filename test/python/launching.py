@@ -10,7 +10,8 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "scripts/launch.py"
-LIMIT = 60
+# The address sanitizer slows everything down.
+LIMIT = 180 if "ASAN_OPTIONS" in os.environ else 60
 LOCAL = ("--launcher", "local")
 MPI = ("--mode", "mpi", *LOCAL)
 
