@@ -12,8 +12,9 @@ NOTHING = r"no key is in flight on rank \d+"
 STARTING = "no key was in flight"
 CREATING = f"{STARTING}|{NOTHING}"
 GRADIENT, WEIGHT, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'" for key in ("gradient", "weight", "replayed"))
+# What is submitted may move while the rank dies.
 STAGES = {"start": STARTING, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
-          "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{NOTHING}",
+          "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
           "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "barrier": NOTHING,
           "join": NOTHING, "close": NOTHING, "closing": "", "closed": ""}
 # The exit code of the rank itself, as a shell and the launcher say it; a stopped one is killed in the end.
