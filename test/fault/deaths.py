@@ -76,6 +76,10 @@ class Case:
         """For that rank has done all there was to do."""
         return self.how == "exit0" and self.stage in ("close", "closing", "closed")
 
+    def is_unseen(self):
+        """It ends in order, alone on its machine, while others create a store: they wait until create_timeout."""
+        return (self.runner, self.how, self.stage) == ("2x1", "exit0", "second")
+
     def in_flight(self):
         """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
         if self.leaves():
@@ -236,4 +240,4 @@ def host_cases(seed, count):
     for i in range(count):
         layout, ranks = (("2x1", 2), ("2x2", 4))[i % 2]
         cases.append(Case(layout, ranks, chance.randrange(ranks), chance.choice(ways), chance.choice(stages)))
-    return cases
+    return [case for case in cases if not case.is_unseen()]
