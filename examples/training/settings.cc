@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "command_line/command_line.h"
 #include "dataset/catalogue.h"
@@ -30,7 +32,7 @@ std::string wrong_suffix(const std::string& file) {
 /// Options of the command line that are not stored in Settings as they are.
 struct Raw {
   int devices = 0;
-  std::string gpus;
+  std::optional<std::string> gpus;
 };
 
 void add_work(CLI::App& app, Settings& settings) {
@@ -89,10 +91,11 @@ void add_output(CLI::App& app, Settings& settings) {
 
 void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
   using enum tutti::ErrorCode;
-  if (!raw.gpus.empty()) {
-    throw tutti::Error(unsupported, "--gpus " + raw.gpus +
-                                        ": this program was built without CUDA. --devices N "
-                                        "trains on N CPU devices in each worker");
+  if (raw.gpus) {
+    throw tutti::Error(unsupported, fmt::format("--gpus '{}': this program was built without CUDA. "
+                                                "--devices N trains on N CPU devices in each "
+                                                "worker",
+                                                *raw.gpus));
   }
   const auto devices = static_cast<std::size_t>(raw.devices);
   if (!has_loads) {

@@ -118,8 +118,10 @@ TEST_CASE("work loads for another number of devices are refused") {
 }
 
 TEST_CASE("GPUs are refused with the way to use CPU devices") {
-  CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", "0,2"}),
-             Contains("--gpus 0,2") && Contains("--devices N"));
+  for (const char* const gpus : {"0,2", ""}) {
+    CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", gpus}),
+               Contains(std::string("--gpus '") + gpus + "'") && Contains("--devices N"));
+  }
 }
 
 TEST_CASE("processes that share processors leave some for what else they run") {
