@@ -116,8 +116,9 @@ base::Watchdog::Look watch_end(control::Presence& presence, const Options& optio
   return [&presence, loss, next_report, limit = options.key_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
     if (const auto lost = loss->after(waited)) {
-      return {{fmt::format("rank {} is lost: {} while rank {} waited for it in MPI_Finalize; this "
-                           "process ends without, and with a status that is not 0",
+      return {{fmt::format("rank {} is lost: {} while rank {} waited for it in MPI_Finalize, so no "
+                           "key was in flight; this process ends without, and with a status that "
+                           "is not 0",
                            lost->rank, lost->reason, presence.rank()),
                true}};
     }
