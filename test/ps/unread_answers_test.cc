@@ -57,12 +57,13 @@ class Idler {
     return server_.unwritten_bytes();
   }
   void wait_for_answers() const { net::wait_readable(server_.socket(), Clock::now() + patience); }
-  /// Reads the answers to all that was said; of how many the server was not able to do it.
-  int read() {
+  /// Reads until it has had so many answers, or those to all that was said; how many are failures.
+  int read() { return read(sequence_); }
+  int read(std::uint64_t wanted) {
     int failed = 0;
     net::Parcel parcel;
     const auto deadline = Clock::now() + patience;
-    while (answered_ < sequence_) {
+    while (answered_ < wanted) {
       server_.flush();
       scheduler_.beat();
       if (server_.receive()) FAIL("the server has closed the connection");
@@ -111,7 +112,11 @@ TEST_CASE("a worker that does not read its answers is not heard until it does") 
   CHECK(worker.send() == 0);
   worker.wait_for_answers();
   for (int i = 0; i < many; ++i) worker.say(ps::Kind::push, "w", large);
-  CHECK(worker.send() > many / 2 * ps::largest_piece);
+  const std::size_t left = worker.send();
+  CHECK(left > many / 2 * ps::largest_piece);
+  // Some of them are not enough.
+  CHECK(worker.read(many / 4) == 0);
+  CHECK(worker.send() + 4 * ps::largest_piece > left);
   CHECK(worker.read() == 0);
   worker.finish();
   CHECK(job.ends() == std::vector<std::string>{"", ""});

@@ -1,0 +1,266 @@
+// What a server makes of its state, and of the files that have it, whatever is in them.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/log.h"
+#include "base/sealed_file.h"
+#include "fuzz/decoders.h"
+#include "net/bytes.h"
+#include "ps/archive.h"
+#include "ps/image.h"
+#include "ps/stock.h"
+#include "ps/storage.h"
+#include "ps/wire.h"
+
+/// Nothing here is to survive the machine, and a disk takes longer than all else.
+extern "C" int fsync(int) {
+  return 0;
+}
+extern "C" int fdatasync(int) {
+  return 0;
+}
+
+namespace tutti::fuzz {
+namespace {
+
+using namespace ps;
+
+constexpr StateHead head{.job = 7, .rank = 0, .servers = 1, .workers = 2};
+constexpr std::initializer_list<ErrorCode> refusals{ErrorCode::internal,
+                                                    ErrorCode::invalid_argument};
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "tutti-fuzz-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) fail("no folder for files");
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+net::Bytes saved(const Table& table) {
+  ArchiveWriter to;
+  table.save(to);
+  return to.take();
+}
+
+void load(Bytes bytes, Table& table) {
+  ArchiveReader from(bytes);
+  table.load(from);
+  from.finish();
+}
+
+/// A table; saved again, it is the same. What waits in it is answered once its workers are lost.
+bool read_table(Bytes bytes) {
+  Image image(head);
+  *image.send = [](int, const Answer& answer) { encode(answer); };
+  const auto is_accepted = accepted(
+      [&] {
+        load(bytes, *image.table);
+        return true;
+      },
+      refusals);
+  if (!is_accepted) return false;
+  const net::Bytes once = saved(*image.table);
+  Image again(head);
+  load(once, *again.table);
+  if (saved(*again.table) != once) fail("saved again, it is another state");
+  for (int worker = 0; worker < head.workers; ++worker) {
+    image.table->lose(worker, {ErrorCode::peer_lost, "it is lost", {}});
+  }
+  return true;
+}
+
+/// The next of parts that have their length in two bytes in front.
+Bytes next_part(Bytes& bytes) {
+  if (bytes.size() < 2) return std::exchange(bytes, {});
+  const auto number = [&](std::size_t at) { return std::to_integer<std::size_t>(bytes[at]); };
+  const std::size_t length = std::min(number(0) + (number(1) << 8), bytes.size() - 2);
+  const Bytes part = bytes.subspan(2, length);
+  bytes = bytes.subspan(2 + length);
+  return part;
+}
+
+void add_part(net::Bytes& to, Bytes part) {
+  to.push_back(static_cast<std::byte>(part.size()));
+  to.push_back(static_cast<std::byte>(part.size() >> 8));
+  net::append(to, part);
+}
+
+void write_sealed(const std::string& path, Bytes bytes) {
+  base::write_sealed(path, {net::as_unsigned(bytes.data()), bytes.size()});
+}
+
+/// A checkpoint and the records of a journal, which are as a server writes them but for what is in
+/// them.
+bool read_image(Bytes bytes) {
+  static const Folder folder;
+  const StateFiles names(folder.path(), head.rank, head.servers);
+  write_sealed(names.checkpoint(1), next_part(bytes));
+  Journal journal(names.journal(1), head.job);
+  while (!bytes.empty()) journal.append(next_part(bytes), {});
+  journal.write();
+  const StateFiles files(folder.path(), head.rank, head.servers);
+  return accepted([&] { return Image::read(files).table != nullptr; },
+                  {ErrorCode::invalid_argument})
+      .has_value();
+}
+
+/// Checkpoints of two servers, for others.
+bool read_stock(Bytes bytes) {
+  static const Folder folder;
+  for (const int rank : {0, 1}) {
+    write_sealed(StateFiles(folder.path(), rank, 2).checkpoint(1), next_part(bytes));
+  }
+  const auto stock =
+      accepted([&] { return Stock::read(folder.path()); }, {ErrorCode::invalid_argument});
+  if (!stock) return false;
+  Located located;
+  for (const Locate::Value& value : stock->question().values) {
+    located.placements.push_back({value.key, {0, 1, 0}});
+  }
+  for (const int server : {0, 1}) stock->pieces_on(server, located);
+  return true;
+}
+
+/// The file of a journal may have been changed.
+bool read_journal(Bytes bytes) {
+  static const Folder folder;
+  const std::string path = folder.path() + "/journal";
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << net::as_text(bytes);
+  return accepted(
+             [&] {
+               std::size_t taken = 0;
+               Journal::read(path, head.job, [&](Bytes record) { taken += record.size(); });
+               if (taken > bytes.size()) fail("there is more in it than its bytes");
+               return true;
+             },
+             {ErrorCode::invalid_argument})
+      .has_value();
+}
+
+/// What a server has begun with before.
+bool read_claim(Bytes bytes) {
+  static const Folder folder;
+  const Storage storage({.folder = folder.path()}, head.rank, head.servers);
+  write_sealed(storage.files().claim(), bytes);
+  return accepted([&] { return storage.claimed_job(); }, {ErrorCode::invalid_argument}).has_value();
+}
+
+/// There may be as many workers as a job has.
+constexpr std::size_t for_workers = std::size_t{128} << 20;
+
+constexpr Decoder all[] = {{read_table},
+                           {read_image, for_workers},
+                           {read_stock, for_workers},
+                           {read_journal},
+                           {read_claim}};
+
+const std::vector<std::byte> elements(8, std::byte{1});
+const Optimizer adam{"adam", {{"beta1", 0.5}}, {{"w", {.learning_rate = 2, .wd = 0}}}};
+
+Contribution contribution(std::uint64_t sequence, const PieceName& piece, Kind kind,
+                          bool brings = true) {
+  return {.sequence = sequence,
+          .piece = piece,
+          .kind = kind,
+          .shape = {2 * piece.pieces},
+          .data = brings ? Bytes(elements) : Bytes()};
+}
+
+/// A value with a state, requests that wait, and answers on their way.
+void fill(Image& image, const PieceName& piece) {
+  *image.send = [&image](int worker, const Answer& answer) {
+    image.deliveries[static_cast<std::size_t>(worker)].send(encode(answer), {},
+                                                            [](Bytes, Bytes) {});
+  };
+  Table& table = *image.table;
+  for (const int worker : {0, 1}) {
+    table.receive(worker, contribution(1, piece, Kind::init, worker == 0));
+  }
+  for (const int worker : {0, 1}) table.receive(worker, SetOptimizer{2, adam});
+  for (const int worker : {0, 1}) table.receive(worker, contribution(3, piece, Kind::push));
+  table.receive(0, contribution(4, piece, Kind::pushpull));
+  table.receive(0, Pull{5, piece, DType::f32, {2}, {}});
+  table.receive(0, SetCompression{6, {Encoding::two_bits, 0.5F}});
+}
+
+net::Bytes bytes_of(const Image& image) {
+  std::vector<const Delivery*> deliveries;
+  for (const Delivery& delivery : image.deliveries) deliveries.push_back(&delivery);
+  return image_bytes(image.head, *image.table, deliveries);
+}
+
+/// With a request and a loss in its journal.
+net::Bytes files_of(const Image& image) {
+  net::Bytes files;
+  add_part(files, bytes_of(image));
+  const net::Bytes pull = encode(ToServer(PullOptimizer{4}));
+  const net::Bytes lost = message_of({Role::worker, 1, "it was killed"});
+  for (const Event& event : {Event{.worker = 1, .message = pull},
+                             Event{.worker = 1, .is_loss = true, .message = lost}}) {
+    net::Bytes record = event.head();
+    net::append(record, event.message);
+    add_part(files, record);
+  }
+  return files;
+}
+
+/// Of a value in two pieces.
+net::Bytes two_servers() {
+  net::Bytes files;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    StateHead mine = head;
+    mine.rank = static_cast<int>(rank);
+    mine.servers = 2;
+    Image image(mine);
+    fill(image, {"w", rank, 2});
+    add_part(files, bytes_of(image));
+  }
+  return files;
+}
+
+net::Bytes journal_bytes() {
+  const Folder folder;
+  const std::string path = folder.path() + "/journal";
+  Journal journal(path, head.job);
+  for (const char* text : {"one", "", "another"}) journal.append(net::as_bytes(text), {});
+  journal.sync();
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const Bytes bytes = net::as_bytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+net::Bytes claim_bytes() {
+  ArchiveWriter claim;
+  for (const std::uint64_t number : {head.job, std::uint64_t{0}}) claim.put(number);
+  return claim.take();
+}
+
+}  // namespace
+
+std::span<const Decoder> decoders() {
+  static const bool is_ready = base::set_log_level("off");
+  static_cast<void>(is_ready);
+  return all;
+}
+
+std::vector<Seed> seeds() {
+  Image image(head);
+  const net::Bytes empty = saved(*image.table);
+  fill(image, {"w", 0, 1});
+  return {{0, empty},         {0, saved(*image.table)}, {1, files_of(image)},
+          {2, two_servers()}, {3, journal_bytes()},     {4, claim_bytes()}};
+}
+
+}  // namespace tutti::fuzz
