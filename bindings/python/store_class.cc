@@ -58,8 +58,10 @@ void bind_properties(nb::class_<Store>& store) {
   store.def_prop_ro("rank", &Store::rank, "This process's index; 0 in stores of one process.");
   store.def_prop_ro("Rank", &Store::rank, "The same as rank.");
   store.def_prop_ro("num_workers", &Store::num_workers, "The number of processes.");
-  store.def_prop_ro("local_rank", &Store::local_rank,
-                    "This process's index among those on its machine; 0 in stores of one process.");
+  store.def_prop_ro(
+      "local_rank", &Store::local_rank,
+      "This process's index among those on its machine, with servers among the workers "
+      "there, by the host's name; 0 in stores of one process.");
   store.def_prop_ro("local_size", &Store::local_size, "The number of processes on this machine.");
   store.def_prop_ro("nodes", &Store::nodes, "The number of machines.");
   store.def_prop_ro("_is_closed", &Store::is_closed);

@@ -184,7 +184,8 @@ TUTTI_EXPORT void tutti_store_destroy(tutti_store* store);
 TUTTI_EXPORT const char* tutti_store_type(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_num_workers(const tutti_store* store);
-/* Among the processes on this machine; and how many machines there are. */
+/* Among the processes on this machine, and how many machines there are; with a parameter server
+ * among its workers, by the names of their hosts. */
 TUTTI_EXPORT int tutti_store_local_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_local_size(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_nodes(const tutti_store* store);

@@ -105,7 +105,8 @@ class TUTTI_EXPORT KVStore {
   int rank() const;
   int num_workers() const;
   /// This process's index among those on its machine, and their number; the machines' number. 0, 1
-  /// and 1 for stores of one process.
+  /// and 1 for stores of one process. With a parameter server the workers alone are counted, and
+  /// those whose hosts have one name are on one machine.
   int local_rank() const;
   int local_size() const;
   int nodes() const;

@@ -109,6 +109,14 @@ struct Welcome {
     bool durable = false;
     bool keeps = false;
   };
+  /// Where a worker is among the workers of its host, and on how many hosts they are.
+  struct Place {
+    int local_rank = 0;
+    int local_size = 1;
+    int hosts = 1;
+
+    friend bool operator==(const Place&, const Place&) = default;
+  };
   int rank = 0;
   bool asynchronous = false;
   std::vector<Server> servers{};  ///< by rank
@@ -116,6 +124,7 @@ struct Welcome {
   std::uint64_t job = 0;  ///< a number that no other job has
   /// Of which servers brought some pieces alone: they keep nothing of these.
   std::vector<Key> dropped{};
+  Place place{};  ///< of a worker
 };
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {

@@ -81,6 +81,7 @@ class Registry {
   void refuse_all(const Failure& failure);
   void welcome_all();
   Welcome welcome() const;
+  Welcome::Place place_among_workers(const Member& worker) const;
   void end_barrier();
   void end_if_finished();
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/printable.h"
 #include "ps/registry.h"
@@ -154,12 +155,27 @@ Welcome Registry::welcome() const {
   return welcome;
 }
 
+Welcome::Place Registry::place_among_workers(const Member& worker) const {
+  Welcome::Place place{.local_rank = 0, .local_size = 0, .hosts = 0};
+  std::set<std::string_view> hosts;
+  for (const auto& [node, other] : members_) {
+    if (other.said.role != Role::worker) continue;
+    hosts.insert(other.said.host);
+    if (other.said.host != worker.said.host) continue;
+    ++place.local_size;
+    if (other.rank < worker.rank) ++place.local_rank;
+  }
+  place.hosts = static_cast<int>(hosts.size());
+  return place;
+}
+
 void Registry::welcome_all() {
   if (const auto failure = adopt_held()) return refuse_all(*failure);
   kind_ = find(Role::worker, 0)->said;
   Welcome each = welcome();
   for (const auto& [node, member] : members_) {
     each.rank = member.rank;
+    each.place = member.said.role == Role::worker ? place_among_workers(member) : Welcome::Place{};
     send_(node, each);
   }
 }

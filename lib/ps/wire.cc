@@ -88,7 +88,8 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   for (const Key& key : welcome.dropped) dropped.push_back(pack(to, key));
   const auto server_list = to.CreateVector(servers);
   return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, server_list, welcome.staleness,
-                             welcome.job, to.CreateVector(dropped));
+                             welcome.job, to.CreateVector(dropped), welcome.place.local_rank,
+                             welcome.place.local_size, welcome.place.hosts);
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;

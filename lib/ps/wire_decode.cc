@@ -46,7 +46,14 @@ Locate unpack(const wire::Locate& from) {
 }
 
 Welcome unpack(const wire::Welcome& from) {
-  Welcome welcome{from.rank(), from.asynchronous(), {}, from.staleness(), from.job()};
+  if (from.local_rank() < 0 || from.local_rank() >= from.local_size() || from.hosts() < 1) {
+    malformed("a place on no host");
+  }
+  Welcome welcome{.rank = from.rank(),
+                  .asynchronous = from.asynchronous(),
+                  .staleness = from.staleness(),
+                  .job = from.job(),
+                  .place = {from.local_rank(), from.local_size(), from.hosts()}};
   for (const wire::Server* server : needed(from.servers())) {
     welcome.servers.push_back(
         {unpack(*server->address()), server->port(), server->durable(), server->keeps()});

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,14 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
     kv.pull({"w"}, {tensor(value)}).wait();
     return std::to_string(WEXITSTATUS(status)) + ", " + text_of(value);
   }) == twice("7, 2"));
+}
+
+TEST_CASE("a worker says where it is among the workers of its machine") {
+  LocalJob job({.workers = 3, .servers = 1});
+  const std::vector<std::string> said = job.run([](KVStore& kv) {
+    return fmt::format("{} of {} on {}", kv.local_rank(), kv.local_size(), kv.nodes());
+  });
+  CHECK(said == Said{"0 of 3 on 1", "1 of 3 on 1", "2 of 3 on 1"});
 }
 
 TEST_CASE("init takes worker 0's value, broadcast the root's") {

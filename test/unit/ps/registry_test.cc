@@ -54,6 +54,25 @@ TEST_CASE("when all are there each node hears its rank and where the servers are
   CHECK(job.heard.last<Welcome>(2).servers.at(0).port == 77);
 }
 
+TEST_CASE("each worker hears where it is on its host, and how many hosts there are") {
+  Job job({.workers = 4, .servers = 1});
+  const auto add = [&](Registry::Node node, Register said, const std::string& host) {
+    said.workers = 4;
+    said.host = host;
+    job.registry.receive(node, said);
+  };
+  add(9, Job::server(), "third");
+  add(4, Job::worker(3), "first");
+  add(1, Job::worker(1), "second");
+  add(2, Job::worker(0), "first");
+  add(3, Job::worker(2), "first");
+  using Place = Welcome::Place;
+  CHECK(job.heard.last<Welcome>(2).place == Place{0, 3, 2});
+  CHECK(job.heard.last<Welcome>(1).place == Place{0, 1, 2});
+  CHECK(job.heard.last<Welcome>(3).place == Place{1, 3, 2});
+  CHECK(job.heard.last<Welcome>(4).place == Place{2, 3, 2});
+}
+
 TEST_CASE("a rank that is asked for is given if it is free") {
   Job job;
   job.registry.receive(1, Job::worker(1));

@@ -131,12 +131,20 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   Welcome welcome{1, true, {{"10.0.0.1", 999}, {"::1", 1, true}}};
   welcome.job = 12;
   welcome.dropped = {"w", 5};
+  welcome.place = {2, 3, 5};
   const auto met = std::get<Welcome>(decode_from_scheduler(encode(FromScheduler(welcome))));
   CHECK(met.servers.at(1).address == "::1");
   CHECK(met.servers.at(1).durable);
   CHECK_FALSE(met.servers.at(0).durable);
   CHECK(met.job == 12);
   CHECK(met.dropped == std::vector<Key>{"w", 5});
+  CHECK(met.place == welcome.place);
+  for (const Welcome::Place nowhere : {Welcome::Place{-1, 3, 5}, {3, 3, 5}, {0, 1, 0}}) {
+    welcome.place = nowhere;
+    const Bytes none = encode(FromScheduler(welcome));
+    CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_from_scheduler(none); }),
+               Contains("a place on no host"));
+  }
   const Located located{{{"w", {1, 0}}}};
   const auto found = std::get<Located>(decode_from_scheduler(encode(FromScheduler(located))));
   CHECK(found.placements.at(0).servers == std::vector<int>{1, 0});
