@@ -171,7 +171,7 @@ TEST_CASE("a key of which servers bring some pieces alone is dropped, and all ot
   job.registry.receive(2, first);
   job.registry.receive(3, second);
   job.registry.receive(1, worker());
-  for (const Registry::Node node : {2, 3}) {
+  for (const Registry::Node node : {2U, 3U}) {
     CHECK(job.heard.last<Welcome>(node).dropped == std::vector<Key>{"w"});
   }
   job.registry.receive(1, Locate{{{"v", 30, DType::f32}, {"w", 5, DType::f32}}});
