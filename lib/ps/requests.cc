@@ -62,7 +62,7 @@ void Tally::add(const Task& done) {
   (broadcast ? bytes_broadcast : bytes_reduced) += done.shape.count() * size_of(done.dtype);
 }
 
-Requests::Requests(std::size_t servers, Limits limits, Tally& tally)
+Requests::Requests(std::size_t servers, const Limits& limits, Tally& tally)
     : limits_(limits),
       tally_(tally),
       waiting_(servers),

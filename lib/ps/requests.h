@@ -78,7 +78,7 @@ struct Limits {
 class Requests {
  public:
   /// The tally outlives this.
-  Requests(std::size_t servers, Limits limits, Tally& tally);
+  Requests(std::size_t servers, const Limits& limits, Tally& tally);
 
   /// From now on the call is under way. It is over when it has had so many answers, one at least.
   void begin(const std::shared_ptr<Call>& call, std::size_t answers);

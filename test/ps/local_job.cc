@@ -62,7 +62,7 @@ Options LocalJob::options() {
   return options;
 }
 
-LocalJob::LocalJob(Size size) : job_(job_of(size)) {
+LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
   // Servers first: nobody depends on the order.
   for (int i = 1; i <= size.servers - size.played; ++i) {

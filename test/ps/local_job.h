@@ -28,7 +28,7 @@ class LocalJob {
     std::uint64_t most_waiting_requests = ps::Job{}.most_waiting_requests;  ///< of servers
     Durability durability{};                                                ///< of servers
   };
-  explicit LocalJob(Size size);
+  explicit LocalJob(const Size& size);
   /// Waits for scheduler and servers, which end when the workers have.
   ~LocalJob();
   LocalJob(const LocalJob&) = delete;

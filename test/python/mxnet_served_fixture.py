@@ -39,6 +39,18 @@ class Served(mxnet_fixture.Networks):
         mx.kv.create(self.ASKED).broadcast("digest", own, out=first)
         np.testing.assert_array_equal(own.asnumpy(), first.asnumpy())
 
+    def statistics_are_given(self):
+        net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc"), name="norm")
+        module = mx.mod.Module(mx.sym.MakeLoss(net), label_names=None, context=devices(2))
+        module.bind([("data", (4, 3))])
+        module.init_params(aux_params={"norm_moving_mean": self.mine(), "norm_moving_var": self.mine()})
+        module.init_optimizer(self.kv)
+        for array in module.get_params()[1].values():
+            self.same(array, 1)
+        module.forward_backward(mx.io.DataBatch([mx.nd.ones((4, 3))]))
+        module.update()
+        self.equal_on_ranks(list(module.get_params()[0].values()))
+
     def trainer(self, net, kvstore, optimizer="sgd", params=None, **given):
         """MXNet would complain of a batch size that is not yet known when the store gets its optimizer."""
         trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, **(params or {})},

@@ -37,6 +37,9 @@ class Updates(Owners):
                 name = given.pop("name", rule)
                 self.like_mxnets(lambda: mx.optimizer.create(name, **given))
 
+    def test_statistics_of_a_checkpoint_are_given_to_the_workers_by_worker_0(self):
+        self.statistics_are_given()
+
     def test_a_new_learning_rate_reaches_the_servers_with_the_next_push(self):
         def change(optimizer, step):
             optimizer.set_learning_rate(0.1 / (step + 1))

@@ -36,7 +36,7 @@ constexpr std::size_t first = 17 + 16 + 8 + mark;
 
 /// Three records, which are on the disk.
 std::string written(const Folder& folder) {
-  const std::string path = folder.path() + "/journal";
+  std::string path = folder.path() + "/journal";
   Journal journal(path, job);
   journal.append(net::as_bytes("fir"), net::as_bytes("st"));
   journal.write();

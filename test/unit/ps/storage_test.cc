@@ -176,7 +176,7 @@ TEST_CASE("what is found is what the process that had the lock before has left")
         const Storage storage(in(folder), 0, 1);
         const std::lock_guard lock(making);
         if (storage.files().generation() != static_cast<std::uint64_t>(made)) ++missed;
-        std::ofstream(storage.files().checkpoint(static_cast<std::uint64_t>(++made)));
+        const std::ofstream file(storage.files().checkpoint(static_cast<std::uint64_t>(++made)));
         std::filesystem::remove(storage.files().checkpoint(static_cast<std::uint64_t>(made - 1)));
       } catch (const Error&) {
         continue;  // the other has it
