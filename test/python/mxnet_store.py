@@ -10,6 +10,8 @@ import tutti
 import tutti.mxnet
 from mxnet_fixture import EveryDtype, Ranks, devices
 
+KEPT = []
+
 
 class Named(Ranks):
     def test_a_store_is_found_by_its_name_in_any_case(self):
@@ -100,8 +102,10 @@ class Refused(Ranks):
             self.refused(call, "'s'.*row_sparse.*dense")
 
     def on_gpu(self):
-        """An array that has a device and no memory yet: MXNet for CPUs makes no other."""
-        return mx.nd.NDArray(mx.nd.ndarray._new_alloc_handle((3,), mx.gpu(1), True))
+        """An array that has a device and no memory yet: MXNet for CPUs makes no other. It stays until the program ends:
+        where an operation on it is not quite over its end waits for the device's thread, which is not there."""
+        KEPT.append(mx.nd.NDArray(mx.nd.ndarray._new_alloc_handle((3,), mx.gpu(1), True)))
+        return KEPT[-1]
 
     def test_arrays_of_devices_are_refused_by_key_before_anything_is_exchanged(self):
         array = self.mine()
