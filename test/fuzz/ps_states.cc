@@ -173,7 +173,7 @@ Contribution contribution(std::uint64_t sequence, const PieceName& piece, Kind k
   return {.sequence = sequence,
           .piece = piece,
           .kind = kind,
-          .shape = {2 * piece.pieces},
+          .shape = {std::int64_t{2} * piece.pieces},
           .data = brings ? Bytes(elements) : Bytes()};
 }
 
