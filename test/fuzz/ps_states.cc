@@ -1,12 +1,12 @@
 // What a server makes of its state, and of the files that have it, whatever is in them.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/log.h"
 #include "base/sealed_file.h"
 #include "fuzz/decoders.h"
+#include "fuzz/folder.h"
 #include "net/bytes.h"
 #include "ps/archive.h"
 #include "ps/image.h"
@@ -30,22 +30,6 @@ using namespace ps;
 constexpr StateHead head{.job = 7, .rank = 0, .servers = 1, .workers = 2};
 constexpr std::initializer_list<ErrorCode> refusals{ErrorCode::internal,
                                                     ErrorCode::invalid_argument};
-
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tutti-fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail("no folder for files");
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 net::Bytes saved(const Table& table) {
   ArchiveWriter to;

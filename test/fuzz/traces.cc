@@ -1,9 +1,9 @@
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "fuzz/decoders.h"
+#include "fuzz/folder.h"
 #include "net/bytes.h"
 #include "observe/trace.h"
 #include "observe/trace_merge.h"
@@ -15,28 +15,13 @@ namespace {
 constexpr char end_of_part = '\0';
 constexpr std::size_t most_parts = 3;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "tutti-fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail("no folder for files");
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(std::size_t rank, std::string_view text) const {
-    std::string name = path_ / std::to_string(rank);
-    // Some file systems write a file at once that was cut to nothing.
-    std::filesystem::remove(name);
-    std::ofstream(name, std::ios::binary) << text;
-    return name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+std::string written(const Folder& folder, std::size_t rank, std::string_view text) {
+  std::string name = folder.path() + "/" + std::to_string(rank);
+  // Some file systems write a file at once that was cut to nothing.
+  std::filesystem::remove(name);
+  std::ofstream(name, std::ios::binary) << text;
+  return name;
+}
 
 bool merge(Bytes bytes) {
   static const Folder folder;
@@ -44,7 +29,7 @@ bool merge(Bytes bytes) {
   std::vector<std::string> files;
   while (files.size() < most_parts) {
     const std::string_view part = rest.substr(0, rest.find(end_of_part));
-    files.push_back(folder.file(files.size(), part));
+    files.push_back(written(folder, files.size(), part));
     if (part.size() == rest.size()) break;
     rest.remove_prefix(part.size() + 1);
   }

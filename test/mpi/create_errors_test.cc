@@ -1,12 +1,11 @@
 // What can go wrong while a store is made: every rank throws, and the next store works.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <utility>
 
+#include "../unit/narrow_addresses.h"
 #include "store_fixture.h"
 
 using namespace tutti;
@@ -30,25 +29,6 @@ class Variable {
  private:
   const char* name_;
   std::string before_;
-};
-
-/// This process may take no more than `more` bytes of addresses beyond those it has.
-class NarrowAddresses {
- public:
-  explicit NarrowAddresses(std::size_t more) {
-    ::getrlimit(RLIMIT_AS, &before_);
-    std::size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    rlimit narrow = before_;
-    narrow.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + more;
-    ::setrlimit(RLIMIT_AS, &narrow);
-  }
-  ~NarrowAddresses() { ::setrlimit(RLIMIT_AS, &before_); }
-  NarrowAddresses(const NarrowAddresses&) = delete;
-  NarrowAddresses& operator=(const NarrowAddresses&) = delete;
-
- private:
-  rlimit before_{};
 };
 
 std::pair<int, int> rank_and_size() {

@@ -1,10 +1,7 @@
 // What a server cannot do as it was told: a worker's mistakes, and the machine's limits.
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <fstream>
 
+#include "unit/narrow_addresses.h"
 #include "unit/ps/table_job.h"
 
 using namespace tutti;
@@ -58,29 +55,6 @@ TEST_CASE("what was refused is not among the requests that wait") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-namespace {
-
-/// This process may take no more than `more` bytes of addresses beyond those it has.
-class NarrowAddresses {
- public:
-  explicit NarrowAddresses(std::size_t more) {
-    ::getrlimit(RLIMIT_AS, &before_);
-    std::size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    rlimit narrow = before_;
-    narrow.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + more;
-    ::setrlimit(RLIMIT_AS, &narrow);
-  }
-  ~NarrowAddresses() { ::setrlimit(RLIMIT_AS, &before_); }
-  NarrowAddresses(const NarrowAddresses&) = delete;
-  NarrowAddresses& operator=(const NarrowAddresses&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
-
 TEST_CASE("a round for which there is no memory fails for all, and the next is another") {
   TableJob job;
   constexpr std::int64_t count = std::int64_t{64} << 20;
