@@ -1,5 +1,4 @@
 /* For LD_PRELOAD: a disk that takes SECONDS for each large file. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

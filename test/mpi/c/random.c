@@ -9,10 +9,10 @@ enum { STORES = 3, KEYS = 64, TURNS = 6, MOST_DEVICES = 3, MOST_RANKS = 64 };
 /* What ranks agree on. */
 typedef struct {
   int broadcast, dtype, op, root, allocated;
+  int joined; /* the rank that has joined and brings nothing, or -1 */
   size_t count;
   int devices[MOST_RANKS]; /* of each rank */
   uint64_t salt;
-  int joined; /* the rank that has joined and brings nothing, or -1 */
 } plan;
 
 /* One key's arrays on this rank; where they are is this rank's own choice. */

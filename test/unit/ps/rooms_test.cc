@@ -38,6 +38,7 @@ TEST_CASE("what is given back is one room again, whatever the order") {
                               std::vector{2, 1, 0}, std::vector{1, 2, 0}, std::vector{2, 0, 1});
   Rooms rooms = rooms_of(6);
   std::vector<Room> taken;
+  taken.reserve(3);
   for (int i = 0; i < 3; ++i) taken.push_back(rooms.take(2 * page).value());
   CHECK_FALSE(rooms.take(1));
   for (const int i : order) rooms.give_back(taken[static_cast<std::size_t>(i)]);
