@@ -2,7 +2,6 @@
 
     test_ssh_jobs.py TUTTI_SERVER TRAIN [slow]
 """
-import contextlib
 import json
 import os
 import pathlib
@@ -20,6 +19,14 @@ SLOW = sys.argv[-1] == "slow"
 if SLOW:
     sys.argv.pop()
 SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
+
+
+def of_process(pid, what):
+    """What /proc says of the process; nothing where it has ended, as those do that the launcher runs for a moment."""
+    try:
+        return pathlib.Path("/proc", str(pid), what).read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class Jobs(SshCase):
@@ -86,22 +93,16 @@ class Quick(Jobs):
     def test_a_server_that_is_killed_on_its_host_is_named(self):
         process = self.begun()
         for pid in self.marked():
-            # Of the processes that the launcher itself began, some have ended already.
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if self.program(pid) == "tutti-server\n" and self.role(pid) == "server 1":
-                    os.kill(pid, signal.SIGKILL)
+            if of_process(pid, "comm") == "tutti-server\n" and self.role(pid) == "server 1":
+                os.kill(pid, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 137, err)
         self.assertIn(f"server 1 on {self.names[1]} was the first to fail", err)
         self.assert_hosts_are_idle()
 
-    def program(self, pid):
-        return pathlib.Path("/proc", str(pid), "comm").read_text()
-
     def role(self, pid):
-        variables = dict(text.partition("=")[::2] for text in
-                         pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0"))
-        return f"{variables['DMLC_ROLE']} {variables['DMLC_RANK']}"
+        variables = dict(text.partition("=")[::2] for text in of_process(pid, "environ").split("\0"))
+        return f"{variables.get('DMLC_ROLE')} {variables.get('DMLC_RANK')}"
 
     def begun(self):
         process = self.start("-H", "hosts", "-n", 2, "--grace", 10, TRAIN, "--network", "mlp", "--kv-store",
@@ -124,12 +125,10 @@ class Quick(Jobs):
 
     def test_the_jobs_key_is_in_no_command_line_on_any_host(self):
         process = self.begun()
-        keys = {line.partition("=")[2] for pid in self.marked() for line in
-                pathlib.Path("/proc", str(pid), "environ").read_text(errors="replace").split("\0")
+        keys = {line.partition("=")[2] for pid in self.marked() for line in of_process(pid, "environ").split("\0")
                 if line.startswith("TUTTI_JOB_KEY=")}
         self.assertEqual(len(keys), 1)
-        lines = [pathlib.Path("/proc", str(pid), "cmdline").read_text(errors="replace")
-                 for pid in self.lab.processes() if pathlib.Path("/proc", str(pid)).exists()]
+        lines = list(filter(None, (of_process(pid, "cmdline") for pid in self.lab.processes())))
         self.assertGreater(len(lines), 10)
         self.assertNotIn(keys.pop(), "\n".join(lines))
         process.send_signal(signal.SIGTERM)
