@@ -182,15 +182,29 @@ class Refused(Jobs):
 
 
 class AtLength(Jobs):
+    def cut_off(self):
+        hosts.run(f"ip -n {self.names[1]} link set eth0 down")
+        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
+
     def test_a_host_that_is_cut_off_ends_the_job_and_is_named(self):
         process = self.start("-H", "hosts", "-n", 2, "--grace", 3, TRAIN, "--network", "mlp", "--kv-store",
                              "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="5")
         self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
-        hosts.run(f"ip -n {self.names[1]} link set eth0 down")
-        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
+        self.cut_off()
         _, err = process.communicate(timeout=90)
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(err, rf"(worker 1|server 1) on {self.names[1]}")
+        self.assert_hosts_are_idle(60)
+
+    def test_a_host_that_is_cut_off_keeps_no_command_that_would_go_on_and_speaks(self):
+        process = self.start("-H", "hosts", "-n", 2, "--grace", 3,
+                             "trap '' TERM; while :; do echo I go on; sleep 0.1; done")
+        self.wait_for_lines(process, 5, "[worker 1] I go on")
+        self.cut_off()
+        _, err = process.communicate(timeout=90)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(err, rf"(worker 1|server 1) on {self.names[1]} vanished")
+        self.assert_hosts_are_idle(60)
 
     def test_many_processes_of_one_host_are_not_too_many_for_its_sshd(self):
         self.write_hosts([self.names[1]])

@@ -190,6 +190,14 @@ class Workers(DoorCase):
 class Calling(unittest.TestCase):
     """The shim's side."""
 
+    def test_a_host_that_is_silent_is_given_up_as_soon_with_data_on_its_way_to_it(self):
+        with socket.socket() as link:
+            contact.notice_death(link)
+            of = lambda option: link.getsockopt(socket.IPPROTO_TCP, option)
+            asked = of(socket.TCP_KEEPIDLE) + of(socket.TCP_KEEPINTVL) * of(socket.TCP_KEEPCNT)
+            self.assertEqual(of(socket.TCP_USER_TIMEOUT), 1000 * asked)
+            self.assertEqual(link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
+
     def answered(self, *answers):
         """A place whose listener answers one connection after the other so, and what it heard."""
         listener, place = door.listen_at("127.0.0.1")
