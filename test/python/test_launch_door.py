@@ -187,6 +187,18 @@ class Workers(DoorCase):
                 self.assertLessEqual(door.room_for(3), 256)
 
 
+class Ports(unittest.TestCase):
+    def test_a_port_is_kept_for_the_scheduler_from_all_that_ask_for_any(self):
+        held = [self.enterContext(shim.hold_port()) for _ in range(100)]
+        ports = {one.getsockname()[1] for one in held}
+        self.assertEqual(len(ports), 100)
+        for port in ports:
+            with socket.socket() as other, self.assertRaisesRegex(OSError, "in use"):
+                other.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):  # shares it, as the scheduler does
+                pass
+
+
 class Calling(unittest.TestCase):
     """The shim's side."""
 
