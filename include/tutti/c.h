@@ -278,8 +278,9 @@ typedef struct tutti_optimizer {
 } tutti_optimizer;
 
 /* From now on the store updates its values by this rule. With a parameter server it is collective
- * and blocks until every worker, with `dist_async` worker 0, has called it; TUTTI_MISMATCH where
- * they differ. TUTTI_INVALID_ARGUMENT for an unknown rule or parameter and a value out of range. */
+ * and blocks until every worker, with `dist_async` worker 0 or the lowest that has not gone, has
+ * called it; TUTTI_MISMATCH where they differ. TUTTI_INVALID_ARGUMENT for an unknown rule or
+ * parameter and a value out of range. */
 TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer);
 /* Writes what the rule keeps of each key into a file and, unless `dump_optimizer` is 0, the rule.
  * Not collective: one worker is enough. Blocks until it is written. TUTTI_INVALID_ARGUMENT without

@@ -187,9 +187,10 @@ class TUTTI_EXPORT KVStore {
   /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
   /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
   /// nothing has changed. With a parameter server every worker calls it with the same rule, and it
-  /// blocks until they have; with `dist_async` until worker 0 has, whose rule holds. A worker that
-  /// gives another one gets a `mismatch`. Set lamb before a key's first init or broadcast: the
-  /// servers then keep its value in one piece, whose norm it needs.
+  /// blocks until they have; with `dist_async` until worker 0 has, whose rule holds, or, once that
+  /// has gone, the lowest worker that is there. A worker that gives another one gets a `mismatch`.
+  /// Set lamb before a key's first init or broadcast: the servers then keep its value in one piece,
+  /// whose norm it needs.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.
@@ -203,7 +204,7 @@ class TUTTI_EXPORT KVStore {
   /// changed. States of another model are found when their key is pushed. A file fits any number of
   /// servers, and stores of one process. With a parameter server every worker calls it, and it
   /// blocks until they have, with `dist_async` until worker 0 has. Worker 0's file is read; the
-  /// others need none, and get its error.
+  /// others need none, and get its error, or that it has gone.
   void load_optimizer_states(const std::string& path);
 
   /// Nodes of the job (scheduler, servers and workers) that were lost since `create`; 0 in stores

@@ -39,23 +39,30 @@ bool agree(const Setting& a, const Setting& b) {
   return true;
 }
 
-std::string difference(const Setting& first, const Setting& other, int worker) {
+/// What two workers said.
+struct Pair {
+  const Setting& first;
+  int first_worker = 0;
+  const Setting& other;
+  int other_worker = 0;
+};
+
+std::string difference(const Pair& pair) {
+  const auto& [first, first_worker, other, other_worker] = pair;
   if (first.index() != other.index()) {
-    return fmt::format("worker {} called {}, where worker 0 called {}", worker, name(other),
-                       name(first));
+    return fmt::format("worker {} called {}, where worker {} called {}", other_worker, name(other),
+                       first_worker, name(first));
   }
   if (describe(first) == describe(other)) {
-    return fmt::format("{}: worker {} gave other parameters or factors than worker 0", name(first),
-                       worker);
+    return fmt::format("{}: worker {} gave other parameters or factors than worker {}", name(first),
+                       other_worker, first_worker);
   }
-  return fmt::format("{}: worker {} gave {}, and worker 0 {}", name(first), worker, describe(other),
-                     describe(first));
+  return fmt::format("{}: worker {} gave {}, and worker {} {}", name(first), other_worker,
+                     describe(other), first_worker, describe(first));
 }
 
-Failure mismatch_of(const Setting& first, const Setting& other, std::string_view so,
-                    std::vector<int> ranks) {
-  return {ErrorCode::mismatch,
-          fmt::format("{}; {}, and all give the same", difference(first, other, ranks.front()), so),
+Failure mismatch_of(const Pair& pair, std::string_view so, std::vector<int> ranks) {
+  return {ErrorCode::mismatch, fmt::format("{}; {}, and all give the same", difference(pair), so),
           std::move(ranks)};
 }
 
@@ -77,7 +84,7 @@ bool Settings::waits_for(int worker) const {
 }
 
 void Settings::advance() {
-  if (rules_.asynchronous) return advance_with_first();
+  if (rules_.asynchronous) return advance_in_turn();
   while (advance_together()) {
   }
 }
@@ -102,8 +109,9 @@ std::optional<Failure> Settings::disagreement() const {
     if (!agree(queues_[worker].front(), first)) ranks.push_back(static_cast<int>(worker));
   }
   if (ranks.empty()) return std::nullopt;
-  const Setting& other = queues_[static_cast<std::size_t>(ranks[0])].front();
-  return mismatch_of(first, other, "nothing has changed", std::move(ranks));
+  const int worker = ranks.front();
+  const Setting& other = queues_[static_cast<std::size_t>(worker)].front();
+  return mismatch_of({first, 0, other, worker}, "nothing has changed", std::move(ranks));
 }
 
 /// True: something has moved.
@@ -123,31 +131,39 @@ bool Settings::advance_together() {
   return false;
 }
 
-void Settings::advance_with_first() {
-  while (!queues_[0].empty()) {
-    const Setting& setting = queues_[0].front();
-    applied_.push_back({setting, apply_(setting)});
-    answer(0, applied_.back().failure);
-  }
-  for (std::size_t worker = 1; worker < queues_.size(); ++worker) advance_behind_first(worker);
+void Settings::advance_in_turn() {
+  const auto& absent = rules_.absent;
+  const auto leader = std::ranges::find(absent, false, &std::optional<Failure>::has_value);
+  if (leader != absent.end()) lead(static_cast<std::size_t>(leader - absent.begin()));
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) follow(worker);
   forget_applied();
 }
 
-void Settings::advance_behind_first(std::size_t worker) {
+void Settings::lead(std::size_t worker) {
+  follow(worker);
   while (!queues_[worker].empty()) {
-    const std::size_t at = answered_[worker] - forgotten_;
-    if (at >= applied_.size()) {
-      if (!rules_.absent[0]) return;
-      answer(worker, rules_.absent[0]);
-      continue;
-    }
-    const Applied& first = applied_[at];
+    const Setting& setting = queues_[worker].front();
+    applied_.push_back({static_cast<int>(worker), setting, apply_of(worker, setting)});
+    answer(worker, applied_.back().failure);
+  }
+}
+
+/// The states that are to be loaded are worker 0's.
+std::optional<Failure> Settings::apply_of(std::size_t worker, const Setting& setting) {
+  if (worker != 0 && std::holds_alternative<LoadStates>(setting)) return rules_.absent[0];
+  return apply_(setting);
+}
+
+void Settings::follow(std::size_t worker) {
+  while (!queues_[worker].empty() && answered_[worker] - forgotten_ < applied_.size()) {
+    const Applied& first = applied_[answered_[worker] - forgotten_];
     const Setting& mine = queues_[worker].front();
     if (agree(mine, first.setting)) {
       answer(worker, first.failure);
     } else {
-      answer(worker,
-             mismatch_of(first.setting, mine, "worker 0's holds", {static_cast<int>(worker)}));
+      const int me = static_cast<int>(worker);
+      answer(worker, mismatch_of({first.setting, first.worker, mine, me},
+                                 fmt::format("worker {}'s holds", first.worker), {me}));
     }
   }
 }
@@ -155,7 +171,7 @@ void Settings::advance_behind_first(std::size_t worker) {
 /// What all that are still there have made, too, nobody asks for again.
 void Settings::forget_applied() {
   const auto is_needed = [&] {
-    for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
+    for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
       if (!rules_.absent[worker] && answered_[worker] <= forgotten_) return true;
     }
     return false;

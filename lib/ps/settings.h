@@ -10,9 +10,10 @@
 namespace tutti::ps {
 
 /// Settings on their way into a server. In a synchronous store every worker makes them, in the same
-/// order, and each is applied when the last worker's has come. In an asynchronous one worker 0's
-/// are applied at once, and another worker's n-th is answered as worker 0's n-th was. Either way a
-/// worker that says something else than worker 0 is told.
+/// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
+/// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
+/// before, and another worker's n-th is answered as that one was. Either way a worker that says
+/// something else is told.
 class Settings {
  public:
   /// What does not keep a setting from being applied returns nothing.
@@ -34,15 +35,18 @@ class Settings {
   void load(ArchiveReader& from);
 
  private:
-  /// One of worker 0's that others have yet to make.
+  /// One of a leader's that others have yet to make.
   struct Applied {
+    int worker = 0;
     Setting setting;
     std::optional<Failure> failure;
   };
 
   bool advance_together();
-  void advance_with_first();
-  void advance_behind_first(std::size_t worker);
+  void advance_in_turn();
+  void lead(std::size_t worker);
+  void follow(std::size_t worker);
+  std::optional<Failure> apply_of(std::size_t worker, const Setting& setting);
   void forget_applied();
   std::optional<Failure> disagreement() const;
   void answer(std::size_t worker, const std::optional<Failure>& failure);
@@ -54,7 +58,7 @@ class Settings {
   // Of an asynchronous store:
   std::vector<std::size_t> answered_;  ///< by worker: how many
   std::deque<Applied> applied_;
-  std::size_t forgotten_ = 0;  ///< how many of worker 0's came before those in `applied_`
+  std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
 };
 
 }  // namespace tutti::ps

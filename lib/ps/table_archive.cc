@@ -79,6 +79,7 @@ void Settings::save(ArchiveWriter& to) const {
   to.put(std::uint64_t{forgotten_});
   to.put(std::uint64_t{applied_.size()});
   for (const Applied& one : applied_) {
+    to.put(std::uint64_t(one.worker));
     put(to, one.setting);
     to.put(one.failure);
   }
@@ -91,8 +92,9 @@ void Settings::load(ArchiveReader& from) {
   for (std::size_t& answered : answered_) answered = from.number();
   forgotten_ = from.number();
   for (std::uint64_t left = from.number(); left > 0; --left) {
+    const int worker = static_cast<int>(from.number());
     Setting setting = setting_in(from);
-    applied_.push_back({std::move(setting), from.failure()});
+    applied_.push_back({worker, std::move(setting), from.failure()});
   }
 }
 

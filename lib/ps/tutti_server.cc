@@ -1,16 +1,20 @@
-// The scheduler or a server of a parameter-server job; the environment says which.
+// The scheduler or a server of a parameter-server job; the environment or options say which.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/names.h"
 #include "base/printable.h"
 #include "tutti/error.h"
 #include "tutti/server.h"
@@ -20,26 +24,27 @@ namespace {
 
 constexpr const char* help =
     "tutti-server: the scheduler or a server of a parameter-server job, until the job is over.\n"
-    "scripts/launch.py --mode ps starts it. By hand, with the same environment for all processes:\n"
+    "scripts/launch.py --mode ps starts it. By hand, with the same environment for all processes,\n"
+    "or, where an option is named, with that in the variable's place:\n"
     "\n"
-    "  DMLC_ROLE           scheduler or server\n"
-    "  DMLC_PS_ROOT_URI    host of the scheduler\n"
-    "  DMLC_PS_ROOT_PORT   port of the scheduler\n"
-    "  DMLC_NUM_WORKER     how many workers the job has\n"
-    "  DMLC_NUM_SERVER     how many servers the job has\n"
+    "  DMLC_ROLE           --role ROLE: scheduler or server\n"
+    "  DMLC_PS_ROOT_URI    --root-uri HOST: host of the scheduler\n"
+    "  DMLC_PS_ROOT_PORT   --root-port PORT: port of the scheduler\n"
+    "  DMLC_NUM_WORKER     --num-worker N: how many workers the job has\n"
+    "  DMLC_NUM_SERVER     --num-server N: how many servers the job has\n"
     "  TUTTI_JOB_KEY       the job's secret, 64 digits 0-9a-f; without it the job stays on this "
     "machine\n"
     "  DMLC_INTERFACE      the network to use (default: that which leads to the scheduler)\n"
     "  DMLC_NODE_HOST      the address at which a server listens (default: as above)\n"
-    "  DMLC_RANK           the rank that a server would like (default: any)\n"
+    "  DMLC_RANK           --rank RANK: the rank that a server would like (default: any)\n"
     "  MXNET_KVSTORE_BIGARRAY_BOUND  at the scheduler: values of so many elements are split "
     "(default: 1000000)\n"
     "\n"
     "Workers are programs that create a store such as dist_sync.\n"
     "\n"
-    "A server takes options, too:\n"
+    "A server may keep its state:\n"
     "\n"
-    "  --state DIR           keep values, optimizer states and rounds there; needs DMLC_RANK\n"
+    "  --state DIR           keep values, optimizer states and rounds there; needs a rank\n"
     "  --durable each        workers hear of a push when it is on the disk; a server that is\n"
     "                        started again goes on, and workers wait for it\n"
     "  --durable seconds N   as each, but it may be on the disk N seconds later: if the machine\n"
@@ -105,11 +110,44 @@ std::vector<std::string> split(int argc, char** argv) {
   return words;
 }
 
-tutti::Durability durability_in(Words words) {
+/// An option that stands for a variable.
+struct Place {
+  std::string_view option;
+  const char* variable;
+};
+constexpr std::array<Place, 6> places{{{"--role", "DMLC_ROLE"},
+                                       {"--root-uri", "DMLC_PS_ROOT_URI"},
+                                       {"--root-port", "DMLC_PS_ROOT_PORT"},
+                                       {"--num-worker", "DMLC_NUM_WORKER"},
+                                       {"--num-server", "DMLC_NUM_SERVER"},
+                                       {"--rank", "DMLC_RANK"}}};
+
+/// From now on as if the variable had been set.
+void set(const Place& place, const std::string& value) {
+  const char* const known = std::getenv(place.variable);
+  if (known != nullptr && *known != '\0' && known != value) {
+    throw UsageError{fmt::format("{} {} and {}={} contradict each other; leave one of them out",
+                                 place.option, value, place.variable, known)};
+  }
+  ::setenv(place.variable, value.c_str(), 1);
+}
+
+[[noreturn]] void refuse(const std::string& option) {
+  std::vector<std::string_view> known{"--state", "--durable", "--restore", "--help", "--version"};
+  for (const Place& place : places) known.push_back(place.option);
+  throw UsageError{
+      fmt::format("unknown option {}{}", option, tutti::base::suggestion(option, known))};
+}
+
+/// What stands for a variable is set.
+tutti::Durability read(Words words) {
   tutti::Durability durability;
   while (!words.empty()) {
     const std::string option = words.take();
-    if (option == "--state") {
+    const auto* const place = std::ranges::find(places, option, &Place::option);
+    if (place != places.end()) {
+      set(*place, words.value_of(option));
+    } else if (option == "--state") {
       durability.folder = words.value_of(option);
     } else if (option == "--durable") {
       std::string how = words.value_of(option);
@@ -118,10 +156,7 @@ tutti::Durability durability_in(Words words) {
     } else if (option == "--restore") {
       durability.restore = words.value_of(option);
     } else {
-      throw UsageError{
-          fmt::format("unknown option {} (known: --state, --durable, --restore, "
-                      "--help, --version)",
-                      option)};
+      refuse(option);
     }
   }
   if (durability.folder.empty() &&
@@ -141,7 +176,7 @@ int run(int argc, char** argv) {
     fmt::print("tutti {}\n", tutti::version());
     return 0;
   }
-  const tutti::Durability durability = durability_in(Words(split(argc, argv)));
+  const tutti::Durability durability = read(Words(split(argc, argv)));
   return tutti::run_server(tutti::Options::from_env(), durability) ? 0 : 1;
 }
 

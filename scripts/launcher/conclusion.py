@@ -7,9 +7,6 @@ from launcher.worker import lost_in_turn
 # Of a server: the job was over, it was ended by SIGTERM, it could not begin. Else its last state may be missing.
 WELL, TERMINATED, MISUSED = 0, 128 + signal.SIGTERM, 2
 
-from launcher.output import say
-from launcher.worker import lost_in_turn
-
 
 def conclude(job):
     """Names what went wrong, last of all. Returns the exit code."""

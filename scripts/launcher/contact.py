@@ -8,8 +8,10 @@ CONNECT_SECONDS = 20
 # Until the next try, where the launcher had no room for this process among strangers.
 RETRY_SECONDS = 0.1
 WELCOME = b"+"
-# Of a peer whose host is silent: when it is asked, how often, how many times.
-KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+# Of a peer whose host is silent: when it is asked, how often, how many times. It is not asked while data is on its way
+# to it, and for that has as many milliseconds.
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3),
+              (socket.TCP_USER_TIMEOUT, 25_000))
 
 
 class TurnedAway(OSError):

@@ -5,6 +5,7 @@ the command's lines and its exit status; so what started it sees success whateve
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
 file goes to other hosts as text, with contact.py and processes.py, which is all of ours that it may import.
 """
+import contextlib
 import json
 import os
 import pty
@@ -31,6 +32,8 @@ TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
 LONGEST_LINE = 65536
+# A server that is killed now and then, in a long job, is none that is killed again and again.
+RESTARTS_SECONDS = 3600.0
 
 
 def open_terminal():
@@ -44,18 +47,36 @@ def open_terminal():
     return ours, theirs
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+def hold_port():
+    """Keeps a port for the scheduler: a socket which nobody shares it with who does not ask for that, as it does."""
+    held = socket.socket()
+    held.bind(("", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
+
+class Restarts:
+    """How often a command is started again: so many times within RESTARTS_SECONDS."""
+
+    def __init__(self, most):
+        self.most, self.times = most, []
+
+    def take(self):
+        """Whether there is one more, which is used then."""
+        now = time.monotonic()
+        self.times = [at for at in self.times if now - at < RESTARTS_SECONDS]
+        if len(self.times) == self.most:
+            return False
+        self.times.append(now)
+        return True
 
 
 class Shim:
     """One event loop over the command's output, the launcher's orders, signals and deadlines."""
 
-    def __init__(self, link, command, starts=1):
-        """`starts`: how often the command is started, where signals that nobody ordered end it."""
-        self.link, self.command, self.starts, self.variables = link, command, starts, {}
+    def __init__(self, link, command, restarts=0):
+        """`restarts`: how often the command is started again, where signals that nobody ordered end it."""
+        self.link, self.command, self.restarts, self.variables = link, command, Restarts(restarts), {}
         self.orders = b""          # the last one is not complete
         self.told = False          # did the launcher or mpirun order the end
         self.deadline = None       # of what comes next
@@ -73,7 +94,7 @@ class Shim:
         self.child = None
 
     def start(self, variables):
-        self.variables, self.starts = variables, self.starts - 1
+        self.variables = variables
         os.environ.update(variables)
         out, their_out = open_terminal()
         err, their_err = os.pipe()
@@ -166,7 +187,7 @@ class Shim:
         return pid != 0
 
     def on_exit(self, code):
-        if code < 0 < self.starts and not self.told:
+        if code < 0 and not self.told and self.restarts.take():
             name = signal.Signals(-code).name
             self.send_lines(2, [f"launch.py: {name} ended it; it is started again".encode()])
             self.start(self.variables)
@@ -222,12 +243,13 @@ def enter(link, told, number, parent):
         os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
     if os.path.isdir(told.get("folder", "")):
         os.chdir(told["folder"])
-    shim = Shim(link, group["command"], group.get("starts", 1))
-    if group.get("role") == "scheduler":
-        shim.send(port=free_port())
-    if os.getppid() != parent:
-        raise ConnectionError("what started this is gone")
-    shim.run()
+    shim = Shim(link, group["command"], group.get("restarts", 0))
+    with contextlib.ExitStack() as held:
+        if group.get("role") == "scheduler":
+            shim.send(port=held.enter_context(hold_port()).getsockname()[1])
+        if os.getppid() != parent:
+            raise ConnectionError("what started this is gone")
+        shim.run()
 
 
 def main():

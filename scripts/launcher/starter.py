@@ -10,8 +10,8 @@ from launcher.options import UsageError
 FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH)$")
 # Once every worker has ended, how long what started them may take to notice.
 LEAVE_SECONDS = 10.0
-# Of a server that is killed again and again.
-MOST_STARTS = 6
+# Of a server that is killed again and again, within an hour.
+MOST_RESTARTS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +56,6 @@ def groups(request, server):
     if request.mode == "mpi":
         return [workers]
     servers = {"count": request.servers, "role": "server", "command": [server, *request.server_options],
-               "starts": MOST_STARTS if request.survives else 1}
+               "restarts": MOST_RESTARTS if request.survives else 0}
     return [{**workers, "role": "worker"}, servers,
             {"count": 1, "role": "scheduler", "command": [server]}]

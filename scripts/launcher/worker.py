@@ -18,7 +18,7 @@ LOST = re.compile(LOGGED + r"rank (\d{1,9}) is lost: "
 AWAITED = re.compile(LOGGED + r"rank \d{1,9} has waited .* ranks? (\d[\d, ]{0,999}) (?:has|have) not called create")
 # What a call throws whose peer closed its store. No line of the log says it, so it stands within the program's words;
 # it tells only which of those that failed began it.
-LEFT = re.compile(r"\brank (\d{1,9}) has left the store")
+LEFT = re.compile(r"\b(?:rank|worker) (\d{1,9}) has left the store")
 # What the processes of a parameter-server job log; the name is that of `Request.title`.
 SERVED_LOST = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: |"
                          r"tutti-server: peer_lost: )(?:the job ends: )?(?:the )?"

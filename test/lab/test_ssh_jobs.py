@@ -182,15 +182,36 @@ class Refused(Jobs):
 
 
 class AtLength(Jobs):
+    def cut_off(self):
+        hosts.run(f"ip -n {self.names[1]} link set eth0 down")
+        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
+
+    def assert_no_process_of_the_job_is_left(self):
+        """Those of ssh that lost each other are none: they wait for TCP, and hold nothing."""
+        def left():
+            pids = set(self.lab.processes()) - self.idle
+            return [pid for pid in pids if not of_process(pid, "comm").startswith("ssh") and of_process(pid, "cmdline")]
+        self.wait_until(lambda: not left(), "no process of the job is left", 60)
+
     def test_a_host_that_is_cut_off_ends_the_job_and_is_named(self):
         process = self.start("-H", "hosts", "-n", 2, "--grace", 3, TRAIN, "--network", "mlp", "--kv-store",
                              "dist_sync", "--epochs", 100000, TUTTI_HEARTBEAT_SECONDS="5")
         self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
-        hosts.run(f"ip -n {self.names[1]} link set eth0 down")
-        self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
+        self.cut_off()
         _, err = process.communicate(timeout=90)
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(err, rf"(worker 1|server 1) on {self.names[1]}")
+        self.assert_no_process_of_the_job_is_left()
+
+    def test_a_host_that_is_cut_off_keeps_no_command_that_would_go_on_and_speaks(self):
+        process = self.start("-H", "hosts", "-n", 2, "--grace", 3,
+                             "trap '' TERM; while :; do echo I go on; sleep 0.1; done")
+        self.wait_for_lines(process, 5, "[worker 1] I go on")
+        self.cut_off()
+        _, err = process.communicate(timeout=90)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(err, rf"(worker 1|server 1) on {self.names[1]} vanished")
+        self.assert_no_process_of_the_job_is_left()
 
     def test_many_processes_of_one_host_are_not_too_many_for_its_sshd(self):
         self.write_hosts([self.names[1]])

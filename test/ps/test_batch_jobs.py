@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs of scripts/launch.py in batch systems, against submitters that run the job script they are given.
+"""Jobs of scripts/launch.py in batch systems, against submitters that run the job script they are given, and of mpirun.
 
     test_batch_jobs.py TUTTI_SERVER TRAIN [mpi]
 
@@ -48,6 +48,38 @@ QCONF = "#!/bin/sh\necho make\necho orte\n"
 
 def weights(text):
     return re.findall(r"rank \d weights sha256 (\w+)", text)
+
+
+@unittest.skipUnless(HAS_MPI, "a build without MPI")
+class Mpirun(LaunchCase):
+    """It starts workers, servers and scheduler, outside any batch system."""
+
+    def environment(self, **more):
+        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        return super().environment(**{"PATH": path, "TUTTI_CREATE_SECONDS": "30", **more})
+
+    def job(self, *words):
+        return self.start("--launcher", "mpi", "-n", 2, "-s", 2, "--env", "LAUNCH_TEST_MARK", *CARRIED, "--grace", 10,
+                          *words)
+
+    def test_workers_train_over_servers_that_mpirun_has_started(self):
+        process = self.job(TRAIN, "--network", "mlp", "--kv-store", "dist_sync", "--epochs", 1)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("store dist_sync: workers 2", out)
+        self.assertEqual((len(weights(out)), len(set(weights(out)))), (2, 1), out)
+        self.assert_nothing_left()
+
+    def test_a_worker_and_a_server_that_are_killed_are_named(self):
+        for role in ("worker", "server"):
+            with self.subTest(role):
+                process = self.job(TRAIN, "--network", "mlp", "--kv-store", "dist_sync", "--epochs", 100000)
+                self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
+                os.kill(self.process_of(role, 1), signal.SIGKILL)
+                _, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
+                self.assertRegex(err, rf"{role} 1 on .* was the first to fail: it was ended by signal 9")
+                self.assert_nothing_left()
 
 
 class Submitted(LaunchCase):

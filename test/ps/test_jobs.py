@@ -16,6 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from launching import LOCAL, LaunchCase, variables_of
 
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/data"
 SERVER, TRAIN, C_WORKER = sys.argv[1:4]
 SLOW = sys.argv[4:] == ["slow"]
 if SLOW:
@@ -155,6 +156,15 @@ class Deaths(JobCase):
         self.assertEqual(code, 137, err)
         self.assertRegex(err, r"\[worker 0\] train: peer_lost: worker 1 is lost: its connection to the scheduler ended")
         self.assertIn("worker 1 on", err[err.rindex("was the first to fail") - 60:])
+        self.assert_nothing_left()
+
+    def test_a_worker_that_unwinds_is_the_first_to_fail_though_it_waits_for_the_others_to_close(self):
+        command = (f"DATA={DIGITS}; [ $DMLC_RANK = 1 ] && DATA=/nowhere; "
+                   f"{TRAIN} --network mlp --data-dir $DATA --kv-store dist_sync || exit $((40 + DMLC_RANK))")
+        for _ in range(5):
+            code, _, err = self.launch("-n", 2, "-s", 1, *LOCAL, "sh", "-c", command)
+            self.assertRegex(err, r"worker 1 on .* was the first to fail: it ended with exit code 41")
+            self.assertEqual(code, 41, err)
         self.assert_nothing_left()
 
     def test_a_server_that_is_killed_ends_every_worker(self):

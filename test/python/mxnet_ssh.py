@@ -82,7 +82,7 @@ class OverSshAtLength(SshHosts):
             line = "python train_mnist.py --network lenet"
             alone = self.last_accuracy(run(f"{line} --batch-size 32"))
             for kind, how, less in (("dist_sync", "--launcher ssh", 0.02),
-                                    ("dist_async --lr 0.01", "--launcher ssh", 0.05),
+                                    ("dist_async", "--launcher ssh", 0.05),
                                     ("dist_sync", f"--sync-dst-dir {job.parent}/copied", 0.02)):
                 with self.subTest(kind, how=how):
                     text = run(f"{ROOT}/scripts/launch.py -n 2 {how} -H hosts {line} --kv-store {kind}")

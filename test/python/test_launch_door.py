@@ -187,8 +187,28 @@ class Workers(DoorCase):
                 self.assertLessEqual(door.room_for(3), 256)
 
 
+class Ports(unittest.TestCase):
+    def test_a_port_is_kept_for_the_scheduler_from_all_that_ask_for_any(self):
+        held = [self.enterContext(shim.hold_port()) for _ in range(100)]
+        ports = {one.getsockname()[1] for one in held}
+        self.assertEqual(len(ports), 100)
+        for port in ports:
+            with socket.socket() as other, self.assertRaisesRegex(OSError, "in use"):
+                other.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):  # shares it, as the scheduler does
+                pass
+
+
 class Calling(unittest.TestCase):
     """The shim's side."""
+
+    def test_a_host_that_is_silent_is_given_up_as_soon_with_data_on_its_way_to_it(self):
+        with socket.socket() as link:
+            contact.notice_death(link)
+            of = lambda option: link.getsockopt(socket.IPPROTO_TCP, option)
+            asked = of(socket.TCP_KEEPIDLE) + of(socket.TCP_KEEPINTVL) * of(socket.TCP_KEEPCNT)
+            self.assertEqual(of(socket.TCP_USER_TIMEOUT), 1000 * asked)
+            self.assertEqual(link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
 
     def answered(self, *answers):
         """A place whose listener answers one connection after the other so, and what it heard."""

@@ -106,6 +106,14 @@ class FirstToFail(JobCase):
                 self.assertEqual(code, 7, text)
                 self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
 
+    def test_so_it_is_where_servers_say_it(self):
+        words = ("train: aborted: push: worker 1 has left the store", "train: aborted: worker 1 has left the store")
+        for said in words:
+            for order in itertools.permutations(((0, said), (2, said), (0, 1), (2, 42), (1, 7))):
+                code, text = self.outcome(self.made(3, "--mode", "ps", "-s", "2"), *order)
+                self.assertEqual(code, 7, text)
+                self.assertIn("worker 1 on h1 was the first to fail: it ended with exit code 7", text)
+
     def test_losses_are_followed_to_the_first(self):
         for code, text in self.in_any_order((0, lost(0, 2)), (2, "rank 1 has left the store"), (0, 4), (2, 6), (1, 5)):
             self.assertEqual(code, 5, text)

@@ -13,7 +13,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from launcher import hosts, members, mpirun, options, output, servers, starter
+from launcher import hosts, members, mpirun, options, output, servers, shim, starter
 
 LOCAL = ["-n", "2", "--launcher", "local"]
 
@@ -58,11 +58,18 @@ class Options(unittest.TestCase):
         self.assertEqual(served["command"],
                          ["tutti-server", "--state", "/kept", "--durable", "seconds=5", "--restore", "/old"])
         self.assertEqual(scheduler["command"], ["tutti-server"])
-        self.assertGreater(served["starts"], 1)
-        self.assertNotIn("starts", workers)
+        self.assertGreater(served["restarts"], 0)
+        self.assertNotIn("restarts", workers)
         for words in (("--durable", "off"), ()):
             request = options.parse([*LOCAL, "--server-state", "/kept", *words, "true"])
-            self.assertEqual(starter.groups(request, "tutti-server")[1]["starts"], 1)
+            self.assertEqual(starter.groups(request, "tutti-server")[1]["restarts"], 0)
+
+    def test_a_server_is_started_again_so_many_times_within_an_hour(self):
+        restarts = shim.Restarts(2)
+        for minute, granted in ((0, True), (30, True), (59, False), (61, True), (62, False), (91, True)):
+            with mock.patch.object(shim.time, "monotonic", return_value=1000.0 + 60 * minute):
+                self.assertEqual(restarts.take(), granted, minute)
+        self.assertFalse(shim.Restarts(0).take())
 
     def test_what_servers_cannot_keep_is_refused(self):
         for words, text in ((("--durable", "each"), "need --server-state FOLDER"),

@@ -1,4 +1,6 @@
 // Optimizers on their way into a server, and what asynchronous stores do with them.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -145,6 +147,83 @@ TEST_CASE("an asynchronous worker that sets something else than worker 0 is told
   CHECK_FALSE(job.heard[2].failure);
   job.say(1, Kind::push, {1});
   CHECK(job.stored(1) == Floats{0});
+}
+
+namespace {
+
+Optimizer rate(double learning_rate) {
+  return {"sgd", {{"learning_rate", learning_rate}}};
+}
+
+Failure loss_of(int worker) {
+  return {ErrorCode::peer_lost, fmt::format("worker {} is lost", worker), {worker}};
+}
+
+/// Three asynchronous workers, of which worker 0 is lost after its first setting.
+class Led {
+ public:
+  Led() {
+    job.init({1});
+    job.set(0, rate(1));
+    job.set(1, rate(1));
+    job.table().lose(0, loss_of(0));
+    job.heard.clear();
+  }
+  TableJob job{3, true};
+};
+
+}  // namespace
+
+TEST_CASE("an asynchronous store is led by the lowest worker that is there") {
+  Led led;
+  TableJob& job = led.job;
+  SECTION("it goes on behind what worker 0 has set") {
+    job.set(1, rate(2));
+    job.set(2, rate(1));
+    job.set(2, rate(2));
+    REQUIRE(job.heard.size() == 3);
+    for (const Heard& one : job.heard) CHECK_FALSE(one.failure);
+    job.say(2, Kind::push, {1});
+    CHECK(job.stored(1, 1) == Floats{-1});
+  }
+  SECTION("others wait for it, and are told where they differ") {
+    job.set(2, rate(1));
+    job.set(2, {"adam"});
+    CHECK(job.heard.size() == 1);
+    job.set(1, rate(2));
+    REQUIRE(job.heard.size() == 3);
+    CHECK_FALSE(job.heard[1].failure);
+    REQUIRE(job.heard[2].failure);
+    CHECK(job.heard[2].failure->code == ErrorCode::mismatch);
+    CHECK_THAT(job.heard[2].failure->text, Contains("worker 2 gave 'adam', and worker 1 'sgd'") &&
+                                               Contains("worker 1's holds"));
+  }
+  SECTION("the next one takes its place with what waits") {
+    job.set(2, rate(1));
+    job.set(2, rate(3));
+    job.table().lose(1, loss_of(1));
+    REQUIRE(job.heard.size() == 2);
+    CHECK_FALSE(job.heard[1].failure);
+    job.say(2, Kind::push, {1});
+    CHECK(job.stored(1, 2) == Floats{-2});
+  }
+  SECTION("a leader that is behind is led by what worker 0 has set") {
+    job.table().lose(1, loss_of(1));
+    job.set(2, rate(5));
+    REQUIRE(job.heard.size() == 1);
+    REQUIRE(job.heard[0].failure);
+    CHECK_THAT(job.heard[0].failure->text, Contains("than worker 0"));
+    job.set(2, rate(5));
+    CHECK_FALSE(job.heard[1].failure);
+  }
+  SECTION("states are worker 0's, and are not loaded") {
+    job.say(1, Kind::push, {1});
+    job.heard.clear();
+    job.table().receive(1, LoadStates{.sequence = job.next(1)});
+    REQUIRE(job.heard.size() == 1);
+    CHECK(job.heard[0].failure == loss_of(0));
+    CHECK(job.stored(1, 1) == Floats{0});
+  }
 }
 
 TEST_CASE("asynchronous settings are answered in their order, however late a worker comes") {

@@ -53,9 +53,9 @@ class TableJob {
     for (int worker = 0; worker < size(); ++worker) say(worker, Kind::init, values);
     heard.clear();
   }
-  Floats stored(std::int64_t count) {
+  Floats stored(std::int64_t count, int worker = 0) {
     heard.clear();
-    pull(0, count);
+    pull(worker, count);
     REQUIRE(heard.size() == 1);
     REQUIRE_FALSE(heard[0].failure);
     return heard[0].values;

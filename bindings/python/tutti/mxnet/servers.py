@@ -151,7 +151,7 @@ class ServedStore(Store):
 
         What changes in it later, such as the learning rate, reaches them with the next push; so does what a schedule
         says after this worker's number of pushes of a key. Waits until every worker has called it (`dist_async`: until
-        worker 0 has).
+        worker 0 has, or the lowest that has not gone).
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()

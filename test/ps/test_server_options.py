@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What tutti-server takes from its command line.
+
+    test_server_options.py TUTTI_SERVER STEPS
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+from processes import Process, free_port
+
+SERVER, STEPS = sys.argv[1:3]
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("DMLC_", "PS_", "TUTTI_"))}
+OPTIONS = {"--role": "DMLC_ROLE", "--root-uri": "DMLC_PS_ROOT_URI", "--root-port": "DMLC_PS_ROOT_PORT",
+           "--num-worker": "DMLC_NUM_WORKER", "--num-server": "DMLC_NUM_SERVER", "--rank": "DMLC_RANK"}
+
+
+class Place(unittest.TestCase):
+    def start(self, title, words, **env):
+        one = Process(title, words, {**PLAIN, "TUTTI_CREATE_SECONDS": "20", "PS_VERBOSE": "1", **env})
+        self.addCleanup(one.process.stdout.close)
+        self.addCleanup(one.kill)
+        return one
+
+    def test_servers_find_their_job_by_options_alone(self):
+        place = {"--root-uri": "127.0.0.1", "--root-port": str(free_port()), "--num-worker": "1", "--num-server": "2"}
+        words = [word for option in place.items() for word in option]
+        # Each server's rank is the other way round than their starts.
+        servers = {rank: self.start(f"server {rank}", [SERVER, "--role=server", f"--rank={rank}", *words])
+                   for rank in (1, 0)}
+        # What both say, and say alike, is no contradiction.
+        scheduler = self.start("scheduler", [SERVER, "--role", "scheduler", *words], DMLC_ROLE="scheduler")
+        worker = self.start("worker", [STEPS, "dist_sync", "mixed", 2, 10], DMLC_ROLE="worker",
+                            **{OPTIONS[option]: value for option, value in place.items()})
+        for one in (worker, scheduler, *servers.values()):
+            self.assertEqual(one.end(), 0, one)
+        self.assertIn("all values were right", worker.text)
+        for rank, server in servers.items():
+            self.assertIn(f"server {rank} is connected to worker 0", server.text)
+
+
+class Misuse(unittest.TestCase):
+    def said(self, *words, **env):
+        done = subprocess.run([SERVER, *words], env={**PLAIN, **env}, text=True, capture_output=True, timeout=30,
+                              check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_an_option_that_contradicts_its_variable_is_refused(self):
+        for option, variable in OPTIONS.items():
+            with self.subTest(option):
+                self.assertIn(f"{option} b and {variable}=a contradict each other",
+                              self.said(option, "b", **{variable: "a"}))
+        self.assertIn("--rank 2 and DMLC_RANK=1 contradict each other", self.said("--rank", "1", "--rank=2"))
+
+    def test_a_misspelt_option_suggests_the_right_one(self):
+        for option in (*OPTIONS, "--state", "--durable", "--restore"):
+            with self.subTest(option):
+                misspelt = option[:-1]
+                self.assertIn(f"unknown option {misspelt}, did you mean '{option}'?", self.said(misspelt, "x"))
+        self.assertIn("unknown option scheduler; see --help", self.said("scheduler"))
+
+    def test_an_option_needs_something_behind_it(self):
+        for option in OPTIONS:
+            self.assertIn(f"{option} needs something behind it", self.said(option))
+
+    def test_help_names_every_option_beside_its_variable(self):
+        said = subprocess.run([SERVER, "--help"], text=True, capture_output=True, timeout=30, check=True).stdout
+        for option, variable in OPTIONS.items():
+            self.assertRegex(said, rf"{variable} +{option} [A-Z]+: ")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
