@@ -22,7 +22,8 @@ from launching import LAUNCH, LOCAL, MPI, LaunchCase
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
-SERVER = pathlib.Path(sys.argv.pop()) if len(sys.argv) > 2 else None
+# Tests run in other folders.
+SERVER = pathlib.Path(sys.argv.pop()).resolve() if len(sys.argv) > 2 else None
 Installed.build_type = sys.argv.pop()
 
 
