@@ -85,8 +85,8 @@ class ControlPlane {
   std::string describe() const;
 
   /// Call it first in a forked child. It closes the child's copies of the connections, so that the
-  /// others see the parent's death at once, and forgets the threads. Afterwards only destroy the
-  /// object.
+  /// others see the parent's death at once, and forgets the threads. The object is not destroyed
+  /// there: a thread may have been in the middle of changing it.
   void abandon_in_child();
 
  private:

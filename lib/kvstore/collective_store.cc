@@ -8,6 +8,7 @@
 #include "kvstore/environment.h"
 #include "kvstore/methods.h"
 #include "kvstore/single_store.h"
+#include "runtime/fork_guard.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -42,6 +43,10 @@ class CollectiveStore : public Backend {
                              Method::allgather, Method::set_gradient_compression}}),
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
+  ~CollectiveStore() override {
+    // A thread that does not exist here may have been in the middle of changing any part of it.
+    if (fork_.is_in_child()) static_cast<void>(session_.release());
+  }
 
   Pending submit(const MethodCall& call) override {
     auto list = session_->new_calls(call.keys.size(), name(call.method));
@@ -84,6 +89,7 @@ class CollectiveStore : public Backend {
     tensor_call.outs = call.outs[i];
   }
 
+  const runtime::ForkGuard fork_;
   std::unique_ptr<runtime::Session> session_;
   const std::vector<Choice> choices_;
   std::atomic<WireFormat> wire_{WireFormat::none};

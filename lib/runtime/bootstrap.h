@@ -60,7 +60,7 @@ class Parts {
   void write_timeline(bool lost);
   /// On rank 0, when all others have departed: writes the whole timeline.
   void merge_timeline();
-  /// In a forked child, before it is destroyed: the threads are the parent's.
+  /// In a forked child, where it is never destroyed: the threads are the parent's.
   void abandon_in_child();
   /// Ends the control plane's threads and frees the communicators. Idempotent.
   void close();

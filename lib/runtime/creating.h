@@ -30,6 +30,8 @@ class Creating {
   /// `report_after`, then at doubling intervals; after 2 s already if one of them creates another
   /// store that this rank has a part in.
   void look();
+  /// Whether that rank of the job, on this machine, had begun this store and has given it up.
+  bool was_given_up_by(int rank) const { return look_at(rank).doing == Doing::gave_up; }
   /// Blocks, asleep, until the ranks of this machine have begun to create this store. Those of
   /// other machines are not seen. Throws `timeout` after `limit`, and what `look` throws.
   void wait_for_machine(std::chrono::milliseconds limit, const std::function<void()>& look);

@@ -2,15 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "base/log.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
+namespace {
+
+/// After which whoever has not heard why another one gave up will not hear it any more.
+constexpr auto farewell = std::chrono::milliseconds(500);
+
+}  // namespace
 
 Lookout::Lookout()
     : report_([](const control::LostRank& lost) {
         base::log().error("rank {} is lost: {} while a store was created", lost.rank, lost.reason);
       }) {}
+
+bool Lookout::is_excused(int rank) {
+  if (!gave_up_ || !gave_up_(rank)) return false;
+  const auto now = base::Clock::now();
+  if (!excused_until_) excused_until_ = now + farewell;
+  return now < *excused_until_;
+}
 
 std::optional<control::LostRank> Lookout::find() {
   // First, for a rank that told of a loss and has ended since is not what was lost.
@@ -19,7 +34,7 @@ std::optional<control::LostRank> Lookout::find() {
   }
   for (const Ask& watch : watched_) {
     auto lost = watch();
-    if (!lost) continue;
+    if (!lost || is_excused(lost->rank)) continue;
     if (tell_) tell_(*lost);
     return lost;
   }

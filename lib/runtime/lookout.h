@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "control/loss.h"
 
 namespace tutti::runtime {
@@ -22,6 +23,10 @@ class Lookout {
   /// Adds what learns of losses by itself on every rank, as the control plane does. Of these nobody
   /// is told: that a rank has given up a store is no loss to the next one.
   void also_ask(Ask ask) { asked_.push_back(std::move(ask)); }
+  /// Sets of whom, by rank, it is known that it had given up this store. Its end is no loss yet: it
+  /// may have gone because every rank knows by now that the store cannot be made, but this one,
+  /// whom the word still reaches.
+  void excuse(std::function<bool(int)> gave_up) { gave_up_ = std::move(gave_up); }
   /// Sets where a loss is reported, once, before it is thrown; at first the log.
   void report_to(Report report) { report_ = std::move(report); }
   /// Sets who is told of a loss that is seen on this machine, once, before it is thrown.
@@ -33,12 +38,15 @@ class Lookout {
 
  private:
   std::optional<control::LostRank> find();
+  bool is_excused(int rank);
 
   std::vector<Ask> watched_;
   std::vector<Ask> asked_;
   Report report_;
   Report tell_;
   Ask listen_;
+  std::function<bool(int)> gave_up_;
+  std::optional<base::Clock::time_point> excused_until_;  ///< from the first such end on
   std::optional<control::LostRank> lost_;
 };
 

@@ -35,9 +35,7 @@ Session::Session(World world, const Options& options)
 void Session::end() {
   if (std::exchange(ended_, true)) return;
   if (fork_guard_.is_in_child()) {
-    // The threads exist in the parent only. The memory that they use stays as it is until the child
-    // exits. So does the progress lock, of which Pendings hear that they never end.
-    static_cast<void>(new std::shared_ptr<ProgressLock>(progress_lock_));
+    // The threads exist in the parent only.
     thread_.abandon();
     parts_->abandon_in_child();
     parts_->abandon_mpi(true);

@@ -30,9 +30,12 @@ class Session {
  public:
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
+  /// Not for a forked child: what the threads used has to stay as it is there, after `end`, until
+  /// the child exits. So has the progress lock, of which Pendings hear that they never end.
   ~Session() { end(); }
   /// Closes the store, keeping what goes wrong to itself. In a callback or a deleter it ends the
-  /// process, for it would wait for its own thread.
+  /// process, for it would wait for its own thread. In a forked child it closes the child's copies
+  /// of the connections.
   void end();
   /// Finishes the tensors that have begun to move and waits until the other ranks know that this
   /// rank leaves (rank 0: until all have left); before that, for a barrier or join of another

@@ -109,13 +109,17 @@ std::optional<control::LostRank> among(const std::vector<int>& group,
 }
 
 std::shared_ptr<Lookout> look_out(control::Presence* presence, const std::vector<int>& group,
-                                  const Options& options) {
+                                  const Options& options,
+                                  const std::shared_ptr<Creating>& creating) {
   auto lookout = std::make_shared<Lookout>();
   if (presence == nullptr) return lookout;
   lookout->watch([presence, group, limit = options.heartbeat_timeout] {
     return among(group, presence->poll_lost(limit, group));
   });
   lookout->watch([presence, group] { return among(group, presence->poll_leaving(group)); });
+  lookout->excuse([creating, group](int rank) {
+    return creating->was_given_up_by(group.empty() ? rank : group[static_cast<std::size_t>(rank)]);
+  });
   return lookout;
 }
 
@@ -164,7 +168,7 @@ World meet(Circle& circle, control::Presence* presence, const std::vector<int>& 
     TUTTI_REQUIRES(circle.mutex) {
   const auto limit = options.create_timeout;
   World world;
-  world.lookout = look_out(presence, group, options);
+  world.lookout = look_out(presence, group, options, creating);
   const auto look = [lookout = world.lookout, creating] {
     lookout->look();
     creating->look();

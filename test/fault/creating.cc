@@ -4,7 +4,8 @@
 //
 //   creating RANK HOW CALL NUMBER [STORES]
 //
-// HOW     kill, exit (with 3), stop; files: gets no more descriptors; late: LATE_MS; local: creates
+// HOW     kill, exit (with 3), stop; files: gets no more descriptors, and for DEAF_MS its MPI has
+//         nothing done; late: LATE_MS; local: creates
 //         a store of that type, and stays until it is ended
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
 //         early: Init, while the others have not called create; none
@@ -53,6 +54,7 @@ struct Plan {
   std::string how;
   std::string call;
   int calls_left = 0;
+  std::chrono::steady_clock::time_point deaf_until{};
 };
 Plan plan;
 
@@ -74,7 +76,10 @@ void go_wrong() {
   if (plan.how == "exit") std::_Exit(victim_status);
   if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
   if (plan.how == "late") std::this_thread::sleep_for(milliseconds(number_in("LATE_MS")));
-  if (plan.how == "files") use_up_descriptors();
+  if (plan.how == "files") {
+    plan.deaf_until = std::chrono::steady_clock::now() + milliseconds(number_in("DEAF_MS"));
+    use_up_descriptors();
+  }
   if (plan.how == "local") {
     const auto alone = KVStore::create("local");
     ::pause();
@@ -126,6 +131,12 @@ int MPI_Iallgather(const void* mine, int count, MPI_Datatype type, void* all, in
                    MPI_Datatype types, MPI_Comm comm, MPI_Request* request) {
   before("gather");
   return PMPI_Iallgather(mine, count, type, all, counts, types, comm, request);
+}
+
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  *done = 0;
+  if (std::chrono::steady_clock::now() < plan.deaf_until) return MPI_SUCCESS;
+  return PMPI_Test(request, done, status);
 }
 
 int MPI_Finalize() {

@@ -182,8 +182,12 @@ class Creates(unittest.TestCase):
         cases = [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)]
         each(self, cases, self.runs_out_of_files)
 
-    def runs_out_of_files(self, victim, call, number):
-        job = Job(launched(3, victim, "files", call, number))
+    def test_who_learns_last_that_a_create_has_failed_loses_nobody_that_has_ended_since(self):
+        each(self, [(2, "gather", 3), (0, "gather", 7), (2, "send", 2)],
+             lambda *case: self.runs_out_of_files(*case, DEAF_MS="350"))
+
+    def runs_out_of_files(self, victim, call, number, **variables):
+        job = Job(launched(3, victim, "files", call, number), **variables)
         self.assertNotEqual(job.code, 0, job)
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         for rank in range(3):

@@ -192,6 +192,34 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
   check_alive(*store);
 }
 
+TEST_CASE("a forked child that drops the store lets go of nothing that its parent's threads use") {
+  auto store = make_store();
+  // The last rank submits when all children are gone: until then the others' calls are not done.
+  const bool late = store->rank() == store->num_workers() - 1;
+  float value = 1;
+  bool let_go = false;
+  const auto submit = [&] {
+    const Tensor tensor(std::shared_ptr<float>(&value, [&](float*) { let_go = true; }), {1},
+                        DType::f32);
+    return store->pushpull("in flight", tensor, tensor);
+  };
+  Pending pending;
+  if (!late) pending = submit();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    pending = {};
+    store.reset();
+    ::_exit(let_go ? 1 : 0);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  store->barrier();
+  if (late) pending = submit();
+  pending.wait();
+  check_alive(*store);
+}
+
 TEST_CASE("integer and string keys do not mix in one store") {
   auto store = make_store();
   float value = 0;

@@ -183,10 +183,12 @@ def left_by_threads(_):
         kv.pushpull("all too", array()).wait()
 
 
-def forked(_):
+def forked(when):
     """A child of a process with a store has stores of its own, callbacks included, and ends in order."""
     with tutti.create("dist_sync_mpi") as kv:
         kv.pushpull("all", array()).then(lambda error: None)
+        if when == "at rest":
+            time.sleep(1)
         child = os.fork()
         if child == 0:
             called = threading.Event()

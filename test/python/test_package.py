@@ -22,7 +22,8 @@ from launching import LAUNCH, LOCAL, MPI, LaunchCase
 #: package_*.py that every rank of a job runs.
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
-SERVER = pathlib.Path(sys.argv.pop()) if len(sys.argv) > 2 else None
+# Tests run in other folders.
+SERVER = pathlib.Path(sys.argv.pop()).resolve() if len(sys.argv) > 2 else None
 Installed.build_type = sys.argv.pop()
 
 
@@ -44,6 +45,7 @@ def readme_shell_lines():
 class Promises:
     """What is tried of the package whatever it is built for, with as many ranks as `COUNTS` says."""
     SLOWER = 1
+    FORKED = "forked"
 
     def on_ranks(self, count, *words, timeout=60):
         return super().on_ranks(count, *words, timeout=timeout * self.SLOWER)
@@ -134,7 +136,7 @@ class Promises:
         self.assertEqual((code, out), (0, "[worker 0] AbortedError (1,) in time\n"), err)
 
     def test_programs_end_in_order_whatever_they_leave_behind(self):
-        for way in ("waited_for_by_nobody", "left_by_threads", "forked"):
+        for way in ("waited_for_by_nobody", "left_by_threads", self.FORKED):
             with self.subTest(way):
                 code, out, err = self.end(2, way)
                 self.assertEqual(code, 0, err)
@@ -353,6 +355,9 @@ class Sanitized(Promises, Learning):
     SETUP = ["-Db_sanitize=address", "-Db_lundef=false"]
     COUNTS = (1, 2, 3)
     SLOWER = 5
+    # Its allocator does not see a fork: of a lock that a thread of the parent held at that moment, the child waits for
+    # the end for ever.
+    FORKED = "forked:at rest"
     LEFT_OUT = {
         "commands": "runs the commands, and Pythons that it starts itself, without the sanitizer's runtime",
         "mpi": "takes MPI's library away from Pythons that it starts itself",

@@ -1,11 +1,15 @@
 #include "runtime/lookout.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+#include <vector>
 
 #include "../errors.h"
 #include "tutti/error.h"
 
 using namespace tutti;
+using namespace std::chrono_literals;
 using control::LostRank;
 using runtime::Lookout;
 
@@ -16,6 +20,34 @@ TEST_CASE("of a rank that has ended and one that it had told of before the latte
   lookout.listen([] { return LostRank{2, "its process ended"}; });
   CHECK_THAT(text_of(ErrorCode::peer_lost, [&] { lookout.look(); }),
              Catch::StartsWith("rank 2 is lost"));
+}
+
+TEST_CASE(
+    "who ends after it has given up the store is lost to those whom no word of that reaches") {
+  Lookout lookout;
+  std::vector<int> reported;
+  lookout.report_to([&](const LostRank& lost) { reported.push_back(lost.rank); });
+  lookout.watch([] { return LostRank{1, "its process ended"}; });
+  lookout.excuse([](int rank) { return rank == 1; });
+  lookout.look();
+  CHECK(reported.empty());
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto wait = [&] {
+    while (std::chrono::steady_clock::now() < deadline) {
+      lookout.look();
+      std::this_thread::sleep_for(10ms);
+    }
+  };
+  CHECK_THAT(text_of(ErrorCode::peer_lost, wait), Catch::StartsWith("rank 1 is lost"));
+  CHECK(reported == std::vector<int>{1});
+}
+
+TEST_CASE("who ends without having given up the store is lost at once") {
+  Lookout lookout;
+  lookout.report_to([](const LostRank&) {});
+  lookout.watch([] { return LostRank{2, "its process ended"}; });
+  lookout.excuse([](int rank) { return rank == 1; });
+  CHECK_THROWS_AS(lookout.look(), Error);
 }
 
 TEST_CASE("a loss that is seen here is told to others, one that others told of is not") {
