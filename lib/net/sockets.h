@@ -59,7 +59,8 @@ std::vector<std::string> resolve(const std::string& host);
 bool is_loopback(const std::string& address);
 
 /// Starts to connect; the socket becomes writable when that has succeeded or failed. `source`: the
-/// local address to connect from; empty: the system's choice.
+/// local address to connect from; empty: the system's choice. Throws `peer_lost` where the system
+/// refuses at once.
 base::Fd start_connecting(const std::string& address, std::uint16_t port,
                           const std::string& source);
 /// Throws `peer_lost` when connecting has failed.

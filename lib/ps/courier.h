@@ -42,6 +42,7 @@ class Courier {
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
   net::Way way_to(std::size_t server) const;
+  net::Way start_way_to(const Welcome::Server& place) const;
   net::Identity identity(std::size_t server) const;
   net::Approach approach(std::size_t server) const;
   Channel::Terms terms_for(const Welcome::Server& server) const;

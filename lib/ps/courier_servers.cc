@@ -58,10 +58,21 @@ net::Way Courier::way_to(std::size_t server) const {
       return {std::move(near), "this machine"};
     }
   }
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
   check_may_use(job_, place.address);
-  return {net::start_connecting(place.address, place.port, source),
-          fmt::format("{}:{}", place.address, place.port)};
+  net::Way way = start_way_to(place);
+  way.address = fmt::format("{}:{}", place.address, place.port);
+  return way;
+}
+
+/// While the interface is down there is none.
+net::Way Courier::start_way_to(const Welcome::Server& place) const {
+  std::string source;
+  try {
+    if (!interface_.empty()) source = net::reachable_addresses(interface_).front();
+  } catch (const Error& failure) {
+    return {.socket = {}, .address = {}, .failure = failure.what()};
+  }
+  return net::start_way(place.address, place.port, source);
 }
 
 net::Identity Courier::identity(std::size_t server) const {

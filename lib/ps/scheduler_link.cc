@@ -60,7 +60,7 @@ std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
   std::vector<net::Way> ways;
   for (const std::string& address : net::resolve(job.root)) {
     check_may_use(job, address);
-    ways.push_back({net::start_connecting(address, job.port, source), address});
+    ways.push_back(net::start_way(address, job.port, source));
   }
   return ways;
 }

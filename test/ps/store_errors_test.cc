@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "../unit/base/stderr_of.h"
@@ -10,6 +11,7 @@
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
 #include "tutti/version.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using Catch::Contains;
@@ -122,6 +124,59 @@ TEST_CASE("processes that do not come are missed after create_timeout") {
   }
   CHECK_THAT(said, Contains("timeout: the scheduler gave up waiting: 1 of 2 workers and 2 of 2"));
   CHECK(job.ends()[0] == "the job did not end well");
+}
+
+TEST_CASE("a scheduler that cannot be reached at all is waited for as one that does not answer") {
+  ps::Job job;
+  job.root = "255.255.255.255";
+  job.port = 9;
+  job.has_secret = true;
+  Options options = LocalJob::options();
+  options.create_timeout = std::chrono::milliseconds(200);
+  net::Poller poller;
+  try {
+    const ps::SchedulerLink link(job, options, poller, 0);
+    FAIL("it was reached");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::timeout);
+    CHECK_THAT(error.what(), Contains("cannot connect to 255.255.255.255"));
+  }
+}
+
+TEST_CASE("a durable server that cannot be reached for a time is waited for") {
+  const Logged log;
+  LocalJob job(
+      {.workers = 1, .servers = 1, .create_timeout = std::chrono::milliseconds(1000), .played = 1});
+  net::Poller poller;
+  std::optional<ps::SchedulerLink> server;
+  std::string said;
+  std::thread worker([&] {
+    said = LocalJob::run_one([](KVStore& kv) {
+      Floats values{1};
+      kv.pushpull("g", tensor(values), tensor(values)).wait();
+      return "no error";
+    });
+  });
+  server.emplace(job.job(), LocalJob::options(), poller, 0);
+  server->join({.role = ps::Role::server,
+                .workers = 1,
+                .servers = 1,
+                .version = version(),
+                .address = "255.255.255.255",
+                .port = 9,
+                .durable = true,
+                .keeps = true});
+  const auto deadline = base::Clock::now() + std::chrono::seconds(10);
+  while (log.text().find("waits for server 0") == std::string::npos &&
+         base::Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  server.reset();
+  worker.join();
+  CHECK_THAT(log.text(), Contains("worker 0 waits for server 0") &&
+                             Contains("cannot connect to 255.255.255.255"));
+  CHECK_THAT(said,
+             Contains("peer_lost: server 0 is lost") && Contains("not started again in time"));
 }
 
 TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
