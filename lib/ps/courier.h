@@ -36,7 +36,7 @@ class Courier {
   struct Meeting {
     std::shared_ptr<base::Completion> completion{};
     base::Clock::time_point begun{};
-    bool reported = false;
+    base::Clock::duration report_after{};
   };
 
   void connect(const Welcome& welcome);

@@ -76,6 +76,28 @@ void Registry::end_barrier() {
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
+std::vector<int> Registry::awaited_in_barrier() const {
+  std::vector<int> awaited;
+  if (in_barrier_.empty()) return awaited;
+  for (const auto& [node, member] : members_) {
+    if (member.said.role == Role::worker && !in_barrier_.contains(node)) {
+      awaited.push_back(member.rank);
+    }
+  }
+  std::ranges::sort(awaited);
+  return awaited;
+}
+
+void Registry::give_up_barrier(std::chrono::duration<double> waited) {
+  const std::vector<int> awaited = awaited_in_barrier();
+  const BarrierOver over{
+      Failure{ErrorCode::timeout,
+              fmt::format("barrier: worker{} {} did not come within {:g} s",
+                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
+              awaited}};
+  for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
+}
+
 /// Servers ask, too, for what they bring from a job that had others.
 void Registry::on(Node node, const Locate& asked) {
   if (!members_.contains(node) || !complete_) static_cast<void>(member(node));

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -36,6 +37,10 @@ class Registry {
   std::vector<int> servers_away() const;
   /// It has been away for too long: it is lost.
   void give_up_on_server(int rank);
+  /// The workers that others wait for in a barrier; none: nobody waits.
+  std::vector<int> awaited_in_barrier() const;
+  /// They have not come within this time: the barrier is over for those who have.
+  void give_up_barrier(std::chrono::duration<double> waited);
   /// Too much time has passed, and not all are there: tells those that are who is missing.
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.

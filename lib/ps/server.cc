@@ -149,6 +149,8 @@ void Server::lose_worker(const Lost& lost) {
   const net::Bytes message = message_of(lost);
   note({.worker = lost.rank, .is_loss = true, .message = message});
   table_->lose(lost.rank, failure_of(lost));
+  // Nothing counts of what is left to read.
+  workers_[static_cast<std::size_t>(lost.rank)]->disconnect();
 }
 
 void Server::note(const Event& event) {
@@ -179,8 +181,8 @@ void Server::hear(std::size_t rank) {
     });
   } catch (const Error& error) {
     if (!survives(error)) throw;
-    base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
-                      place_of(worker.peer_address()), error.what());
+    refusals_.try_emplace(rank, describe(), fmt::format("of worker {}", rank))
+        .first->second.add(worker.peer_address(), error.what());
     worker.disconnect();
   }
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "net/reception.h"
+#include "net/refusals.h"
 #include "ps/image.h"
 #include "ps/scheduler_link.h"
 #include "ps/stock.h"
@@ -82,6 +84,7 @@ class Server {
   Termination termination_;
   std::vector<std::unique_ptr<WorkerEnd>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
+  std::map<std::size_t, net::Refusals> refusals_;  ///< by worker
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;
   bool over_ = false;

@@ -14,6 +14,7 @@
 #include "ps/scheduler_link.h"
 #include "ps/wire.h"
 #include "tutti/version.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using namespace std::chrono_literals;
@@ -199,7 +200,8 @@ TEST_CASE("what is recorded of one connection is of no use on another, nor a sec
   worker.finish();
 }
 
-TEST_CASE("malformed and oversize messages of a worker end its connection alone") {
+TEST_CASE("malformed and oversize messages of a worker end its connection alone, and are logged") {
+  const Logged log;
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   const Bytes init = Intruder::init_of("w");
@@ -207,6 +209,7 @@ TEST_CASE("malformed and oversize messages of a worker end its connection alone"
     const char* what;
     bool is_delivered;  ///< only what is in the packet is wrong
     Wire wire;
+    const char* logged;
   };
   const auto bringing = [](Bytes message) -> Wire {
     return [message = std::move(message)](net::FrameSealer& sealer, std::uint64_t number) {
@@ -219,14 +222,15 @@ TEST_CASE("malformed and oversize messages of a worker end its connection alone"
     };
   };
   const Attack attacks[] = {
-      {"an oversize message", false, stream_of(Bytes(4, std::byte{0xff}))},
+      {"an oversize message", false, stream_of(Bytes(4, std::byte{0xff})), "at most"},
       {"an oversize frame", false,
-       [](net::FrameSealer&, std::uint64_t) { return Bytes(70'000, std::byte{0xff}); }},
-      {"a packet without a head", false, stream_of(streamed(Bytes(10)))},
-      {"a request out of turn", false, stream_of(packet(1000, init))},
-      {"noise", true, bringing(Bytes(200, std::byte{7}))},
+       [](net::FrameSealer&, std::uint64_t) { return Bytes(70'000, std::byte{0xff}); },
+       "the last one because: XX"},
+      {"a packet without a head", false, stream_of(streamed(Bytes(10))), "XX"},
+      {"a request out of turn", false, stream_of(packet(1000, init)), "XX"},
+      {"noise", true, bringing(Bytes(200, std::byte{7})), "malformed message"},
       {"what a server says to the scheduler", true,
-       bringing(ps::encode(ps::ToScheduler(ps::Stopping{"now"})))},
+       bringing(ps::encode(ps::ToScheduler(ps::Stopping{"now"}))), "malformed message"},
   };
   std::uint64_t number = 1;
   for (const Attack& attack : attacks) {

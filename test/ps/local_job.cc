@@ -81,6 +81,8 @@ LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
     mine.role = ps::Role::scheduler;
     Options of_scheduler = options();
     of_scheduler.create_timeout = size.create_timeout;
+    of_scheduler.key_timeout = size.key_timeout;
+    of_scheduler.stall_report_after = size.key_timeout / 8;
     of_scheduler.encrypt = size.encrypts;
     return ps::run_scheduler(mine, of_scheduler) ? "" : "the job did not end well";
   });

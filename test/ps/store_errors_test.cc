@@ -1,5 +1,7 @@
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
@@ -112,6 +114,34 @@ TEST_CASE("a worker that dies is peer_lost on the others, by name") {
   survivor.join();
   CHECK_THAT(said, Contains("peer_lost: worker 1 is lost: its connection to the scheduler ended"));
   CHECK(job.ends() == Said{"the job did not end well", "", ""});
+}
+
+TEST_CASE("a barrier that a worker does not come to is reported and ends after key_timeout") {
+  const Logged log;
+  LocalJob job({.key_timeout = std::chrono::milliseconds(800)});
+  std::atomic<bool> is_over{false};
+  const auto said = job.run([&](KVStore& kv) {
+    std::string text = "no error";
+    if (kv.rank() == 1) {
+      while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } else {
+      try {
+        kv.barrier();
+      } catch (const Error& error) {
+        text = std::string(name(error.code())) + ": " + error.what();
+        CHECK(std::ranges::equal(error.ranks(), std::vector<int>{1}));
+      }
+      is_over = true;
+    }
+    kv.barrier();
+    return text;
+  });
+  CHECK_THAT(said[0], Contains("timeout: barrier: worker 1 did not come within 0.8"));
+  CHECK(said[1] == "no error");
+  const std::string text = log.text();
+  const std::size_t first = text.find("a barrier waits for worker 1: ");
+  REQUIRE(first != std::string::npos);
+  CHECK(text.find("a barrier waits for worker 1: ", first + 1) != std::string::npos);
 }
 
 TEST_CASE("processes that do not come are missed after create_timeout") {

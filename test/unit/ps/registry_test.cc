@@ -160,6 +160,24 @@ TEST_CASE("a barrier that a worker has left for good ends with an error") {
   CHECK(over.failure->ranks == std::vector<int>{1});
 }
 
+TEST_CASE("a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
+  const auto job = Job::complete();
+  CHECK(job->registry.awaited_in_barrier().empty());
+  job->registry.receive(1, BarrierAsked{});
+  CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
+  job->registry.give_up_barrier(std::chrono::seconds(1800));
+  const auto over = job->heard.last<BarrierOver>(1);
+  REQUIRE(over.failure);
+  CHECK(over.failure->code == ErrorCode::timeout);
+  CHECK(over.failure->text == "barrier: worker 1 did not come within 1800 s");
+  CHECK(over.failure->ranks == std::vector<int>{1});
+  CHECK(job->registry.awaited_in_barrier().empty());
+  job->registry.receive(2, BarrierAsked{});
+  job->registry.receive(1, BarrierAsked{});
+  CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
+  CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
+}
+
 TEST_CASE("the job is over when all workers have finished") {
   const auto job = Job::complete();
   job->registry.receive(1, Goodbye{});
