@@ -292,7 +292,8 @@ TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const cha
  * error. TUTTI_INVALID_ARGUMENT for a file that is missing, damaged or of another rule. */
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);
 /* The format in which tensors travel: "none", "fp16" or "bf16"; with a parameter server also "2bit"
- * and "1bit", which alone have a `threshold`. Every rank calls it alike before its first tensor,
+ * and "1bit", which alone have a `threshold`; in them an element that is not finite makes the sum
+ * so, and nothing of it stays for the next push. Every rank calls it alike before its first tensor,
  * later it is TUTTI_INVALID_ARGUMENT. With a parameter server it is collective and blocks until
  * every worker has called it; TUTTI_MISMATCH where they differ. */
 TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind,

@@ -185,12 +185,12 @@ class TUTTI_EXPORT KVStore {
 
   /// From now on the store updates its values by this rule. Called again with the same rule, it
   /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
-  /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
-  /// nothing has changed. With a parameter server every worker calls it with the same rule, and it
-  /// blocks until they have; with `dist_async` until worker 0 has, whose rule holds, or, once that
-  /// has gone, the lowest worker that is there. A worker that gives another one gets a `mismatch`.
-  /// Set lamb before a key's first init or broadcast: the servers then keep its value in one piece,
-  /// whose norm it needs.
+  /// Throws `invalid_argument` for an unknown rule or parameter, a value out of range and a key of
+  /// more than `Key::max_bytes`; then nothing has changed. With a parameter server every worker
+  /// calls it with the same rule, and it blocks until they have; with `dist_async` until worker 0
+  /// has, whose rule holds, or, once that has gone, the lowest worker that is there. A worker that
+  /// gives another one gets a `mismatch`. Set lamb before a key's first init or broadcast: the
+  /// servers then keep its value in one piece, whose norm it needs.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.
@@ -222,9 +222,11 @@ class TUTTI_EXPORT KVStore {
   /// also "2bit" and "1bit", for f32, f16 and bf16; other tensors are refused. Each worker adds a
   /// gradient to what it has not sent yet of the key, and takes off what it then sends: with "2bit"
   /// +threshold, -threshold or 0 for each element (16 times fewer bytes than f32), with "1bit" +1
-  /// above the threshold, else -1 (32 times fewer). A gradient in which something is not a number
-  /// is sent so that the sum has that, too. `threshold` is finite, and above 0 with "2bit", at
-  /// least 0 with "1bit": `invalid_argument`. Other formats have none.
+  /// above the threshold, else -1 (32 times fewer). An element that is not finite makes the sum so,
+  /// and nothing of it stays for the next push: with "2bit" it arrives as NaN, with "1bit" its part
+  /// of the tensor travels whole. What a push has sent or left counts also where the push then
+  /// fails: who makes it again brings that part twice. `threshold` is finite, and above 0 with
+  /// "2bit", at least 0 with "1bit": `invalid_argument`. Other formats have none.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
   /// Blocks until every rank has called it. Does not wait for tensors in flight.

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace tutti::optimizer {
@@ -12,69 +10,78 @@ namespace {
 
 using nlohmann::json;
 
-/// Puts a value together as its parts are read. The parser calls itself for each array and object,
-/// so that one within another without end would take all of the stack.
-class Builder : public nlohmann::json_sax<json> {
+/// A part's kind, the three highest bits of its first byte. No other is followed by anything.
+enum class Kind : std::uint8_t { bytes = 2, text = 3, array = 4, object = 5 };
+
+/// Walks over the parts of a value. The parser calls itself for each part within another, also for
+/// a text within a text of unknown length, so that without this they could take all of the stack.
+class Walk {
  public:
-  explicit Builder(std::size_t deepest) : deepest_(deepest) {}
+  Walk(std::span<const std::uint8_t> bytes, std::size_t deepest)
+      : rest_(bytes), deepest_(deepest) {}
 
-  json take() { return std::move(whole_); }
-
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(std::int64_t value) override { return add(value); }
-  bool number_unsigned(std::uint64_t value) override { return add(value); }
-  bool number_float(double value, const std::string&) override { return add(value); }
-  bool string(std::string& value) override { return add(std::move(value)); }
-  bool binary(json::binary_t& value) override { return add(std::move(value)); }
-  bool start_array(std::size_t) override { return open(json::array()); }
-  bool end_array() override { return close(); }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool end_object() override { return close(); }
-  bool key(std::string& name) override {
-    key_ = std::move(name);
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    throw std::invalid_argument(error.what());
+  void check() {
+    to_come_.push_back(1);
+    while (!to_come_.empty()) {
+      if (to_come_.back() == 0) {
+        to_come_.pop_back();
+      } else {
+        --to_come_.back();
+        read_part();
+      }
+    }
   }
 
  private:
-  json& placed(json value) {
-    if (open_.empty()) return whole_ = std::move(value);
-    json& in = *open_.back();
-    if (in.is_object()) return in[key_] = std::move(value);
-    in.push_back(std::move(value));
-    return in.back();
-  }
-  bool add(json value) {
-    placed(std::move(value));
-    return true;
-  }
-  bool open(json empty) {
-    if (open_.size() == deepest_) {
-      throw std::invalid_argument(fmt::format("they are nested more than {} deep", deepest_));
+  void read_part() {
+    const std::uint8_t head = take(1).front();
+    const Kind kind{static_cast<std::uint8_t>(head >> 5U)};
+    const bool has_length = kind >= Kind::bytes && kind <= Kind::object;
+    const unsigned low = head & 0x1fU;
+    if (has_length && low == 0x1f) refuse("a part of them does not say how long it is");
+    const std::uint64_t number =
+        low < 24 || low > 27 ? low : read_number(std::size_t{1} << (low - 24));
+    if (!has_length) return;
+    if (kind == Kind::bytes || kind == Kind::text) {
+      take(number);
+    } else {
+      open(number, kind == Kind::object ? 2 : 1);
     }
-    open_.push_back(&placed(std::move(empty)));
-    return true;
   }
-  bool close() {
-    open_.pop_back();
-    return true;
+  void open(std::uint64_t count, std::uint64_t parts_each) {
+    if (to_come_.size() > deepest_) {
+      refuse(fmt::format("they are nested more than {} deep", deepest_));
+    }
+    check_left(count);
+    to_come_.push_back(count * parts_each);
   }
+  std::uint64_t read_number(std::size_t bytes) {
+    std::uint64_t number = 0;
+    for (const std::uint8_t byte : take(bytes)) number = number << 8U | byte;
+    return number;
+  }
+  std::span<const std::uint8_t> take(std::uint64_t bytes) {
+    check_left(bytes);
+    const auto taken = rest_.first(static_cast<std::size_t>(bytes));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  /// Each part takes a byte at least.
+  void check_left(std::uint64_t bytes) const {
+    if (bytes > rest_.size()) refuse("they are cut short");
+  }
+  [[noreturn]] static void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
+  std::span<const std::uint8_t> rest_;
   const std::size_t deepest_;
-  json whole_;
-  std::vector<json*> open_;  ///< from the outermost on; who has more to come does not move
-  std::string key_;          ///< of the value that comes next
+  std::vector<std::uint64_t> to_come_;  ///< of each array and object that is open, and of the whole
 };
 
 }  // namespace
 
 json read_cbor(std::span<const std::uint8_t> bytes, std::size_t deepest) {
-  Builder builder(deepest);
-  json::sax_parse(bytes.begin(), bytes.end(), &builder, json::input_format_t::cbor);
-  return builder.take();
+  Walk(bytes, deepest).check();
+  return json::from_cbor(bytes);
 }
 
 }  // namespace tutti::optimizer

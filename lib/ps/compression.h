@@ -27,8 +27,8 @@ Tensor decoded(const Contribution& said, std::size_t count);
 class Compressor {
  public:
   /// Compresses the elements of a contribution to this shard of the value, or leaves them as they
-  /// are: what is no sum of gradients, what the encoding cannot carry, and in one bit a NaN. What
-  /// the contribution then refers to is valid until the next call.
+  /// are: what is no sum of gradients, what the encoding cannot carry, and in one bit what is not
+  /// finite. What the contribution then refers to is valid until the next call.
   void compress(Contribution& said, const Compression& how, const Shard& piece);
 
  private:

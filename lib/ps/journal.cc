@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/failure.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
 #include "tutti/error.h"
@@ -148,8 +149,14 @@ Journal::Journal(std::string path, std::uint64_t job) : path_(std::move(path)) {
   sync();
 }
 
-void Journal::fail() const {
-  throw base::system_failure(fmt::format("write {}", base::printable(path_)));
+/// Behind a part of a record, none that follows could be read.
+void Journal::fail() {
+  const Error failure = base::system_failure(fmt::format("write {}", base::printable(path_)));
+  has_failed_ = true;
+  if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) {
+    base::log().error("the end of {} is no whole record", base::printable(path_));
+  }
+  throw failure;
 }
 
 void Journal::append(net::ConstBytes head, net::ConstBytes body) {
@@ -161,6 +168,10 @@ void Journal::append(net::ConstBytes head, net::ConstBytes body) {
 }
 
 void Journal::write() {
+  if (has_failed_) {
+    throw Error(ErrorCode::internal,
+                fmt::format("cannot write {}: it has failed before", base::printable(path_)));
+  }
   net::ConstBytes rest = unwritten_;
   while (!rest.empty()) {
     const ssize_t count = ::write(file_.get(), rest.data(), rest.size());

@@ -21,6 +21,9 @@ class Journal {
   /// `internal` when the system refuses.
   Journal(std::string path, std::uint64_t job);
 
+  /// What the system has refused once is not written again: nobody knows what the disk has of it.
+  /// From then on `write` and `sync` throw `internal`; the file has what was whole before.
+  bool has_failed() const { return has_failed_; }
   /// Kept in memory until `write`.
   void append(net::ConstBytes head, net::ConstBytes body);
   bool has_unwritten() const { return !unwritten_.empty(); }
@@ -41,7 +44,7 @@ class Journal {
                   const std::function<void(net::ConstBytes)>& take);
 
  private:
-  [[noreturn]] void fail() const;
+  [[noreturn]] void fail();
 
   const std::string path_;
   base::Fd file_;
@@ -49,6 +52,7 @@ class Journal {
   net::Bytes unwritten_;
   std::uint64_t records_ = 0;
   std::uint64_t bytes_ = 0;
+  bool has_failed_ = false;
 };
 
 }  // namespace tutti::ps

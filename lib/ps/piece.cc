@@ -177,7 +177,7 @@ bool Piece::advance_alone(int worker) {
   const auto* const said = std::get_if<Contribution>(&queue.front().said);
   const Value::Result result =
       result_of([&] { return said == nullptr ? Value::Result{} : value_.execute_alone(*said); });
-  if (!result.failure) ++pushes_[at];
+  ++pushes_[at];
   answer(worker, result);
   return true;
 }

@@ -65,7 +65,7 @@ class Piece {
   Waiting& waiting_;
   Value value_;
   std::vector<Queue> queues_;          ///< by worker
-  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were executed
+  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
 };
 
 }  // namespace tutti::ps

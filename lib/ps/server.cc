@@ -110,7 +110,7 @@ void Server::end(const std::optional<std::string>& reason) {
 /// For another job. Who is told to end may be killed soon, so it begins at once.
 base::Fd Server::start_last_state() {
   if (!storage_) return {};
-  if (is_durable()) storage_->sync();
+  if (is_durable() && !storage_->has_failed()) storage_->sync();
   if (is_durable() || !storage_->has_changed()) return {};
   return storage_->replace([this] { return state(); });
 }

@@ -49,6 +49,8 @@ class Storage {
   void commit();
   /// All that was appended is on the disk, where there is a journal. Blocks.
   void sync();
+  /// The journal has: what was appended last is not kept, and nothing more can be.
+  bool has_failed() const { return journal_ && journal_->has_failed(); }
   /// Writes a checkpoint in the background where that is due, and looks what became of the last.
   void look(const State& state);
   /// When to call `commit` and `look` though nothing has come.

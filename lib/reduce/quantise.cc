@@ -26,7 +26,7 @@ void quantise_two_bits(float threshold, std::span<const float> gradient, float* 
           const float value = residual[i] + gradient[i];
           const bool up = value >= threshold;
           const bool down = value <= -threshold;
-          const bool none = std::isnan(value);
+          const bool none = !std::isfinite(value);
           residual[i] = none ? 0 : value - (up ? threshold : 0.0F) + (down ? threshold : 0.0F);
           word |= (static_cast<std::uint32_t>(up || none) | static_cast<std::uint32_t>(down || none)
                                                                 << 1U)
@@ -60,7 +60,7 @@ bool quantise(Code code, float threshold, std::span<const float> gradient, float
     return true;
   }
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    if (std::isnan(residual[i] + gradient[i])) return false;
+    if (!std::isfinite(residual[i] + gradient[i])) return false;
   }
   quantise_one_bit(threshold, gradient, residual, words);
   return true;

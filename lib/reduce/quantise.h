@@ -11,7 +11,8 @@ namespace tutti::reduce {
 enum class Code : std::uint8_t {
   /// Sends 1 where the residual is above the threshold, else -1. 32 elements a word.
   one_bit,
-  /// Sends +threshold, 0 or -threshold. 16 elements a word. What is not a number is sent as such.
+  /// Sends +threshold, 0 or -threshold. 16 elements a word. What is not finite is sent as no
+  /// number, and leaves nothing.
   two_bits,
 };
 
@@ -23,7 +24,7 @@ constexpr std::size_t words_for(Code code, std::size_t count) {
 
 /// Adds the gradient to the residual, takes off it what is sent, and writes that into
 /// `words_for(code, count)` words. Element i stands at bit i of the words, or at bits 2i and 2i+1;
-/// the last word is filled up with zeros. Returns false if an element is not a number that one bit
+/// the last word is filled up with zeros. Returns false if an element is not finite, which one bit
 /// cannot send; then nothing has changed.
 bool quantise(Code code, float threshold, std::span<const float> gradient, float* residual,
               std::uint32_t* words);

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -128,6 +129,24 @@ class KilledServers(DurableCase):
         self.assertIn("tutti-server: aborted: it was ended by SIGTERM", server.text)
         self.assertTrue(workers[1].wait_for("worker 1 waits for server 0"), str(job))
         again = job.start_server(0, "--state", self.folder, "--durable", "each")
+        self.check_all_ended_well(job, workers + [again, job.scheduler])
+
+    def test_a_server_whose_disk_was_full_says_so_and_may_be_started_again(self):
+        job = self.job(servers=1)
+        ignoring = ("sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh")
+        state = ("--state", self.folder, "--durable", "each")
+        server = job.start("server", [*ignoring, SERVER, *state], 0)
+        workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        journal, = self.files(word="journal")
+        # What comes next is not whole.
+        full = journal.stat().st_size + 100_000
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (full, full))
+        self.assertEqual(server.end(), 1, str(job))
+        self.assertRegex(server.text, "internal: cannot write .*journal-1: File too large")
+        self.assertTrue(workers[1].wait_for("worker 1 waits for server 0.*File too large"), str(job))
+        self.assertLess(journal.stat().st_size, full)
+        again = job.start_server(0, *state)
         self.check_all_ended_well(job, workers + [again, job.scheduler])
 
 

@@ -204,7 +204,8 @@ class KVStore(_core.Store):
 
         With servers that in which gradients travel to them, and also '2bit' (+threshold, -threshold or 0 an element)
         and '1bit' (+1 above the threshold, else -1), for float32, float16 and bfloat16: what is not sent of a gradient
-        is added to the next one.
+        is added to the next one, also when the push then fails. An element that is not finite makes the sum so ('2bit':
+        NaN), and nothing of it is added to the next one.
 
         All ranks call it with the same values before the first array. With servers it blocks until they have, else it
         does not block. Raises UnsupportedError for another kind, InvalidArgumentError after the first array and for a

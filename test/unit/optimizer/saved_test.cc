@@ -28,6 +28,16 @@ Saved example() {
           .states = {{"w", state(16)}, {"bias", state(8)}}};
 }
 
+std::vector<std::uint8_t> repeated(const std::vector<std::uint8_t>& part) {
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < 1 << 20; ++i) bytes.insert(bytes.end(), part.begin(), part.end());
+  return bytes;
+}
+
+std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
+  return text_of(ErrorCode::invalid_argument, [&] { read_saved(bytes); });
+}
+
 }  // namespace
 
 TEST_CASE("what is saved is read again as it was") {
@@ -87,11 +97,51 @@ TEST_CASE("bytes that are something else are refused, whatever is wrong with the
 }
 
 TEST_CASE("bytes that are nested without end are refused, as lists and as objects") {
-  for (const std::vector<std::uint8_t>& opening :
-       {std::vector<std::uint8_t>{0x81}, {0x9f}, {0xa1, 0x60}, {0xbf, 0x60}}) {
-    std::vector<std::uint8_t> bytes;
-    for (int i = 0; i < 1'000'000; ++i) bytes.insert(bytes.end(), opening.begin(), opening.end());
-    CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read_saved(bytes); }),
-               Contains("not the states of an optimizer: they are nested more than"));
+  for (const std::vector<std::uint8_t>& opening : {std::vector<std::uint8_t>{0x81}, {0xa1, 0x60}}) {
+    CHECK_THAT(refusal_of(repeated(opening)), Contains("they are nested more than 8 deep"));
   }
+}
+
+TEST_CASE("parts that do not say how long they are are refused, also one within another") {
+  for (const std::vector<std::uint8_t>& opening :
+       {std::vector<std::uint8_t>{0x5f}, {0x7f}, {0x9f}, {0xbf, 0x60}}) {
+    CHECK_THAT(refusal_of(repeated(opening)), Contains("does not say how long it is"));
+  }
+}
+
+TEST_CASE("arrays may have any bytes, also those that begin parts of unknown length") {
+  for (const unsigned byte : {0x5fU, 0x7fU, 0x9fU, 0xbfU, 0xffU, 0x81U}) {
+    Saved saved = example();
+    saved.states.at("w").slots = {std::vector<std::byte>(1 << 17, std::byte(byte))};
+    CHECK(read_saved(write_saved(saved)).states.at("w").slots == saved.states.at("w").slots);
+  }
+}
+
+TEST_CASE("parts that are longer than all there is are refused") {
+  for (const int kind : {0x5b, 0x7b, 0x9b, 0xbb}) {
+    for (const int length : {0x01, 0x7f, 0x80, 0xff}) {
+      std::vector<std::uint8_t> bytes(9, static_cast<std::uint8_t>(length));
+      bytes[0] = static_cast<std::uint8_t>(kind);
+      CHECK_THAT(refusal_of(bytes), Contains("they are cut short"));
+    }
+  }
+}
+
+TEST_CASE("states with a name or key that no message takes are refused") {
+  const std::string longer(Key::max_bytes + 1, 'x');
+  const auto refused = [](const Saved& saved) {
+    CHECK_THAT(refusal_of(write_saved(saved)), Contains("such a name has at most 1024 bytes"));
+  };
+  Saved saved = example();
+  saved.rule = longer;
+  refused(saved);
+  saved = example();
+  saved.optimizer->name = longer;
+  refused(saved);
+  saved = example();
+  saved.optimizer->factors[longer] = {};
+  refused(saved);
+  saved = example();
+  saved.states[longer] = state(8);
+  refused(saved);
 }

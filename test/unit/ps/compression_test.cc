@@ -73,14 +73,18 @@ TEST_CASE("only sums of gradients are compressed") {
   CHECK(sent(compressor, two_bits, values, {.kind = Kind::pushpull}) == Floats{0, 0});
 }
 
-TEST_CASE("what is not a number arrives as such, also where one bit cannot say it") {
-  const float none = std::numeric_limits<float>::quiet_NaN();
-  for (const Compression& how : {two_bits, one_bit}) {
-    Compressor compressor;
-    const Floats received = sent(compressor, how, {none, 1});
-    CHECK(std::isnan(received[0]));
-    CHECK_FALSE(std::isnan(received[1]));
-    CHECK_FALSE(std::isnan(sent(compressor, how, {0, 0})[0]));
+TEST_CASE("what is not finite arrives so, and the push after it is as any other") {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinite, -infinite}) {
+    for (const Compression& how : {two_bits, one_bit}) {
+      Compressor compressor;
+      const Floats received = sent(compressor, how, {bad, 1});
+      CHECK_FALSE(std::isfinite(received[0]));
+      CHECK(std::isfinite(received[1]));
+      Compressor fresh;
+      CHECK(sent(compressor, how, {0.25F, 0})[0] == sent(fresh, how, {0.25F, 0})[0]);
+      CHECK(sent(compressor, how, {-0.25F, 0})[0] == sent(fresh, how, {-0.25F, 0})[0]);
+    }
   }
 }
 

@@ -1,6 +1,12 @@
 #include "ps/journal.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -55,7 +61,38 @@ void put(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
+/// While it lives, no file grows beyond this, as on a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(std::size_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before_{};
+};
+
+/// The next time that something is to reach the disk, it does not. The system says so once.
+bool next_is_lost = false;
+
 }  // namespace
+
+/// In place of the system's.
+extern "C" int fdatasync(int file) {
+  if (!next_is_lost) return static_cast<int>(::syscall(SYS_fdatasync, file));
+  next_is_lost = false;
+  errno = EIO;
+  return -1;
+}
 
 TEST_CASE("a journal gives back what was appended to it, in order") {
   const Folder folder;
@@ -160,4 +197,41 @@ TEST_CASE("what is no journal is refused by name") {
              Contains("other: not a journal"));
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path + "s"); }),
              Contains("No such file"));
+}
+
+TEST_CASE("a journal whose disk was full keeps what was whole, and writes no more") {
+  const Folder folder;
+  const std::string path = folder.path() + "/journal";
+  Journal journal(path, job);
+  journal.append({}, net::as_bytes("first"));
+  journal.sync();
+  const std::string whole = content_of(path);
+  journal.append({}, net::as_bytes("second"));
+  {
+    const FullDisk full(whole.size() + head + 3);
+    CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.write(); }),
+               Contains("cannot write " + path + ": File too large"));
+    CHECK(content_of(path) == whole);
+  }
+  CHECK(journal.has_failed());
+  const std::string again = "cannot write " + path + ": it has failed before";
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.write(); }), Contains(again));
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.sync(); }), Contains(again));
+  CHECK(read(path).texts == Texts{"first"});
+  CHECK(read(path).end == Journal::End::whole);
+}
+
+TEST_CASE("no journal says of what did not reach the disk that it has") {
+  const Folder folder;
+  const std::string path = folder.path() + "/journal";
+  Journal journal(path, job);
+  journal.append({}, net::as_bytes("first"));
+  next_is_lost = true;
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.sync(); }), Contains("Input/output error"));
+  text_of(ErrorCode::internal, [&] { journal.sync(); });
+  std::string content = content_of(path);
+  content.at(first + head) ^= 1;
+  put(path, content);
+  CHECK(read(path).texts.empty());
+  CHECK(read(path).end == Journal::End::torn);
 }

@@ -75,3 +75,13 @@ TEST_CASE("a push that is held makes no round with others' broadcasts") {
   CHECK(job->heard.size() == 4);
   CHECK(job->stored(1) == Floats{7});
 }
+
+TEST_CASE("a push that was refused counts, and holds nobody afterwards") {
+  const auto job = job_with(2, 1);
+  job->say(1, Kind::push, {1, 1});
+  REQUIRE(job->heard.size() == 1);
+  CHECK(job->heard[0].failure->code == ErrorCode::invalid_argument);
+  for (int i = 0; i < 2; ++i) job->say(0, Kind::push, {1});
+  CHECK(job->heard.size() == 3);
+  CHECK(job->stored(1) == Floats{-2});
+}

@@ -35,6 +35,7 @@ class Sender {
 };
 
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinite = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -90,16 +91,34 @@ TEST_CASE("what is sent and what stays add up to all gradients") {
   }
 }
 
-TEST_CASE("what is not a number arrives as such in two bits, once, and is refused in one") {
-  Sender two(Code::two_bits, 0.5F, 2);
-  const std::vector<float> received = two.send({no_number, 1});
-  CHECK(std::isnan(received[0]));
-  CHECK(received[1] == 0.5F);
-  CHECK(two.send({0.5F, 0}) == std::vector<float>{0.5F, 0.5F});
-  Sender one(Code::one_bit, 0.5F, 2);
-  one.send({1, 1});
-  const std::vector<float> before = one.residual();
-  one.send({2, no_number});
+TEST_CASE("what is not finite arrives as no number in two bits, once, and is refused in one") {
+  for (const float bad : {no_number, infinite, -infinite}) {
+    Sender two(Code::two_bits, 0.5F, 2);
+    two.send({0.25F, 0});
+    const std::vector<float> received = two.send({bad, 1});
+    CHECK(std::isnan(received[0]));
+    CHECK(received[1] == 0.5F);
+    CHECK(two.residual() == std::vector<float>{0, 0.5F});
+    CHECK(two.send({0.5F, 0}) == std::vector<float>{0.5F, 0.5F});
+    Sender one(Code::one_bit, 0.5F, 2);
+    one.send({1, 1});
+    const std::vector<float> before = one.residual();
+    one.send({2, bad});
+    CHECK_FALSE(one.accepted());
+    CHECK(one.residual() == before);
+  }
+}
+
+TEST_CASE("what becomes infinite with what was left is treated as what came so") {
+  const float large = std::numeric_limits<float>::max();
+  Sender two(Code::two_bits, 1, 1);
+  CHECK(two.send({large}) == std::vector<float>{1});
+  CHECK(std::isnan(two.send({large})[0]));
+  CHECK(two.send({0}) == std::vector<float>{0});
+  Sender one(Code::one_bit, 0, 1);
+  CHECK(one.send({large}) == std::vector<float>{1});
+  one.send({large});
   CHECK_FALSE(one.accepted());
-  CHECK(one.residual() == before);
+  one.send({-large});
+  CHECK(one.accepted());
 }
