@@ -40,7 +40,10 @@ base::Fd listen(const Job& job) {
   const std::string address = net::resolve(job.root).front();
   check_may_use(job, address);
   try {
-    return net::listen_tcp(address, job.port);
+    if (!is_hidden_by_own_name(job, address)) return net::listen_tcp(address, job.port);
+    base::log().info("the scheduler listens at all addresses of this host, for {} leads to {} here",
+                     base::printable(job.root, 256), address);
+    return net::listen_tcp_everywhere(address, job.port);
   } catch (const Error& error) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the scheduler cannot listen at DMLC_PS_ROOT_URI={} and "

@@ -54,6 +54,11 @@ void check_may_use(const Job& job, const std::string& address) {
                           address));
 }
 
+bool is_hidden_by_own_name(const Job& job, const std::string& address) {
+  const bool is_name = job.root != address && job.root != "localhost";
+  return is_name && job.has_secret && net::is_loopback(address);
+}
+
 namespace {
 
 std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
@@ -78,6 +83,9 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
   net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
+  if (is_hidden_by_own_name(job, local_address_)) {
+    local_address_ = net::reachable_addresses(options.interface).front();
+  }
   link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_}, Channel::Terms::of(job));
   link_->connect(std::move(peer));
 }

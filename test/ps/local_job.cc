@@ -22,7 +22,7 @@ void set(const char* name, const std::string& value) {
 
 ps::Job job_of(const LocalJob::Size& size) {
   set("DMLC_ROLE", "worker");
-  set("DMLC_PS_ROOT_URI", "127.0.0.1");
+  set("DMLC_PS_ROOT_URI", size.root);
   set("DMLC_PS_ROOT_PORT", std::to_string(free_port()));
   set("DMLC_NUM_WORKER", std::to_string(size.workers));
   set("DMLC_NUM_SERVER", std::to_string(size.servers));

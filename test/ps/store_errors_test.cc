@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "../unit/base/stderr_of.h"
+#include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
@@ -154,6 +155,19 @@ TEST_CASE("processes that do not come are missed after create_timeout") {
   }
   CHECK_THAT(said, Contains("timeout: the scheduler gave up waiting: 1 of 2 workers and 2 of 2"));
   CHECK(job.ends()[0] == "the job did not end well");
+}
+
+TEST_CASE("where the scheduler's name leads its own host to the loopback interface, others get in") {
+  // A name as Debian's 127.0.1.1 has: here it only looks like one.
+  const LocalJob job({.workers = 1, .servers = 1, .root = "127.1"});
+  const std::string outside = net::reachable_addresses("").front();
+  ps::Job from_elsewhere = job.job();
+  from_elsewhere.root = outside;
+  net::Poller poller;
+  ps::SchedulerLink link(from_elsewhere, LocalJob::options(), poller, 0);
+  const ps::Welcome welcome =
+      link.join({.role = ps::Role::worker, .workers = 1, .servers = 1, .version = version()});
+  CHECK(welcome.servers.at(0).address == outside);
 }
 
 TEST_CASE("a scheduler that cannot be reached at all is waited for as one that does not answer") {
