@@ -46,6 +46,8 @@ void Courier::hear_scheduler(const FromScheduler& message) {
     wait_for(static_cast<std::size_t>(away->rank), away->reason);
   } else if (const auto* const returned = std::get_if<Returned>(&message)) {
     on_returned(*returned);
+  } else if (const auto* const refused = std::get_if<Refused>(&message)) {
+    throw_failure(refused->failure);
   } else if (std::holds_alternative<End>(message)) {
     over_ = true;
   }

@@ -26,19 +26,19 @@ constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 void Courier::connect(const Welcome& welcome) {
   job_number_ = welcome.job;
   places_ = welcome.servers;
+  // They are ready, and soon answer.
+  const auto deadline = Clock::now() + patience_;
   for (std::size_t server = 0; server < places_.size(); ++server) {
     servers_.push_back(std::make_unique<ServerEnd>(
         poller_, std::uint64_t{server},
         Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)},
         terms_for(places_[server])));
     try {
-      reach(server, scheduler_.deadline());
+      reach(server, deadline);
     } catch (const Error& error) {
-      const bool begins = error.code() == ErrorCode::timeout;
-      const bool may_come = begins || error.code() == ErrorCode::peer_lost;
+      const bool may_come = error.code() == ErrorCode::peer_lost;
       if (bad_news_ || !may_come || !places_[server].durable) throw;
       wait_for(server, error.what());
-      if (begins) absent_.at(server).until = Clock::now() + limits_.timeout;
     }
   }
 }

@@ -73,6 +73,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       poller_(poller),
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
+      begin_timeout_(options.key_timeout),
       ticker_(heartbeat_.beat) {
   net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket, job.silence_limit(options));
@@ -144,7 +145,7 @@ Welcome SchedulerLink::join(Register said) {
   send(said);
   std::optional<Welcome> welcome;
   // The scheduler gives up at its own deadline, and then says who is missing.
-  const auto deadline = deadline_ + 5s;
+  auto deadline = deadline_ + 5s;
   while (!welcome) {
     flush();
     poller_.wait(std::min({deadline, next_beat(), due().value_or(deadline)}));
@@ -153,7 +154,11 @@ Welcome SchedulerLink::join(Register said) {
       if (welcome) return early_.push_back(message);
       if (const auto* const refused = std::get_if<Refused>(&message))
         throw_failure(refused->failure);
-      if (const auto* const lost = std::get_if<Lost>(&message)) throw_failure(failure_of(*lost));
+      // An asynchronous worker goes on without others: it hears of them again behind its welcome.
+      const auto* const lost = std::get_if<Lost>(&message);
+      const bool ends = lost != nullptr && !(said.asynchronous && lost->role == Role::worker);
+      if (ends) throw_failure(failure_of(*lost));
+      if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_;
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {

@@ -22,10 +22,9 @@ class SchedulerLink {
 
   /// This host's address on the connection.
   const std::string& local_address() const { return local_address_; }
-  base::Clock::time_point deadline() const { return deadline_; }
 
-  /// Blocks until all nodes are there. Throws what the scheduler answers instead. It adds host and
-  /// process to what is said.
+  /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
+  /// scheduler answers instead. It adds host and process to what is said.
   Welcome join(Register said);
 
   void send(const ToScheduler& message);
@@ -48,6 +47,7 @@ class SchedulerLink {
   net::Poller& poller_;
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
+  const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
   std::string local_address_;
   std::optional<Channel> link_;
   net::Ticker ticker_;

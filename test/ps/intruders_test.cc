@@ -292,6 +292,7 @@ TEST_CASE(
     // It is a server now, too, it says.
     ps::Register server = mine;
     server.role = ps::Role::server;
+    server.brings = {{}};
     link.send(server);
     link.close();
   }
