@@ -209,7 +209,10 @@ TEST_CASE("a durable server that cannot be reached for a time is waited for") {
                 .address = "255.255.255.255",
                 .port = 9,
                 .durable = true,
-                .keeps = true});
+                .keeps = true,
+                .brings = {{}}});
+  server->send(ps::Ready{});
+  server->flush();
   const auto deadline = base::Clock::now() + std::chrono::seconds(10);
   while (log.text().find("waits for server 0") == std::string::npos &&
          base::Clock::now() < deadline) {
