@@ -15,7 +15,6 @@
 #include <tuple>
 
 #include "base/failure.h"
-#include "base/fd.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
 #include "tutti/error.h"
@@ -64,7 +63,8 @@ class Unfinished {
     const std::string parent = std::filesystem::path(final_).parent_path().string();
     const Fd folder(
         ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder) ::fsync(folder.get());
+    if (folder && sync_names(folder)) return;
+    throw system_failure(fmt::format("write the folder of {}", printable(final_)));
   }
 
  private:
@@ -98,6 +98,10 @@ std::vector<std::uint8_t> read_all(const std::string& path) {
 }
 
 }  // namespace
+
+bool sync_names(const Fd& folder) {
+  return ::fsync(folder.get()) == 0 || errno == EINVAL;
+}
 
 std::string unfinished_file(const std::string& path, pid_t process) {
   return fmt::format("{}.{}.unfinished", path, process);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
+
 namespace tutti::base {
 
 /// Puts bytes into a file, whole or not at all: the path names the old file until the new one is on
@@ -16,6 +18,10 @@ void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes);
 /// The bytes of such a file. Blocks. Throws `invalid_argument` when there is no such file, when it
 /// was not written by `write_sealed`, and when it has been cut or changed since.
 std::vector<std::uint8_t> read_sealed(const std::string& path);
+
+/// Puts the names in a folder onto the disk, where its file system knows how. False: the system
+/// refuses, and errno says why. Blocks.
+bool sync_names(const Fd& folder);
 
 /// What is left of a file when the process that writes it is killed.
 std::string unfinished_file(const std::string& path, pid_t process);

@@ -107,7 +107,7 @@ Storage::~Storage() {
 }
 
 void Storage::sync_folder() const {
-  if (::fsync(folder_.get()) != 0) throw base::system_failure("write the folder of a state");
+  if (!base::sync_names(folder_)) throw base::system_failure("write the folder of a state");
 }
 
 void Storage::start_journal() {
@@ -256,8 +256,10 @@ bool Storage::start_writer(const State& state) {
 bool Storage::take_checkpoint() {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(files_.checkpoint(generation_), error);
-  if (!error) take_for_state(bytes);
-  return !error;
+  // What was before may be gone only when nothing takes the name away again.
+  if (error || !base::sync_names(folder_)) return false;
+  take_for_state(bytes);
+  return true;
 }
 
 bool Storage::writer_has_ended() {

@@ -1,8 +1,11 @@
 #include "base/sealed_file.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -22,7 +25,19 @@ std::size_t files_in(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
+/// What the system says of a folder that is to reach the disk.
+int folder_failure = 0;
+
 }  // namespace
+
+/// In place of the system's.
+extern "C" int fsync(int file) {
+  struct stat status {};
+  const bool is_folder = ::fstat(file, &status) == 0 && S_ISDIR(status.st_mode);
+  if (!is_folder || folder_failure == 0) return static_cast<int>(::syscall(SYS_fsync, file));
+  errno = folder_failure;
+  return -1;
+}
 
 TEST_CASE("a sealed file gives back the bytes, and the last ones written") {
   const Folder folder;
@@ -74,4 +89,16 @@ TEST_CASE("a file that cannot be written leaves the old one and nothing else") {
   CHECK(files_in(folder.path()) == 1);
   CHECK_THAT(text_of(ErrorCode::internal, [&] { write_sealed("/nowhere/states", bytes); }),
              Contains("cannot write /nowhere/states: No such file or directory"));
+}
+
+TEST_CASE("a file is not written until its name is on the disk, where names can be put there") {
+  const Folder folder;
+  const std::string path = folder.path() + "/states";
+  folder_failure = EIO;
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { write_sealed(path, bytes); }),
+             Contains("cannot write the folder of " + path + ": Input/output error"));
+  folder_failure = EINVAL;
+  write_sealed(path, {});
+  folder_failure = 0;
+  CHECK(read_sealed(path).empty());
 }

@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -39,10 +41,14 @@ net::Bytes bytes(const std::string& text) {
   return {all.begin(), all.end()};
 }
 
-void replace(Storage& storage, const Storage::State& state) {
+void begin(Storage& storage, const Storage::State& state) {
   const base::Fd writer = storage.replace(state);
   pollfd end{writer.get(), POLLIN, 0};
   REQUIRE(::poll(&end, 1, -1) == 1);
+}
+
+void replace(Storage& storage, const Storage::State& state) {
+  begin(storage, state);
   REQUIRE(storage.has_replaced());
 }
 
@@ -93,7 +99,34 @@ bool works_without_processes(const Folder& folder, const std::function<void()>& 
   return status == 0;
 }
 
+/// What is made or renamed in folders does not reach the disk.
+bool names_are_lost = false;
+
 }  // namespace
+
+/// In place of the system's.
+extern "C" int fsync(int file) {
+  struct stat status {};
+  const bool is_folder = ::fstat(file, &status) == 0 && S_ISDIR(status.st_mode);
+  if (!is_folder || !names_are_lost) return static_cast<int>(::syscall(SYS_fsync, file));
+  errno = EIO;
+  return -1;
+}
+
+TEST_CASE("what was before a checkpoint stays until that one's name is on the disk") {
+  const Folder folder;
+  Storage storage(in(folder), 0, 1);
+  replace(storage, [] { return bytes("first"); });
+  names_are_lost = true;
+  begin(storage, [] { return bytes("second"); });
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { storage.has_replaced(); }),
+             Contains("checkpoint-2 could not be written"));
+  names_are_lost = false;
+  CHECK(std::filesystem::exists(storage.files().checkpoint(1)));
+  replace(storage, [] { return bytes("third"); });
+  CHECK_FALSE(std::filesystem::exists(storage.files().checkpoint(1)));
+  CHECK(state_in(folder) == "third");
+}
 
 TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD ignored or not") {
   for (const bool ignored : {false, true}) {
