@@ -185,11 +185,12 @@ class TUTTI_EXPORT KVStore {
 
   /// From now on the store updates its values by this rule. Called again with the same rule, it
   /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
-  /// Throws `invalid_argument` for an unknown rule or parameter and a value out of range; then
-  /// nothing has changed. With a parameter server every worker calls it with the same rule, and it
-  /// blocks until they have; with `dist_async` until worker 0 has, whose rule holds. A worker that
-  /// gives another one gets a `mismatch`. Set lamb before a key's first init or broadcast: the
-  /// servers then keep its value in one piece, whose norm it needs.
+  /// Throws `invalid_argument` for an unknown rule or parameter, a value out of range and a key of
+  /// more than `Key::max_bytes`; then nothing has changed. With a parameter server every worker
+  /// calls it with the same rule, and it blocks until they have; with `dist_async` until worker 0
+  /// has, whose rule holds. A worker that gives another one gets a `mismatch`. Set lamb before a
+  /// key's first init or broadcast: the servers then keep its value in one piece, whose norm it
+  /// needs.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.

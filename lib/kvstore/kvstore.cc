@@ -9,6 +9,7 @@
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
+#include "optimizer/names.h"
 #include "runtime/fork_guard.h"
 
 namespace tutti {
@@ -218,6 +219,7 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
 void KVStore::configure(const Setting& setting) {
   front_desk_->require_usable(name(setting.method));
   require(backend_->traits(), setting.method);
+  if (setting.optimizer != nullptr) optimizer::check_names(*setting.optimizer);
   Setting now = setting;
   now.after_tensors = front_desk_->has_moved_tensors;
   backend_->configure(now);

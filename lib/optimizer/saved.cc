@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "optimizer/cbor.h"
+#include "optimizer/names.h"
 #include "optimizer/rule.h"
 #include "tutti/error.h"
 
@@ -28,7 +29,9 @@ json to_json(const Key& key) {
 
 Key to_key(const json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
-  return value.get<std::string>();
+  Key key = value.get<std::string>();
+  check_name(key);
+  return key;
 }
 
 json to_json(const std::vector<std::byte>& array) {
@@ -83,6 +86,7 @@ Optimizer to_optimizer(const json& value) {
     optimizer.factors[to_key(each.at(0))] = {.learning_rate = each.at(1).get<double>(),
                                              .wd = each.at(2).get<double>()};
   }
+  check_names(optimizer);
   return optimizer;
 }
 
@@ -99,6 +103,7 @@ bool is_whole(const State& state) {
 Saved from_json(const json& all) {
   Saved saved;
   saved.rule = all.at("rule").get<std::string>();
+  check_name("optimizer", saved.rule);
   if (!all.at("optimizer").is_null()) saved.optimizer = to_optimizer(all.at("optimizer"));
   for (const json& each : all.at("states")) {
     State state = to_state(each);

@@ -109,3 +109,20 @@ TEST_CASE("states cannot be saved without an optimizer, nor loaded from what is 
                      [&] { store->load_optimizer_states(folder.path() + "/missing"); }),
              Contains("missing: No such file"));
 }
+
+TEST_CASE("names and keys of an optimizer that no message takes are refused") {
+  const std::string longest(Key::max_bytes, 'x');
+  const std::string longer = longest + 'x';
+  const auto store = KVStore::create("local", Options{});
+  const auto refusal_of = [&](const Optimizer& optimizer) {
+    return text_of(ErrorCode::invalid_argument, [&] { store->set_optimizer(optimizer); });
+  };
+  CHECK_THAT(refusal_of({longest, {}, {}}), Contains("not known (known:"));
+  CHECK_THAT(refusal_of({longer, {}, {}}),
+             Contains("optimizer 'xx") && Contains("such a name has at most 1024 bytes"));
+  CHECK_THAT(refusal_of({"sgd", {{longer, 1}}, {}}),
+             Contains("such a name has at most 1024 bytes"));
+  CHECK_THAT(refusal_of({"sgd", {}, {{longer, {}}}}),
+             Contains("key 'xx") && Contains("such a name has at most 1024 bytes"));
+  store->set_optimizer({"sgd", {}, {{longest, {}}}});
+}

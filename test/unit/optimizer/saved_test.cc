@@ -126,3 +126,22 @@ TEST_CASE("parts that are longer than all there is are refused") {
     }
   }
 }
+
+TEST_CASE("states with a name or key that no message takes are refused") {
+  const std::string longer(Key::max_bytes + 1, 'x');
+  const auto refused = [](const Saved& saved) {
+    CHECK_THAT(refusal_of(write_saved(saved)), Contains("such a name has at most 1024 bytes"));
+  };
+  Saved saved = example();
+  saved.rule = longer;
+  refused(saved);
+  saved = example();
+  saved.optimizer->name = longer;
+  refused(saved);
+  saved = example();
+  saved.optimizer->factors[longer] = {};
+  refused(saved);
+  saved = example();
+  saved.states[longer] = state(8);
+  refused(saved);
+}
