@@ -39,6 +39,8 @@ CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread saf
                     ("-Dbuildtype=debug",), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
                     ("-Dbuildtype=debugoptimized", "-Dmpi=disabled"), {})
+WITHOUT_SERVERS = Build("build-without-ps", "it builds without the parameter server",
+                        ("-Dbuildtype=debugoptimized", "-Dps=disabled"), {})
 RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours. The vptr check probes memory
 # through a pipe; where a test has used up all descriptors it finds every vptr invalid.
@@ -169,6 +171,8 @@ def full_tier(tally):
         meson_tests(tally, RELEASE, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault")
     if build(tally, WITHOUT_MPI):
         meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow")
+    if build(tally, WITHOUT_SERVERS):
+        meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault")
     if build(tally, ASAN):
         quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")

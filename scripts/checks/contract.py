@@ -27,6 +27,8 @@ DEEPER = {
 #: Where the bindings only pass a call on.
 EVERYWHERE = {
     "a group of one rank records no timeline and says so when one is asked for": "the library logs it when it creates",
+    "a forked child that drops the store lets go of nothing that its parent's threads use":
+        "the library leaves its own memory as it is; the bindings only drop the store",
     "a key takes the memory that its contract says": "the library keeps it, whoever named the key",
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("a file that cannot be written leaves the old one and nothing else") {
              Contains("cannot write /nowhere/states: No such file or directory"));
 }
 
-TEST_CASE("a file whose name may not be on the disk is not written, where its file system knows how") {
+TEST_CASE("a file is not written until its name is on the disk, where names can be put there") {
   const Folder folder;
   const std::string path = folder.path() + "/states";
   folder_failure = EIO;
