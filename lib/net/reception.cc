@@ -120,8 +120,7 @@ struct Reception::State {
 
 Reception::Reception(const base::Fd& listener, Identity me, Audience audience,
                      const std::string& when)
-    : state_(
-          std::make_unique<State>(listener, std::move(me), std::move(audience), when)) {
+    : state_(std::make_unique<State>(listener, std::move(me), std::move(audience), when)) {
   state_->poller.add(listener, 0);
 }
 

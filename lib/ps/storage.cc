@@ -139,7 +139,6 @@ base::Fd Storage::prepare(const State& state) {
 bool Storage::has_prepared() {
   if (!writer_has_ended()) return false;
   check_written();
-  sync_folder();
   return true;
 }
 
@@ -182,9 +181,13 @@ base::Fd Storage::written_here(const State& state) const {
 }
 
 /// Only a whole state has its name, so that tells more than how its writer ended: of that nobody
-/// hears who ignores SIGCHLD.
+/// hears who ignores SIGCHLD. What was before may be gone only when nothing takes the name away.
+bool Storage::is_written() const {
+  return std::filesystem::exists(writing_) && base::sync_names(folder_);
+}
+
 void Storage::check_written() const {
-  if (std::filesystem::exists(writing_)) return;
+  if (is_written()) return;
   throw Error(ErrorCode::internal,
               fmt::format("the state {} could not be written", base::printable(writing_)));
 }
@@ -278,11 +281,8 @@ bool Storage::start_writer(const State& state) {
 }
 
 bool Storage::take_checkpoint() {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(writing_, error);
-  // What was before may be gone only when nothing takes the name away again.
-  if (error || !base::sync_names(folder_)) return false;
-  take_for_state(bytes);
+  if (!is_written()) return false;
+  take_for_state(std::filesystem::file_size(writing_));
   return true;
 }
 

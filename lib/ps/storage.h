@@ -70,6 +70,7 @@ class Storage {
   void put_off_checkpoint();
   bool start_writer(const State& state);
   base::Fd written_here(const State& state) const;
+  bool is_written() const;
   void check_written() const;
   bool writer_has_ended();
   bool take_checkpoint();

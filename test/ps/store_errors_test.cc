@@ -157,7 +157,8 @@ TEST_CASE("processes that do not come are missed after create_timeout") {
   CHECK(job.ends()[0] == "the job did not end well");
 }
 
-TEST_CASE("where the scheduler's name leads its own host to the loopback interface, others get in") {
+TEST_CASE(
+    "where the scheduler's name leads its own host to the loopback interface, others get in") {
   // A name as Debian's 127.0.1.1 has: here it only looks like one.
   const LocalJob job({.workers = 1, .servers = 1, .root = "127.1"});
   const std::string outside = net::reachable_addresses("").front();

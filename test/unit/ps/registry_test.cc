@@ -197,7 +197,8 @@ TEST_CASE("a barrier that a worker has left for good ends with an error") {
   CHECK(over.failure->ranks == std::vector<int>{1});
 }
 
-TEST_CASE("a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
+TEST_CASE(
+    "a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
   const auto job = Job::complete();
   CHECK(job->registry.awaited_in_barrier().empty());
   job->registry.receive(1, BarrierAsked{});
