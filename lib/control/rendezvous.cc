@@ -117,7 +117,7 @@ net::ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
   // Some of rank 0's networks may not reach here, or be another host's here: the handshake tells.
   std::vector<net::Way> ways;
   for (std::string address; words >> address;) {
-    ways.push_back({net::start_connecting(address, port, source_), address});
+    ways.push_back(net::start_way(address, port, source_));
   }
   return net::prove_to(std::move(ways), identity("link"), 0, patience_);
 }

@@ -16,7 +16,10 @@ Connection::Connection(ProvenPeer peer)
       in_({peer.receive_key, peer.encrypts}) {}
 
 void Connection::flush() {
-  if (!out_.write(socket_)) out_.discard();
+  if (out_.write(socket_)) return;
+  out_.discard();
+  // The socket may be able to read on, but the peer has lost messages.
+  ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 std::optional<std::string> Connection::receive() {
@@ -30,6 +33,7 @@ std::optional<std::string> Connection::receive() {
       if (count < 0) return std::generic_category().message(errno);
       if (in_.is_drained()) return std::nullopt;
     } catch (const Error& refusal) {
+      has_refused_ = true;
       return refusal.what();
     }
   }

@@ -36,6 +36,8 @@ class Connection {
   /// it ended; messages that arrived before can still be taken with `next`.
   std::optional<std::string> receive();
   bool next(Parcel& parcel) { return in_.next(parcel); }
+  /// It has ended because what came was not what the proven peer sends.
+  bool has_refused() const { return has_refused_; }
   /// Frames received so far, for the heartbeat.
   std::uint64_t frames_received() const { return in_.frames(); }
 
@@ -48,6 +50,7 @@ class Connection {
   base::Fd socket_;
   Outflow out_;
   Intake in_;
+  bool has_refused_ = false;
 };
 
 }  // namespace tutti::net

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,11 @@ std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& m
 struct Way {
   base::Fd socket;
   std::string address;
+  std::string failure{};  ///< why there is no socket
 };
+/// As `start_connecting`, but an address that cannot be reached is a way that has failed. There may
+/// be others, or this one may lead there later.
+Way start_way(const std::string& address, std::uint16_t port, const std::string& source);
 ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
                     const base::Patience& patience);
 

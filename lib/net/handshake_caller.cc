@@ -77,7 +77,13 @@ class Approach::Search {
  public:
   Search(std::vector<Way> ways, const Identity& me, int listener_rank)
       : me_(me), listener_rank_(listener_rank) {
-    for (Way& way : ways) attempts_.emplace_back(std::move(way));
+    for (Way& way : ways) {
+      if (way.socket) {
+        attempts_.emplace_back(std::move(way));
+      } else {
+        add_failure(way.address, way.failure);
+      }
+    }
   }
 
   ProvenPeer run(const base::Patience& patience) {
@@ -123,10 +129,14 @@ class Approach::Search {
       return attempt.advance(me_, listener_rank_);
     } catch (const Error& failure) {
       if (failure.code() == ErrorCode::mismatch) code_ = ErrorCode::mismatch;
-      failures_ += fmt::format(" {}: {};", attempt.way().address, failure.what());
+      add_failure(attempt.way().address, failure.what());
       attempt.close();
       return std::nullopt;
     }
+  }
+
+  void add_failure(const std::string& address, const std::string& why) {
+    failures_ += fmt::format(" {}: {};", address, why);
   }
 
   [[noreturn]] void throw_late(const base::Patience& patience) const {
@@ -154,6 +164,15 @@ Approach& Approach::operator=(Approach&&) noexcept = default;
 
 std::optional<ProvenPeer> Approach::advance() {
   return search_->advance(0, "");
+}
+
+Way start_way(const std::string& address, std::uint16_t port, const std::string& source) {
+  try {
+    return {start_connecting(address, port, source), address};
+  } catch (const Error& failure) {
+    if (failure.code() != ErrorCode::peer_lost) throw;
+    return {{}, address, failure.what()};
+  }
 }
 
 ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,

@@ -41,6 +41,8 @@ class LinkEnd {
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
   /// The same with the parts in which large messages have arrived.
   std::optional<std::string> receive_parcels(const std::function<void(const Parcel&)>& take);
+  /// As of Connection.
+  bool has_refused() const { return connection_.has_refused(); }
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
   std::optional<std::string> beat(const Heartbeat& heartbeat);

@@ -94,7 +94,8 @@ bool Outflow::write(const base::Fd& socket) {
     }
     const ssize_t count = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno == EAGAIN;
+    // Memory that the system lacks it may have in a moment.
+    if (count < 0) return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM;
     use(static_cast<std::size_t>(count));
   }
 }

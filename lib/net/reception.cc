@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
 #include "net/handshake_wire.h"
 #include "net/poller.h"
+#include "net/refusals.h"
 #include "net/sockets.h"
 #include "tutti/error.h"
 
@@ -94,48 +94,15 @@ void Stranger::answer(const Identity& me, const Reception::Expects& expects) {
   }
 }
 
-/// Logs connections that were refused, at a limited rate: a line for the 1st, 2nd, 4th, 8th and so
-/// on, and one at the end for those after the last line.
-class Refusals {
- public:
-  Refusals(std::string who, std::string when) : who_(std::move(who)), when_(std::move(when)) {}
-  ~Refusals() {
-    if (count_ > said_) say();
-  }
-  Refusals(const Refusals&) = delete;
-  Refusals& operator=(const Refusals&) = delete;
-
-  /// `address`: the peer's, as it was when it came.
-  void add(const std::string& address, const std::string& reason) {
-    ++count_;
-    last_reason_ = address.empty() ? reason : fmt::format("{} ({})", reason, address);
-    if (std::has_single_bit(count_)) say();
-  }
-
- private:
-  void say() {
-    said_ = count_;
-    base::log().warn("{} has closed {} connection{} that came in{}{}: {}", who_, count_,
-                     count_ == 1 ? "" : "s", when_, count_ == 1 ? "" : ", the last one because",
-                     last_reason_);
-  }
-
-  const std::string who_;
-  const std::string when_;
-  std::size_t count_ = 0;
-  std::size_t said_ = 0;
-  std::string last_reason_;
-};
-
 }  // namespace
 
 struct Reception::State {
-  State(const base::Fd& at, Identity identity, Audience audience, std::string when)
+  State(const base::Fd& at, Identity identity, Audience audience, const std::string& when)
       : listener(at),
         me(std::move(identity)),
         expects(std::move(audience.expects)),
         most(most_strangers + audience.count),
-        refusals(me.describe(), std::move(when)) {}
+        refusals(me.describe(), "that came in" + when) {}
 
   void welcome();
   void drop_oldest();
@@ -151,9 +118,9 @@ struct Reception::State {
   Refusals refusals;
 };
 
-Reception::Reception(const base::Fd& listener, Identity me, Audience audience, std::string when)
-    : state_(
-          std::make_unique<State>(listener, std::move(me), std::move(audience), std::move(when))) {
+Reception::Reception(const base::Fd& listener, Identity me, Audience audience,
+                     const std::string& when)
+    : state_(std::make_unique<State>(listener, std::move(me), std::move(audience), when)) {
   state_->poller.add(listener, 0);
 }
 

@@ -24,7 +24,7 @@ class Reception {
 
   /// The listener outlives it. `when` ends sentences about strangers: " while the store was
   /// created".
-  Reception(const base::Fd& listener, Identity me, Audience audience, std::string when = {});
+  Reception(const base::Fd& listener, Identity me, Audience audience, const std::string& when = {});
   ~Reception();
 
   /// When it is readable `advance` has something to do.

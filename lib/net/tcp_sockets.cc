@@ -42,14 +42,26 @@ Address numeric_address(const std::string& text, std::uint16_t port) {
   return address;
 }
 
-base::Fd tcp_socket(int family) {
-  base::Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw base::system_failure("create a TCP socket");
-  return socket;
+int new_tcp_socket(int family) {
+  return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/// This process has no room for another connection, whatever that leads to.
+bool lacks_room(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/// Such as a network that is down, or an address of a family that this host does not use.
+[[noreturn]] void throw_unreachable(const std::string& what) {
+  const int error = errno;
+  const Error failure = base::system_failure(what, error);
+  if (lacks_room(error)) throw failure;
+  throw Error(ErrorCode::peer_lost, failure.what());
 }
 
 base::Fd listen_at(const Address& address, const std::string& text) {
-  base::Fd socket = tcp_socket(address.family());
+  base::Fd socket(new_tcp_socket(address.family()));
+  if (!socket) throw base::system_failure("create a TCP socket");
   // A port whose last connections linger may be listened at again.
   const int reuse = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
@@ -85,9 +97,9 @@ base::Fd listen_tcp(const std::string& address, std::uint16_t port) {
   return listen_at(numeric_address(address, port), address);
 }
 
-base::Fd listen_tcp_everywhere(const std::string& like) {
+base::Fd listen_tcp_everywhere(const std::string& like, std::uint16_t port) {
   const std::string any = numeric_address(like, 0).family() == AF_INET ? "0.0.0.0" : "::";
-  return listen_tcp(any);
+  return listen_tcp(any, port);
 }
 
 std::uint16_t port_of(const base::Fd& listener) {
@@ -103,15 +115,16 @@ std::uint16_t port_of(const base::Fd& listener) {
 base::Fd start_connecting(const std::string& address, std::uint16_t port,
                           const std::string& source) {
   const Address to = numeric_address(address, port);
-  base::Fd socket = tcp_socket(to.family());
+  base::Fd socket(new_tcp_socket(to.family()));
+  if (!socket) throw_unreachable("connect to " + address);
   if (!source.empty()) {
     const Address from = numeric_address(source, 0);
     if (::bind(socket.get(), from.get(), from.size) != 0) {
-      throw base::system_failure("connect from " + source);
+      throw_unreachable("connect from " + source);
     }
   }
   if (::connect(socket.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
-    throw base::system_failure("connect to " + address);
+    throw_unreachable("connect to " + address);
   }
   return socket;
 }
@@ -126,8 +139,7 @@ void check_connected(const base::Fd& socket) {
 base::Fd accept_one(const base::Fd& listener) {
   base::Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   // All other errors concern one caller only (it gave up, or cannot be reached any more).
-  const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
-                    errno == EBADF || errno == EINVAL;
+  const bool ours = lacks_room(errno) || errno == EBADF || errno == EINVAL;
   if (!socket && ours) throw base::system_failure("accept a connection");
   return socket;
 }

@@ -59,6 +59,8 @@ class Channel {
   /// Calls `take` with every message that has arrived, not verified yet. A text: the connection has
   /// ended, and why. Throws `internal` for what does not follow the protocol.
   std::optional<std::string> receive(const Delivery::Take& take);
+  /// As of net::Connection.
+  bool has_refused() const { return link_ && link_->has_refused(); }
   /// As of net::LinkEnd.
   std::optional<std::string> beat(const net::Heartbeat& heartbeat) {
     return link_ ? link_->beat(heartbeat) : std::nullopt;

@@ -93,8 +93,10 @@ void Courier::abandon() {
 }
 
 void Courier::loop() {
-  while (!over_ && !worker_.stop_) {
+  while (!over_) {
     worker_.bell_.arm();
+    // Not before: then the bell might be rung while nobody hears it.
+    if (worker_.stop_) return;
     take_posted();
     advance();
     finish_leaving();
@@ -156,14 +158,14 @@ bool Courier::send(TaskList& list) {
 }
 
 bool Courier::send(const Barrier& barrier) {
-  barrier_ = {barrier.completion, Clock::now(), false};
+  barrier_ = {barrier.completion, Clock::now(), limits_.stall_report_after};
   scheduler_.send(BarrierAsked{});
   return true;
 }
 
 bool Courier::send(const Leaving& leaving) {
   if (!has_sent_tasks()) return false;
-  leaving_ = {leaving.completion, Clock::now(), false};
+  leaving_ = {leaving.completion, Clock::now(), limits_.stall_report_after};
   for (std::size_t server = 0; server < servers_.size(); ++server) send_to(server, Goodbye{});
   scheduler_.send(Goodbye{});
   return true;

@@ -36,12 +36,13 @@ class Courier {
   struct Meeting {
     std::shared_ptr<base::Completion> completion{};
     base::Clock::time_point begun{};
-    bool reported = false;
+    base::Clock::duration report_after{};
   };
 
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
   net::Way way_to(std::size_t server) const;
+  net::Way start_way_to(const Welcome::Server& place) const;
   net::Identity identity(std::size_t server) const;
   net::Approach approach(std::size_t server) const;
   Channel::Terms terms_for(const Welcome::Server& server) const;

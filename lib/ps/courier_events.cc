@@ -46,6 +46,8 @@ void Courier::hear_scheduler(const FromScheduler& message) {
     wait_for(static_cast<std::size_t>(away->rank), away->reason);
   } else if (const auto* const returned = std::get_if<Returned>(&message)) {
     on_returned(*returned);
+  } else if (const auto* const refused = std::get_if<Refused>(&message)) {
+    throw_failure(refused->failure);
   } else if (std::holds_alternative<End>(message)) {
     over_ = true;
   }
@@ -124,10 +126,11 @@ void Courier::look(Clock::time_point now) {
 }
 
 void Courier::look(Meeting& meeting, Clock::time_point now) const {
-  if (!meeting.completion || meeting.reported) return;
-  if (now - meeting.begun < limits_.stall_report_after) return;
-  meeting.reported = true;
-  base::log().warn("worker {} has waited long in {}: the other workers have not come to it", rank_,
+  const Clock::duration waited = now - meeting.begun;
+  if (!meeting.completion || waited < meeting.report_after) return;
+  meeting.report_after = 2 * waited;
+  base::log().warn("worker {} has waited {:.0f} s in {}: the other workers have not come to it",
+                   rank_, std::chrono::duration<double>(waited).count(),
                    meeting.completion->what());
 }
 

@@ -26,19 +26,19 @@ constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 void Courier::connect(const Welcome& welcome) {
   job_number_ = welcome.job;
   places_ = welcome.servers;
+  // They are ready, and soon answer.
+  const auto deadline = Clock::now() + patience_;
   for (std::size_t server = 0; server < places_.size(); ++server) {
     servers_.push_back(std::make_unique<ServerEnd>(
         poller_, std::uint64_t{server},
         Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)},
         terms_for(places_[server])));
     try {
-      reach(server, scheduler_.deadline());
+      reach(server, deadline);
     } catch (const Error& error) {
-      const bool begins = error.code() == ErrorCode::timeout;
-      const bool may_come = begins || error.code() == ErrorCode::peer_lost;
+      const bool may_come = error.code() == ErrorCode::peer_lost;
       if (bad_news_ || !may_come || !places_[server].durable) throw;
       wait_for(server, error.what());
-      if (begins) absent_.at(server).until = Clock::now() + limits_.timeout;
     }
   }
 }
@@ -58,10 +58,21 @@ net::Way Courier::way_to(std::size_t server) const {
       return {std::move(near), "this machine"};
     }
   }
-  const std::string source = interface_.empty() ? "" : net::reachable_addresses(interface_).front();
   check_may_use(job_, place.address);
-  return {net::start_connecting(place.address, place.port, source),
-          fmt::format("{}:{}", place.address, place.port)};
+  net::Way way = start_way_to(place);
+  way.address = fmt::format("{}:{}", place.address, place.port);
+  return way;
+}
+
+/// While the interface is down there is none.
+net::Way Courier::start_way_to(const Welcome::Server& place) const {
+  std::string source;
+  try {
+    if (!interface_.empty()) source = net::reachable_addresses(interface_).front();
+  } catch (const Error& failure) {
+    return {.socket = {}, .address = {}, .failure = failure.what()};
+  }
+  return net::start_way(place.address, place.port, source);
 }
 
 net::Identity Courier::identity(std::size_t server) const {

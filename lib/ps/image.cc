@@ -116,14 +116,18 @@ Image::Image(const StateHead& whose)
                 .send = [by = send](int worker, const Answer& answer) { (*by)(worker, answer); }})),
       deliveries(static_cast<std::size_t>(whose.workers), Delivery({.keeps = true})) {}
 
+Image Image::loaded(const net::Bytes& bytes, const StateFiles& files) {
+  ArchiveReader from(bytes);
+  Image image(head_in(from));
+  check_owner(image.head, files);
+  image.load(from);
+  return image;
+}
+
 Image Image::read(const StateFiles& files) {
   const std::string path = files.checkpoint(files.generation());
   try {
-    const net::Bytes bytes = files.read_checkpoint();
-    ArchiveReader from(bytes);
-    Image image(head_in(from));
-    check_owner(image.head, files);
-    image.load(from);
+    Image image = loaded(files.read_checkpoint(), files);
     std::vector<Delivery>& deliveries = image.deliveries;
     *image.send = [&deliveries](int worker, const Answer& answer) {
       deliveries.at(static_cast<std::size_t>(worker)).send(encode(answer), {}, transmit_nothing);
@@ -136,6 +140,15 @@ Image Image::read(const StateFiles& files) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("the state in {} and its journals cannot be used: {}", path, error.what()));
+  }
+}
+
+Image Image::read_prepared(const StateFiles& files) {
+  try {
+    return loaded(files.read_prepared(), files);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the state in {} cannot be used: {}", files.prepared(), error.what()));
   }
 }
 

@@ -53,8 +53,11 @@ struct Image {
   /// The checkpoint, and what the journals say has come since. Throws `invalid_argument` for files
   /// that no server wrote, or that were changed.
   static Image read(const StateFiles& files);
+  /// The one that a beginning which was interrupted has left. Throws likewise.
+  static Image read_prepared(const StateFiles& files);
 
  private:
+  static Image loaded(const net::Bytes& bytes, const StateFiles& files);
   void load(ArchiveReader& from);
   void execute(const Event& event);
 };

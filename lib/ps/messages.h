@@ -55,6 +55,12 @@ struct Held {
   DType dtype = DType::f32;
 };
 
+/// What a server may begin with.
+struct Brought {
+  std::uint64_t job = 0;     ///< whose state it is; 0: of none, for it is empty
+  std::vector<Held> held{};  ///< what is in it
+};
+
 struct Register {
   Role role = Role::worker;
   int rank = -1;  ///< the one it would like; -1: any
@@ -67,11 +73,13 @@ struct Register {
   int staleness = unbounded;  ///< of an asynchronous worker
   bool durable = false;       ///< of a server: it may be started again and goes on
   bool keeps = false;         ///< of a server: what it and workers say outlives connections
-  std::uint64_t job = 0;      ///< of a server: whose state it brings; 0: none
-  std::vector<Held> held{};   ///< what is in that state
+  /// Of a server, the older first: two where an earlier start was interrupted.
+  std::vector<Brought> brings{};
   std::string host{};
   int process = 0;
 };
+/// Of a server: what it begins this job with is on its disk.
+struct Ready {};
 struct BarrierAsked {};
 /// Asks on which servers these values are. The first worker to name a key decides.
 struct Locate {
@@ -94,14 +102,16 @@ struct Stopping {
   std::string reason;
 };
 using ToScheduler =
-    std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll, Stopping>;
+    std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll, Stopping, Ready>;
 
 // From the scheduler to a node.
 
 struct Refused {
   Failure failure;
 };
-/// All are there.
+/// To a worker: all are there, and the servers begin.
+struct Gathered {};
+/// To a server: all are there. To a worker: and all servers are ready.
 struct Welcome {
   struct Server {
     std::string address;
@@ -124,8 +134,11 @@ struct Welcome {
   std::uint64_t job = 0;  ///< a number that no other job has
   /// Of which servers brought some pieces alone: they keep nothing of these.
   std::vector<Key> dropped{};
-  Place place{};  ///< of a worker
+  Place place{};                  ///< of a worker
+  std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job
 };
+/// To a server: all are ready, so what it has made ready takes the place of all it had before.
+struct Begin {};
 /// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
 struct Placement {
   Key key;
@@ -156,8 +169,8 @@ struct Returned {
   std::string address;
   std::uint16_t port = 0;
 };
-using FromScheduler =
-    std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away, Returned>;
+using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away,
+                                   Returned, Gathered, Begin>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/printable.h"
 
 namespace tutti::ps {
@@ -34,6 +35,7 @@ const Registry::Member& Registry::member(Node node) const {
   if (it == members_.end()) refuse_order("the node has not registered");
   if (!complete_) refuse_order("not all nodes are there");
   if (it->second.said.role != Role::worker) refuse_order("only workers say this");
+  if (!begun_) refuse_order("not all servers are ready");
   return it->second;
 }
 
@@ -76,10 +78,40 @@ void Registry::end_barrier() {
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
-/// Servers ask, too, for what they bring from a job that had others.
+std::vector<int> Registry::awaited_in_barrier() const {
+  std::vector<int> awaited;
+  if (in_barrier_.empty()) return awaited;
+  for (const auto& [node, member] : members_) {
+    if (member.said.role == Role::worker && !in_barrier_.contains(node)) {
+      awaited.push_back(member.rank);
+    }
+  }
+  std::ranges::sort(awaited);
+  return awaited;
+}
+
+void Registry::give_up_barrier(std::chrono::duration<double> waited) {
+  const std::vector<int> awaited = awaited_in_barrier();
+  const BarrierOver over{
+      Failure{ErrorCode::timeout,
+              fmt::format("barrier: worker{} {} did not come within {:g} s",
+                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
+              awaited}};
+  for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
+}
+
+/// Servers ask, too, for what they bring from a job that had others. Who asks for more than the job
+/// can have hears why it ends.
 void Registry::on(Node node, const Locate& asked) {
-  if (!members_.contains(node) || !complete_) static_cast<void>(member(node));
-  send_(node, directory_.locate(asked));
+  const auto it = members_.find(node);
+  const bool is_server = it != members_.end() && it->second.said.role == Role::server;
+  if (!is_server || !complete_) static_cast<void>(member(node));
+  try {
+    send_(node, directory_.locate(asked));
+  } catch (const Error& error) {
+    send_(node, Refused{{error.code(), error.what(), {}}});
+    lose(node, error.what());
+  }
 }
 
 void Registry::on(Node node, const LocateAll&) {
@@ -117,10 +149,18 @@ void Registry::lose(Node node, const std::string& reason) {
   in_barrier_.erase(node);
   // Before all are there another process may take the place. Afterwards who needs nothing more may
   // go.
-  if (over_ || finished || !complete_) return;
+  if (over_ || finished) return;
+  if (!complete_) return note_gone(lost);
   if (!is_waited_for) return announce(lost);
   away_.emplace(lost.rank, lost);
   send_all(Away{lost.rank, lost.reason});
+}
+
+void Registry::note_gone(const Lost& lost) {
+  constexpr std::size_t most_noted = 4;
+  gone_.push_back(fmt::format("{} {} came and went: {}", name(lost.role), lost.rank, lost.reason));
+  if (gone_.size() > most_noted) gone_.pop_front();
+  base::log().warn("{}, before all were there", gone_.back());
 }
 
 std::vector<int> Registry::servers_away() const {
@@ -161,8 +201,9 @@ void Registry::give_up_waiting() {
   const std::string text = fmt::format(
       "the scheduler gave up waiting: {} of {} workers and {} of {} servers have come; "
       "are the others running, do they reach this scheduler, and do they have the "
-      "job's TUTTI_JOB_KEY?",
-      count(Role::worker), company_.workers, count(Role::server), company_.servers);
+      "job's TUTTI_JOB_KEY?{}{}",
+      count(Role::worker), company_.workers, count(Role::server), company_.servers,
+      gone_.empty() ? "" : " ", fmt::join(gone_, "; "));
   refuse_all({ErrorCode::timeout, text, {}});
 }
 

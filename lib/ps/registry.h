@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,7 +19,8 @@ struct Company {
 };
 
 /// The scheduler's side of the protocol, as a value: messages go in, messages come out. It numbers
-/// the nodes, counts barriers, says where values are, and knows when the job is over.
+/// the nodes, knows when all servers have begun, counts barriers, says where values are, and knows
+/// when the job is over.
 class Registry {
  public:
   /// A node's connection, by a number that its owner chose.
@@ -36,7 +39,12 @@ class Registry {
   std::vector<int> servers_away() const;
   /// It has been away for too long: it is lost.
   void give_up_on_server(int rank);
-  /// Too much time has passed, and not all are there: tells those that are who is missing.
+  /// The workers that others wait for in a barrier; none: nobody waits.
+  std::vector<int> awaited_in_barrier() const;
+  /// They have not come within this time: the barrier is over for those who have.
+  void give_up_barrier(std::chrono::duration<double> waited);
+  /// Too much time has passed, and not all are there: tells those that are who is missing, and
+  /// who came and went.
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.
   void stop(const std::string& reason);
@@ -53,11 +61,13 @@ class Registry {
   struct Member {
     Register said;
     int rank = 0;
+    bool ready = false;     ///< a server: what it begins with is on its disk
     bool left = false;      ///< has said goodbye
     bool finished = false;  ///< needs nobody any more
   };
 
   void on(Node node, const Register& said);
+  void on(Node node, const Ready&);
   void on(Node node, const BarrierAsked&);
   void on(Node node, const Locate& asked);
   void on(Node node, const LocateAll&);
@@ -67,19 +77,24 @@ class Registry {
 
   const Member& member(Node node) const;
   std::optional<Failure> objection(const Register& said) const;
+  std::optional<Failure> objection_to_more(const Register& said) const;
   std::optional<Failure> objection_to_return(const Register& said) const;
   bool is_awaited(const Register& said) const;
   void lose_former(const Register& said);
   void welcome_back(Node node, const Register& said);
   std::optional<Failure> adopt_held();
+  void note_gone(const Lost& lost);
   void announce(const Lost& lost);
   std::optional<Failure> disagreement(const Register& said) const;
+  std::optional<Failure> disagreement_of_states(const Register& said) const;
+  std::uint64_t job_to_come_back_with() const { return begun_ ? id_ : begins_with_; }
   int free_rank(const Register& said) const;
   const Member* find(Role role, int rank) const;
   int count(Role role) const;
   void send_all(const FromScheduler& message);
   void refuse_all(const Failure& failure);
-  void welcome_all();
+  void gather();
+  void welcome_workers();
   Welcome welcome() const;
   Welcome::Place place_among_workers(const Member& worker) const;
   void end_barrier();
@@ -92,9 +107,12 @@ class Registry {
   std::map<Node, Member> members_;
   std::set<Node> in_barrier_;
   std::map<int, Lost> away_;        ///< durable servers that are waited for, by rank
+  std::deque<std::string> gone_;    ///< the last that came, and went before all were there
   std::vector<Lost> lost_workers_;  ///< which a server that returns has not heard of
   Register kind_;                   ///< a worker's: of all
-  bool complete_ = false;
+  std::uint64_t begins_with_ = 0;   ///< whose state all servers begin with; 0: with none
+  bool complete_ = false;           ///< all have come
+  bool begun_ = false;              ///< all servers were ready
   bool over_ = false;
   std::string trouble_;
 };

@@ -21,8 +21,12 @@ bool is_same_kind(const Register& a, const Register& b) {
   return a.asynchronous == b.asynchronous && a.staleness == b.staleness;
 }
 
+bool brings(const Register& said, std::uint64_t job) {
+  return std::ranges::find(said.brings, job, &Brought::job) != said.brings.end();
+}
+
 std::string state_of(const Register& said) {
-  return said.job == 0 ? "no state" : "the state of an earlier job";
+  return said.brings.back().job == 0 ? "no state" : "the state of an earlier job";
 }
 
 int wanted_count(Role role, const Company& company) {
@@ -56,15 +60,28 @@ std::optional<Failure> Registry::disagreement(const Register& said) const {
                                  kind_of(said), other.rank, kind_of(other.said)),
                      {}};
     }
-    if (said.role == Role::server && other.said.job != said.job) {
-      return Failure{ErrorCode::mismatch,
-                     fmt::format("server {} brings {}, and server {} {}: all servers start with "
-                                 "what they kept of one job, or all with empty folders",
-                                 said.rank, state_of(said), other.rank, state_of(other.said)),
-                     {}};
-    }
   }
-  return std::nullopt;
+  return said.role == Role::server ? disagreement_of_states(said) : std::nullopt;
+}
+
+std::optional<Failure> Registry::disagreement_of_states(const Register& said) const {
+  const Member* other = nullptr;
+  bool agree = false;
+  for (const Brought& brought : said.brings) {
+    const auto lacks = std::ranges::find_if(members_, [&](const auto& one) {
+      return one.second.said.role == Role::server && !brings(one.second.said, brought.job);
+    });
+    agree = agree || lacks == members_.end();
+    if (lacks != members_.end()) other = &lacks->second;
+  }
+  if (agree || other == nullptr) return std::nullopt;
+  return Failure{
+      ErrorCode::mismatch,
+      fmt::format("server {} brings {}, and server {} {}{}: all servers start with what they kept "
+                  "of one job, or all with empty folders",
+                  said.rank, state_of(said), other->rank, state_of(other->said),
+                  state_of(said) == state_of(other->said) ? ", but of another" : ""),
+      {}};
 }
 
 /// What keeps this node alone out.
@@ -80,8 +97,23 @@ std::optional<Failure> Registry::objection(const Register& said) const {
                                said.rank),
                    {}};
   }
+  return objection_to_more(said);
+}
+
+/// Servers know of a worker that is lost what it said last, and the others what they had from it.
+std::optional<Failure> Registry::objection_to_more(const Register& said) const {
   const int wanted = wanted_count(said.role, company_);
   if (!complete_ && count(said.role) < wanted) return std::nullopt;
+  const auto lost = std::ranges::find_if(
+      lost_workers_, [&](const Lost& one) { return one.rank == said.rank || said.rank < 0; });
+  if (said.role == Role::worker && lost != lost_workers_.end()) {
+    return Failure{
+        ErrorCode::invalid_argument,
+        fmt::format("worker {} of this job is lost; a running job takes none back: start "
+                    "the whole job again",
+                    lost->rank),
+        {}};
+  }
   return Failure{ErrorCode::invalid_argument,
                  fmt::format("the job has its {} {}{} already; start no more, or raise {}", wanted,
                              name(said.role), wanted == 1 ? "" : "s",
@@ -92,7 +124,7 @@ std::optional<Failure> Registry::objection(const Register& said) const {
 /// Who brings the state of a server of this job takes its place: what is left of the former process
 /// is a connection on which nobody answers.
 void Registry::lose_former(const Register& said) {
-  if (!complete_ || said.role != Role::server || !said.durable || said.job != id_) return;
+  if (!begun_ || said.role != Role::server || !said.durable || !brings(said, id_)) return;
   const auto it = std::ranges::find_if(members_, [&](const auto& one) {
     return one.second.said.role == Role::server && one.second.rank == said.rank;
   });
@@ -103,13 +135,17 @@ bool Registry::is_awaited(const Register& said) const {
   return said.role == Role::server && away_.contains(said.rank);
 }
 
+/// Until all servers were ready, each begins anew with what it had.
 std::optional<Failure> Registry::objection_to_return(const Register& said) const {
-  if (said.durable && said.job == id_) return std::nullopt;
+  if (said.durable && brings(said, job_to_come_back_with())) return std::nullopt;
   return Failure{ErrorCode::invalid_argument,
-                 fmt::format("server {0} is waited for with the state that it kept of this job, "
-                             "and this process brings {1}; start it with the --state that server "
-                             "{0} had",
-                             said.rank, state_of(said)),
+                 fmt::format("server {0} is waited for with {1}, and this process brings {2}; "
+                             "start it with the --state that server {0} had",
+                             said.rank,
+                             begun_              ? "the state that it kept of this job"
+                             : begins_with_ == 0 ? "an empty folder, as it began"
+                                                 : "the state that it began with",
+                             state_of(said)),
                  {}};
 }
 
@@ -127,6 +163,9 @@ void Registry::on(Node node, const Register& said) {
   if (members_.contains(node)) {
     throw Error(ErrorCode::internal, "a message out of turn: the node has registered already");
   }
+  if (said.role == Role::server && said.brings.empty()) {
+    throw Error(ErrorCode::internal, "a server does not say what it may begin with");
+  }
   lose_former(said);
   if (const auto failure = objection(said)) return send_(node, Refused{*failure});
   if (is_awaited(said)) return welcome_back(node, said);
@@ -137,7 +176,7 @@ void Registry::on(Node node, const Register& said) {
   const int rank = free_rank(said);
   members_.emplace(node, Member{.said = said, .rank = rank});
   complete_ = count(Role::worker) == company_.workers && count(Role::server) == company_.servers;
-  if (complete_) welcome_all();
+  if (complete_) gather();
 }
 
 Welcome Registry::welcome() const {
@@ -169,14 +208,55 @@ Welcome::Place Registry::place_among_workers(const Member& worker) const {
   return place;
 }
 
-void Registry::welcome_all() {
+/// All are there. A state that an interrupted start has left counts if all servers have theirs:
+/// then one of them may have nothing else any more.
+void Registry::gather() {
+  for (const Brought& brought : find(Role::server, 0)->said.brings) {
+    const bool all_have_it = std::ranges::all_of(members_, [&](const auto& one) {
+      return one.second.said.role != Role::server || brings(one.second.said, brought.job);
+    });
+    if (all_have_it) begins_with_ = brought.job;
+  }
   if (const auto failure = adopt_held()) return refuse_all(*failure);
   kind_ = find(Role::worker, 0)->said;
   Welcome each = welcome();
+  each.begins_with = begins_with_;
   for (const auto& [node, member] : members_) {
     each.rank = member.rank;
-    each.place = member.said.role == Role::worker ? place_among_workers(member) : Welcome::Place{};
+    if (member.said.role == Role::worker) {
+      send_(node, Gathered{});
+    } else {
+      send_(node, each);
+    }
+  }
+}
+
+void Registry::on(Node node, const Ready&) {
+  const auto it = members_.find(node);
+  const bool is_server = it != members_.end() && it->second.said.role == Role::server;
+  if (!is_server || !complete_) {
+    throw Error(ErrorCode::internal, "a message out of turn: only a server that begins is ready");
+  }
+  it->second.ready = true;
+  if (begun_) return send_(node, Begin{});
+  const auto ready =
+      std::ranges::count_if(members_, [](const auto& one) { return one.second.ready; });
+  if (ready < company_.servers) return;
+  begun_ = true;
+  for (const auto& [other, member] : members_) {
+    if (member.said.role == Role::server) send_(other, Begin{});
+  }
+  welcome_workers();
+}
+
+void Registry::welcome_workers() {
+  Welcome each = welcome();
+  for (const auto& [node, member] : members_) {
+    if (member.said.role != Role::worker) continue;
+    each.rank = member.rank;
+    each.place = place_among_workers(member);
     send_(node, each);
+    for (const Lost& lost : lost_workers_) send_(node, lost);
   }
 }
 
@@ -185,7 +265,10 @@ void Registry::welcome_all() {
 std::optional<Failure> Registry::adopt_held() {
   std::vector<Directory::HeldBy> held;
   for (const auto& [node, member] : members_) {
-    for (const Held& one : member.said.held) held.push_back({one, member.rank});
+    for (const Brought& brought : member.said.brings) {
+      if (brought.job != begins_with_) continue;
+      for (const Held& one : brought.held) held.push_back({one, member.rank});
+    }
   }
   return directory_.adopt(held);
 }
@@ -195,6 +278,7 @@ void Registry::welcome_back(Node node, const Register& said) {
   members_.emplace(node, Member{.said = said, .rank = said.rank});
   Welcome mine = welcome();
   mine.rank = said.rank;
+  mine.begins_with = job_to_come_back_with();
   send_(node, mine);
   for (const Lost& lost : lost_workers_) send_(node, lost);
   for (const auto& [other, member] : members_) {

@@ -1,9 +1,11 @@
 // The process that brings a job together.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "base/log.h"
@@ -38,7 +40,10 @@ base::Fd listen(const Job& job) {
   const std::string address = net::resolve(job.root).front();
   check_may_use(job, address);
   try {
-    return net::listen_tcp(address, job.port);
+    if (!is_hidden_by_own_name(job, address)) return net::listen_tcp(address, job.port);
+    base::log().info("the scheduler listens at all addresses of this host, for {} leads to {} here",
+                     base::printable(job.root, 256), address);
+    return net::listen_tcp_everywhere(address, job.port);
   } catch (const Error& error) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the scheduler cannot listen at DMLC_PS_ROOT_URI={} and "
@@ -63,6 +68,8 @@ class Scheduler {
         silence_limit_(job.silence_limit(options)),
         ticker_(heartbeat_.beat),
         patience_(options.create_timeout),
+        stall_report_after_(options.stall_report_after),
+        key_timeout_(options.key_timeout),
         deadline_(Clock::now() + patience_),
         terms_(Channel::Terms::of(job)),
         registry_(
@@ -92,6 +99,7 @@ class Scheduler {
   void hear(Registry::Node node);
   void beat();
   void look(Clock::time_point now);
+  void look_at_barrier(Clock::time_point now);
   void flush();
   void close();
 
@@ -102,7 +110,16 @@ class Scheduler {
   const std::chrono::milliseconds silence_limit_;
   net::Ticker ticker_;
   const Clock::duration patience_;  ///< for who has not come, and for who is away
+  const Clock::duration stall_report_after_;
+  const Clock::duration key_timeout_;  ///< for who has not come to a barrier
   const Clock::time_point deadline_;
+  /// One in which workers wait for others.
+  struct Barrier {
+    Clock::time_point since{};
+    Clock::time_point report_at{};
+    Clock::time_point until{};
+  };
+  std::optional<Barrier> barrier_;
   std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
   const Channel::Terms terms_;
   net::Poller poller_;
@@ -114,6 +131,7 @@ class Scheduler {
 Clock::time_point Scheduler::wake_up_by() const {
   Clock::time_point by = ticker_.next();
   if (const auto strangers = reception_.deadline()) by = std::min(by, *strangers);
+  if (barrier_) by = std::min({by, barrier_->report_at, barrier_->until});
   for (const auto& [node, link] : links_) by = std::min(by, link->due().value_or(by));
   return by;
 }
@@ -150,6 +168,24 @@ void Scheduler::look(Clock::time_point now) {
     const auto it = away_until_.try_emplace(rank, now + patience_).first;
     if (now >= it->second) registry_.give_up_on_server(rank);
   }
+  look_at_barrier(now);
+}
+
+/// Who hears that one is over can ask for the next only after this.
+void Scheduler::look_at_barrier(Clock::time_point now) {
+  const std::vector<int> awaited = registry_.awaited_in_barrier();
+  if (awaited.empty()) return barrier_.reset();
+  if (!barrier_) barrier_ = {now, now + stall_report_after_, now + key_timeout_};
+  const Clock::duration waited = now - barrier_->since;
+  if (now >= barrier_->until) {
+    registry_.give_up_barrier(waited);
+    return barrier_.reset();
+  }
+  if (now < barrier_->report_at) return;
+  base::log().warn("a barrier waits for worker{} {}: {:.0f} s so far",
+                   awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "),
+                   std::chrono::duration<double>(waited).count());
+  barrier_->report_at = now + std::max(waited, stall_report_after_);
 }
 
 void Scheduler::welcome() {

@@ -54,13 +54,18 @@ void check_may_use(const Job& job, const std::string& address) {
                           address));
 }
 
+bool is_hidden_by_own_name(const Job& job, const std::string& address) {
+  const bool is_name = job.root != address && job.root != "localhost";
+  return is_name && job.has_secret && net::is_loopback(address);
+}
+
 namespace {
 
 std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
   std::vector<net::Way> ways;
   for (const std::string& address : net::resolve(job.root)) {
     check_may_use(job, address);
-    ways.push_back({net::start_connecting(address, job.port, source), address});
+    ways.push_back(net::start_way(address, job.port, source));
   }
   return ways;
 }
@@ -73,10 +78,14 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       poller_(poller),
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
+      begin_timeout_(options.key_timeout),
       ticker_(heartbeat_.beat) {
   net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
+  if (is_hidden_by_own_name(job, local_address_)) {
+    local_address_ = net::reachable_addresses(options.interface).front();
+  }
   link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_}, Channel::Terms::of(job));
   link_->connect(std::move(peer));
 }
@@ -144,7 +153,7 @@ Welcome SchedulerLink::join(Register said) {
   send(said);
   std::optional<Welcome> welcome;
   // The scheduler gives up at its own deadline, and then says who is missing.
-  const auto deadline = deadline_ + 5s;
+  auto deadline = deadline_ + 5s;
   while (!welcome) {
     flush();
     poller_.wait(std::min({deadline, next_beat(), due().value_or(deadline)}));
@@ -153,7 +162,11 @@ Welcome SchedulerLink::join(Register said) {
       if (welcome) return early_.push_back(message);
       if (const auto* const refused = std::get_if<Refused>(&message))
         throw_failure(refused->failure);
-      if (const auto* const lost = std::get_if<Lost>(&message)) throw_failure(failure_of(*lost));
+      // An asynchronous worker goes on without others: it hears of them again behind its welcome.
+      const auto* const lost = std::get_if<Lost>(&message);
+      const bool ends = lost != nullptr && !(said.asynchronous && lost->role == Role::worker);
+      if (ends) throw_failure(failure_of(*lost));
+      if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_;
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {

@@ -20,12 +20,12 @@ class SchedulerLink {
   /// `poller`, which outlives it.
   SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token);
 
-  /// This host's address on the connection.
+  /// This host's address on the connection, or where that is hidden by the scheduler's name one of
+  /// the network that leads elsewhere.
   const std::string& local_address() const { return local_address_; }
-  base::Clock::time_point deadline() const { return deadline_; }
 
-  /// Blocks until all nodes are there. Throws what the scheduler answers instead. It adds host and
-  /// process to what is said.
+  /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
+  /// scheduler answers instead. It adds host and process to what is said.
   Welcome join(Register said);
 
   void send(const ToScheduler& message);
@@ -48,6 +48,7 @@ class SchedulerLink {
   net::Poller& poller_;
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
+  const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
   std::string local_address_;
   std::optional<Channel> link_;
   net::Ticker ticker_;
@@ -67,5 +68,8 @@ Failure failure_of(const Lost& lost);
 
 /// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
 void check_may_use(const Job& job, const std::string& address);
+/// Whether processes of other hosts come to the scheduler, though its name leads this host to the
+/// loopback interface, as Debian has a host's own name do. `address`: what the name leads to here.
+bool is_hidden_by_own_name(const Job& job, const std::string& address);
 
 }  // namespace tutti::ps

@@ -75,6 +75,7 @@ void Server::set_reading(int rank) {
 }
 
 void Server::run() {
+  begin();
   hear_others();
   while (!over_) {
     store();
@@ -95,8 +96,10 @@ void Server::run() {
 }
 
 void Server::end(const std::optional<std::string>& reason) {
+  // Before anything else may fail.
+  say_why(reason);
   const base::Fd writer = start_last_state();
-  leave(reason);
+  leave(std::nullopt);
   if (!writer) return;
   net::Poller poller;
   poller.add(writer, writer_token);
@@ -109,18 +112,27 @@ void Server::end(const std::optional<std::string>& reason) {
 
 /// For another job. Who is told to end may be killed soon, so it begins at once.
 base::Fd Server::start_last_state() {
-  if (!storage_) return {};
+  if (!storage_ || !has_begun_) return {};
   if (is_durable() && !storage_->has_failed()) storage_->sync();
   if (is_durable() || !storage_->has_changed()) return {};
   return storage_->replace([this] { return state(); });
 }
 
-void Server::leave(const std::optional<std::string>& reason) noexcept {
+void Server::say_why(const std::optional<std::string>& reason) noexcept {
   try {
     if (reason) scheduler_.send(Stopping{*reason});
-    scheduler_.close();
+    scheduler_.flush();
   } catch (const std::exception& error) {
     base::log().debug("the scheduler was not told: {}", error.what());
+  }
+}
+
+void Server::leave(const std::optional<std::string>& reason) noexcept {
+  say_why(reason);
+  try {
+    scheduler_.close();
+  } catch (const std::exception& error) {
+    base::log().debug("the connection to the scheduler was not closed: {}", error.what());
   }
 }
 
@@ -138,7 +150,9 @@ void Server::hear_others() {
 
 void Server::hear_scheduler(const FromScheduler& message) {
   over_ = over_ || std::holds_alternative<End>(message);
+  told_to_begin_ = told_to_begin_ || std::holds_alternative<Begin>(message);
   if (const auto* const located = std::get_if<Located>(&message)) located_ = *located;
+  if (const auto* const refused = std::get_if<Refused>(&message)) throw_failure(refused->failure);
   const auto* const lost = std::get_if<Lost>(&message);
   if (lost == nullptr) return;
   if (lost->role == Role::scheduler) throw_failure(failure_of(*lost));
@@ -149,6 +163,8 @@ void Server::lose_worker(const Lost& lost) {
   const net::Bytes message = message_of(lost);
   note({.worker = lost.rank, .is_loss = true, .message = message});
   table_->lose(lost.rank, failure_of(lost));
+  // Nothing counts of what is left to read.
+  workers_[static_cast<std::size_t>(lost.rank)]->disconnect();
 }
 
 void Server::note(const Event& event) {
@@ -179,8 +195,8 @@ void Server::hear(std::size_t rank) {
     });
   } catch (const Error& error) {
     if (!survives(error)) throw;
-    base::log().error("{} closes the connection of worker {} {}: {}", describe(), rank,
-                      place_of(worker.peer_address()), error.what());
+    refusals_.try_emplace(rank, describe(), fmt::format("of worker {}", rank))
+        .first->second.add(worker.peer_address(), error.what());
     worker.disconnect();
   }
 }

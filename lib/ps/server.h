@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "net/reception.h"
+#include "net/refusals.h"
 #include "ps/image.h"
 #include "ps/scheduler_link.h"
 #include "ps/stock.h"
@@ -22,18 +24,18 @@ namespace tutti::ps {
 /// from a state that an earlier process left.
 class Server {
  public:
-  /// Blocks until all of the job are there. Throws what keeps it from that.
+  /// Blocks until all of the job are there. Throws what keeps it from that. `run` begins.
   Server(const Job& job, const Options& options, const Durability& durability);
 
   /// Until the job is over.
   void run();
-  /// What it keeps is on the disk then. Tells the others why it ends, unless the job is over.
+  /// Tells the others why it ends, unless the job is over. What it keeps is on the disk then.
   void end(const std::optional<std::string>& reason);
   /// Only tells the others.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
-  std::string address() const;
+  std::string own_address() const;
   base::Fd listen() const;
   base::Fd listen_nearby() const;
   net::Identity identity(const Options& options) const;
@@ -46,6 +48,8 @@ class Server {
   net::Bytes state() const;
 
   void begin();
+  std::optional<Image> settled();
+  void begin_with(std::optional<Image> earlier);
   void go_on_from(Image& earlier);
   void use(Image& image);
   Located locate(const Locate& question);
@@ -53,6 +57,7 @@ class Server {
   void hear_scheduler_until(const std::function<bool()>& is_done,
                             const std::function<void(const FromScheduler&)>& take);
 
+  void say_why(const std::optional<std::string>& reason) noexcept;
   base::Fd start_last_state();
 
   base::Clock::time_point wake_up_by() const;
@@ -70,9 +75,10 @@ class Server {
   const Job& job_;
   net::Poller poller_;
   std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
-  std::unique_ptr<Image> earlier_;    ///< until this one has begun
+  std::vector<Image> brought_;        ///< the older first; until this one has begun
   std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
   SchedulerLink scheduler_;
+  const std::string address_;
   // Both listen before this server is known to any worker.
   base::Fd listener_;
   base::Fd near_listener_;
@@ -82,8 +88,11 @@ class Server {
   Termination termination_;
   std::vector<std::unique_ptr<WorkerEnd>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
+  std::map<std::size_t, net::Refusals> refusals_;  ///< by worker
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;
+  bool told_to_begin_ = false;  ///< all servers are ready
+  bool has_begun_ = false;      ///< what it keeps is of this job
   bool over_ = false;
 };
 

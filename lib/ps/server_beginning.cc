@@ -1,4 +1,5 @@
-// How a server begins: empty, from the state of an earlier job, or in the middle of this one.
+// How a server begins, together with all others: empty, from the state of an earlier job, or in the
+// middle of this one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "net/sockets.h"
 #include "ps/server.h"
 #include "ps/server_tokens.h"
@@ -26,16 +28,37 @@ std::unique_ptr<Storage> storage_for(const Job& job, const Durability& durabilit
                           job.company.servers - 1));
 }
 
-/// What there is of an earlier process; null: nothing.
-std::unique_ptr<Image> image_in(const Storage* storage) {
-  if (storage == nullptr || !storage->files().has_state()) return nullptr;
-  return std::make_unique<Image>(Image::read(storage->files()));
+/// What there is of earlier processes. What was prepared for the job whose state is there, too, by
+/// a process of it that was started again, adds nothing.
+std::vector<Image> images_in(const Storage* storage) {
+  std::vector<Image> images;
+  if (storage == nullptr) return images;
+  const StateFiles& files = storage->files();
+  if (files.has_state()) images.push_back(Image::read(files));
+  if (!files.has_prepared()) return images;
+  Image prepared = Image::read_prepared(files);
+  const bool is_new = images.empty() || images.front().head.job != prepared.head.job;
+  if (is_new) images.push_back(std::move(prepared));
+  return images;
 }
 
-/// What another job has left, unless this one has begun before.
-std::unique_ptr<Stock> stock_in(const std::string& folder, const Image* earlier) {
-  if (folder.empty() || earlier != nullptr) return nullptr;
+bool has_state(const Storage* storage) {
+  return storage != nullptr && storage->files().has_state();
+}
+
+/// What another job has left, for a server that may begin with nothing of its own.
+std::unique_ptr<Stock> stock_in(const std::string& folder, const Storage* storage) {
+  if (folder.empty() || has_state(storage)) return nullptr;
   return std::make_unique<Stock>(Stock::read(folder));
+}
+
+Brought brought(const Image& image) {
+  Brought what{.job = image.head.job};
+  for (const Table::Content& one : image.table->contents()) {
+    const Tensor& elements = one.content.elements;
+    what.held.push_back({one.name, elements.count(), elements.dtype()});
+  }
+  return what;
 }
 
 /// What an earlier job has left, but for keys that are dropped.
@@ -57,9 +80,10 @@ std::vector<Table::Content> contents_without(const std::vector<Key>& dropped, co
 Server::Server(const Job& job, const Options& options, const Durability& durability)
     : job_(job),
       storage_(storage_for(job, durability)),
-      earlier_(image_in(storage_.get())),
-      stock_(stock_in(durability.restore, earlier_.get())),
+      brought_(images_in(storage_.get())),
+      stock_(stock_in(durability.restore, storage_.get())),
       scheduler_(job, options, poller_, scheduler_token),
+      address_(own_address()),
       listener_(listen()),
       near_listener_(listen_nearby()),
       welcome_(scheduler_.join(registration())),
@@ -73,22 +97,28 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }
   poller_.add(termination_.descriptor(), signal_token);
-  begin();
-  poller_.add(reception_.descriptor(), reception_token);
-  poller_.add(near_reception_.descriptor(), near_reception_token);
 }
 
-std::string Server::address() const {
-  return job_.node_host.empty() ? scheduler_.local_address() : job_.node_host;
+/// Workers are told a numeric address, whatever names their hosts know.
+std::string Server::own_address() const {
+  if (job_.node_host.empty()) return scheduler_.local_address();
+  try {
+    return net::resolve(job_.node_host).front();
+  } catch (const Error& error) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("environment variable DMLC_NODE_HOST={} is not usable; it takes an "
+                            "address or a name of this host: {}",
+                            base::quoted(job_.node_host), error.what()));
+  }
 }
 
 base::Fd Server::listen() const {
-  check_may_use(job_, address());
-  return net::listen_tcp(address());
+  check_may_use(job_, address_);
+  return net::listen_tcp(address_);
 }
 
 base::Fd Server::listen_nearby() const {
-  return net::listen_nearby(job_.nearby_name(address(), net::port_of(listener_)));
+  return net::listen_nearby(job_.nearby_name(address_, net::port_of(listener_)));
 }
 
 net::Identity Server::identity(const Options& options) const {
@@ -105,17 +135,12 @@ Register Server::registration() const {
                 .workers = job_.company.workers,
                 .servers = job_.company.servers,
                 .version = version(),
-                .address = address(),
+                .address = address_,
                 .port = net::port_of(listener_),
                 .durable = is_durable(),
                 .keeps = keeps()};
-  if (earlier_) said.job = earlier_->head.job;
-  if (storage_) said.job = storage_->claimed_job().value_or(said.job);
-  if (!earlier_) return said;
-  for (const Table::Content& one : earlier_->table->contents()) {
-    const Tensor& elements = one.content.elements;
-    said.held.push_back({one.name, elements.count(), elements.dtype()});
-  }
+  if (!has_state(storage_.get())) said.brings.push_back({});
+  for (const Image& image : brought_) said.brings.push_back(brought(image));
   return said;
 }
 
@@ -141,35 +166,62 @@ void Server::begin() {
                             "give each server its own DMLC_RANK",
                             job_.wanted_rank));
   }
-  if (is_durable()) storage_->claim(welcome_.job);
-  if (earlier_ && earlier_->head.job == welcome_.job) {
-    go_on_from(*earlier_);
-  } else {
-    Image fresh(head());
-    use(fresh);
-    if (earlier_) {
-      const Table& table = *earlier_->table;
-      table_->inherit(table.optimizer(), contents_without(welcome_.dropped, table));
-    }
-    if (stock_) {
-      const Located located = locate(stock_->question());
-      table_->inherit(stock_->optimizer(), stock_->pieces_on(welcome_.rank, located));
-    }
-  }
-  earlier_.reset();
+  begin_with(settled());
   stock_.reset();
-  if (storage_) keep_beginning();
+  if (storage_) {
+    keep_beginning();
+  } else {
+    scheduler_.send(Ready{});
+  }
+  poller_.add(reception_.descriptor(), reception_token);
+  poller_.add(near_reception_.descriptor(), near_reception_token);
+}
+
+/// The state with which all servers begin, if there is any; it is the only one on the disk then.
+std::optional<Image> Server::settled() {
+  std::optional<Image> earlier;
+  bool is_prepared = false;
+  for (Image& image : brought_) {
+    if (image.head.job != welcome_.begins_with) continue;
+    is_prepared = !has_state(storage_.get()) || &image != &brought_.front();
+    earlier = std::move(image);
+  }
+  brought_.clear();
+  if (storage_) storage_->settle(is_prepared);
+  return earlier;
+}
+
+void Server::begin_with(std::optional<Image> earlier) {
+  if (earlier && earlier->head.job == welcome_.job) return go_on_from(*earlier);
+  Image fresh(head());
+  use(fresh);
+  if (earlier) {
+    const Table& table = *earlier->table;
+    table_->inherit(table.optimizer(), contents_without(welcome_.dropped, table));
+  } else if (stock_) {
+    const Located located = locate(stock_->question());
+    table_->inherit(stock_->optimizer(), stock_->pieces_on(welcome_.rank, located));
+  }
 }
 
 /// A large state takes its time, in which the scheduler hears of this server, and workers wait.
 void Server::keep_beginning() {
-  const base::Fd writer = storage_->replace([this] { return state(); });
+  const base::Fd writer = storage_->prepare([this] { return state(); });
   poller_.add(writer, writer_token);
-  // What is heard meanwhile is for the journal.
+  // What is heard meanwhile of workers is for the journal.
   std::vector<FromScheduler> heard;
-  hear_scheduler_until([this] { return storage_->has_replaced(); },
-                       [&](const FromScheduler& message) { heard.push_back(message); });
+  const auto take = [&](const FromScheduler& message) {
+    const auto* const lost = std::get_if<Lost>(&message);
+    if (lost != nullptr && lost->role == Role::worker) return heard.push_back(message);
+    hear_scheduler(message);
+  };
+  hear_scheduler_until([this] { return over_ || storage_->has_prepared(); }, take);
   poller_.remove(writer);
+  scheduler_.send(Ready{});
+  hear_scheduler_until([this] { return over_ || told_to_begin_; }, take);
+  if (over_) return;
+  storage_->begin(welcome_.job);
+  has_begun_ = true;
   for (const FromScheduler& message : heard) hear_scheduler(message);
 }
 
@@ -191,8 +243,9 @@ void Server::use(Image& image) {
 
 Located Server::locate(const Locate& question) {
   scheduler_.send(question);
-  hear_scheduler_until([this] { return located_.has_value(); },
+  hear_scheduler_until([this] { return over_ || located_.has_value(); },
                        [this](const FromScheduler& message) { hear_scheduler(message); });
+  if (!located_) throw Error(ErrorCode::aborted, "the job was over before it had begun");
   return *std::move(located_);
 }
 

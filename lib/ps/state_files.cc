@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view checkpoint_word = "checkpoint-";
 constexpr std::string_view journal_word = "journal-";
-constexpr std::string_view claim_word = "begins";
+constexpr std::string_view prepared_word = "prepared";
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -47,6 +47,12 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return text.starts_with(start) ? number_in(text.substr(start.size())) : std::nullopt;
 }
 
+net::Bytes unsealed(const std::string& path) {
+  const std::vector<std::uint8_t> sealed = base::read_sealed(path);
+  const auto bytes = std::as_bytes(std::span(sealed));
+  return {bytes.begin(), bytes.end()};
+}
+
 /// With which the names of its files begin.
 std::string name_of(int rank, int servers) {
   return fmt::format("server-{}-of-{}.", rank, servers);
@@ -65,6 +71,7 @@ StateFiles::StateFiles(const std::string& folder, int rank, int servers)
     const std::string_view rest = std::string_view(name).substr(name_.size());
     if (const auto number = number_after(rest, checkpoint_word)) checkpoints_.insert(*number);
     if (const auto number = number_after(rest, journal_word)) journals_.insert(*number);
+    has_prepared_ = has_prepared_ || rest == prepared_word;
   }
 }
 
@@ -76,8 +83,8 @@ std::string StateFiles::journal(std::uint64_t generation) const {
   return fmt::format("{}{}{}", prefix_, journal_word, generation);
 }
 
-std::string StateFiles::claim() const {
-  return fmt::format("{}{}", prefix_, claim_word);
+std::string StateFiles::prepared() const {
+  return fmt::format("{}{}", prefix_, prepared_word);
 }
 
 std::uint64_t StateFiles::last_generation() const {
@@ -85,9 +92,11 @@ std::uint64_t StateFiles::last_generation() const {
 }
 
 net::Bytes StateFiles::read_checkpoint() const {
-  const std::vector<std::uint8_t> sealed = base::read_sealed(checkpoint(generation()));
-  const auto bytes = std::as_bytes(std::span(sealed));
-  return {bytes.begin(), bytes.end()};
+  return unsealed(checkpoint(generation()));
+}
+
+net::Bytes StateFiles::read_prepared() const {
+  return unsealed(prepared());
 }
 
 void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const {
@@ -122,8 +131,7 @@ void StateFiles::remove_before(std::uint64_t generation) {
     auto number = number_after(rest, checkpoint_word);
     if (!number) number = number_after(rest, journal_word);
     const bool is_old = number && *number < generation;
-    const bool is_over = rest == claim_word || rest.ends_with(".unfinished");
-    if (is_old || is_over) fs::remove(fs::path(folder_) / name, error);
+    if (is_old || rest.ends_with(".unfinished")) fs::remove(fs::path(folder_) / name, error);
   }
 }
 

@@ -11,7 +11,9 @@
 namespace tutti::ps {
 
 /// The files of one server's state: a checkpoint, and journals of what has come since. Both have a
-/// generation; the journal of one holds what has come since the checkpoint of the same one.
+/// generation; the journal of one holds what has come since the checkpoint of the same one. Beside
+/// them there may be the state with which a job was to begin: it counts for nothing until it is
+/// known that all its servers have theirs.
 class StateFiles {
  public:
   /// Looks what there is. Throws `internal` when the folder cannot be read.
@@ -20,19 +22,22 @@ class StateFiles {
   int rank() const { return rank_; }
   int servers() const { return servers_; }
   bool has_state() const { return !checkpoints_.empty(); }
+  /// Of a job whose beginning was interrupted.
+  bool has_prepared() const { return has_prepared_; }
   /// The newest; 0: there is none.
   std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
   /// Of anything that is there.
   std::uint64_t last_generation() const;
   /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
   net::Bytes read_checkpoint() const;
+  net::Bytes read_prepared() const;
   /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
   /// or of another job; but for an end that had not reached the disk.
   void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
-  std::string claim() const;
+  std::string prepared() const;
   /// Removes what is older, and what was never finished.
   void remove_before(std::uint64_t generation);
 
@@ -44,6 +49,7 @@ class StateFiles {
   const std::string prefix_;  ///< with the folder in front
   std::set<std::uint64_t> checkpoints_;
   std::set<std::uint64_t> journals_;
+  bool has_prepared_ = false;
 };
 
 /// The file whose lock a server holds while it uses its files.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -35,6 +36,25 @@ Tensor part_of(const Tensor& whole, const Shard& part) {
   return tensor;
 }
 
+/// The job whose state is all that a server has any more, though another has only prepared it: its
+/// beginning was interrupted when all had theirs.
+std::optional<std::uint64_t> interrupted_job(const std::vector<StateFiles>& all) {
+  std::set<std::uint64_t> prepared;
+  for (const StateFiles& files : all) {
+    if (files.has_prepared()) prepared.insert(Image::read_prepared(files).head.job);
+  }
+  if (prepared.size() != 1) return std::nullopt;
+  const bool all_have_theirs = std::ranges::all_of(all, [&](const StateFiles& files) {
+    return files.has_prepared() ||
+           (files.has_state() && Image::read(files).head.job == *prepared.begin());
+  });
+  return all_have_theirs ? std::optional(*prepared.begin()) : std::nullopt;
+}
+
+Image image_of(const StateFiles& files, const std::optional<std::uint64_t>& interrupted) {
+  return interrupted && files.has_prepared() ? Image::read_prepared(files) : Image::read(files);
+}
+
 }  // namespace
 
 void warn_incomplete(const Key& key) {
@@ -55,16 +75,18 @@ Stock Stock::read(const std::string& folder) {
   const int servers = *counts.begin();
   Stock stock;
   Found found;
+  std::vector<StateFiles> all;
+  for (int rank = 0; rank < servers; ++rank) all.emplace_back(folder, rank, servers);
+  const std::optional<std::uint64_t> interrupted = interrupted_job(all);
   std::optional<std::uint64_t> job;
-  for (int rank = 0; rank < servers; ++rank) {
-    const StateFiles files(folder, rank, servers);
-    if (!files.has_state()) {
+  for (const StateFiles& files : all) {
+    if (!files.has_state() && !interrupted) {
       refuse(folder, fmt::format("that of server {} of {} is missing; bring all of them there",
-                                 rank, servers));
+                                 files.rank(), servers));
     }
-    const Image image = Image::read(files);
+    const Image image = image_of(files, interrupted);
     if (job && *job != image.head.job) {
-      refuse(folder, fmt::format("server {}'s is of another job than server 0's", rank));
+      refuse(folder, fmt::format("server {}'s is of another job than server 0's", files.rank()));
     }
     job = image.head.job;
     if (image.table->optimizer()) stock.optimizer_ = image.table->optimizer();

@@ -24,7 +24,6 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/sealed_file.h"
-#include "ps/archive.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
@@ -116,28 +115,56 @@ void Storage::start_journal() {
   sync_folder();
 }
 
-void Storage::claim(std::uint64_t job) {
-  job_ = job;
-  ArchiveWriter claim;
-  claim.put(job);
-  claim.put(files_.generation());
-  seal(files_.claim(), claim.take());
+void Storage::take_prepared() {
+  ++generation_;
+  const std::string path = files_.checkpoint(generation_);
+  if (::rename(files_.prepared().c_str(), path.c_str()) != 0) {
+    throw base::system_failure(fmt::format("make {} the state of a server", base::printable(path)));
+  }
+  sync_folder();
+  take_for_state(std::filesystem::file_size(path));
 }
 
-std::optional<std::uint64_t> Storage::claimed_job() const {
-  if (!std::filesystem::exists(files_.claim())) return std::nullopt;
-  const std::vector<std::uint8_t> sealed = base::read_sealed(files_.claim());
-  ArchiveReader claim(std::as_bytes(std::span(sealed)));
-  const std::uint64_t job = claim.number();
-  const bool has_replaced_nothing = claim.number() == files_.generation();
-  return has_replaced_nothing ? std::optional(job) : std::nullopt;
+void Storage::settle(bool takes_prepared) {
+  if (!files_.has_prepared()) return;
+  if (takes_prepared) return take_prepared();
+  if (::unlink(files_.prepared().c_str()) == 0) return;
+  throw base::system_failure(fmt::format("remove {}", base::printable(files_.prepared())));
+}
+
+base::Fd Storage::prepare(const State& state) {
+  return written(files_.prepared(), state);
+}
+
+bool Storage::has_prepared() {
+  if (!writer_has_ended()) return false;
+  check_written();
+  return true;
+}
+
+void Storage::begin(std::uint64_t job) {
+  job_ = job;
+  take_prepared();
+  start_journal();
 }
 
 base::Fd Storage::replace(const State& state) {
   stop_writer();
   ++generation_;
+  return written(files_.checkpoint(generation_), state);
+}
+
+bool Storage::has_replaced() {
+  if (!writer_has_ended()) return false;
+  check_written();
+  take_for_state(std::filesystem::file_size(writing_));
+  return true;
+}
+
+base::Fd Storage::written(const std::string& path, const State& state) {
   has_changed_ = false;
   due_.reset();
+  writing_ = path;
   if (!start_writer(state)) return written_here(state);
   // glibc 2.36 declares pidfd_open for C alone.
   base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
@@ -147,20 +174,22 @@ base::Fd Storage::replace(const State& state) {
 
 /// Where no process can be had, this one writes: better late than never.
 base::Fd Storage::written_here(const State& state) const {
-  seal(files_.checkpoint(generation_), state());
+  seal(writing_, state());
   base::Fd readable(::eventfd(1, EFD_CLOEXEC));
   if (!readable) throw base::system_failure("make an event of a checkpoint");
   return readable;
 }
 
-bool Storage::has_replaced() {
-  if (!writer_has_ended()) return false;
-  if (!take_checkpoint()) {
-    throw Error(ErrorCode::internal, fmt::format("the checkpoint {} could not be written",
-                                                 files_.checkpoint(generation_)));
-  }
-  start_journal();
-  return true;
+/// Only a whole state has its name, so that tells more than how its writer ended: of that nobody
+/// hears who ignores SIGCHLD. What was before may be gone only when nothing takes the name away.
+bool Storage::is_written() const {
+  return std::filesystem::exists(writing_) && base::sync_names(folder_);
+}
+
+void Storage::check_written() const {
+  if (is_written()) return;
+  throw Error(ErrorCode::internal,
+              fmt::format("the state {} could not be written", base::printable(writing_)));
 }
 
 void Storage::sync() {
@@ -223,12 +252,12 @@ void Storage::start_checkpoint(const State& state) {
   start_journal();
   has_changed_ = false;
   if (!is_durable()) due_.reset();
+  writing_ = files_.checkpoint(generation_);
   if (!start_writer(state)) put_off_checkpoint();
 }
 
 /// False: no process can be had now.
 bool Storage::start_writer(const State& state) {
-  const std::string path = files_.checkpoint(generation_);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
@@ -243,7 +272,7 @@ bool Storage::start_writer(const State& state) {
   if (::getppid() != server) ::_exit(1);
   ::prctl(PR_SET_NAME, writer_name);
   try {
-    seal(path, state());
+    seal(writing_, state());
     ::_exit(0);
   } catch (const std::exception& error) {
     base::log().error("no checkpoint was written: {}", error.what());
@@ -251,14 +280,9 @@ bool Storage::start_writer(const State& state) {
   }
 }
 
-/// Only a whole checkpoint has its name, so that tells more than how its writer ended: of that
-/// nobody hears who ignores SIGCHLD.
 bool Storage::take_checkpoint() {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(files_.checkpoint(generation_), error);
-  // What was before may be gone only when nothing takes the name away again.
-  if (error || !base::sync_names(folder_)) return false;
-  take_for_state(bytes);
+  if (!is_written()) return false;
+  take_for_state(std::filesystem::file_size(writing_));
   return true;
 }
 
@@ -273,7 +297,7 @@ void Storage::stop_writer() {
   if (child_ == 0) return;
   ::kill(child_, SIGKILL);
   while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
-  ::unlink(base::unfinished_file(files_.checkpoint(generation_), child_).c_str());
+  ::unlink(base::unfinished_file(writing_, child_).c_str());
   child_ = 0;
 }
 

@@ -30,15 +30,19 @@ class Storage {
   /// What it acknowledges survives it.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
-  /// What is kept from now on is of this job. To be called before the state is replaced for the
-  /// first time: should the process die before that is done, the next one begins where this one
-  /// does. Blocks.
-  void claim(std::uint64_t job);
-  /// The job in which an earlier process began and came no further.
-  std::optional<std::uint64_t> claimed_job() const;
-  /// This state stands in place of all that was there before, once it is on the disk: a child
-  /// process writes it. Only then may anything be appended. What is returned is readable when that
-  /// child has ended.
+  /// What an interrupted beginning has prepared takes the place of all that was there before, or
+  /// goes. Blocks.
+  void settle(bool takes_prepared);
+  /// A child process writes this state beside what was there before, which still counts. What is
+  /// returned is readable when that child has ended.
+  base::Fd prepare(const State& state);
+  /// Throws `internal` if it could not be written.
+  bool has_prepared();
+  /// What was prepared takes the place of all that was there before, and what comes from now on is
+  /// of this job. Only then may anything be appended. Blocks.
+  void begin(std::uint64_t job);
+  /// This state stands in place of all that was there before, once it is on the disk, and is the
+  /// last: a child process writes it. Returns as `prepare` does.
   base::Fd replace(const State& state);
   /// Throws `internal` if it could not be written.
   bool has_replaced();
@@ -57,6 +61,8 @@ class Storage {
   std::optional<base::Clock::time_point> due() const;
 
  private:
+  base::Fd written(const std::string& path, const State& state);
+  void take_prepared();
   void start_journal();
   void sync_folder() const;
   bool wants_checkpoint(base::Clock::time_point now) const;
@@ -64,6 +70,8 @@ class Storage {
   void put_off_checkpoint();
   bool start_writer(const State& state);
   base::Fd written_here(const State& state) const;
+  bool is_written() const;
+  void check_written() const;
   bool writer_has_ended();
   bool take_checkpoint();
   void stop_writer();
@@ -82,7 +90,8 @@ class Storage {
   std::uint64_t checkpoint_bytes_ = 0;
   /// Of the next sync, or of the next checkpoint where there is no journal.
   std::optional<base::Clock::time_point> due_;
-  pid_t child_ = 0;  ///< writes a checkpoint
+  pid_t child_ = 0;      ///< writes a state
+  std::string writing_;  ///< the file that it writes, or has written
 };
 
 }  // namespace tutti::ps

@@ -25,7 +25,7 @@ Table::Table(Rules rules)
 }
 
 void Table::receive(int worker, const ToServer& request) {
-  if (is_refused(worker)) return;
+  if (!hears(worker)) return;
   try {
     std::visit([&](const auto& one) { on(worker, one); }, request);
   } catch (const Error& error) {
@@ -33,9 +33,11 @@ void Table::receive(int worker, const ToServer& request) {
   }
 }
 
-bool Table::is_refused(int worker) const {
+/// What a worker that is lost had sent must not count when the others have heard that it does not:
+/// it would stand for a later round.
+bool Table::hears(int worker) const {
   const auto& absent = rules_.absent.at(static_cast<std::size_t>(worker));
-  return absent && absent->code == ErrorCode::internal;
+  return !absent || absent->code == ErrorCode::aborted;
 }
 
 /// Whatever it says next would be taken for something else.

@@ -21,7 +21,8 @@ class Table {
   /// A request that was received before does nothing. What no worker says that follows the protocol
   /// is answered with number 0 and the reason; the others lose that worker, which is heard no more.
   void receive(int worker, const ToServer& request);
-  /// The worker brings nothing more; what needs it fails with this.
+  /// The worker brings nothing more; what needs it fails with this. It is heard no more, unless it
+  /// has left (`aborted`).
   void lose(int worker, const Failure& failure);
 
   /// Of its contributions, so many bytes wait for other workers in this server's memory.
@@ -77,7 +78,7 @@ class Table {
   template <typename Work>
   void for_pieces(const Work& work);
   bool is_new(int worker, std::uint64_t sequence);
-  bool is_refused(int worker) const;
+  bool hears(int worker) const;
   void refuse(int worker, const std::string& why);
   Piece& find(const PieceName& name);
 

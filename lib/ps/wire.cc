@@ -38,18 +38,22 @@ Offset<wire::Piece> pack(Builder& to, const PieceName& piece) {
   return wire::CreatePiece(to, pack(to, piece.key), piece.index, piece.pieces);
 }
 
-Offset<wire::Register> pack(Builder& to, const Register& said) {
+Offset<wire::Brought> pack(Builder& to, const Brought& brought) {
   std::vector<Offset<wire::Held>> held;
-  for (const Held& one : said.held) {
+  for (const Held& one : brought.held) {
     held.push_back(wire::CreateHeld(to, pack(to, one.piece), one.count, number(one.dtype)));
   }
+  return wire::CreateBrought(to, brought.job, to.CreateVector(held));
+}
+Offset<wire::Register> pack(Builder& to, const Register& said) {
+  std::vector<Offset<wire::Brought>> brings;
+  for (const Brought& brought : said.brings) brings.push_back(pack(to, brought));
   const auto version = to.CreateString(said.version);
   const auto address = to.CreateString(said.address);
-  const auto pieces = to.CreateVector(held);
+  const auto states = to.CreateVector(brings);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
                               said.asynchronous, address, said.port, said.staleness, said.durable,
-                              said.keeps, said.job, pieces, to.CreateString(said.host),
-                              said.process);
+                              said.keeps, states, to.CreateString(said.host), said.process);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);
@@ -74,6 +78,9 @@ Offset<wire::LocateAll> pack(Builder& to, const LocateAll&) {
 Offset<wire::Stopping> pack(Builder& to, const Stopping& stopping) {
   return wire::CreateStopping(to, to.CreateString(stopping.reason));
 }
+Offset<wire::Ready> pack(Builder& to, const Ready&) {
+  return wire::CreateReady(to);
+}
 
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
   return wire::CreateRefused(to, pack(to, refused.failure));
@@ -89,7 +96,7 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   const auto server_list = to.CreateVector(servers);
   return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, server_list, welcome.staleness,
                              welcome.job, to.CreateVector(dropped), welcome.place.local_rank,
-                             welcome.place.local_size, welcome.place.hosts);
+                             welcome.place.local_size, welcome.place.hosts, welcome.begins_with);
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;
@@ -113,6 +120,12 @@ Offset<wire::Away> pack(Builder& to, const Away& away) {
 }
 Offset<wire::Returned> pack(Builder& to, const Returned& returned) {
   return wire::CreateReturned(to, returned.rank, to.CreateString(returned.address), returned.port);
+}
+Offset<wire::Gathered> pack(Builder& to, const Gathered&) {
+  return wire::CreateGathered(to);
+}
+Offset<wire::Begin> pack(Builder& to, const Begin&) {
+  return wire::CreateBegin(to);
 }
 std::optional<wire::Room> pack(const std::optional<Room>& room) {
   if (!room) return std::nullopt;

@@ -17,6 +17,14 @@ std::vector<Held> unpack(const flatbuffers::Vector<Offset<wire::Held>>* list) {
   return held;
 }
 
+/// No server has more than two states.
+std::vector<Brought> unpack(const flatbuffers::Vector<Offset<wire::Brought>>* list) {
+  std::vector<Brought> brings;
+  if (needed(list).size() > 2) malformed("more states than a server may bring");
+  for (const wire::Brought* one : *list) brings.push_back({one->job(), unpack(one->held())});
+  return brings;
+}
+
 Register unpack(const wire::Register& from) {
   if (from.staleness() < unbounded) malformed("a bound below nothing");
   return {.role = checked(from.role(), Role::worker),
@@ -30,8 +38,7 @@ Register unpack(const wire::Register& from) {
           .staleness = from.staleness(),
           .durable = from.durable(),
           .keeps = from.keeps(),
-          .job = from.job(),
-          .held = unpack(from.held()),
+          .brings = unpack(from.brings()),
           .host = unpack(*from.host()),
           .process = from.process()};
 }
@@ -53,7 +60,8 @@ Welcome unpack(const wire::Welcome& from) {
                   .asynchronous = from.asynchronous(),
                   .staleness = from.staleness(),
                   .job = from.job(),
-                  .place = {from.local_rank(), from.local_size(), from.hosts()}};
+                  .place = {from.local_rank(), from.local_size(), from.hosts()},
+                  .begins_with = from.begins_with()};
   for (const wire::Server* server : needed(from.servers())) {
     welcome.servers.push_back(
         {unpack(*server->address()), server->port(), server->durable(), server->keeps()});
@@ -102,6 +110,8 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
       return LocateAll{};
     case wire::ToScheduler::Stopping:
       return Stopping{up.body_as_Stopping()->reason()->str()};
+    case wire::ToScheduler::Ready:
+      return Ready{};
     default:
       malformed("of no known kind");
   }
@@ -126,6 +136,10 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return Away{down.body_as_Away()->rank(), down.body_as_Away()->reason()->str()};
     case wire::FromScheduler::Returned:
       return unpack(*down.body_as_Returned());
+    case wire::FromScheduler::Gathered:
+      return Gathered{};
+    case wire::FromScheduler::Begin:
+      return Begin{};
     default:
       malformed("of no known kind");
   }

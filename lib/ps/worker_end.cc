@@ -4,6 +4,7 @@
 
 #include "net/sockets.h"
 #include "ps/wire.h"
+#include "tutti/error.h"
 
 namespace tutti::ps {
 
@@ -29,7 +30,9 @@ void WorkerEnd::set_reading(bool wanted) {
 
 void WorkerEnd::receive(const Take& take) {
   if (keeps()) {
-    channel_.receive([&](net::ConstBytes bytes) { take(decode_to_server(bytes), bytes); });
+    const auto ended =
+        channel_.receive([&](net::ConstBytes bytes) { take(decode_to_server(bytes), bytes); });
+    if (ended && channel_.has_refused()) throw Error(ErrorCode::internal, *ended);
     return;
   }
   if (!link_) return;
@@ -37,7 +40,10 @@ void WorkerEnd::receive(const Take& take) {
     log_message(ends_, terms_, "from", elements_of(request).size());
     take(request, {});
   });
-  if (ended) link_.reset();
+  if (!ended) return;
+  const bool has_refused = link_->has_refused();
+  link_.reset();
+  if (has_refused) throw Error(ErrorCode::internal, *ended);
 }
 
 }  // namespace tutti::ps

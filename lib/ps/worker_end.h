@@ -23,7 +23,7 @@ class WorkerEnd : public LinkOrChannel<WorkerLink> {
   /// As of net::LinkEnd.
   void set_reading(bool wanted);
   /// Whether a worker whose connection ends is lost is for the scheduler to say. Throws `internal`
-  /// for what is no request.
+  /// for what is no request, or not of this worker.
   void receive(const Take& take);
 
   Delivery& delivery() { return channel_.delivery(); }

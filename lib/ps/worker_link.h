@@ -25,6 +25,8 @@ class WorkerLink {
   /// Calls `take` with every request. A text: the link has ended, and why. Throws `internal` for
   /// what is no request.
   std::optional<std::string> receive(const std::function<void(const ToServer&)>& take);
+  /// As of net::Connection.
+  bool has_refused() const { return link_.has_refused(); }
 
  private:
   void find_elements(ToServer& request, const net::Parcel& parcel) const;

@@ -81,26 +81,27 @@ std::span<const Decoder> decoders() {
 std::vector<Seed> seeds() {
   std::vector<Seed> seeds;
   const Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0, 3};
-  const Register server{.role = Role::server,
-                        .version = "0.1",
-                        .address = "10.0.0.1",
-                        .port = 999,
-                        .durable = true,
-                        .keeps = true,
-                        .job = 7,
-                        .held = {{{"w", 1, 2}, 12, DType::f64}, {{5, 0, 1}, 0, DType::f16}},
-                        .host = "node1",
-                        .process = 42};
+  const Register server{
+      .role = Role::server,
+      .version = "0.1",
+      .address = "10.0.0.1",
+      .port = 999,
+      .durable = true,
+      .keeps = true,
+      .brings = {{}, {7, {{{"w", 1, 2}, 12, DType::f64}, {{5, 0, 1}, 0, DType::f16}}}},
+      .host = "node1",
+      .process = 42};
   const Locate locate{{{"w", 12, DType::f64, true}, {5, 7, DType::f16}}};
   add_messages<ToScheduler>(seeds, 0,
                             {worker, server, BarrierAsked{}, locate, Goodbye{}, Finished{},
-                             LocateAll{}, Stopping{"why"}});
+                             LocateAll{}, Stopping{"why"}, Ready{}});
   const Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
   const Located located{{{"w", {1, 0}}, {3, {0}}}, true};
-  add_messages<FromScheduler>(seeds, 1,
-                              {Refused{failure}, welcome, located, BarrierOver{},
-                               BarrierOver{failure}, Lost{Role::server, 1, "it was closed"}, End{},
-                               Away{1, "it was closed"}, Returned{1, "10.0.0.1", 999}});
+  add_messages<FromScheduler>(
+      seeds, 1,
+      {Refused{failure}, welcome, located, BarrierOver{}, BarrierOver{failure},
+       Lost{Role::server, 1, "it was closed"}, End{}, Away{1, "it was closed"},
+       Returned{1, "10.0.0.1", 999}, Gathered{}, Begin{}});
   add_messages<ToServer>(seeds, 2, requests());
   seeds.push_back({3, encode(Answer{4, std::nullopt, elements})});
   seeds.push_back({3, encode(Answer{3, failure, {}})});

@@ -133,8 +133,10 @@ net::Bytes with_scheduler() {
   Register said{.workers = workers, .servers = 1, .version = version(), .host = "node1"};
   for (std::size_t node = 0; node < processes; ++node) {
     said.role = node < workers ? Role::worker : Role::server;
+    if (said.role == Role::server) said.brings = {{}};
     add(conversation, node, ToScheduler(said));
   }
+  add(conversation, workers, ToScheduler(Ready{}));
   for (std::size_t worker = 0; worker < workers; ++worker) {
     add(conversation, worker, ToScheduler(Locate{{{"w", 12, DType::f64, true}, {"b", 7}}}));
     add(conversation, worker, ToScheduler(LocateAll{}));
@@ -157,12 +159,14 @@ net::Bytes with_durable_server() {
   said.role = Role::server;
   said.rank = 0;
   said.durable = said.keeps = true;
-  said.job = 1;
-  said.held = {{{"w", 1, 2}, 6, DType::f32}, {{"w", 0, 2}, 6, DType::f32}, {{"v", 0, 2}, 6}};
+  said.brings = {
+      {1, {{{"w", 1, 2}, 6, DType::f32}, {{"w", 0, 2}, 6, DType::f32}, {{"v", 0, 2}, 6}}}};
   add(conversation, workers, ToScheduler(said));
   add(conversation, workers, ToScheduler(Locate{{{"w", 12, DType::f32}}}));
+  add(conversation, workers, ToScheduler(Ready{}));
   add(conversation, workers, ToScheduler(Stopping{"SIGTERM"}));
   add(conversation, workers, ToScheduler(said));
+  add(conversation, workers, ToScheduler(Ready{}));
   add(conversation, 0, ToScheduler(LocateAll{}));
   return conversation;
 }

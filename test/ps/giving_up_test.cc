@@ -26,7 +26,10 @@ void play_server(const ps::Job& job, const net::Bytes& said) {
                                               .version = version(),
                                               .asynchronous = false,
                                               .address = "127.0.0.1",
-                                              .port = net::port_of(listener)});
+                                              .port = net::port_of(listener),
+                                              .brings = {{}}});
+  scheduler.send(ps::Ready{});
+  scheduler.flush();
   const net::Identity me{
       .rank = 0, .secret = job.secret, .purpose = ps::server_purpose(welcome.job)};
   std::vector<net::Connection> workers;

@@ -14,6 +14,7 @@
 #include "ps/scheduler_link.h"
 #include "ps/wire.h"
 #include "tutti/version.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using namespace std::chrono_literals;
@@ -199,7 +200,8 @@ TEST_CASE("what is recorded of one connection is of no use on another, nor a sec
   worker.finish();
 }
 
-TEST_CASE("malformed and oversize messages of a worker end its connection alone") {
+TEST_CASE("malformed and oversize messages of a worker end its connection alone, and are logged") {
+  const Logged log;
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   const Bytes init = Intruder::init_of("w");
@@ -238,6 +240,13 @@ TEST_CASE("malformed and oversize messages of a worker end its connection alone"
     if (attack.is_delivered) ++number;
   }
   CHECK(worker.is_served(packet(number, init)));
+  // At a limited rate.
+  for (const char* said :
+       {"connection of worker 0: a message of 4294967295 bytes",
+        "2 connections of worker 0, the last one because: a frame of 4294967295 bytes",
+        "4 connections of worker 0, the last one because: malformed packet", "(127.0.0.1:"}) {
+    CHECK_THAT(log.text(), Catch::Contains(said));
+  }
   worker.finish();
 }
 
@@ -292,6 +301,7 @@ TEST_CASE(
     // It is a server now, too, it says.
     ps::Register server = mine;
     server.role = ps::Role::server;
+    server.brings = {{}};
     link.send(server);
     link.close();
   }

@@ -1,15 +1,20 @@
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "../unit/base/stderr_of.h"
+#include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
 #include "tutti/version.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using Catch::Contains;
@@ -112,6 +117,34 @@ TEST_CASE("a worker that dies is peer_lost on the others, by name") {
   CHECK(job.ends() == Said{"the job did not end well", "", ""});
 }
 
+TEST_CASE("a barrier that a worker does not come to is reported and ends after key_timeout") {
+  const Logged log;
+  LocalJob job({.key_timeout = std::chrono::milliseconds(800)});
+  std::atomic<bool> is_over{false};
+  const auto said = job.run([&](KVStore& kv) {
+    std::string text = "no error";
+    if (kv.rank() == 1) {
+      while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } else {
+      try {
+        kv.barrier();
+      } catch (const Error& error) {
+        text = std::string(name(error.code())) + ": " + error.what();
+        CHECK(std::ranges::equal(error.ranks(), std::vector<int>{1}));
+      }
+      is_over = true;
+    }
+    kv.barrier();
+    return text;
+  });
+  CHECK_THAT(said[0], Contains("timeout: barrier: worker 1 did not come within 0.8"));
+  CHECK(said[1] == "no error");
+  const std::string text = log.text();
+  const std::size_t first = text.find("a barrier waits for worker 1: ");
+  REQUIRE(first != std::string::npos);
+  CHECK(text.find("a barrier waits for worker 1: ", first + 1) != std::string::npos);
+}
+
 TEST_CASE("processes that do not come are missed after create_timeout") {
   LocalJob job({.create_timeout = std::chrono::milliseconds(500)});
   std::string said;
@@ -122,6 +155,76 @@ TEST_CASE("processes that do not come are missed after create_timeout") {
   }
   CHECK_THAT(said, Contains("timeout: the scheduler gave up waiting: 1 of 2 workers and 2 of 2"));
   CHECK(job.ends()[0] == "the job did not end well");
+}
+
+TEST_CASE(
+    "where the scheduler's name leads its own host to the loopback interface, others get in") {
+  // A name as Debian's 127.0.1.1 has: here it only looks like one.
+  const LocalJob job({.workers = 1, .servers = 1, .root = "127.1"});
+  const std::string outside = net::reachable_addresses("").front();
+  ps::Job from_elsewhere = job.job();
+  from_elsewhere.root = outside;
+  net::Poller poller;
+  ps::SchedulerLink link(from_elsewhere, LocalJob::options(), poller, 0);
+  const ps::Welcome welcome =
+      link.join({.role = ps::Role::worker, .workers = 1, .servers = 1, .version = version()});
+  CHECK(welcome.servers.at(0).address == outside);
+}
+
+TEST_CASE("a scheduler that cannot be reached at all is waited for as one that does not answer") {
+  ps::Job job;
+  job.root = "255.255.255.255";
+  job.port = 9;
+  job.has_secret = true;
+  Options options = LocalJob::options();
+  options.create_timeout = std::chrono::milliseconds(200);
+  net::Poller poller;
+  try {
+    const ps::SchedulerLink link(job, options, poller, 0);
+    FAIL("it was reached");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::timeout);
+    CHECK_THAT(error.what(), Contains("cannot connect to 255.255.255.255"));
+  }
+}
+
+TEST_CASE("a durable server that cannot be reached for a time is waited for") {
+  const Logged log;
+  LocalJob job(
+      {.workers = 1, .servers = 1, .create_timeout = std::chrono::milliseconds(1000), .played = 1});
+  net::Poller poller;
+  std::optional<ps::SchedulerLink> server;
+  std::string said;
+  std::thread worker([&] {
+    said = LocalJob::run_one([](KVStore& kv) {
+      Floats values{1};
+      kv.pushpull("g", tensor(values), tensor(values)).wait();
+      return "no error";
+    });
+  });
+  server.emplace(job.job(), LocalJob::options(), poller, 0);
+  server->join({.role = ps::Role::server,
+                .workers = 1,
+                .servers = 1,
+                .version = version(),
+                .address = "255.255.255.255",
+                .port = 9,
+                .durable = true,
+                .keeps = true,
+                .brings = {{}}});
+  server->send(ps::Ready{});
+  server->flush();
+  const auto deadline = base::Clock::now() + std::chrono::seconds(10);
+  while (log.text().find("waits for server 0") == std::string::npos &&
+         base::Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  server.reset();
+  worker.join();
+  CHECK_THAT(log.text(), Contains("worker 0 waits for server 0") &&
+                             Contains("cannot connect to 255.255.255.255"));
+  CHECK_THAT(said,
+             Contains("peer_lost: server 0 is lost") && Contains("not started again in time"));
 }
 
 TEST_CASE("who has another secret gets in nowhere, and the job goes on") {

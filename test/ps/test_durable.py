@@ -204,7 +204,7 @@ class Checkpoints(DurableCase):
         server.kill()
         again = job.start_server(0, *state)
         self.check_all_ended_well(job, workers + [again, job.scheduler])
-        self.assertEqual(self.files(word="begins"), [])
+        self.assertEqual(self.files(word="prepared"), [])
 
     def test_a_server_that_is_ended_while_it_begins_leaves_what_it_would_have_begun_with(self):
         self.checked_run(self.job(servers=1), "--state", self.folder, steps=2, large=10_000_000)
@@ -326,6 +326,16 @@ class Misuse(DurableCase):
                             (("--state", self.folder, "--restore", "/nowhere"), "/nowhere")):
             with self.subTest(words=words):
                 self.assertRegex(self.said(*words, DMLC_RANK="0"), text)
+
+    def test_a_host_that_is_not_known_is_refused_by_the_name_of_its_variable(self):
+        self.assertRegex(self.said(DMLC_NODE_HOST="nowhere.invalid"),
+                         "environment variable DMLC_NODE_HOST='nowhere.invalid' is not usable")
+
+    def test_a_server_may_be_told_a_name_of_its_host(self):
+        job = self.job(servers=1, DMLC_NODE_HOST="localhost")
+        server = job.start_server(0)
+        workers = job.start_workers("dist_sync", "mixed", 2, 2000)
+        self.check_all_ended_well(job, workers + [server, job.scheduler])
 
     def test_words_from_outside_end_no_line_of_an_error(self):
         for words in (("--sate\n\033[2Jforged",), ("--state", "x", "--durable", "often\n\033[2Jforged"),

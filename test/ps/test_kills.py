@@ -51,7 +51,11 @@ class Case:
     def names_it(self, pid):
         """A pattern in what a worker says."""
         if self.phase == "start":
-            return r"the scheduler gave up waiting: \d of 2 workers and \d of 2 servers|the scheduler at \S+|" + \
+            if self.role == "scheduler":
+                return r"the scheduler (at \S+ )?is lost|the scheduler at \S+"
+            # The servers have registered by then, and the worker has not.
+            came = rf".*server 1 came and went: .*\(process {pid} on \S+\)" if self.role == "server" else ""
+            return rf"the scheduler gave up waiting: \d of 2 workers and \d of 2 servers{came}|" + \
                 rf"{self.role} \d is lost: .*\(process {pid} on \S+\)"
         if self.role == "scheduler":
             return r"the scheduler (at \S+ )?is lost"
@@ -62,8 +66,10 @@ def run(case):
     """(the job, its victim, when each survivor has ended, or None)."""
     job = Job(SERVER, STEPS, workers=3 if case.phase == "barrier" else 2, servers=2,
               TUTTI_CREATE_SECONDS=str(CREATE_SECONDS if case.phase == "start" else 20),
-              TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT_SECONDS * SLOWNESS))
+              TUTTI_HEARTBEAT_SECONDS=str(HEARTBEAT_SECONDS * SLOWNESS), PS_VERBOSE="1")
     servers = [job.start_server(rank) for rank in range(2)]
+    if not all(one.wait_for("is connected to the scheduler") for one in servers):
+        return job, servers[1], None
     workers = job.start_workers("dist_sync", case.phase, 0 if case.phase in ("start", "end") else 1_000_000, 5000)
     victim = {"worker": workers[1], "server": servers[1], "scheduler": job.scheduler}[case.role]
     # Worker 0 closes its store at once, the others a second later.

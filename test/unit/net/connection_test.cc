@@ -181,6 +181,17 @@ TEST_CASE("a frame that is no part of the body that is under way ends the connec
   CHECK_THAT(*ended, Catch::Contains("frame 1 was refused"));
 }
 
+TEST_CASE("a connection that can write no more ends, though it might read on") {
+  auto [mine, far] = socket_pair();
+  Connection connection(peer(std::move(mine), 1, 2, false));
+  connection.queue(as_bytes("a message"));
+  REQUIRE(::shutdown(connection.socket().get(), SHUT_WR) == 0);
+  CHECK_FALSE(connection.receive());
+  connection.flush();
+  CHECK_FALSE(connection.has_unwritten());
+  CHECK(connection.receive());
+}
+
 TEST_CASE("a message above the bound is neither sent nor taken in") {
   Wire wire;
   const Bytes small(1);

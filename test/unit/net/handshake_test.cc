@@ -217,6 +217,28 @@ TEST_CASE("of several ways the one that leads to the listener is taken") {
   rank0.thread.join();
 }
 
+TEST_CASE("a way that the system refuses at once leaves the others, and alone it is a lost peer") {
+  ListeningRank rank0;
+  const std::uint16_t port = port_of(rank0.listener);
+  std::vector<Way> ways;
+  ways.push_back(start_way("255.255.255.255", port, ""));
+  ways.push_back(start_way("127.0.0.1", port, "192.0.2.1"));  // no address of this host
+  ways.push_back(start_way("127.0.0.1", port, "::1"));        // of another family
+  for (const Way& way : ways) CHECK_THAT(way.failure, Contains("cannot connect"));
+  for (Way& way : ways_to(rank0.listener)) ways.push_back(std::move(way));
+  CHECK(prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + patience).rank == 0);
+  rank0.thread.join();
+  std::vector<Way> alone;
+  alone.push_back(start_way("255.255.255.255", port, ""));
+  try {
+    prove_to(std::move(alone), someone(1, rank0.secret), 0, Clock::now() + patience);
+    FAIL("there was a way");
+  } catch (const tutti::Error& error) {
+    CHECK(error.code() == tutti::ErrorCode::peer_lost);
+    CHECK_THAT(error.what(), Contains("255.255.255.255: cannot connect to"));
+  }
+}
+
 TEST_CASE("a listener that is not there, or never answers, is told apart in the error") {
   const Secret secret = some_secret();
   Fd listener = listen_tcp("127.0.0.1");

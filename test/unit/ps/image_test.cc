@@ -28,11 +28,12 @@ Durability in(const std::string& folder) {
 }
 
 /// When this returns the state is on the disk.
-void replace(Storage& storage, const net::Bytes& state) {
-  const base::Fd writer = storage.replace([&] { return state; });
+void begin(Storage& storage, std::uint64_t job, const net::Bytes& state) {
+  const base::Fd writer = storage.prepare([&] { return state; });
   pollfd end{writer.get(), POLLIN, 0};
   REQUIRE(::poll(&end, 1, -1) == 1);
-  REQUIRE(storage.has_replaced());
+  REQUIRE(storage.has_prepared());
+  storage.begin(job);
 }
 
 /// A server without connections that keeps its state.
@@ -42,9 +43,8 @@ class Keeper {
       : storage_(in(folder), head.rank, head.servers),
         image_(goes_on ? Image::read(storage_.files()) : Image(head)),
         sequences_(static_cast<std::size_t>(head.workers)) {
-    storage_.claim(head.job);
     *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
-    replace(storage_, state());
+    begin(storage_, head.job, state());
   }
 
   net::Bytes state() const {
@@ -210,7 +210,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.say(0, Kind::push, {1, 1});
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
-  replace(keeper.storage(), keeper.state());
+  begin(keeper.storage(), 7, keeper.state());
   const Image again = Image::read(StateFiles(folder.path(), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
@@ -228,7 +228,7 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     changed[random() % changed.size()] = static_cast<std::byte>(random());
     if (i % 3 == 0) changed.resize(random() % changed.size());
     // Sealed again, as if somebody had meant it.
-    replace(keeper.storage(), changed);
+    begin(keeper.storage(), 7, changed);
     try {
       Image::read(StateFiles(folder.path(), 0, 1));
     } catch (const Error& error) {

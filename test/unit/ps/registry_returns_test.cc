@@ -21,7 +21,7 @@ Register worker() {
 Register server(int rank, std::uint64_t job = 0, std::uint16_t port = 70) {
   Register said{Role::server, rank, 1, 2, version(), false, "127.0.0.1", port};
   said.durable = true;
-  said.job = job;
+  said.brings = {{job}};
   said.host = "h1";
   said.process = 5;
   return said;
@@ -40,8 +40,13 @@ struct Job {
     registry.receive(1, worker());
     registry.receive(2, server(0));
     registry.receive(3, server(1));
+    all_are_ready();
     CHECK(heard.last<Welcome>(1).job == this_job);
     CHECK(heard.last<Welcome>(1).servers.at(1).durable);
+  }
+  void all_are_ready() {
+    registry.receive(2, Ready{});
+    registry.receive(3, Ready{});
   }
 };
 
@@ -120,10 +125,12 @@ TEST_CASE("a server that returns hears which workers were lost meanwhile") {
   only.durable = true;
   registry.receive(1, asynchronous);
   registry.receive(2, asynchronous);
+  only.brings = {{}};
   registry.receive(3, only);
+  registry.receive(3, Ready{});
   registry.lose(3, "it was closed");
   registry.lose(2, "it was closed");
-  only.job = this_job;
+  only.brings = {{this_job}};
   registry.receive(9, only);
   REQUIRE(heard.all[9].size() == 2);
   CHECK(std::get<Welcome>(heard.all[9][0]).asynchronous);
@@ -140,12 +147,13 @@ TEST_CASE("who is told to end says so, and is lost for that reason") {
 TEST_CASE("values that servers bring stay where they are") {
   Job job;
   Register first = server(0, 7);
-  first.held = {{{"w", 1, 2}, 10, DType::f32}};
+  first.brings[0].held = {{{"w", 1, 2}, 10, DType::f32}};
   Register second = server(1, 7);
-  second.held = {{{"w", 0, 2}, 10, DType::f32}, {{"v", 0, 1}, 1000, DType::f32}};
+  second.brings[0].held = {{{"w", 0, 2}, 10, DType::f32}, {{"v", 0, 1}, 1000, DType::f32}};
   job.registry.receive(2, first);
   job.registry.receive(3, second);
   job.registry.receive(1, worker());
+  job.all_are_ready();
   CHECK(job.heard.last<Welcome>(1).rank == 0);
   job.registry.receive(1, Locate{{{"w", 20, DType::f32}, {"new", 5, DType::f32}}});
   CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector<int>{1, 0});
@@ -162,18 +170,148 @@ TEST_CASE("states that do not belong together are refused") {
   CHECK(job.registry.is_over());
 }
 
+TEST_CASE("what an interrupted start has prepared counts if every server has it") {
+  const Register old = server(0, 7);
+  Register between = server(0, 7);
+  between.brings.push_back({8});
+  Register empty_before = server(0, 0);
+  empty_before.brings.push_back({8});
+  const Register only_new = server(0, 8);
+  struct Start {
+    Register first;
+    Register second;
+    std::uint64_t begins_with;
+  };
+  const Start starts[] = {{old, between, 7},          {between, old, 7},
+                          {between, between, 8},      {between, only_new, 8},
+                          {only_new, between, 8},     {empty_before, server(0), 0},
+                          {only_new, empty_before, 8}};
+  for (const Start& start : starts) {
+    Job job;
+    Register second = start.second;
+    second.rank = 1;
+    job.registry.receive(2, start.first);
+    job.registry.receive(3, second);
+    job.registry.receive(1, worker());
+    for (const Registry::Node node : {2U, 3U}) {
+      CHECK(job.heard.last<Welcome>(node).begins_with == start.begins_with);
+    }
+  }
+}
+
+TEST_CASE("the values of a state with which nobody begins are nowhere") {
+  Job job;
+  for (const int rank : {0, 1}) {
+    Register said = server(rank, 7);
+    said.brings.push_back({8, {{{"w", static_cast<std::uint32_t>(rank), 2}, 10, DType::f32}}});
+    if (rank == 1) said.brings.pop_back();
+    job.registry.receive(rank == 0 ? 2 : 3, said);
+  }
+  job.registry.receive(1, worker());
+  CHECK(job.heard.last<Welcome>(2).dropped.empty());
+  job.all_are_ready();
+  job.registry.receive(1, LocateAll{});
+  CHECK(job.heard.last<Located>(1).placements.empty());
+}
+
+TEST_CASE("states of which none is every server's are refused") {
+  Job job;
+  Register both = server(0, 7);
+  both.brings.push_back({8});
+  Register newer = server(1, 9);
+  job.registry.receive(2, both);
+  job.registry.receive(3, newer);
+  CHECK_THAT(job.heard.last<Refused>(3).failure.text,
+             Contains("server 1 brings the state of an earlier job, and server 0 the state of an "
+                      "earlier job, but of another"));
+  CHECK(job.registry.is_over());
+}
+
+TEST_CASE("nobody drops what it had before all servers are ready, and workers wait for that") {
+  Job job;
+  job.registry.receive(1, worker());
+  job.registry.receive(2, server(0, 7));
+  job.registry.receive(3, server(1, 7));
+  job.registry.receive(2, Ready{});
+  CHECK(std::holds_alternative<Welcome>(job.heard.all[2].back()));
+  CHECK(std::holds_alternative<Gathered>(job.heard.all[1].back()));
+  job.registry.receive(3, Ready{});
+  job.heard.last<Begin>(2);
+  job.heard.last<Begin>(3);
+  CHECK(job.heard.last<Welcome>(1).servers.size() == 2);
+}
+
+TEST_CASE("a server that is killed while it begins begins again with what it brought") {
+  for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{7}}) {
+    Job job;
+    job.registry.receive(1, worker());
+    job.registry.receive(2, server(0, before));
+    job.registry.receive(3, server(1, before));
+    job.registry.receive(2, Ready{});
+    job.registry.lose(2, "it was closed");
+    job.registry.receive(3, Ready{});
+    job.registry.receive(8, server(0, before + 1));
+    CHECK_THAT(job.heard.last<Refused>(8).failure.text, Contains("is waited for with"));
+    // It has prepared what the others do not know of, so that it begins once more.
+    Register again = server(0, before);
+    again.brings.push_back({this_job});
+    job.registry.receive(9, again);
+    CHECK(job.heard.last<Welcome>(9).begins_with == before);
+    CHECK(std::holds_alternative<Returned>(job.heard.all[3].back()));
+    job.registry.receive(9, Ready{});
+    job.heard.last<Begin>(3);
+    job.heard.last<Begin>(9);
+    job.heard.last<Welcome>(1);
+  }
+}
+
+TEST_CASE("a server that is killed before it has heard that all are ready goes on from this job") {
+  Job job;
+  job.begin();
+  job.registry.lose(2, "it was closed");
+  job.registry.receive(8, server(0));
+  CHECK_THAT(job.heard.last<Refused>(8).failure.text, Contains("that it kept of this job"));
+  Register again = server(0);
+  again.brings.push_back({this_job});
+  job.registry.receive(9, again);
+  CHECK(job.heard.last<Welcome>(9).begins_with == this_job);
+  job.registry.receive(9, Ready{});
+  job.heard.last<Begin>(9);
+}
+
+TEST_CASE("a worker hears behind its welcome of those that were lost while the servers began") {
+  Heard heard;
+  Registry registry(
+      {.workers = 2, .servers = 1}, 1000,
+      [&](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
+      this_job);
+  const Register asynchronous{Role::worker, -1, 2, 1, version(), true, "", 0};
+  Register only = server(0);
+  only.workers = 2;
+  only.servers = 1;
+  registry.receive(1, asynchronous);
+  registry.receive(2, asynchronous);
+  registry.receive(3, only);
+  registry.lose(2, "it was closed");
+  registry.receive(3, Ready{});
+  REQUIRE(heard.all[1].size() >= 2);
+  CHECK(std::holds_alternative<Welcome>(heard.all[1][heard.all[1].size() - 2]));
+  CHECK(heard.last<Lost>(1).rank == 1);
+}
+
 TEST_CASE("a key of which servers bring some pieces alone is dropped, and all others stay") {
   Job job;
   Register first = server(0, 7);
-  first.held = {{{"w", 1, 2}, 1000, DType::f32}, {{"v", 1, 2}, 10, DType::f32}};
+  first.brings[0].held = {{{"w", 1, 2}, 1000, DType::f32}, {{"v", 1, 2}, 10, DType::f32}};
   Register second = server(1, 7);
-  second.held = {{{"v", 0, 2}, 20, DType::f32}};
+  second.brings[0].held = {{{"v", 0, 2}, 20, DType::f32}};
   job.registry.receive(2, first);
   job.registry.receive(3, second);
   job.registry.receive(1, worker());
   for (const Registry::Node node : {2U, 3U}) {
     CHECK(job.heard.last<Welcome>(node).dropped == std::vector<Key>{"w"});
   }
+  job.all_are_ready();
   job.registry.receive(1, Locate{{{"v", 30, DType::f32}, {"w", 5, DType::f32}}});
   CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector{1, 0});
   // It counts as nothing, and is placed as any new one.
@@ -183,12 +321,11 @@ TEST_CASE("a key of which servers bring some pieces alone is dropped, and all ot
 TEST_CASE("a server that was killed while it began hears, too, which keys are dropped") {
   Job job;
   Register first = server(0, 7);
-  first.held = {{{"w", 1, 2}, 1000, DType::f32}};
+  first.brings[0].held = {{{"w", 1, 2}, 1000, DType::f32}};
   job.registry.receive(2, first);
   job.registry.receive(3, server(1, 7));
   job.registry.receive(1, worker());
   job.registry.lose(2, "it was closed");
-  first.job = this_job;
   job.registry.receive(9, first);
   CHECK(job.heard.last<Welcome>(9).dropped == std::vector<Key>{"w"});
 }

@@ -28,6 +28,7 @@ struct Job {
     job->registry.receive(1, worker(-1, asynchronous));
     job->registry.receive(2, worker(-1, asynchronous));
     job->registry.receive(3, server());
+    job->registry.receive(3, Ready{});
     return job;
   }
 
@@ -35,22 +36,28 @@ struct Job {
     return {Role::worker, rank, 2, 1, version(), asynchronous, "", 0};
   }
   static Register server(std::uint16_t port = 77) {
-    return {Role::server, -1, 2, 1, version(), false, "127.0.0.1", port};
+    Register said{Role::server, -1, 2, 1, version(), false, "127.0.0.1", port};
+    said.brings = {{}};
+    return said;
   }
 };
 
 }  // namespace
 
-TEST_CASE("when all are there each node hears its rank and where the servers are") {
+TEST_CASE("when all are there and the servers are ready each hears its rank and where they are") {
   Job job;
   job.registry.receive(3, Job::server());
   job.registry.receive(1, Job::worker());
   CHECK(job.heard.all.empty());
   job.registry.receive(2, Job::worker());
   CHECK(job.registry.is_complete());
+  job.heard.last<Gathered>(1);
+  CHECK_THROWS_AS(job.registry.receive(1, Locate{}), Error);
+  CHECK(job.heard.last<Welcome>(3).rank == 0);
+  job.registry.receive(3, Ready{});
+  job.heard.last<Begin>(3);
   CHECK(job.heard.last<Welcome>(1).rank == 0);
   CHECK(job.heard.last<Welcome>(2).rank == 1);
-  CHECK(job.heard.last<Welcome>(3).rank == 0);
   CHECK(job.heard.last<Welcome>(2).servers.at(0).port == 77);
 }
 
@@ -66,6 +73,7 @@ TEST_CASE("each worker hears where it is on its host, and how many hosts there a
   add(1, Job::worker(1), "second");
   add(2, Job::worker(0), "first");
   add(3, Job::worker(2), "first");
+  job.registry.receive(9, Ready{});
   using Place = Welcome::Place;
   CHECK(job.heard.last<Welcome>(2).place == Place{0, 3, 2});
   CHECK(job.heard.last<Welcome>(1).place == Place{0, 1, 2});
@@ -78,6 +86,7 @@ TEST_CASE("a rank that is asked for is given if it is free") {
   job.registry.receive(1, Job::worker(1));
   job.registry.receive(2, Job::worker(1));
   job.registry.receive(3, Job::server());
+  job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(1).rank == 1);
   CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
@@ -89,6 +98,7 @@ TEST_CASE("before all are there a process may be started again") {
   job.registry.receive(2, Job::worker(0));
   job.registry.receive(4, Job::worker(1));
   job.registry.receive(3, Job::server());
+  job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
 
@@ -99,7 +109,17 @@ TEST_CASE("one process too many is refused, and the job goes on") {
   CHECK(failure.code == ErrorCode::invalid_argument);
   CHECK_THAT(failure.text, Contains("has its 2 workers already"));
   CHECK_FALSE(job->registry.is_over());
-  CHECK(job->heard.all[1].size() == 1);
+  CHECK(job->heard.all[1].size() == 2);
+}
+
+TEST_CASE("a worker that was lost is told that a running job takes it back no more") {
+  const auto job = Job::complete(true);
+  job->registry.lose(2, "it was closed");
+  job->registry.receive(9, Job::worker(1, true));
+  CHECK_THAT(job->heard.last<Refused>(9).failure.text, Contains("worker 1 of this job is lost") &&
+                                                           Contains("takes none back") &&
+                                                           !Contains("DMLC_NUM_WORKER"));
+  CHECK_FALSE(job->registry.is_over());
 }
 
 TEST_CASE("processes that do not fit together end the job, each knowing why") {
@@ -139,11 +159,28 @@ TEST_CASE("who waits for processes that never come is told how many are missing"
              Contains("1 of 2 workers and 0 of 1 servers"));
 }
 
+TEST_CASE("who waits is told, too, who came and went") {
+  Job job;
+  Register server = Job::server();
+  server.host = "h1";
+  server.process = 5;
+  job.registry.receive(1, Job::worker());
+  for (Registry::Node node = 10; node < 16; ++node) {
+    server.process = static_cast<int>(node);
+    job.registry.receive(node, server);
+    job.registry.lose(node, "it was closed");
+  }
+  job.registry.give_up_waiting();
+  CHECK_THAT(job.heard.last<Refused>(1).failure.text,
+             Contains("server 0 came and went: it was closed (process 15 on h1)") &&
+                 Contains("process 12 on h1") && !Contains("process 11 on h1"));
+}
+
 TEST_CASE("a barrier ends when every worker has come to it") {
   const auto job = Job::complete();
   for (int round = 0; round < 2; ++round) {
     job->registry.receive(1, BarrierAsked{});
-    CHECK(job->heard.all[1].size() == 1U + static_cast<std::size_t>(round));
+    CHECK(job->heard.all[1].size() == 2U + static_cast<std::size_t>(round));
     job->registry.receive(2, BarrierAsked{});
     CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
     CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
@@ -158,6 +195,25 @@ TEST_CASE("a barrier that a worker has left for good ends with an error") {
   REQUIRE(over.failure);
   CHECK(over.failure->code == ErrorCode::aborted);
   CHECK(over.failure->ranks == std::vector<int>{1});
+}
+
+TEST_CASE(
+    "a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
+  const auto job = Job::complete();
+  CHECK(job->registry.awaited_in_barrier().empty());
+  job->registry.receive(1, BarrierAsked{});
+  CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
+  job->registry.give_up_barrier(std::chrono::seconds(1800));
+  const auto over = job->heard.last<BarrierOver>(1);
+  REQUIRE(over.failure);
+  CHECK(over.failure->code == ErrorCode::timeout);
+  CHECK(over.failure->text == "barrier: worker 1 did not come within 1800 s");
+  CHECK(over.failure->ranks == std::vector<int>{1});
+  CHECK(job->registry.awaited_in_barrier().empty());
+  job->registry.receive(2, BarrierAsked{});
+  job->registry.receive(1, BarrierAsked{});
+  CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
+  CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
 }
 
 TEST_CASE("the job is over when all workers have finished") {
@@ -190,7 +246,7 @@ TEST_CASE("who has finished may go") {
   const auto job = Job::complete();
   job->registry.receive(2, Finished{});
   job->registry.lose(2, "it was closed");
-  CHECK(job->heard.all[1].size() == 1);
+  CHECK(job->heard.all[1].size() == 2);
   CHECK(job->registry.trouble().empty());
 }
 
@@ -213,6 +269,12 @@ TEST_CASE("messages out of turn are refused and change nothing") {
   const auto complete = Job::complete();
   CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(3, Finished{}); }),
              Contains("only workers"));
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(1, Ready{}); }),
+             Contains("only a server"));
+  Register server = Job::server();
+  server.brings.clear();
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(9, server); }),
+             Contains("may begin with"));
 }
 
 TEST_CASE("all hear how far workers may run ahead, which they agree on") {
@@ -223,6 +285,7 @@ TEST_CASE("all hear how far workers may run ahead, which they agree on") {
   job.registry.receive(2, ahead);
   job.registry.receive(3, Job::server());
   CHECK(job.heard.last<Welcome>(3).staleness == 2);
+  job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(1).asynchronous);
 }
 
@@ -258,4 +321,15 @@ TEST_CASE("a worker that gives up is lost to the others, with its reason") {
   job->registry.lose(1, "its connection ended");
   job->registry.receive(2, Finished{});
   CHECK(job->registry.is_over());
+}
+
+TEST_CASE("who asks for more than a job can have hears why it ends, and the others, too") {
+  const auto job = Job::complete(true);
+  constexpr std::uint64_t too_many = std::uint64_t{1} << 42;
+  job->registry.receive(1, Locate{{{"v", too_many, DType::f64}}});
+  CHECK(job->heard.last<Refused>(1).failure.code == ErrorCode::internal);
+  CHECK_THAT(job->heard.last<Refused>(1).failure.text, Contains("key 'v'") && Contains("at most"));
+  CHECK_THAT(job->heard.last<Lost>(2).reason, Contains("key 'v'"));
+  job->registry.receive(2, Locate{{{"v", 10, DType::f32}}});
+  CHECK(job->heard.last<Located>(2).placements.size() == 1);
 }

@@ -181,8 +181,9 @@ TEST_CASE("a journal that grows while no process can be started is all there") {
   const net::Bytes record(std::size_t{1} << 20);
   CHECK(works_without_processes(folder, [&] {
     Storage storage(in(folder, Durability::When::each), 0, 1);
-    storage.replace([] { return bytes("good"); });
-    storage.has_replaced();
+    storage.prepare([] { return bytes("good"); });
+    storage.has_prepared();
+    storage.begin(0);
     for (std::size_t i = 0; i < records; ++i) storage.append({}, record);
     for (int i = 0; i < 2; ++i) {
       storage.commit();
@@ -238,27 +239,55 @@ TEST_CASE("nothing is due while a checkpoint is being written, and the next one 
   CHECK(storage.due());
 }
 
-TEST_CASE("a process that began in a job is known for it until it has written a state") {
+TEST_CASE("what is prepared counts for nothing until a job begins with it") {
   const Folder folder;
+  const auto prepare = [&](Storage& storage, const std::string& text) {
+    const base::Fd writer = storage.prepare([&] { return bytes(text); });
+    pollfd end{writer.get(), POLLIN, 0};
+    REQUIRE(::poll(&end, 1, -1) == 1);
+    REQUIRE(storage.has_prepared());
+  };
   {
     Storage storage(in(folder), 0, 1);
-    CHECK_FALSE(storage.claimed_job());
-    storage.claim(7);
-  }
-  {
-    Storage storage(in(folder), 0, 1);
-    CHECK(storage.claimed_job() == std::optional<std::uint64_t>(7));
     replace(storage, [] { return bytes("good"); });
-    CHECK_FALSE(storage.claimed_job());
+    prepare(storage, "better");
   }
-  // One that was killed between the two.
-  const std::string path = StateFiles(folder.path(), 0, 1).claim();
-  { Storage(in(folder), 0, 1).claim(8); }
-  std::filesystem::rename(path, path + "-kept");
+  CHECK(state_in(folder) == "good");
   {
     Storage storage(in(folder), 0, 1);
-    replace(storage, [] { return bytes("better"); });
+    REQUIRE(storage.files().has_prepared());
+    storage.settle(false);
   }
-  std::filesystem::rename(path + "-kept", path);
-  CHECK_FALSE(Storage(in(folder), 0, 1).claimed_job());
+  CHECK(state_in(folder) == "good");
+  {
+    Storage storage(in(folder), 0, 1);
+    CHECK_FALSE(storage.files().has_prepared());
+    prepare(storage, "better");
+  }
+  Storage(in(folder), 0, 1).settle(true);
+  CHECK(state_in(folder) == "better");
+  {
+    Storage storage(in(folder, Durability::When::each), 0, 1);
+    CHECK_FALSE(storage.files().has_prepared());
+    prepare(storage, "best");
+    storage.begin(7);
+    storage.append({}, bytes("a request"));
+    storage.commit();
+  }
+  CHECK(state_in(folder) == "best");
+  std::size_t found = 0;
+  StateFiles(folder.path(), 0, 1).replay(7, [&](net::ConstBytes) { ++found; });
+  CHECK(found == 1);
+}
+
+TEST_CASE("a state that could not be prepared leaves the one before") {
+  const Folder folder;
+  Storage storage(in(folder), 0, 1);
+  replace(storage, [] { return bytes("good"); });
+  const base::Fd writer = storage.prepare(fail_to_write);
+  pollfd end{writer.get(), POLLIN, 0};
+  REQUIRE(::poll(&end, 1, -1) == 1);
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { storage.has_prepared(); }),
+             Contains("prepared could not be written"));
+  CHECK(state_in(folder) == "good");
 }

@@ -236,6 +236,20 @@ TEST_CASE("what a worker sent before it left still counts") {
   CHECK(job.stored(1) == Floats{3});
 }
 
+TEST_CASE("what comes of a lost worker after its loss stands for no later round of the others") {
+  TableJob job(2, true);
+  job.say(0, Kind::pushpull, {1});
+  job.table().lose(1, {ErrorCode::peer_lost, "worker 1 is lost", {1}});
+  REQUIRE(job.heard.size() == 1);
+  CHECK(job.heard[0].failure);
+  job.say(1, Kind::pushpull, {20});
+  job.set(1, {.name = "sgd"});
+  job.say(0, Kind::pushpull, {3});
+  REQUIRE(job.heard.size() == 2);
+  REQUIRE(job.heard[1].failure);
+  CHECK(job.heard[1].failure->code == ErrorCode::peer_lost);
+}
+
 TEST_CASE("elements that are not as many as the shape says are refused") {
   TableJob job;
   const Floats three{1, 2, 3};

@@ -62,21 +62,28 @@ TEST_CASE("the other requests and answers arrive as they were sent") {
 TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
   Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   server.durable = true;
-  server.job = std::uint64_t{1} << 63;
-  server.held = {{{"w", 1, 3}, 12, DType::f64}};
+  server.brings = {{7}, {std::uint64_t{1} << 63, {{{"w", 1, 3}, 12, DType::f64}}}};
   server.host = "h1";
   server.process = 77;
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
   CHECK(said.durable);
-  CHECK(said.job == server.job);
-  CHECK(said.held.at(0).piece == PieceName{"w", 1, 3});
-  CHECK(said.held.at(0).count == 12);
-  CHECK(said.held.at(0).dtype == DType::f64);
+  REQUIRE(said.brings.size() == 2);
+  CHECK(said.brings[0].job == 7);
+  CHECK(said.brings[0].held.empty());
+  CHECK(said.brings[1].job == server.brings[1].job);
+  CHECK(said.brings[1].held.at(0).piece == PieceName{"w", 1, 3});
+  CHECK(said.brings[1].held.at(0).count == 12);
+  CHECK(said.brings[1].held.at(0).dtype == DType::f64);
   CHECK(said.host == "h1");
   CHECK(said.process == 77);
   const auto stopping =
       std::get<Stopping>(decode_to_scheduler(encode(ToScheduler(Stopping{"SIGTERM"}))));
   CHECK(stopping.reason == "SIGTERM");
+  CHECK(std::holds_alternative<Ready>(decode_to_scheduler(encode(ToScheduler(Ready{})))));
+  CHECK(std::holds_alternative<Begin>(decode_from_scheduler(encode(FromScheduler(Begin{})))));
+  CHECK(std::holds_alternative<Gathered>(decode_from_scheduler(encode(FromScheduler(Gathered{})))));
+  server.brings.resize(3);
+  CHECK_THROWS_AS(decode_to_scheduler(encode(ToScheduler(server))), Error);
   const auto away = std::get<Away>(decode_from_scheduler(encode(FromScheduler(Away{1, "why"}))));
   CHECK(away.rank == 1);
   CHECK(away.reason == "why");
@@ -132,11 +139,13 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   welcome.job = 12;
   welcome.dropped = {"w", 5};
   welcome.place = {2, 3, 5};
+  welcome.begins_with = 13;
   const auto met = std::get<Welcome>(decode_from_scheduler(encode(FromScheduler(welcome))));
   CHECK(met.servers.at(1).address == "::1");
   CHECK(met.servers.at(1).durable);
   CHECK_FALSE(met.servers.at(0).durable);
   CHECK(met.job == 12);
+  CHECK(met.begins_with == 13);
   CHECK(met.dropped == std::vector<Key>{"w", 5});
   CHECK(met.place == welcome.place);
   for (const Welcome::Place nowhere : {Welcome::Place{-1, 3, 5}, {3, 3, 5}, {0, 1, 0}}) {
