@@ -353,9 +353,9 @@ TUTTI_EXPORT int tutti_pending_done(const tutti_pending* pending);
 typedef void (*tutti_callback)(void* context, const tutti_error* error);
 
 /* Calls `callback` once, on the store's communication thread, or at once on this one when the call
- * is done already. It may submit calls, but not wait for one nor destroy the store, and is short: a
- * worker of a parameter server sends no heartbeat meanwhile.
- * TUTTI_UNSUPPORTED in a forked child where the call is not done. */
+ * is done already. It may submit calls, but not wait for one nor destroy the store, and is short:
+ * meanwhile that thread moves nothing. TUTTI_UNSUPPORTED in a forked child where the call is not
+ * done. */
 TUTTI_EXPORT int tutti_pending_then(const tutti_pending* pending, tutti_callback callback,
                                     void* context);
 /* The call goes on; an error that nobody has waited for is logged. */

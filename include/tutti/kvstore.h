@@ -229,7 +229,9 @@ class TUTTI_EXPORT KVStore {
   /// "2bit", at least 0 with "1bit": `invalid_argument`. Other formats have none.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
-  /// Blocks until every rank has called it. Does not wait for tensors in flight.
+  /// Blocks until every rank has called it. Does not wait for tensors in flight. Throws `timeout`
+  /// after `key_timeout` (a parameter server's: its scheduler's), naming the ranks that did not
+  /// come.
   void barrier();
   /// For a rank that ran out of data. Until every rank has joined, it contributes the identity of
   /// the operation (0 to a sum) to what the others reduce, and `average` does not count it. Blocks

@@ -21,9 +21,8 @@ class TUTTI_EXPORT Pending {
  public:
   /// Called once, with null or the error, on the store's communication thread; on the caller's, at
   /// once, when the call is done already. It may submit but not wait, and is short: meanwhile that
-  /// thread moves nothing, and with a parameter server sends no heartbeat, so that after
-  /// `heartbeat_timeout` this worker is lost to the others. It must not own the last reference to
-  /// the store: destroying the store here ends the process.
+  /// thread moves nothing. It must not own the last reference to the store: destroying the store
+  /// here ends the process.
   using Callback = std::function<void(std::exception_ptr)>;
 
   /// Done already, without error.

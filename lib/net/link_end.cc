@@ -65,12 +65,16 @@ std::optional<std::string> LinkEnd::receive_parcels(
 
 std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
   if (!open_) return std::nullopt;
-  connection_.queue(sign_of_life_);
-  flush();
+  show_life();
   const int missed = check_.count_missed(connection_.frames_received());
   if (missed < heartbeat.most_missed) return std::nullopt;
   close();
   return fmt::format("{} heartbeats are missing on it", missed);
+}
+
+void LinkEnd::show_life() {
+  queue(sign_of_life_);
+  flush();
 }
 
 void LinkEnd::wait(base::Clock::time_point deadline) const {

@@ -46,6 +46,8 @@ class LinkEnd {
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
   std::optional<std::string> beat(const Heartbeat& heartbeat);
+  /// Only sends one.
+  void show_life();
 
   /// Blocks until something may have arrived, or the deadline has passed.
   void wait(base::Clock::time_point deadline) const;

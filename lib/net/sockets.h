@@ -47,7 +47,7 @@ base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
 /// Listen on a TCP port, a free one if it is 0: of the numeric `address`, or of all addresses of
 /// the family (IPv4 or IPv6) of `like`.
 base::Fd listen_tcp(const std::string& address, std::uint16_t port = 0);
-base::Fd listen_tcp_everywhere(const std::string& like, std::uint16_t port = 0);
+base::Fd listen_tcp_everywhere(const std::string& like);
 std::uint16_t port_of(const base::Fd& listener);
 /// This host's numeric address on the connection.
 std::string local_address(const base::Fd& socket);

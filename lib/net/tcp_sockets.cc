@@ -97,9 +97,9 @@ base::Fd listen_tcp(const std::string& address, std::uint16_t port) {
   return listen_at(numeric_address(address, port), address);
 }
 
-base::Fd listen_tcp_everywhere(const std::string& like, std::uint16_t port) {
+base::Fd listen_tcp_everywhere(const std::string& like) {
   const std::string any = numeric_address(like, 0).family() == AF_INET ? "0.0.0.0" : "::";
-  return listen_tcp(any, port);
+  return listen_tcp(any);
 }
 
 std::uint16_t port_of(const base::Fd& listener) {

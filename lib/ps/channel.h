@@ -65,6 +65,9 @@ class Channel {
   std::optional<std::string> beat(const net::Heartbeat& heartbeat) {
     return link_ ? link_->beat(heartbeat) : std::nullopt;
   }
+  void show_life() {
+    if (link_) link_->show_life();
+  }
 
   /// Blocks until the other end has what was sent, or the deadline has passed, or the connection
   /// has ended.

@@ -69,6 +69,7 @@ Welcome Courier::join(bool asynchronous, int staleness) {
                                      .address = {},
                                      .port = 0,
                                      .staleness = staleness});
+  scheduler_.beat_apart();
   rank_ = welcome.rank;
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);

@@ -11,8 +11,10 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "net/heartbeat.h"
+#include "net/interfaces.h"
 #include "net/reception.h"
 #include "net/sockets.h"
+#include "ps/address_choice.h"
 #include "ps/channel.h"
 #include "ps/registry.h"
 #include "ps/roles.h"
@@ -36,14 +38,23 @@ std::uint64_t new_job_id() {
   return std::uint64_t{random()} << 32 | random() | 1;
 }
 
-base::Fd listen(const Job& job) {
-  const std::string address = net::resolve(job.root).front();
+std::string place_to_listen(const Job& job, const std::string& interface) {
+  const std::vector<std::string> addresses = net::resolve(job.root);
+  const std::string preferred =
+      interface.empty() ? "" : net::reachable_addresses(interface).front();
+  const std::string address = listening_address(job.root, addresses, preferred, job.has_secret);
+  if (address != preferred && address != addresses.front()) {
+    base::log().info("here {} leads to {} alone, so the scheduler listens at all addresses",
+                     base::printable(job.root, 256), addresses.front());
+  }
+  return address;
+}
+
+base::Fd listen(const Job& job, const std::string& interface) {
+  const std::string address = place_to_listen(job, interface);
   check_may_use(job, address);
   try {
-    if (!is_hidden_by_own_name(job, address)) return net::listen_tcp(address, job.port);
-    base::log().info("the scheduler listens at all addresses of this host, for {} leads to {} here",
-                     base::printable(job.root, 256), address);
-    return net::listen_tcp_everywhere(address, job.port);
+    return net::listen_tcp(address, job.port);
   } catch (const Error& error) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the scheduler cannot listen at DMLC_PS_ROOT_URI={} and "
@@ -56,7 +67,7 @@ base::Fd listen(const Job& job) {
 class Scheduler {
  public:
   Scheduler(const Job& job, const Options& options)
-      : listener_(listen(job)),
+      : listener_(listen(job, options.interface)),
         reception_(listener_,
                    {.rank = static_cast<int>(Role::scheduler),
                     .secret = job.secret,

@@ -54,11 +54,6 @@ void check_may_use(const Job& job, const std::string& address) {
                           address));
 }
 
-bool is_hidden_by_own_name(const Job& job, const std::string& address) {
-  const bool is_name = job.root != address && job.root != "localhost";
-  return is_name && job.has_secret && net::is_loopback(address);
-}
-
 namespace {
 
 std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
@@ -79,13 +74,12 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
       begin_timeout_(options.key_timeout),
-      ticker_(heartbeat_.beat) {
+      ticker_(heartbeat_.beat),
+      bell_(net::EpollBell::make_descriptor(), asleep_) {
   net::ProvenPeer peer = connect(job, options);
   net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
-  if (is_hidden_by_own_name(job, local_address_)) {
-    local_address_ = net::reachable_addresses(options.interface).front();
-  }
+  const base::Lock lock(mutex_);
   link_.emplace(poller, token, Channel::Ends{describe(job), scheduler_}, Channel::Terms::of(job));
   link_->connect(std::move(peer));
 }
@@ -125,25 +119,75 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
   }
 }
 
+SchedulerLink::~SchedulerLink() {
+  stops_ = true;
+  bell_.ring();
+  heart_.join();
+}
+
 void SchedulerLink::send(const ToScheduler& message) {
+  const base::Lock lock(mutex_);
   link_->send(encode(message));
 }
 
+void SchedulerLink::flush() {
+  const base::Lock lock(mutex_);
+  link_->flush();
+}
+
+std::optional<Clock::time_point> SchedulerLink::due() const {
+  const base::Lock lock(mutex_);
+  return link_->due();
+}
+
 void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& take) {
-  for (const FromScheduler& message : std::exchange(early_, {})) take(message);
-  const auto ended = link_->receive([&](net::ConstBytes bytes) {
-    const FromScheduler message = decode_from_scheduler(bytes);
+  std::vector<FromScheduler> messages = std::exchange(early_, {});
+  std::optional<std::string> ended;
+  {
+    const base::Lock lock(mutex_);
+    ended = link_->receive(
+        [&](net::ConstBytes bytes) { messages.push_back(decode_from_scheduler(bytes)); });
+  }
+  for (const FromScheduler& message : messages) {
     over_ = over_ || std::holds_alternative<End>(message);
     take(message);
-  });
+  }
   if (ended && !over_)
     throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
 }
 
+Clock::time_point SchedulerLink::next_beat() const {
+  const base::Lock lock(mutex_);
+  return ticker_.next();
+}
+
 void SchedulerLink::beat() {
+  const base::Lock lock(mutex_);
   if (!ticker_.tick() || over_) return;
   if (const auto ended = link_->beat(heartbeat_)) {
     throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
+  }
+}
+
+void SchedulerLink::beat_apart() {
+  heart_ = base::NamedThread("tutti-ps-beat", [this] { show_life_until_stopped(); });
+}
+
+/// Beats where the owner is late with it.
+void SchedulerLink::show_life_until_stopped() noexcept {
+  const Clock::duration late = heartbeat_.beat / 4;
+  for (Clock::time_point at = next_beat() + late;;) {
+    bell_.arm();
+    if (stops_) return;
+    if (net::wait_readable(bell_.descriptor(), at)) bell_.silence();
+    const auto now = Clock::now();
+    const base::Lock lock(mutex_);
+    if (now >= ticker_.next() + late) {
+      link_->show_life();
+      at = now + heartbeat_.beat;
+    } else {
+      at = ticker_.next() + late;
+    }
   }
 }
 
@@ -178,8 +222,15 @@ Welcome SchedulerLink::join(Register said) {
 
 void SchedulerLink::close() {
   const auto deadline = Clock::now() + 3s;
+  const base::Lock lock(mutex_);
   link_->drain(deadline);
   link_->close_gracefully(deadline);
+}
+
+/// Without the lock, which the other thread may have held.
+void SchedulerLink::abandon() {
+  heart_.abandon();
+  link_->abandon();
 }
 
 }  // namespace tutti::ps

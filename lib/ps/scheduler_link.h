@@ -1,10 +1,15 @@
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "net/epoll_bell.h"
 #include "net/heartbeat.h"
 #include "ps/channel.h"
 #include "ps/job.h"
@@ -14,35 +19,43 @@ namespace tutti::ps {
 
 /// A node's connection to the scheduler, for the thread that owns the poller. What it throws, but
 /// for what `Refused` says, is `peer_lost` or `timeout`, and the job is over for this node.
+///
+/// That thread may have other things to do for long: the program's callbacks, say. Then a thread of
+/// this object's sends the heartbeats, once `beat_apart` has started it.
 class SchedulerLink {
  public:
   /// Tries to connect until `create_timeout` has passed since now. `token`: of its events in
   /// `poller`, which outlives it.
   SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token);
+  ~SchedulerLink();
+  SchedulerLink(const SchedulerLink&) = delete;
+  SchedulerLink& operator=(const SchedulerLink&) = delete;
 
-  /// This host's address on the connection, or where that is hidden by the scheduler's name one of
-  /// the network that leads elsewhere.
+  /// This host's address on the connection.
   const std::string& local_address() const { return local_address_; }
 
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
   /// scheduler answers instead. It adds host and process to what is said.
   Welcome join(Register said);
 
-  void send(const ToScheduler& message);
-  void flush() { link_->flush(); }
+  void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
+  void flush() TUTTI_EXCLUDES(mutex_);
   /// When to call `flush` though nothing was sent.
-  std::optional<base::Clock::time_point> due() const { return link_->due(); }
+  std::optional<base::Clock::time_point> due() const TUTTI_EXCLUDES(mutex_);
   /// Call it when its event has come. After `End` the scheduler may go.
-  void receive(const std::function<void(const FromScheduler&)>& take);
+  void receive(const std::function<void(const FromScheduler&)>& take) TUTTI_EXCLUDES(mutex_);
   /// When to call `beat`, which does nothing before.
-  base::Clock::time_point next_beat() const { return ticker_.next(); }
-  void beat();
+  base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
+  void beat() TUTTI_EXCLUDES(mutex_);
+  /// From now on heartbeats leave also while nobody calls `beat`.
+  void beat_apart();
   /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
-  void close();
-  void abandon() { link_->abandon(); }
+  void close() TUTTI_EXCLUDES(mutex_);
+  void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
  private:
   net::ProvenPeer connect(const Job& job, const Options& options) const;
+  void show_life_until_stopped() noexcept;
 
   const std::string scheduler_;
   net::Poller& poller_;
@@ -50,10 +63,15 @@ class SchedulerLink {
   const base::Clock::time_point deadline_;
   const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
   std::string local_address_;
-  std::optional<Channel> link_;
-  net::Ticker ticker_;
+  mutable base::Mutex mutex_;  ///< level 5
+  std::optional<Channel> link_ TUTTI_GUARDED_BY(mutex_);
+  net::Ticker ticker_ TUTTI_GUARDED_BY(mutex_);
   std::vector<FromScheduler> early_;  ///< came together with Welcome
   bool over_ = false;
+  std::atomic<bool> stops_{false};
+  std::atomic<std::uint32_t> asleep_{0};
+  net::EpollBell bell_;
+  base::NamedThread heart_;  // last: the thread uses members above
 };
 
 /// What the handshakes of one job are for, so that no proof for one kind serves another.
@@ -68,8 +86,5 @@ Failure failure_of(const Lost& lost);
 
 /// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
 void check_may_use(const Job& job, const std::string& address);
-/// Whether processes of other hosts come to the scheduler, though its name leads this host to the
-/// loopback interface, as Debian has a host's own name do. `address`: what the name leads to here.
-bool is_hidden_by_own_name(const Job& job, const std::string& address);
 
 }  // namespace tutti::ps

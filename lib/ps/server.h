@@ -35,7 +35,7 @@ class Server {
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
-  std::string own_address() const;
+  std::string own_address(const std::string& interface) const;
   base::Fd listen() const;
   base::Fd listen_nearby() const;
   net::Identity identity(const Options& options) const;

@@ -8,7 +8,9 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "net/interfaces.h"
 #include "net/sockets.h"
+#include "ps/address_choice.h"
 #include "ps/server.h"
 #include "ps/server_tokens.h"
 #include "ps/wire.h"
@@ -83,7 +85,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       brought_(images_in(storage_.get())),
       stock_(stock_in(durability.restore, storage_.get())),
       scheduler_(job, options, poller_, scheduler_token),
-      address_(own_address()),
+      address_(own_address(options.interface)),
       listener_(listen()),
       near_listener_(listen_nearby()),
       welcome_(scheduler_.join(registration())),
@@ -100,8 +102,11 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
 }
 
 /// Workers are told a numeric address, whatever names their hosts know.
-std::string Server::own_address() const {
-  if (job_.node_host.empty()) return scheduler_.local_address();
+std::string Server::own_address(const std::string& interface) const {
+  if (job_.node_host.empty()) {
+    return server_address(job_.root, scheduler_.local_address(),
+                          net::reachable_addresses(interface), job_.has_secret);
+  }
   try {
     return net::resolve(job_.node_host).front();
   } catch (const Error& error) {

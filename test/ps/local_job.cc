@@ -22,7 +22,7 @@ void set(const char* name, const std::string& value) {
 
 ps::Job job_of(const LocalJob::Size& size) {
   set("DMLC_ROLE", "worker");
-  set("DMLC_PS_ROOT_URI", size.root);
+  set("DMLC_PS_ROOT_URI", "127.0.0.1");
   set("DMLC_PS_ROOT_PORT", std::to_string(free_port()));
   set("DMLC_NUM_WORKER", std::to_string(size.workers));
   set("DMLC_NUM_SERVER", std::to_string(size.servers));
@@ -72,6 +72,7 @@ LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
       mine.wanted_rank = i - 1;
       Options of_server = options();
       of_server.encrypt = size.encrypts;
+      of_server.heartbeat_timeout = size.heartbeat_timeout;
       ps::run_server(mine, of_server, size.durability);
       return "";
     });
@@ -82,6 +83,7 @@ LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
     Options of_scheduler = options();
     of_scheduler.create_timeout = size.create_timeout;
     of_scheduler.key_timeout = size.key_timeout;
+    of_scheduler.heartbeat_timeout = size.heartbeat_timeout;
     of_scheduler.stall_report_after = size.key_timeout / 8;
     of_scheduler.encrypt = size.encrypts;
     return ps::run_scheduler(mine, of_scheduler) ? "" : "the job did not end well";

@@ -19,13 +19,13 @@ class LocalJob {
   struct Size {
     int workers = 2;
     int servers = 2;
-    std::string root = "127.0.0.1";  ///< where the scheduler is
     std::uint64_t big_count = 1'000'000;
-    std::chrono::milliseconds create_timeout{10'000};  ///< of the scheduler
-    std::chrono::milliseconds key_timeout{60'000};     ///< of the scheduler
-    int played = 0;                                    ///< servers that the test itself plays
-    bool encrypts = false;                             ///< of scheduler and servers
-    bool resends = false;                              ///< as PS_RESEND=1
+    std::chrono::milliseconds create_timeout{10'000};   ///< of the scheduler
+    std::chrono::milliseconds key_timeout{60'000};      ///< of the scheduler
+    std::chrono::milliseconds heartbeat_timeout{5000};  ///< of scheduler and servers
+    int played = 0;                                     ///< servers that the test itself plays
+    bool encrypts = false;                              ///< of scheduler and servers
+    bool resends = false;                               ///< as PS_RESEND=1
     std::uint64_t most_waiting_bytes = ps::Job{}.most_waiting_bytes;        ///< of servers
     std::uint64_t most_waiting_requests = ps::Job{}.most_waiting_requests;  ///< of servers
     Durability durability{};                                                ///< of servers
