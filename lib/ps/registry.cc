@@ -59,6 +59,8 @@ std::string Registry::describe(Node node) const {
 
 void Registry::on(Node node, const BarrierAsked&) {
   static_cast<void>(member(node));
+  const auto given_up = given_up_.find(members_.at(node).barriers++);
+  if (given_up != given_up_.end()) return send_(node, given_up->second);
   in_barrier_.insert(node);
   end_barrier();
 }
@@ -97,6 +99,8 @@ void Registry::give_up_barrier(std::chrono::duration<double> waited) {
               fmt::format("barrier: worker{} {} did not come within {:g} s",
                           awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
               awaited}};
+  // Else who comes late would meet the others in their next one, and be one behind from then on.
+  given_up_.emplace(members_.at(*in_barrier_.begin()).barriers - 1, over);
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
@@ -195,6 +199,23 @@ void Registry::end_if_finished() {
   if (over_ || !finished) return;
   over_ = true;
   send_all(End{});
+}
+
+std::vector<int> Registry::servers_not_ready() const {
+  std::vector<int> ranks;
+  for (int rank = 0; complete_ && rank < company_.servers; ++rank) {
+    const Member* const server = find(Role::server, rank);
+    if (server == nullptr || !server->ready) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Registry::give_up_beginning(std::chrono::duration<double> waited) {
+  const std::vector<int> awaited = servers_not_ready();
+  refuse_all({ErrorCode::timeout,
+              fmt::format("server{} {} did not write what the job begins with within {:g} s",
+                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
+              {}});
 }
 
 void Registry::give_up_waiting() {

@@ -39,9 +39,14 @@ class Registry {
   std::vector<int> servers_away() const;
   /// It has been away for too long: it is lost.
   void give_up_on_server(int rank);
+  /// Once all have come: the servers that are away, or read or write what they begin with.
+  std::vector<int> servers_not_ready() const;
+  /// They have not begun within this time: the job ends.
+  void give_up_beginning(std::chrono::duration<double> waited);
   /// The workers that others wait for in a barrier; none: nobody waits.
   std::vector<int> awaited_in_barrier() const;
-  /// They have not come within this time: the barrier is over for those who have.
+  /// They have not come within this time: the barrier is over for those who have, and for who comes
+  /// to it late.
   void give_up_barrier(std::chrono::duration<double> waited);
   /// Too much time has passed, and not all are there: tells those that are who is missing, and
   /// who came and went.
@@ -50,6 +55,7 @@ class Registry {
   void stop(const std::string& reason);
 
   bool is_complete() const { return complete_; }
+  bool has_begun() const { return begun_; }
   /// Nothing more will happen.
   bool is_over() const { return over_; }
   /// Why the job did not end well; empty: it did, or goes on.
@@ -62,6 +68,7 @@ class Registry {
     Register said;
     int rank = 0;
     bool ready = false;     ///< a server: what it begins with is on its disk
+    int barriers = 0;       ///< so many it has come to
     bool left = false;      ///< has said goodbye
     bool finished = false;  ///< needs nobody any more
   };
@@ -106,13 +113,14 @@ class Registry {
   Directory directory_;
   std::map<Node, Member> members_;
   std::set<Node> in_barrier_;
-  std::map<int, Lost> away_;        ///< durable servers that are waited for, by rank
-  std::deque<std::string> gone_;    ///< the last that came, and went before all were there
-  std::vector<Lost> lost_workers_;  ///< which a server that returns has not heard of
-  Register kind_;                   ///< a worker's: of all
-  std::uint64_t begins_with_ = 0;   ///< whose state all servers begin with; 0: with none
-  bool complete_ = false;           ///< all have come
-  bool begun_ = false;              ///< all servers were ready
+  std::map<int, BarrierOver> given_up_;  ///< barriers, by a worker's number of them
+  std::map<int, Lost> away_;             ///< durable servers that are waited for, by rank
+  std::deque<std::string> gone_;         ///< the last that came, and went before all were there
+  std::vector<Lost> lost_workers_;       ///< which a server that returns has not heard of
+  Register kind_;                        ///< a worker's: of all
+  std::uint64_t begins_with_ = 0;        ///< whose state all servers begin with; 0: with none
+  bool complete_ = false;                ///< all have come
+  bool begun_ = false;                   ///< all servers were ready
   bool over_ = false;
   std::string trouble_;
 };

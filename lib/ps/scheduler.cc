@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -110,6 +111,7 @@ class Scheduler {
   void hear(Registry::Node node);
   void beat();
   void look(Clock::time_point now);
+  void look_at_beginning(Clock::time_point now);
   void look_at_barrier(Clock::time_point now);
   void flush();
   void close();
@@ -122,15 +124,18 @@ class Scheduler {
   net::Ticker ticker_;
   const Clock::duration patience_;  ///< for who has not come, and for who is away
   const Clock::duration stall_report_after_;
-  const Clock::duration key_timeout_;  ///< for who has not come to a barrier
+  const Clock::duration key_timeout_;  ///< for who has not begun, or not come to a barrier
   const Clock::time_point deadline_;
-  /// One in which workers wait for others.
-  struct Barrier {
+  /// Some processes wait for others.
+  struct Wait {
     Clock::time_point since{};
     Clock::time_point report_at{};
     Clock::time_point until{};
   };
-  std::optional<Barrier> barrier_;
+  bool is_too_long(std::optional<Wait>& wait, std::string_view who, const std::vector<int>& awaited,
+                   Clock::time_point now) const;
+  std::optional<Wait> beginning_;
+  std::optional<Wait> barrier_;
   std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
   const Channel::Terms terms_;
   net::Poller poller_;
@@ -142,7 +147,9 @@ class Scheduler {
 Clock::time_point Scheduler::wake_up_by() const {
   Clock::time_point by = ticker_.next();
   if (const auto strangers = reception_.deadline()) by = std::min(by, *strangers);
-  if (barrier_) by = std::min({by, barrier_->report_at, barrier_->until});
+  for (const auto* const wait : {&beginning_, &barrier_}) {
+    if (*wait) by = std::min({by, (*wait)->report_at, (*wait)->until});
+  }
   for (const auto& [node, link] : links_) by = std::min(by, link->due().value_or(by));
   return by;
 }
@@ -179,24 +186,40 @@ void Scheduler::look(Clock::time_point now) {
     const auto it = away_until_.try_emplace(rank, now + patience_).first;
     if (now >= it->second) registry_.give_up_on_server(rank);
   }
+  look_at_beginning(now);
   look_at_barrier(now);
 }
 
-/// Who hears that one is over can ask for the next only after this.
+/// Reports that others wait for these, at doubling times.
+bool Scheduler::is_too_long(std::optional<Wait>& wait, std::string_view who,
+                            const std::vector<int>& awaited, Clock::time_point now) const {
+  if (!wait) wait = {now, now + stall_report_after_, now + key_timeout_};
+  if (now >= wait->until) return true;
+  if (now < wait->report_at) return false;
+  const Clock::duration waited = now - wait->since;
+  base::log().warn("{}{} {}: {:.0f} s so far", who, awaited.size() == 1 ? "" : "s",
+                   fmt::join(awaited, ", "), std::chrono::duration<double>(waited).count());
+  wait->report_at = now + std::max(waited, stall_report_after_);
+  return false;
+}
+
+void Scheduler::look_at_beginning(Clock::time_point now) {
+  const std::vector<int> awaited = registry_.servers_not_ready();
+  if (registry_.has_begun() || awaited.empty()) return beginning_.reset();
+  if (is_too_long(beginning_, "the job waits for what it begins with on server", awaited, now)) {
+    registry_.give_up_beginning(key_timeout_);
+  }
+}
+
+/// Who hears that one is over can ask for the next only after this. While a server is not there,
+/// workers wait for it in their calls, and are late for no fault of theirs.
 void Scheduler::look_at_barrier(Clock::time_point now) {
   const std::vector<int> awaited = registry_.awaited_in_barrier();
   if (awaited.empty()) return barrier_.reset();
-  if (!barrier_) barrier_ = {now, now + stall_report_after_, now + key_timeout_};
-  const Clock::duration waited = now - barrier_->since;
-  if (now >= barrier_->until) {
-    registry_.give_up_barrier(waited);
-    return barrier_.reset();
-  }
-  if (now < barrier_->report_at) return;
-  base::log().warn("a barrier waits for worker{} {}: {:.0f} s so far",
-                   awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "),
-                   std::chrono::duration<double>(waited).count());
-  barrier_->report_at = now + std::max(waited, stall_report_after_);
+  if (barrier_ && !registry_.servers_not_ready().empty()) barrier_->until = now + key_timeout_;
+  if (!is_too_long(barrier_, "a barrier waits for worker", awaited, now)) return;
+  registry_.give_up_barrier(now - barrier_->since);
+  barrier_.reset();
 }
 
 void Scheduler::welcome() {

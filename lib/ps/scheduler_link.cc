@@ -196,7 +196,7 @@ Welcome SchedulerLink::join(Register said) {
   said.process = ::getpid();
   send(said);
   std::optional<Welcome> welcome;
-  // The scheduler gives up at its own deadline, and then says who is missing.
+  // The scheduler gives up at deadlines of its own, and then says who is missing.
   auto deadline = deadline_ + 5s;
   while (!welcome) {
     flush();
@@ -210,7 +210,7 @@ Welcome SchedulerLink::join(Register said) {
       const auto* const lost = std::get_if<Lost>(&message);
       const bool ends = lost != nullptr && !(said.asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
-      if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_;
+      if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_ + 5s;
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {

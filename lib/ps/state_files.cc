@@ -123,6 +123,14 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
   }
 }
 
+void StateFiles::remove_unfinished() const {
+  std::error_code error;
+  for (const std::string& name : names_in(folder_)) {
+    if (!name.starts_with(name_) || !name.ends_with(".unfinished")) continue;
+    fs::remove(fs::path(folder_) / name, error);
+  }
+}
+
 void StateFiles::remove_before(std::uint64_t generation) {
   std::error_code error;
   for (const std::string& name : names_in(folder_)) {
@@ -130,8 +138,7 @@ void StateFiles::remove_before(std::uint64_t generation) {
     const std::string_view rest = std::string_view(name).substr(name_.size());
     auto number = number_after(rest, checkpoint_word);
     if (!number) number = number_after(rest, journal_word);
-    const bool is_old = number && *number < generation;
-    if (is_old || rest.ends_with(".unfinished")) fs::remove(fs::path(folder_) / name, error);
+    if (number && *number < generation) fs::remove(fs::path(folder_) / name, error);
   }
 }
 

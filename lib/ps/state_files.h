@@ -38,7 +38,9 @@ class StateFiles {
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
   std::string prepared() const;
-  /// Removes what is older, and what was never finished.
+  /// Removes what killed processes have left half written. Only where no other process writes.
+  void remove_unfinished() const;
+  /// Removes what is older.
   void remove_before(std::uint64_t generation);
 
  private:

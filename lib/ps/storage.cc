@@ -94,6 +94,7 @@ Storage::Storage(const Durability& durability, int rank, int servers)
       lock_(locked(durability.folder, rank, servers)),
       files_(durability.folder, rank, servers),
       generation_(files_.last_generation()) {
+  files_.remove_unfinished();
   if (files_.has_state() || generation_ == 0) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("the checkpoint {} is missing, and the journal that follows it is there; "
@@ -203,6 +204,7 @@ void Storage::take_for_state(std::uint64_t bytes) {
   checkpoint_bytes_ = bytes;
   journal_bytes_ = 0;
   files_.remove_before(generation_);
+  files_.remove_unfinished();
 }
 
 void Storage::append(net::ConstBytes head, net::ConstBytes body) {

@@ -1,6 +1,7 @@
 """How a process of a job reaches its launcher. A part of what runs on other hosts."""
 import os
 import socket
+import struct
 import sys
 import time
 
@@ -8,10 +9,12 @@ CONNECT_SECONDS = 20
 # Until the next try, where the launcher had no room for this process among strangers.
 RETRY_SECONDS = 0.1
 WELCOME = b"+"
-# Of a peer whose host is silent: when it is asked, how often, how many times. It is not asked while data is on its way
-# to it, and for that has as many milliseconds.
-KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3),
-              (socket.TCP_USER_TIMEOUT, 25_000))
+# Of a peer whose host is silent: when it is asked, how often, how many times.
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+# How long it may be silent with data on its way to it; then it is not asked.
+SILENT_SECONDS = 25
+# Where Linux's tcp_info says how many segments are on their way, and how many milliseconds ago the last word came.
+UNACKED, LAST_ACK = 24, 56
 
 
 class TurnedAway(OSError):
@@ -23,6 +26,16 @@ def notice_death(link):
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEP_ALIVE:
         link.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def is_cut_off(link):
+    """Whether data is on its way to a host that is silent. A launcher that reads nothing, such as one that is stopped,
+    is on a host that answers: what it has no room for is not on its way. TCP_USER_TIMEOUT does not tell these apart."""
+    if link.family != socket.AF_INET:
+        return False
+    told = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_ACK + 4)
+    on_its_way, silent = (struct.unpack_from("I", told, at)[0] for at in (UNACKED, LAST_ACK))
+    return on_its_way > 0 and silent > 1000 * SILENT_SECONDS
 
 
 def call(place, hello, seconds):

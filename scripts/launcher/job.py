@@ -106,6 +106,8 @@ class Job:
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
         if connection.family == socket.AF_INET:
             contact.notice_death(connection)
+            # Orders are few: who does not read them at once has room for them.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * contact.SILENT_SECONDS)
         link = Link(connection, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))

@@ -17,7 +17,7 @@ import sys
 import termios
 import time
 
-from launcher.contact import connect
+from launcher.contact import connect, is_cut_off
 from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
                                 signal_all)
 
@@ -32,6 +32,9 @@ TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
 LONGEST_LINE = 65536
+ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+# How often it looks whether the launcher's host is silent.
+LOOK_SECONDS = 5.0
 # A server that is killed now and then, in a long job, is none that is killed again and again.
 RESTARTS_SECONDS = 3600.0
 
@@ -86,8 +89,11 @@ class Shim:
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGCHLD, *ENDING):
             signal.signal(number, lambda *_: None)
+        # Also while it sends, which may block.
+        signal.signal(signal.SIGALRM, self.look_at_link)
+        signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
         self.events.register(link, selectors.EVENT_READ, self.on_order)
         # Kept whole: a Popen that nobody holds would take the exit status with it.
@@ -138,6 +144,10 @@ class Shim:
             self.events.unregister(fd)
             os.close(fd)
 
+    def look_at_link(self, *_):
+        if is_cut_off(self.link):
+            self.link.shutdown(socket.SHUT_RDWR)
+
     def on_order(self):
         """Variables in JSON start the command; an empty line ends it."""
         data = self.link.recv(65536)
@@ -152,7 +162,7 @@ class Shim:
 
     def on_signal(self):
         numbers = os.read(self.wake, 4096)
-        if any(number != signal.SIGCHLD for number in numbers):
+        if any(number in ENDING for number in numbers):
             self.end_command()
         while self.reap():
             pass

@@ -8,6 +8,7 @@ import resource
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -202,13 +203,32 @@ class Ports(unittest.TestCase):
 class Calling(unittest.TestCase):
     """The shim's side."""
 
-    def test_a_host_that_is_silent_is_given_up_as_soon_with_data_on_its_way_to_it(self):
+    def test_a_host_that_is_silent_is_asked_where_nothing_is_on_its_way_to_it(self):
         with socket.socket() as link:
             contact.notice_death(link)
             of = lambda option: link.getsockopt(socket.IPPROTO_TCP, option)
             asked = of(socket.TCP_KEEPIDLE) + of(socket.TCP_KEEPINTVL) * of(socket.TCP_KEEPCNT)
-            self.assertEqual(of(socket.TCP_USER_TIMEOUT), 1000 * asked)
+            self.assertEqual(asked, contact.SILENT_SECONDS)
             self.assertEqual(link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
+
+    def test_a_host_is_cut_off_where_it_is_silent_with_data_on_its_way_to_it(self):
+        for segments, silent, cut_off in ((3, 26_000, True), (3, 24_000, False), (0, 60_000, False)):
+            told = struct.pack("8x4II7II", 0, 0, 0, 0, segments, *7 * [0], silent)
+            link = mock.Mock(family=socket.AF_INET, getsockopt=mock.Mock(return_value=told))
+            self.assertEqual(contact.is_cut_off(link), cut_off, (segments, silent))
+
+    def test_a_launcher_that_reads_nothing_is_not_cut_off(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener, \
+                socket.create_connection(listener.getsockname()) as link, listener.accept()[0], \
+                mock.patch.object(contact, "SILENT_SECONDS", 0):
+            link.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    link.send(bytes(1 << 20))
+            time.sleep(0.2)
+            self.assertFalse(contact.is_cut_off(link))
+        with socket.socketpair()[0] as link:
+            self.assertFalse(contact.is_cut_off(link))
 
     def answered(self, *answers):
         """A place whose listener answers one connection after the other so, and what it heard."""

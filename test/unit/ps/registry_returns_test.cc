@@ -241,6 +241,35 @@ TEST_CASE("nobody drops what it had before all servers are ready, and workers wa
   CHECK(job.heard.last<Welcome>(1).servers.size() == 2);
 }
 
+TEST_CASE("servers that take too long to begin are named, and the job ends") {
+  Job job;
+  job.registry.receive(1, worker());
+  job.registry.receive(2, server(0));
+  CHECK(job.registry.servers_not_ready().empty());
+  job.registry.receive(3, server(1));
+  CHECK(job.registry.servers_not_ready() == std::vector{0, 1});
+  job.registry.receive(2, Ready{});
+  job.registry.give_up_beginning(std::chrono::seconds(1800));
+  for (const Registry::Node node : {1, 2, 3}) {
+    const Failure failure = job.heard.last<Refused>(node).failure;
+    CHECK(failure.code == ErrorCode::timeout);
+    CHECK(failure.text == "server 1 did not write what the job begins with within 1800 s");
+  }
+  CHECK(job.registry.is_over());
+}
+
+TEST_CASE("a server that comes back is not ready until it says so") {
+  Job job;
+  job.begin();
+  CHECK(job.registry.servers_not_ready().empty());
+  job.registry.lose(3, "it was closed");
+  CHECK(job.registry.servers_not_ready() == std::vector{1});
+  job.registry.receive(4, server(1, this_job));
+  CHECK(job.registry.servers_not_ready() == std::vector{1});
+  job.registry.receive(4, Ready{});
+  CHECK(job.registry.servers_not_ready().empty());
+}
+
 TEST_CASE("a server that is killed while it begins begins again with what it brought") {
   for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{7}}) {
     Job job;

@@ -210,8 +210,12 @@ TEST_CASE(
   CHECK(over.failure->text == "barrier: worker 1 did not come within 1800 s");
   CHECK(over.failure->ranks == std::vector<int>{1});
   CHECK(job->registry.awaited_in_barrier().empty());
-  job->registry.receive(2, BarrierAsked{});
   job->registry.receive(1, BarrierAsked{});
+  // It is late for the first one, and not in the second one yet.
+  job->registry.receive(2, BarrierAsked{});
+  CHECK(job->heard.last<BarrierOver>(2).failure == over.failure);
+  CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
+  job->registry.receive(2, BarrierAsked{});
   CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
   CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
 }

@@ -165,6 +165,17 @@ TEST_CASE(
   CHECK(files == 1);
 }
 
+TEST_CASE("what killed processes have left half written goes when a server begins") {
+  const Folder folder;
+  const std::string left = folder.path() + "/server-0-of-1.prepared.17.unfinished";
+  const std::string of_another = folder.path() + "/server-0-of-10.prepared.17.unfinished";
+  std::ofstream(left) << "half of it";
+  std::ofstream(of_another) << "half of it";
+  const Storage storage(in(folder), 0, 1);
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(std::filesystem::exists(of_another));
+}
+
 TEST_CASE("a server that can start no process writes its state itself") {
   const Folder folder;
   CHECK(works_without_processes(folder, [&] {
