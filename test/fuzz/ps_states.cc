@@ -10,8 +10,8 @@
 #include "net/bytes.h"
 #include "ps/archive.h"
 #include "ps/image.h"
+#include "ps/state_files.h"
 #include "ps/stock.h"
-#include "ps/storage.h"
 #include "ps/wire.h"
 
 /// Nothing here is to survive the machine, and a disk takes longer than all else.
@@ -132,12 +132,14 @@ bool read_journal(Bytes bytes) {
       .has_value();
 }
 
-/// What a server has begun with before.
-bool read_claim(Bytes bytes) {
+/// What an interrupted beginning has left.
+bool read_prepared(Bytes bytes) {
   static const Folder folder;
-  const Storage storage({.folder = folder.path()}, head.rank, head.servers);
-  write_sealed(storage.files().claim(), bytes);
-  return accepted([&] { return storage.claimed_job(); }, {ErrorCode::invalid_argument}).has_value();
+  const StateFiles files(folder.path(), head.rank, head.servers);
+  write_sealed(files.prepared(), bytes);
+  return accepted([&] { return Image::read_prepared(files).table != nullptr; },
+                  {ErrorCode::invalid_argument})
+      .has_value();
 }
 
 /// There may be as many workers as a job has.
@@ -147,7 +149,7 @@ constexpr Decoder all[] = {{read_table},
                            {read_image, for_workers},
                            {read_stock, for_workers},
                            {read_journal},
-                           {read_claim}};
+                           {read_prepared, for_workers}};
 
 const std::vector<std::byte> elements(8, std::byte{1});
 const Optimizer adam{"adam", {{"beta1", 0.5}}, {{"w", {.learning_rate = 2, .wd = 0}}}};
@@ -225,12 +227,6 @@ net::Bytes journal_bytes() {
   return {bytes.begin(), bytes.end()};
 }
 
-net::Bytes claim_bytes() {
-  ArchiveWriter claim;
-  for (const std::uint64_t number : {head.job, std::uint64_t{0}}) claim.put(number);
-  return claim.take();
-}
-
 }  // namespace
 
 std::span<const Decoder> decoders() {
@@ -244,7 +240,7 @@ std::vector<Seed> seeds() {
   const net::Bytes empty = saved(*image.table);
   fill(image, {"w", 0, 1});
   return {{0, empty},         {0, saved(*image.table)}, {1, files_of(image)},
-          {2, two_servers()}, {3, journal_bytes()},     {4, claim_bytes()}};
+          {2, two_servers()}, {3, journal_bytes()},     {4, bytes_of(image)}};
 }
 
 }  // namespace tutti::fuzz

@@ -250,7 +250,7 @@ TEST_CASE("servers that take too long to begin are named, and the job ends") {
   CHECK(job.registry.servers_not_ready() == std::vector{0, 1});
   job.registry.receive(2, Ready{});
   job.registry.give_up_beginning(std::chrono::seconds(1800));
-  for (const Registry::Node node : {1, 2, 3}) {
+  for (const Registry::Node node : {1U, 2U, 3U}) {
     const Failure failure = job.heard.last<Refused>(node).failure;
     CHECK(failure.code == ErrorCode::timeout);
     CHECK(failure.text == "server 1 did not write what the job begins with within 1800 s");
