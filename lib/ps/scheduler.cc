@@ -43,7 +43,7 @@ std::string place_to_listen(const Job& job, const std::string& interface) {
   const std::vector<std::string> addresses = net::resolve(job.root);
   const std::string preferred =
       interface.empty() ? "" : net::reachable_addresses(interface).front();
-  const std::string address = listening_address(job.root, addresses, preferred, job.has_secret);
+  std::string address = listening_address(job.root, addresses, preferred, job.has_secret);
   if (address != preferred && address != addresses.front()) {
     base::log().info("here {} leads to {} alone, so the scheduler listens at all addresses",
                      base::printable(job.root, 256), addresses.front());

@@ -13,8 +13,9 @@ WELCOME = b"+"
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 # How long it may be silent with data on its way to it; then it is not asked.
 SILENT_SECONDS = 25
-# Where Linux's tcp_info says how many segments are on their way, and how many milliseconds ago the last word came.
-UNACKED, LAST_ACK = 24, 56
+# Where Linux's tcp_info says how often it has asked for room in vain, how many segments are on their way, and how many
+# milliseconds ago the last word came.
+PROBES, UNACKED, LAST_ACK = 3, 24, 56
 
 
 class TurnedAway(OSError):
@@ -29,13 +30,15 @@ def notice_death(link):
 
 
 def is_cut_off(link):
-    """Whether data is on its way to a host that is silent. A launcher that reads nothing, such as one that is stopped,
-    is on a host that answers: what it has no room for is not on its way. TCP_USER_TIMEOUT does not tell these apart."""
+    """Whether there is data for a host that is silent. A launcher that reads nothing, such as one that is stopped, is on
+    a host that answers whenever it is asked for room, though that is seldom; TCP_USER_TIMEOUT would end the connection.
+    What cannot leave this host at all is not on its way, and the kernel asks for room then, too."""
     if link.family != socket.AF_INET:
         return False
     told = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_ACK + 4)
     on_its_way, silent = (struct.unpack_from("I", told, at)[0] for at in (UNACKED, LAST_ACK))
-    return on_its_way > 0 and silent > 1000 * SILENT_SECONDS
+    # One question may just be on its way.
+    return (on_its_way > 0 or told[PROBES] > 1) and silent > 1000 * SILENT_SECONDS
 
 
 def call(place, hello, seconds):

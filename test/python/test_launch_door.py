@@ -212,10 +212,11 @@ class Calling(unittest.TestCase):
             self.assertEqual(link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
 
     def test_a_host_is_cut_off_where_it_is_silent_with_data_on_its_way_to_it(self):
-        for segments, silent, cut_off in ((3, 26_000, True), (3, 24_000, False), (0, 60_000, False)):
-            told = struct.pack("8x4II7II", 0, 0, 0, 0, segments, *7 * [0], silent)
+        for probes, segments, silent, cut_off in ((0, 3, 26_000, True), (7, 0, 26_000, True), (0, 3, 24_000, False),
+                                                  (1, 0, 60_000, False)):
+            told = struct.pack("3xB4x4II7II", probes, *4 * [0], segments, *7 * [0], silent)
             link = mock.Mock(family=socket.AF_INET, getsockopt=mock.Mock(return_value=told))
-            self.assertEqual(contact.is_cut_off(link), cut_off, (segments, silent))
+            self.assertEqual(contact.is_cut_off(link), cut_off, (probes, segments, silent))
 
     def test_a_launcher_that_reads_nothing_is_not_cut_off(self):
         with socket.create_server(("127.0.0.1", 0)) as listener, \
