@@ -76,6 +76,7 @@ Stock Stock::read(const std::string& folder) {
   Stock stock;
   Found found;
   std::vector<StateFiles> all;
+  all.reserve(static_cast<std::size_t>(servers));
   for (int rank = 0; rank < servers; ++rank) all.emplace_back(folder, rank, servers);
   const std::optional<std::uint64_t> interrupted = interrupted_job(all);
   std::optional<std::uint64_t> job;
