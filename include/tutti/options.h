@@ -63,7 +63,8 @@ struct TUTTI_EXPORT Options {
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};
   /// [agreed] Such a tensor fails with `timeout` after this. The default is long because rank 0 may
-  /// be writing a checkpoint. `TUTTI_TIMEOUT_SECONDS`.
+  /// be writing a checkpoint. The scheduler's own also bounds barriers of its job, and what servers
+  /// take to begin. `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
   /// A rank whose heartbeat is missing this long is lost, and so is one on this machine that is
   /// stopped this long while others create a store or end. `TUTTI_HEARTBEAT_SECONDS`.

@@ -1,18 +1,17 @@
 #include "ps/journal.h"
 
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "unit/errors.h"
 #include "unit/folder.h"
+#include "unit/full_disk.h"
 
 using namespace tutti;
 using namespace tutti::ps;
@@ -60,26 +59,6 @@ std::string content_of(const std::string& path) {
 void put(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
-
-/// While it lives, no file grows beyond this, as on a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(std::size_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before_{};
-};
 
 /// The next time that something is to reach the disk, it does not. The system says so once.
 bool next_is_lost = false;

@@ -1,22 +1,22 @@
 #include "runtime/timeline_files.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "../full_disk.h"
 #include "thread_world.h"
 
 namespace fs = std::filesystem;
 using Catch::Contains;
+using tutti::FullDisk;
 using tutti::observe::Timeline;
 using tutti::runtime::timeline_path;
 using tutti::runtime::TimelineFiles;
@@ -36,26 +36,6 @@ TEST_CASE("the first store of a process writes to the path, later ones add their
 }
 
 namespace {
-
-/// While it lives, no file may grow, as on a disk that is full.
-class FullDisk {
- public:
-  FullDisk() {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit none{0, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &none);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before_{};
-};
 
 /// A folder for one test, and options that record into it.
 class Folder {
