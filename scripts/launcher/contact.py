@@ -30,9 +30,9 @@ def notice_death(link):
 
 
 def is_cut_off(link):
-    """Whether there is data for a host that is silent. A launcher that reads nothing, such as one that is stopped, is on
-    a host that answers whenever it is asked for room, though that is seldom; TCP_USER_TIMEOUT would end the connection.
-    What cannot leave this host at all is not on its way, and the kernel asks for room then, too."""
+    """Whether there is data for a host that is silent. A launcher that reads nothing, such as one that is stopped, is
+    on a host that answers whenever it is asked for room, though that is seldom; TCP_USER_TIMEOUT would end the
+    connection. What cannot leave this host at all is not on its way, and the kernel asks for room then, too."""
     if link.family != socket.AF_INET:
         return False
     told = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_ACK + 4)

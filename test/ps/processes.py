@@ -5,8 +5,10 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
+import unittest
 
 #: How long a test waits for what should come at once.
 SOON = 30
@@ -114,3 +116,25 @@ class Job:
 
     def __str__(self):
         return "\n".join(map(str, self.started))
+
+
+class StateCase(unittest.TestCase):
+    """Of servers that keep states in a folder. `programs`: tutti-server, and the one of workers."""
+    programs = ()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def job(self, **how):
+        job = Job(*self.programs, **how)
+        self.addCleanup(job.close)
+        return job
+
+    def files(self, folder=None, word=""):
+        return sorted(path for path in (folder or self.folder).iterdir() if word in path.name)
+
+    def check_all_ended_well(self, job, processes):
+        for one in processes:
+            self.assertEqual(one.end(60), 0, str(job))

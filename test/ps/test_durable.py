@@ -4,40 +4,23 @@
     test_durable.py TUTTI_SERVER STEPS [slow]
 """
 import os
-import pathlib
 import random
 import re
 import resource
 import signal
 import sys
-import tempfile
 import time
 import unittest
 
-from processes import Job, stopped_writer_of
+from processes import StateCase, stopped_writer_of
 
 SERVER, STEPS = sys.argv[1:3]
 SLOW = "slow" in sys.argv[3:4]
 SEED = 28
 
 
-class DurableCase(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def job(self, **how):
-        job = Job(SERVER, STEPS, **how)
-        self.addCleanup(job.close)
-        return job
-
-    def files(self, folder=None, word=""):
-        return sorted(path for path in (folder or self.folder).iterdir() if word in path.name)
-
-    def check_all_ended_well(self, job, processes):
-        for one in processes:
-            self.assertEqual(one.end(60), 0, str(job))
+class DurableCase(StateCase):
+    programs = SERVER, STEPS
 
     def checked_run(self, job, *state, steps=30, kind="dist_sync", large=20_000):
         """A whole job: its servers and workers, which have ended well."""

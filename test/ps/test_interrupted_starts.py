@@ -4,39 +4,25 @@
     test_interrupted_starts.py TUTTI_SERVER STEPS
 """
 import os
-import pathlib
 import re
 import signal
 import sys
-import tempfile
 import time
 import unittest
 
-from processes import Job, stopped_writer_of
+from processes import StateCase, stopped_writer_of
 
 SERVER, STEPS = sys.argv[1:3]
 #: Elements of the larger key: a server that writes so much is caught at work.
 LARGE = 4_000_000
 
 
-class InterruptedStarts(unittest.TestCase):
+class InterruptedStarts(StateCase):
+    programs = SERVER, STEPS
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.before = set()
-
-    def job(self, **how):
-        job = Job(SERVER, STEPS, **how)
-        self.addCleanup(job.close)
-        return job
-
-    def files(self, folder, word=""):
-        return sorted(path for path in folder.iterdir() if word in path.name)
-
-    def check_all_ended_well(self, job, processes):
-        for one in processes:
-            self.assertEqual(one.end(60), 0, str(job))
 
     def run_job(self, phase, *state, servers=2):
         job = self.job(servers=servers)
