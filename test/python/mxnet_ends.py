@@ -40,6 +40,8 @@ def ends_while_python_computes(_):
 
 
 def fail(how):
+    """When the others have come to their wait: who hears of a loss before has no key in flight to name."""
+    time.sleep(1)
     if how == "raises":
         raise ValueError("what went wrong")
     if how == "exits":
