@@ -32,11 +32,19 @@ Hash hash_of(std::span<const std::uint8_t> bytes) {
   return hash;
 }
 
+Fd folder_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  Fd folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) throw system_failure(fmt::format("write {}", printable(path)));
+  return folder;
+}
+
 /// A file that is removed again unless it gets its final name.
 class Unfinished {
  public:
+  /// Opens the folder first: without it nothing is begun.
   explicit Unfinished(const std::string& path)
-      : final_(path), path_(unfinished_file(path, ::getpid())) {
+      : final_(path), path_(unfinished_file(path, ::getpid())), folder_(folder_of(path)) {
     constexpr mode_t for_all = 0666;
     file_ =
         Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, for_all));
@@ -60,10 +68,7 @@ class Unfinished {
   void finish() {
     if (::fsync(file_.get()) != 0 || std::rename(path_.c_str(), final_.c_str()) != 0) fail();
     file_.reset();
-    const std::string parent = std::filesystem::path(final_).parent_path().string();
-    const Fd folder(
-        ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder && sync_names(folder)) return;
+    if (sync_names(folder_)) return;
     throw system_failure(fmt::format("write the folder of {}", printable(final_)));
   }
 
@@ -74,6 +79,7 @@ class Unfinished {
 
   const std::string final_;
   const std::string path_;
+  const Fd folder_;
   Fd file_;
 };
 
