@@ -128,7 +128,7 @@ class Courier {
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
     std::string last_call{};        ///< what came of it
   };
-  bool has_come(std::size_t server, Absent& absent, base::Clock::time_point now);
+  bool meet(std::size_t server, Absent& absent, base::Clock::time_point now);
   std::map<std::size_t, Absent> absent_;
   base::Clock::time_point absent_since_{};  ///< since when there is one
   std::exception_ptr bad_news_;             ///< heard while a server was called

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -143,7 +144,7 @@ void Courier::call_absent(Clock::time_point now) {
                                  server, waited, absent.why, absent.last_call),
                      {}});
     }
-    it = has_come(server, absent, now) ? absent_.erase(it) : std::next(it);
+    it = meet(server, absent, now) ? absent_.erase(it) : std::next(it);
   }
   // What a call of a server takes counts, so that nobody waits for ever for one that answers and
   // goes again.
@@ -157,9 +158,9 @@ net::Approach Courier::approach(std::size_t server) const {
   return {std::move(ways), identity(server), static_cast<int>(server)};
 }
 
-/// Whether it is there again. What answers at an address that it had may be anybody. A server that
-/// is started again may have another, of which the scheduler tells.
-bool Courier::has_come(std::size_t server, Absent& absent, Clock::time_point now) {
+/// Calls it; tells whether it is there again. What answers at an address that it had may be
+/// anybody. A server that is started again may have another, of which the scheduler tells.
+bool Courier::meet(std::size_t server, Absent& absent, Clock::time_point now) {
   if (!absent.call && now < absent.due) return false;
   try {
     if (!absent.call) {
@@ -174,9 +175,8 @@ bool Courier::has_come(std::size_t server, Absent& absent, Clock::time_point now
     if (now < absent.due) return false;
     absent.last_call = "; it did not answer";
   } catch (const Error& error) {
-    const bool may_come =
-        error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::mismatch;
-    if (!may_come) throw;
+    constexpr std::array may_come{ErrorCode::peer_lost, ErrorCode::mismatch, ErrorCode::timeout};
+    if (std::ranges::find(may_come, error.code()) == may_come.end()) throw;
     absent.last_call = fmt::format("; {}", error.what());
   }
   absent.call.reset();

@@ -137,7 +137,7 @@ void Server::leave(const std::optional<std::string>& reason) noexcept {
 }
 
 void Server::check_terminated() {
-  if (termination_.has_come()) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+  if (termination_.take()) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
 }
 
 /// All but the workers' requests.

@@ -18,11 +18,11 @@ Termination::Termination() {
 
 Termination::~Termination() {
   // One that was seen is not to end the process once more.
-  has_come();
+  take();
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-bool Termination::has_come() {
+bool Termination::take() {
   signalfd_siginfo info{};
   return ::read(signal_.get(), &info, sizeof info) == sizeof info;
 }

@@ -16,8 +16,8 @@ class Termination {
 
   /// Readable once the signal has come.
   const base::Fd& descriptor() const { return signal_; }
-  /// Takes the signal back: whether it has come.
-  bool has_come();
+  /// Takes the signal, if it has come; returns whether it had.
+  bool take();
 
  private:
   sigset_t before_{};
