@@ -36,6 +36,10 @@ void LocalOptimizer::check(const Key& key, const Tensor& like) const {
   if (updater_) updater_->check(key, like);
 }
 
+void LocalOptimizer::take_value(const Key& key, const Tensor& value) {
+  if (updater_) updater_->take_value(key, value);
+}
+
 void LocalOptimizer::update(const Key& key, std::span<const Tensor> gradients, ReduceOp op,
                             const Tensor& value) {
   // A copy, for a caller's array may be aligned to single bytes.

@@ -19,6 +19,8 @@ class LocalOptimizer {
 
   /// Throws `invalid_argument` if `update` cannot be called for tensors like this one.
   void check(const Key& key, const Tensor& like) const;
+  /// The key has this value in place of an earlier one.
+  void take_value(const Key& key, const Tensor& value);
   /// Updates the value by the devices' gradients, which are reduced first.
   void update(const Key& key, std::span<const Tensor> gradients, ReduceOp op, const Tensor& value);
 

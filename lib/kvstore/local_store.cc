@@ -96,7 +96,9 @@ void LocalStore::initialise(const MethodCall& call) {
     copy(value, own);
     fresh.emplace(key, own);
   }
-  for (const auto& [key, value] : fresh) values_.insert_or_assign(key, value);
+  for (const auto& [key, value] : fresh) {
+    if (!values_.insert_or_assign(key, value).second) optimizer_.take_value(key, value);
+  }
 }
 
 void LocalStore::check_values(Method method, const Calls& calls) {

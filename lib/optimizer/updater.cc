@@ -27,6 +27,16 @@ std::vector<float> widened(const Tensor& tensor) {
   return wide;
 }
 
+/// Of one of a state's arrays.
+std::size_t count_of(const State& state) {
+  return state.slots.front().size() / size_of(state.dtype);
+}
+
+bool fits(const State& state, const Tensor& weight) {
+  return state.slots.empty() ||
+         (count_of(state) == weight.count() && state.dtype == wide(weight.dtype()));
+}
+
 [[noreturn]] void refuse(const Key& key, const std::string& text) {
   throw Error(ErrorCode::invalid_argument, fmt::format("key {}: {}", key.describe(), text),
               {.key = key});
@@ -55,13 +65,18 @@ void Updater::check(const Key& key, const Tensor& weight) const {
                             optimizer_.name, name(weight.dtype())));
   }
   const auto it = states_.find(key);
-  if (it == states_.end() || it->second.slots.empty()) return;
-  const DType dtype = it->second.dtype;
-  const std::size_t count = it->second.slots.front().size() / size_of(dtype);
-  if (count == weight.count() && dtype == wide(weight.dtype())) return;
+  if (it == states_.end() || fits(it->second, weight)) return;
   refuse(key, fmt::format("the optimizer's state is for {} elements of {}, and the value is {} {}; "
                           "was it loaded from the file of another model?",
-                          count, name(dtype), name(weight.dtype()), weight.shape().describe()));
+                          count_of(it->second), name(it->second.dtype), name(weight.dtype()),
+                          weight.shape().describe()));
+}
+
+void Updater::take_value(const Key& key, const Tensor& weight) {
+  const auto it = states_.find(key);
+  if (it == states_.end()) return;
+  it->second.master.clear();
+  if (!fits(it->second, weight)) states_.erase(it);
 }
 
 /// Arrays that are missing, of a new key or since the rule has got new parameters, begin as zeros,

@@ -133,8 +133,11 @@ Value::Result Value::initialise(const Contribution& said) {
 
 Value::Result Value::store(const Contribution& said) {
   const Shape mine{static_cast<std::int64_t>(piece_of(said.shape).count())};
+  const bool replaces = stored_.has_value();
   stored_ = {said.shape, base::own_tensor(mine, said.dtype)};
   if (!said.data.empty()) std::memcpy(stored_->elements.data(), said.data.data(), said.data.size());
+  if (replaces && updater_) updater_->take_value(name_.key, stored_->elements);
+  is_inherited_ = false;
   return {.elements = stored_->elements};
 }
 
@@ -215,6 +218,7 @@ Value::Result Value::sum(std::span<const Contribution* const> contributions) {
   }
   merge(contributions, outs);
   if (stored_) *stored_ = {first.shape, result.elements};
+  is_inherited_ = false;
   return result;
 }
 

@@ -78,6 +78,24 @@ TEST_CASE("an f16 value with a master copy follows steps that f16 cannot make") 
   }) == Said(2, "3bfe 3bfe"));  // 0.999, where single steps would leave 1
 }
 
+TEST_CASE("a broadcast gives a value that pushes go on from, though it had a master copy") {
+  LocalJob job({.workers = 2, .servers = 2, .big_count = 2});
+  CHECK(job.run([](KVStore& kv) {
+    std::vector<std::uint16_t> value(4, 0x3c00);  // 1
+    const Tensor weights(value.data(), {4}, DType::f16);
+    kv.init({"w"}, {weights});
+    kv.set_optimizer({"sgd", {{"learning_rate", 1}, {"multi_precision", 1}}});
+    std::vector<std::uint16_t> half(4, 0x3800);  // 0.5, twice
+    const auto push = [&] { kv.push({"w"}, {Tensor(half.data(), {4}, DType::f16)}).wait(); };
+    push();
+    std::vector<std::uint16_t> other(4, 0x4900);  // 10
+    kv.broadcast({"w"}, {Tensor(other.data(), {4}, DType::f16)}, {weights}).wait();
+    push();
+    kv.pull({"w"}, {weights}).wait();
+    return fmt::format("{:x} {:x}", value.front(), value.back());
+  }) == Said(2, "4880 4880"));  // 9
+}
+
 TEST_CASE("lists name several keys, a key may stand in one twice, with devices each") {
   LocalJob job({.workers = 2, .servers = 3});
   CHECK(job.run([](KVStore& kv) {

@@ -99,6 +99,28 @@ TEST_CASE("optimizer states go through a file, the optimizer with them if asked 
   CHECK(pulled(*other) == pulled(*store));
 }
 
+TEST_CASE("a broadcast gives a value of which no master copy and no momentum knows, of any shape") {
+  const auto store = KVStore::create("local", Options{});
+  std::array<std::uint16_t, 2> one{0x3c00, 0x3c00};  // 1
+  std::array<std::uint16_t, 2> two{0x4000, 0x4000};
+  std::array<std::uint16_t, 2> value{};
+  const auto halves = [](auto& memory) { return Tensor(memory.data(), {2}, DType::f16); };
+  store->init({"w"}, {halves(one)});
+  store->set_optimizer({"sgd", {{"learning_rate", 1}, {"multi_precision", 1}}});
+  store->push({"w"}, {halves(one)}).wait();
+  store->broadcast({"w"}, {halves(two)}, {halves(value)}).wait();
+  store->push({"w"}, {halves(one)}).wait();
+  store->pull({"w"}, {halves(value)}).wait();
+  CHECK(value == one);
+
+  Pair longer{1, 2};
+  Pair got{};
+  store->set_optimizer(sgd);
+  store->broadcast({"w"}, {tensor(longer)}, {tensor(got)}).wait();
+  push(*store, {2, 2});
+  CHECK(pulled(*store) == Pair{0, 1});
+}
+
 TEST_CASE("states cannot be saved without an optimizer, nor loaded from what is none") {
   const Folder folder;
   const auto store = KVStore::create("local", Options{});

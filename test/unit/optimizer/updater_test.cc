@@ -115,6 +115,36 @@ TEST_CASE("small updates of 16-bit values add up in a master copy, and are lost 
   }
 }
 
+TEST_CASE(
+    "a value put in place of another is what updates go on from, though it has a master copy") {
+  Updater updater({.name = "sgd", .parameters = {{"learning_rate", 1}, {"multi_precision", 1}}});
+  Narrow value(DType::f16, {1, -1});
+  Narrow gradient(DType::f16, {1, 1});
+  updater.update("w", gradient.tensor(), value.tensor());
+  Narrow other(DType::f16, {10, 20});
+  updater.take_value("w", other.tensor());
+  updater.update("w", gradient.tensor(), other.tensor());
+  CHECK(other.values() == Pair{9, 19});
+}
+
+TEST_CASE("a value of another size or dtype begins with a state of its own") {
+  Updater updater({.name = "sgd", .parameters = {{"learning_rate", 1}, {"momentum", 0.5}}});
+  Pair value{1, 2};
+  update(updater, "w", {1, 1}, value);
+  std::array<double, 3> larger{3, 4, 5};
+  const std::array<double, 3> ones{1, 1, 1};
+  const Tensor weight(larger.data(), {3}, DType::f64);
+  updater.take_value("w", weight);
+  updater.check("w", weight);
+  std::array<double, 3> gradient = ones;
+  updater.update("w", {gradient.data(), {3}, DType::f64}, weight);
+  CHECK(larger == std::array<double, 3>{2, 3, 4});
+  // One that fits goes on.
+  updater.take_value("w", weight);
+  updater.update("w", {gradient.data(), {3}, DType::f64}, weight);
+  CHECK(larger == std::array<double, 3>{0.5, 1.5, 2.5});
+}
+
 TEST_CASE("values that are no floats are refused by name") {
   const Updater updater(sgd);
   std::array<std::int32_t, 2> memory{};
