@@ -52,7 +52,9 @@ class Job:
         adopt_orphans()
         signal.set_wakeup_fd(self.wake_write)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
+            # A job that was started with nohup, or with & in a script, outlives what ends others.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
         with file_of(starter.told.encode()) as told:
             self.process = subprocess.Popen(starter.words, env=starter.env, stdin=told, start_new_session=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

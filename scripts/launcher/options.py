@@ -23,8 +23,9 @@ The exit code is that of the process that failed first; its last lines are print
 BATCH = ("sge", "yarn", "slurm")
 LAUNCHERS = ("ssh", "local", "mpi", *BATCH)
 # What the launcher tells its workers by.
-OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER",
-                 "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "DMLC_ROLE", "DMLC_RANK",
+                 "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
+DAY_SECONDS = 86400
 
 
 class UsageError(Exception):
@@ -149,8 +150,9 @@ def check(given):
 
 
 def check_state(given):
-    if given.durable is not None and not re.fullmatch(r"each|off|seconds=[1-9]\d{0,4}", given.durable):
-        raise UsageError(f"--durable {given.durable}: it takes each, seconds=N or off")
+    seconds = re.fullmatch(r"seconds=([1-9]\d{0,4})", given.durable or "")
+    if given.durable not in (None, "each", "off") and not (seconds and int(seconds[1]) <= DAY_SECONDS):
+        raise UsageError(f"--durable {given.durable}: it takes each, seconds=N up to {DAY_SECONDS}, or off")
     if given.server_state is None and (given.durable is not None or given.restore is not None):
         raise UsageError("--durable and --restore need --server-state FOLDER: where servers keep what they have")
     if given.server_state is not None and given.mode == "mpi":

@@ -56,17 +56,20 @@ def lives_below(name):
 
 
 def signal_all(number):
+    """Whom it may: not those of another user, such as of a command with sudo. Returns whether there was one."""
+    reached = False
     for pid in descendants():
         try:
             os.kill(pid, number)
-        except ProcessLookupError:
+            reached = True
+        except (ProcessLookupError, PermissionError):
             pass
+    return reached
 
 
 def end_all():
-    """Kills and reaps until nothing lives below, adopted orphans included."""
-    while descendants():
-        signal_all(signal.SIGKILL)
+    """Kills and reaps until nothing lives below, adopted orphans included, that this user may end."""
+    while signal_all(signal.SIGKILL):
         os.waitpid(-1, 0)
 
 

@@ -31,6 +31,8 @@ DRAIN_BYTES = 1 << 20
 TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
+# What an order may tell the command by.
+ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 LONGEST_LINE = 65536
 ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 # How often it looks whether the launcher's host is silent.
@@ -149,7 +151,7 @@ class Shim:
             self.link.shutdown(socket.SHUT_RDWR)
 
     def on_order(self):
-        """Variables in JSON start the command; an empty line ends it."""
+        """Variables in JSON, where the scheduler is, start the command; an empty line ends it."""
         data = self.link.recv(65536)
         if not data:
             raise ConnectionError("the launcher is gone")
@@ -158,7 +160,8 @@ class Shim:
             if not line:
                 self.end_command()
             elif self.child is None and self.status is None:
-                self.start(json.loads(line))
+                told = json.loads(line)
+                self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
 
     def on_signal(self):
         numbers = os.read(self.wake, 4096)

@@ -204,6 +204,14 @@ class End(LaunchCase):
         self.assertEqual(code, 143, err)
         self.assert_nothing_left(2)
 
+    def test_a_job_under_nohup_outlives_its_terminal(self):
+        process = self.start("-n", 2, *MPI, "sh", "-c", "echo up; sleep 1; echo done",
+                             command=("nohup", sys.executable, str(LAUNCH)))
+        self.wait_for_lines(process, 2, "up")
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, out.count("done")), (0, 2), f"{out}{err}")
+
     def test_a_launcher_that_is_killed_leaves_nothing_behind(self):
         process = self.start_clinging()
         process.kill()

@@ -13,7 +13,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from launcher import hosts, members, mpirun, options, output, servers, shim, starter
+from launcher import hosts, members, mpirun, options, output, processes, servers, shim, starter
 
 LOCAL = ["-n", "2", "--launcher", "local"]
 
@@ -71,10 +71,33 @@ class Options(unittest.TestCase):
                 self.assertEqual(restarts.take(), granted, minute)
         self.assertFalse(shim.Restarts(0).take())
 
+    def test_an_order_gives_a_command_no_variables_but_the_schedulers_place(self):
+        order = {"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9", "LD_PRELOAD": "/x.so", "TUTTI_JOB_KEY": "k"}
+        taken = mock.Mock(orders=b"", child=None, status=None)
+        taken.link.recv.return_value = json.dumps(order).encode() + b"\n"
+        shim.Shim.on_order(taken)
+        taken.start.assert_called_once_with({"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9"})
+
+    def test_what_another_users_processes_refuse_does_not_keep_the_others_alive(self):
+        alive, reaped = {3, 5, 7}, []
+
+        def kill(pid, _):
+            if pid == 5:
+                raise PermissionError
+            alive.discard(pid)
+
+        with mock.patch.object(processes, "descendants", lambda: sorted(alive)), \
+                mock.patch.object(processes.os, "kill", kill), \
+                mock.patch.object(processes.os, "waitpid", lambda *_: reaped.append(1)):
+            processes.end_all()
+        self.assertEqual((alive, len(reaped)), ({5}, 1))
+
     def test_what_servers_cannot_keep_is_refused(self):
         for words, text in ((("--durable", "each"), "need --server-state FOLDER"),
                             (("--restore", "/old"), "need --server-state FOLDER"),
-                            (("--server-state", "/kept", "--durable", "seconds=0"), "it takes each, seconds=N or off"),
+                            (("--server-state", "/kept", "--durable", "seconds=0"), "seconds=N up to 86400, or off"),
+                            (("--server-state", "/kept", "--durable", "seconds=86401"), "seconds=N up to 86400"),
+                            (("--env", "TUTTI_JOB_KEY_FILE=/key"), "TUTTI_JOB_KEY_FILE"),
                             (("--server-state", "/kept", "--mode", "mpi"), "in --mode mpi there are no servers"),
                             (("--sever-state", "/kept"), "did you mean --server-state?")):
             self.assertIn(text, self.refused(*LOCAL, *words, "true"))
