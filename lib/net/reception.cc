@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 
 constexpr Clock::duration silence_limit = 5s;
 constexpr std::size_t most_strangers = 256;
+/// Before this process looks again whether it has room.
+constexpr Clock::duration room_pause = 100ms;
 
 /// A connection that has proved nothing yet.
 class Stranger {
@@ -102,10 +104,13 @@ struct Reception::State {
         me(std::move(identity)),
         expects(std::move(audience.expects)),
         most(most_strangers + audience.count),
+        waits_for_room(audience.waits_for_room),
         refusals(me.describe(), "that came in" + when) {}
 
   void welcome();
-  void drop_oldest();
+  base::Fd accept();
+  bool is_pausing();
+  void drop_oldest(std::size_t known);
   std::optional<ProvenPeer> talk_to(Stranger& stranger);
   void close(Stranger& stranger);
 
@@ -113,6 +118,9 @@ struct Reception::State {
   const Identity me;
   const Expects expects;
   const std::size_t most;
+  const bool waits_for_room;
+  bool has_said_that_room_lacks = false;
+  std::optional<Clock::time_point> paused_until;  ///< the listener is not in the poller
   Poller poller;
   std::vector<Stranger> strangers;  ///< in the order in which they came
   Refusals refusals;
@@ -131,9 +139,12 @@ const base::Fd& Reception::descriptor() const {
 }
 
 std::optional<Clock::time_point> Reception::deadline() const {
-  if (state_->strangers.empty()) return std::nullopt;
+  std::optional<Clock::time_point> by = state_->paused_until;
   // They came in this order, and all have the same time.
-  return state_->strangers.front().deadline();
+  if (!state_->strangers.empty()) {
+    by = std::min(by.value_or(Clock::time_point::max()), state_->strangers.front().deadline());
+  }
+  return by;
 }
 
 std::vector<ProvenPeer> Reception::advance() {
@@ -146,22 +157,50 @@ std::vector<ProvenPeer> Reception::advance() {
   return proven;
 }
 
+bool Reception::State::is_pausing() {
+  if (!paused_until) return false;
+  if (Clock::now() < *paused_until) return true;
+  paused_until.reset();
+  poller.add(listener, 0);
+  return false;
+}
+
+/// Nothing: nobody calls, or there is no room.
+base::Fd Reception::State::accept() {
+  try {
+    return accept_one(listener);
+  } catch (const Error& error) {
+    if (!waits_for_room) throw;
+    if (!std::exchange(has_said_that_room_lacks, true)) {
+      base::log().warn("{} lets callers wait while it has no room: {}", me.describe(),
+                       error.what());
+    }
+    poller.remove(listener);
+    paused_until = Clock::now() + room_pause;
+    return {};
+  }
+}
+
 /// Takes a batch at most, so that those who came are heard before others can push them out.
 void Reception::State::welcome() {
+  if (is_pausing()) return;
+  std::size_t known = strangers.size();
   for (std::size_t taken = 0; taken < most_strangers / 2; ++taken) {
-    base::Fd socket = accept_one(listener);
+    base::Fd socket = accept();
     if (!socket) return;
     // Those who are waited for always have room.
-    if (strangers.size() >= most) drop_oldest();
+    if (strangers.size() >= most) drop_oldest(known--);
     poller.add(strangers.emplace_back(std::move(socket)).socket(), 0);
   }
 }
 
-/// Of those who have said nothing, if there are any, for a peer speaks at once.
-void Reception::State::drop_oldest() {
+/// Of the first ones, whom others may push out: of those who have said nothing, if there are any,
+/// for a peer speaks at once.
+void Reception::State::drop_oldest(std::size_t known) {
+  const auto end = strangers.begin() + static_cast<std::ptrdiff_t>(known);
   const auto silent =
-      std::ranges::find_if(strangers, [](const Stranger& one) { return !one.has_spoken(); });
-  const auto oldest = silent != strangers.end() ? silent : strangers.begin();
+      std::find_if(strangers.begin(), end, [](const Stranger& one) { return !one.has_spoken(); });
+  const auto oldest = silent != end ? silent : strangers.begin();
   refusals.add(oldest->address(), "it had proved nothing and others came");
   close(*oldest);
   strangers.erase(oldest);

@@ -20,6 +20,9 @@ class Reception {
   struct Audience {
     Expects expects;
     std::size_t count = 0;
+    /// While this process has no room for another connection: callers wait until it has, for
+    /// strangers' connections end. Else `advance` throws.
+    bool waits_for_room = false;
   };
 
   /// The listener outlives it. `when` ends sentences about strangers: " while the store was
@@ -32,7 +35,7 @@ class Reception {
   /// And then, too; nothing: it need not be called.
   std::optional<base::Clock::time_point> deadline() const;
   /// Those who have proved themselves since. Throws `internal` when this process has no room for
-  /// another connection.
+  /// another connection, unless it is to wait for that.
   std::vector<ProvenPeer> advance();
 
  private:

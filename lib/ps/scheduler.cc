@@ -103,7 +103,7 @@ class Scheduler {
     const auto expects = [](int role) {
       return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);
     };
-    return {expects, static_cast<std::size_t>(company.workers + company.servers)};
+    return {expects, static_cast<std::size_t>(company.workers + company.servers), true};
   }
   Clock::time_point wake_up_by() const;
   void on_event(std::uint64_t token);

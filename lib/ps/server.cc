@@ -27,7 +27,7 @@ net::Reception::Audience Server::audience() {
     const WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
     return worker.keeps() || !worker.is_open();
   };
-  return {expects, static_cast<std::size_t>(job_.company.workers)};
+  return {expects, static_cast<std::size_t>(job_.company.workers), true};
 }
 
 base::Clock::time_point Server::wake_up_by() const {
