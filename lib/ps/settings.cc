@@ -9,6 +9,10 @@
 namespace tutti::ps {
 namespace {
 
+/// So many of a leader's are kept for those who have yet to make them. A worker further behind, or
+/// one that never makes any, is not compared with.
+constexpr std::size_t most_applied = 1024;
+
 std::string_view name(const Setting& setting) {
   static constexpr std::array<std::string_view, 3> names{
       "set_optimizer", "set_gradient_compression", "load_optimizer_states"};
@@ -155,7 +159,11 @@ std::optional<Failure> Settings::apply_of(std::size_t worker, const Setting& set
 }
 
 void Settings::follow(std::size_t worker) {
-  while (!queues_[worker].empty() && answered_[worker] - forgotten_ < applied_.size()) {
+  while (!queues_[worker].empty() && answered_[worker] < forgotten_ + applied_.size()) {
+    if (answered_[worker] < forgotten_) {
+      answer(worker, std::nullopt);
+      continue;
+    }
     const Applied& first = applied_[answered_[worker] - forgotten_];
     const Setting& mine = queues_[worker].front();
     if (agree(mine, first.setting)) {
@@ -168,7 +176,7 @@ void Settings::follow(std::size_t worker) {
   }
 }
 
-/// What all that are still there have made, too, nobody asks for again.
+/// What all that are still there have made, too, nobody asks for again; and what is too much.
 void Settings::forget_applied() {
   const auto is_needed = [&] {
     for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
@@ -176,7 +184,7 @@ void Settings::forget_applied() {
     }
     return false;
   };
-  while (!applied_.empty() && !is_needed()) {
+  while (!applied_.empty() && (applied_.size() > most_applied || !is_needed())) {
     applied_.pop_front();
     ++forgotten_;
   }

@@ -12,8 +12,8 @@ namespace tutti::ps {
 /// Settings on their way into a server. In a synchronous store every worker makes them, in the same
 /// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
 /// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
-/// before, and another worker's n-th is answered as that one was. Either way a worker that says
-/// something else is told.
+/// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
+/// Either way a worker that says something else is told.
 class Settings {
  public:
   /// What does not keep a setting from being applied returns nothing.

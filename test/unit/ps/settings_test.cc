@@ -237,6 +237,26 @@ TEST_CASE("asynchronous settings are answered in their order, however late a wor
   CHECK(job.heard.size() == 12);
 }
 
+TEST_CASE("of asynchronous settings the last 1024 are kept for a worker that is far behind") {
+  TableJob job(2, true);
+  const auto sizes = [&] {
+    ArchiveWriter archive;
+    job.table().save(archive);
+    return archive.take().size();
+  };
+  for (int i = 0; i < 1024; ++i) job.set(0, rate(1 + i));
+  const std::size_t before = sizes();
+  for (int i = 1024; i < 1500; ++i) job.set(0, rate(1 + i));
+  CHECK(sizes() == before);
+  job.heard.clear();
+  for (int i = 0; i < 476; ++i) job.set(1, {"adam"});
+  job.set(1, rate(477));
+  job.set(1, {"adam"});
+  REQUIRE(job.heard.size() == 478);
+  for (int i = 0; i < 477; ++i) CHECK_FALSE(job.heard[static_cast<std::size_t>(i)].failure);
+  CHECK(job.heard.back().failure);
+}
+
 TEST_CASE("lamb updates a value that is whole") {
   TableJob job(1);
   job.set(0, {"lamb", {{"learning_rate", 1}}});
