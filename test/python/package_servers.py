@@ -5,10 +5,12 @@
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import tutti
+from tutti import _objects
 from package_fixture import interrupt, until
 
 FILE = sys.argv.pop()
@@ -22,6 +24,7 @@ class Values(unittest.TestCase):
             kv.init("table", table)
             self.rows(kv, table)
             self.states(kv)
+            self.objects(kv)
             self.interrupts(kv)
             self.assertEqual(kv.num_dead_node(), 0)
 
@@ -37,6 +40,18 @@ class Values(unittest.TestCase):
         self.assertLess(kv.counters().bytes_between_nodes - before, 10_000)
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "'2bit' is for float32, float16 and bfloat16"):
             kv.pushpull("whole", np.ones(3, np.int32))
+
+    def objects(self, kv):
+        """Large ones after small ones, too."""
+        with mock.patch.object(_objects, "PART", 1000):
+            for size in (1, 5000, 10, 2000):
+                self.assertEqual(len(kv.broadcast_object("x" * size if kv.rank == 0 else None)), size)
+            everyones = kv.allgather_object("y" * (kv.rank * 1500))
+            self.assertEqual([len(each) for each in everyones], [rank * 1500 for rank in range(kv.num_workers)])
+        self.assertEqual(len(set(kv.allgather_object(kv.fingerprint([np.arange(3)])))), 1)
+        if kv.num_workers > 1:
+            with self.assertRaisesRegex(tutti.MismatchError, "1 of 1 tensors differ"):
+                kv.fingerprint([np.array([kv.rank])])
 
     def rows(self, kv, table):
         for ids in (np.array([[2, 0], [0, 2]]), np.array([0.0, 2.0], np.float32), np.zeros(0, np.int64)):

@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 #: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
 UNPICKLABLE = -1
+#: Of a pickle under one key: what a server takes at once, whatever it had there before.
+PART = 128 << 20
 CANNOT_BE_PICKLED = "the object of {} cannot be pickled"
 SIZE_KEY = "tutti:broadcast_object, size"
 
 
-def key_of(method, root):
-    """A store never forgets a key, so each root has one for all its objects."""
-    return f"tutti:{method} from {root}"
+def parts_of(array, method, root):
+    """[(key, part)]. A store never forgets a key, and a parameter server gives one the room of its first value: so all
+    objects of a root share some keys, by the size of what goes under them."""
+    whole, rest = divmod(array.size, PART)
+    parts = [(f"tutti:{method} from {root}, part {i}", array[i * PART:(i + 1) * PART]) for i in range(whole)]
+    if rest or not whole:
+        parts.append((f"tutti:{method} from {root}, of {int(rest).bit_length()} bits", array[whole * PART:]))
+    return parts
 
 
 @contextlib.contextmanager
@@ -38,6 +45,29 @@ def naming(method):
 def broadcast(store, key, array, root):
     with naming("broadcast_object"):
         store.broadcast(key, array, root).wait()
+
+
+def exchange(store, method, arrays):
+    """Every rank gets the array of each of `arrays`' {rank: array}: that rank's own goes to all others."""
+    with naming(method):
+        pendings = [store.broadcast(key, part, root) for root, array in arrays.items()
+                    for key, part in parts_of(array, method, root)]
+        for pending in pendings:
+            pending.wait()
+
+
+def allgather(store, method, key, mine):
+    """What each rank says, by rank. Servers gather nothing, so there each rank tells all others."""
+    everyones = np.zeros((store.num_workers, *mine.shape), mine.dtype)
+    with naming(method):
+        if "mpi" in store.type:
+            store.allgather(key, mine, everyones).wait()
+            return everyones
+        everyones[store.rank] = mine
+        pendings = [store.broadcast(f"{key} of {rank}", row, rank) for rank, row in enumerate(everyones)]
+        for pending in pendings:
+            pending.wait()
+    return everyones
 
 
 def pickled(obj):
@@ -72,7 +102,7 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
         broadcast(self, SIZE_KEY, size, root)
         refuse_those_of([root] if size[0] == UNPICKLABLE else [], "broadcast_object", CANNOT_BE_PICKLED)
         data = np.empty(size[0], np.uint8)
-        broadcast(self, key_of("broadcast_object", root), data, root)
+        exchange(self, "broadcast_object", {root: data})
         return pickle.loads(data)
     if self.num_workers == 1:
         return obj
@@ -82,16 +112,13 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
         broadcast(self, SIZE_KEY, np.array([UNPICKLABLE]), root)
         raise
     broadcast(self, SIZE_KEY, np.array([data.size]), root)
-    broadcast(self, key_of("broadcast_object", root), data, root)
+    exchange(self, "broadcast_object", {root: data})
     return obj
 
 
 def exchanged_sizes(self, size):
     """What each rank says, by rank."""
-    sizes = np.zeros(self.num_workers, np.int64)
-    with naming("allgather_object"):
-        self.allgather("tutti:allgather_object, sizes", np.array([size]), sizes).wait()
-    return sizes
+    return allgather(self, "allgather_object", "tutti:allgather_object, sizes", np.array([size]))[:, 0]
 
 
 def allgather_object(self: KVStore, obj: Any) -> list[Any]:
@@ -114,9 +141,6 @@ def allgather_object(self: KVStore, obj: Any) -> list[Any]:
     sizes = exchanged_sizes(self, data.size)
     unpicklable = [rank for rank, size in enumerate(sizes) if size == UNPICKLABLE]
     refuse_those_of(unpicklable, "allgather_object", CANNOT_BE_PICKLED)
-    arrays = [data if rank == self.rank else np.empty(size, np.uint8) for rank, size in enumerate(sizes)]
-    with naming("allgather_object"):
-        pendings = [self.broadcast(key_of("allgather_object", rank), array, rank) for rank, array in enumerate(arrays)]
-        for pending in pendings:
-            pending.wait()
-    return [obj if rank == self.rank else pickle.loads(array) for rank, array in enumerate(arrays)]
+    arrays = {rank: data if rank == self.rank else np.empty(size, np.uint8) for rank, size in enumerate(sizes)}
+    exchange(self, "allgather_object", arrays)
+    return [obj if rank == self.rank else pickle.loads(array) for rank, array in arrays.items()]
