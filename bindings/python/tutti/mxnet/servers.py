@@ -155,8 +155,14 @@ class ServedStore(Store):
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()
-        self._exchange.sender, self._optimizer = self, optimizer
-        self._send()
+        before = self._optimizer
+        self._optimizer = optimizer
+        try:
+            self._send()
+        except BaseException:
+            self._optimizer = before
+            raise
+        self._exchange.sender = self
 
     def _refresh(self, key):
         """Before a push: whether the optimizer is still as the servers have it. All workers come by here alike."""
@@ -181,9 +187,11 @@ class ServedStore(Store):
                                    "MXNET_UPDATE_ON_KVSTORE=0")
 
     def _send(self):
-        name, parameters, factors = self._sent = optimizers.setting(self._optimizer)
+        """What the servers refuse they have not: it is sent again with the next push."""
+        name, parameters, factors = setting = optimizers.setting(self._optimizer)
         self._store.set_optimizer(name, factors={self._name(key): of_key for key, of_key in factors.items()},
                                   **parameters)
+        self._sent = setting
 
     @property
     def _updater(self):
