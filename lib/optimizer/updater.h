@@ -32,8 +32,8 @@ class Updater {
   /// Throws `invalid_argument`, naming the key, for values that are not floats, and where the key's
   /// state, which may have been loaded, is of another size or dtype.
   void check(const Key& key, const Tensor& weight) const;
-  /// The key has this value now, which no update has made: its master copy begins as it, and a state
-  /// of another size or dtype is dropped.
+  /// The key has this value now, which no update has made: its master copy begins as it, and a
+  /// state of another size or dtype is dropped.
   void take_value(const Key& key, const Tensor& weight);
   /// Changes `weight` by `gradient`, which is like it; both are aligned for their elements and
   /// `check` has passed.
