@@ -6,6 +6,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
+import tutti
 from mxnet_served_fixture import Served, devices
 
 RULES = {
@@ -45,6 +46,20 @@ class Updates(Owners):
             optimizer.set_learning_rate(0.1 / (step + 1))
             optimizer.wd = 0.01 * step
         self.like_mxnets(lambda: mx.optimizer.SGD(learning_rate=1.0, momentum=0.9), change=change)
+
+    def test_a_rate_that_the_servers_refuse_is_sent_again(self):
+        """Worker 0's is what it had sent before."""
+        optimizer = mx.optimizer.SGD(learning_rate=1.0)
+        self.kv.set_optimizer(optimizer)
+        self.kv.init("refused", mx.nd.zeros(2))
+        if self.size > 1:
+            optimizer.set_learning_rate(2.0 + self.rank)
+            with self.assertRaises(tutti.MismatchError):
+                self.kv.push("refused", mx.nd.ones(2))
+        optimizer.set_learning_rate(2.0)
+        value = mx.nd.zeros(2)
+        self.kv.pushpull("refused", mx.nd.ones(2), out=value)
+        np.testing.assert_array_equal(value.asnumpy(), np.full(2, -2 * self.size))
 
     def test_a_schedule_counts_this_workers_pushes(self):
         def make():

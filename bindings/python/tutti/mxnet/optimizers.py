@@ -20,6 +20,8 @@ RULES = {
 }
 #: What all of them have.
 COMMON = {name: name for name in ("learning_rate", "wd", "rescale_grad", "clip_gradient", "multi_precision")}
+#: A key's factors that change nothing.
+NEUTRAL = 1.0, 1.0
 
 
 def check(optimizer, store_type):
@@ -57,11 +59,21 @@ def factors(optimizer):
     """Of those keys whose factors are not 1."""
     keys = {*optimizer.param_dict, *optimizer.idx2name, *optimizer.idx2name.values(), *optimizer.lr_mult,
             *optimizer.wd_mult}
-    return {key: found for key in keys if (found := of_key(optimizer, key)) != (1.0, 1.0)}
+    return {key: found for key in keys if (found := of_key(optimizer, key)) != NEUTRAL}
+
+
+def rule(optimizer):
+    """(its name, {parameter: number}) as they are now."""
+    name, own = RULES[type(optimizer)]
+    values = {ours: getattr(optimizer, theirs) for ours, theirs in {**COMMON, **own}.items()}
+    return name, {ours: float(value or 0) for ours, value in values.items()}
 
 
 def setting(optimizer):
     """(the rule's name, {parameter: number}, {key: factors}) as they are now."""
-    name, own = RULES[type(optimizer)]
-    values = {ours: getattr(optimizer, theirs) for ours, theirs in {**COMMON, **own}.items()}
-    return name, {ours: float(value or 0) for ours, value in values.items()}, factors(optimizer)
+    return *rule(optimizer), factors(optimizer)
+
+
+def is_as(optimizer, sent, key):
+    """Whether an update of this key would still be as the setting says. Looks at no other key, for there are many."""
+    return sent is not None and rule(optimizer) == sent[:2] and of_key(optimizer, key) == sent[2].get(key, NEUTRAL)

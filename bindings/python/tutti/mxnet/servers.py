@@ -174,7 +174,7 @@ class ServedStore(Store):
         if self._optimizer is None:
             return
         self._optimizer._update_count(key)
-        if optimizers.setting(self._optimizer) != self._sent:
+        if not optimizers.is_as(self._optimizer, self._sent, key):
             self._exchange.wait()  # earlier pushes are updates by the earlier parameters
             self._send()
 
