@@ -89,7 +89,7 @@ TEST_CASE("a broadcast gives a value that pushes go on from, though it had a mas
     const auto push = [&] { kv.push({"w"}, {Tensor(half.data(), {4}, DType::f16)}).wait(); };
     push();
     std::vector<std::uint16_t> other(4, 0x4900);  // 10
-    kv.broadcast({"w"}, {Tensor(other.data(), {4}, DType::f16)}, {weights}).wait();
+    kv.broadcast("w", Tensor(other.data(), {4}, DType::f16), 0).wait();
     push();
     kv.pull({"w"}, {weights}).wait();
     return fmt::format("{:x} {:x}", value.front(), value.back());

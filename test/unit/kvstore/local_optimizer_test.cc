@@ -108,15 +108,14 @@ TEST_CASE("a broadcast gives a value of which no master copy and no momentum kno
   store->init({"w"}, {halves(one)});
   store->set_optimizer({"sgd", {{"learning_rate", 1}, {"multi_precision", 1}}});
   store->push({"w"}, {halves(one)}).wait();
-  store->broadcast({"w"}, {halves(two)}, {halves(value)}).wait();
+  store->broadcast("w", halves(two), 0).wait();
   store->push({"w"}, {halves(one)}).wait();
   store->pull({"w"}, {halves(value)}).wait();
   CHECK(value == one);
 
   Pair longer{1, 2};
-  Pair got{};
   store->set_optimizer(sgd);
-  store->broadcast({"w"}, {tensor(longer)}, {tensor(got)}).wait();
+  store->broadcast("w", tensor(longer), 0).wait();
   push(*store, {2, 2});
   CHECK(pulled(*store) == Pair{0, 1});
 }
