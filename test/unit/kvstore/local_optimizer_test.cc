@@ -99,7 +99,7 @@ TEST_CASE("optimizer states go through a file, the optimizer with them if asked 
   CHECK(pulled(*other) == pulled(*store));
 }
 
-TEST_CASE("a broadcast gives a value of which no master copy and no momentum knows, of any shape") {
+TEST_CASE("pushes go on from what a broadcast brought, whatever the value and its shape were") {
   const auto store = KVStore::create("local", Options{});
   std::array<std::uint16_t, 2> one{0x3c00, 0x3c00};  // 1
   std::array<std::uint16_t, 2> two{0x4000, 0x4000};
@@ -113,11 +113,19 @@ TEST_CASE("a broadcast gives a value of which no master copy and no momentum kno
   store->pull({"w"}, {halves(value)}).wait();
   CHECK(value == one);
 
-  Pair longer{1, 2};
   store->set_optimizer(sgd);
-  store->broadcast("w", tensor(longer), 0).wait();
+  Pair wide{1, 2};
+  store->broadcast("w", tensor(wide), 0).wait();
   push(*store, {2, 2});
   CHECK(pulled(*store) == Pair{0, 1});
+
+  std::array<float, 3> longer{1, 2, 3};
+  std::array<float, 3> ones{1, 1, 1};
+  const Tensor all(longer.data(), {3}, DType::f32);
+  store->broadcast("w", all, 0).wait();
+  store->push({"w"}, {Tensor(ones.data(), {3}, DType::f32)}).wait();
+  store->pull({"w"}, {all}).wait();
+  CHECK(longer == std::array<float, 3>{0.5, 1.5, 2.5});
 }
 
 TEST_CASE("states cannot be saved without an optimizer, nor loaded from what is none") {

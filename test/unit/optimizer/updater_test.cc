@@ -132,11 +132,10 @@ TEST_CASE("a value of another size or dtype begins with a state of its own") {
   Pair value{1, 2};
   update(updater, "w", {1, 1}, value);
   std::array<double, 3> larger{3, 4, 5};
-  const std::array<double, 3> ones{1, 1, 1};
   const Tensor weight(larger.data(), {3}, DType::f64);
   updater.take_value("w", weight);
   updater.check("w", weight);
-  std::array<double, 3> gradient = ones;
+  std::array<double, 3> gradient{1, 1, 1};
   updater.update("w", {gradient.data(), {3}, DType::f64}, weight);
   CHECK(larger == std::array<double, 3>{2, 3, 4});
   // One that fits goes on.
