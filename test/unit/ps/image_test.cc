@@ -363,6 +363,26 @@ TEST_CASE("a value of the job before stays when the next one initialises it, onc
   CHECK_THAT(heard[1]->text, Contains("initialised already"));
 }
 
+TEST_CASE("a value of the job before that a broadcast has replaced is initialised already") {
+  Table former({.workers = 1, .send = [](int, const Answer&) {}});
+  Floats values{1, 2};
+  Contribution said{.sequence = 1, .piece = {"w", 0, 1}, .kind = Kind::init, .shape = {2}};
+  said.data = std::as_bytes(std::span(values));
+  former.receive(0, said);
+  std::vector<std::optional<Failure>> heard;
+  Table next(
+      {.workers = 1, .send = [&](int, const Answer& answer) { heard.push_back(answer.failure); }});
+  next.inherit(former.optimizer(), former.contents());
+  said.kind = Kind::broadcast;
+  next.receive(0, said);
+  CHECK_FALSE(heard.at(0));
+  said.kind = Kind::init;
+  said.sequence = 2;
+  next.receive(0, said);
+  REQUIRE(heard.at(1));
+  CHECK_THAT(heard[1]->text, Contains("initialised already"));
+}
+
 TEST_CASE("a value that is larger than any memory is refused, though it brings as many bytes") {
   ArchiveWriter to;
   to.put(std::uint64_t{1});
