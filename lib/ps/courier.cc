@@ -1,5 +1,5 @@
-// The worker's thread: what it sends. courier_events.cc has what it hears, courier_servers.cc how
-// it reaches servers.
+// The worker's thread: what it sends. courier_queue.cc has what holds that up, courier_events.cc
+// what it hears, courier_servers.cc how it reaches servers.
 #include "ps/courier.h"
 
 #include <fmt/format.h>
@@ -142,13 +142,6 @@ void Courier::ask_for(const std::vector<Locate::Value>& values) {
     locate.values.push_back(value);
   }
   if (!locate.values.empty()) scheduler_.send(locate);
-}
-
-void Courier::advance() {
-  while (!queue_.empty()) {
-    if (!std::visit([this](auto& one) { return send(one); }, queue_.front())) return;
-    queue_.pop_front();
-  }
 }
 
 bool Courier::send(TaskList& list) {

@@ -21,6 +21,7 @@ namespace tutti::ps {
 /// What the worker's thread does: it sends what was submitted and completes it when the answers
 /// come. Tensors leave by their priority. What waits for its placement holds up what was submitted
 /// after it, and a setting waits until all tensors before it have left, so that it overtakes none.
+/// Neither waits longer than a call may take.
 class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options);
@@ -64,6 +65,12 @@ class Courier {
   void locate(const std::map<Key, optimizer::State>& states);
   void ask_for(const std::vector<Locate::Value>& values);
   void advance();
+  void hold_up();
+  void postpone(base::Clock::duration time);
+  void look_at_queue(base::Clock::time_point now);
+  std::string awaited_by_queue() const;
+  void give_up_waiting();
+  void leave_behind_withdrawals();
   /// False: not yet, its keys are not placed.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
@@ -110,6 +117,13 @@ class Courier {
   std::set<Key> asked_;          ///< whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<Submission> queue_;
+  /// The front of the queue, which cannot be sent yet.
+  struct HeldUp {
+    bool by_scheduler = false;  ///< has yet to say where values are; else servers read too little
+    base::Clock::time_point since{};
+    base::Clock::duration report_after{};
+  };
+  std::optional<HeldUp> held_up_;
   Meeting barrier_;
   Meeting leaving_;
   /// A server whose connection has ended. Who was lost first, perhaps the scheduler, is heard of in

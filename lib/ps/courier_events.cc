@@ -120,7 +120,10 @@ void Courier::look(Clock::time_point now) {
   }
   call_absent(now);
   // Nobody is late before all are there again.
-  if (absent_.empty()) requests_->look(now);
+  if (absent_.empty()) {
+    requests_->look(now);
+    look_at_queue(now);
+  }
   look(barrier_, now);
   look(leaving_, now);
 }

@@ -149,7 +149,7 @@ void Courier::call_absent(Clock::time_point now) {
   // What a call of a server takes counts, so that nobody waits for ever for one that answers and
   // goes again.
   if (!absent_.empty()) return;
-  requests_->postpone(std::max(now - absent_since_ - between_calls, Clock::duration::zero()));
+  postpone(std::max(now - absent_since_ - between_calls, Clock::duration::zero()));
 }
 
 net::Approach Courier::approach(std::size_t server) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@ class Outbox {
   /// The call has a key.
   void add(Entry entry);
   bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
   /// Not when it is empty.
   Entry take();
 

@@ -169,5 +169,19 @@ class Leaving(AbsenceCase):
         self.assertEqual(server.end(), 0, str(job))
 
 
+class Scheduler(AbsenceCase):
+    def test_a_worker_that_is_not_told_where_a_value_is_ends_in_time(self):
+        job = self.job(workers=1, servers=1)
+        job.start_server(0)
+        worker, = job.start_workers("dist_sync", "init", 1000, 2000, 50, TUTTI_TIMEOUT_SECONDS="3",
+                                    TUTTI_STALL_SECONDS="1")
+        self.check_said(worker, "is in init")
+        job.scheduler.send(signal.SIGSTOP)
+        self.check_said(worker, r"init of key 'key\d+' has waited \d s for the scheduler to say where values are", 10)
+        self.assertEqual(worker.end(15), 42, str(job))
+        self.assertRegex(worker.text, r"caught timeout: init of key 'key\d+' was not sent within 3 s: it waited for "
+                                      "the scheduler to say where values are")
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

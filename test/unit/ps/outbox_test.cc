@@ -45,6 +45,7 @@ TEST_CASE("a small urgent tensor passes the pieces of a large one that are still
   add(outbox, "large", 1, 0, 4);
   CHECK(next(outbox) == "large0");
   add(outbox, "small", 2, 1);
+  CHECK(outbox.size() == 4);
   CHECK(all(outbox) == "small0 large1 large2 large3 ");
 }
 

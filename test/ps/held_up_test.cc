@@ -1,0 +1,129 @@
+// Settings, and a worker that leaves, behind calls that a server does not read.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "ps/local_job.h"
+#include "unit/base/logged.h"
+#include "unit/folder.h"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+using Catch::Contains;
+using Floats = std::vector<float>;
+
+namespace {
+
+constexpr std::chrono::milliseconds key_timeout = 2s;
+/// More than the sockets and the connection of a worker hold, each too small for shared memory.
+constexpr int many = 200;
+const Floats small(3000, 1.5F);
+
+Options impatient() {
+  Options options = LocalJob::options();
+  options.key_timeout = key_timeout;
+  options.stall_report_after = key_timeout / 4;
+  return options;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", name(error.code()), error.what());
+  }
+  return "no error";
+}
+
+/// Far more than the server takes in of calls that the other worker has not made.
+std::vector<Pending> run_ahead(KVStore& kv, std::vector<Floats>& values) {
+  std::vector<Pending> pendings;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Key key(static_cast<std::int64_t>(i));
+    pendings.push_back(kv.pushpull(key, tensor(values[i]), tensor(values[i])));
+  }
+  return pendings;
+}
+
+/// How the last of them ends.
+std::string end_of(const std::vector<Pending>& pendings) {
+  std::string end;
+  for (const Pending& pending : pendings) end = error_of([&] { pending.wait(); });
+  return end;
+}
+
+LocalJob::Size narrow() {
+  return {.workers = 2, .servers = 1, .key_timeout = 10s, .most_waiting_bytes = 1 << 16};
+}
+
+}  // namespace
+
+TEST_CASE("a setting behind calls that a server does not read reaches none, and may be repeated") {
+  const Logged log;
+  LocalJob job(narrow());
+  const Folder folder;
+  const std::string file = folder.path() + "/states";
+  const Optimizer sgd{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}};
+  std::promise<void> tried;
+  std::string set;
+  std::string saved;
+  const auto heard = job.run(
+      [&](KVStore& kv) {
+        std::vector<Floats> values(many, small);
+        std::vector<Pending> pendings;
+        if (kv.rank() == 0) {
+          pendings = run_ahead(kv, values);
+          set = error_of([&] { kv.set_optimizer(sgd); });
+          saved = error_of([&] { kv.save_optimizer_states(file); });
+          tried.set_value();
+        } else {
+          tried.get_future().wait_for(5 * key_timeout);
+        }
+        kv.set_optimizer(sgd);
+        kv.save_optimizer_states(file + std::to_string(kv.rank()));
+        return end_of(pendings);
+      },
+      "dist_sync", impatient());
+  const std::string held_up = "was not sent within 2 s: it waited for server 0 to read ";
+  CHECK_THAT(set, Contains("timeout: set_optimizer " + held_up) &&
+                      Contains("no server has heard of it: call it again, on this worker alone"));
+  CHECK_THAT(saved, Contains("timeout: save_optimizer_states " + held_up));
+  CHECK_THAT(log.text(),
+             Contains("set_optimizer has waited ") && Contains(" s for server 0 to read "));
+  CHECK_THAT(heard[0], Contains("timeout: pushpull of key 199 was not answered"));
+  CHECK(heard[1].empty());
+}
+
+TEST_CASE("a worker leaves though a server does not read what it has called") {
+  const Logged log;
+  LocalJob job(narrow());
+  std::promise<void> closes;
+  const auto heard = job.run(
+      [&](KVStore& kv) {
+        if (kv.rank() == 0) {
+          std::vector<Floats> values(many, small);
+          const std::vector<Pending> pendings = run_ahead(kv, values);
+          closes.set_value();
+          kv.close();
+          return end_of(pendings);
+        }
+        closes.get_future().wait();
+        std::string met = error_of([&] { kv.barrier(); });
+        // What has not left is withdrawn still.
+        Floats value = small;
+        const Key last(many - 1);
+        return met + "; " +
+               error_of([&] { kv.pushpull(last, tensor(value), tensor(value)).wait(); });
+      },
+      "dist_sync", impatient());
+  CHECK_THAT(heard[0], Contains("timeout: pushpull of key 199 was not answered"));
+  CHECK_THAT(heard[1], Contains("aborted: ") && Contains("worker 0 has left"));
+  CHECK_THAT(heard[1], Contains("; timeout: key 199: workers 0 gave up their call"));
+  CHECK_THAT(log.text(), Contains("leaving the job has waited ") &&
+                             Contains("worker 0 leaves though it waited for server 0 to read "));
+  CHECK(job.ends() == std::vector<std::string>{"", ""});
+}
