@@ -69,6 +69,7 @@ class Courier {
   void postpone(base::Clock::duration time);
   void look_at_queue(base::Clock::time_point now);
   std::string awaited_by_queue() const;
+  std::string under_way() const;
   void give_up_waiting();
   void leave_behind_withdrawals();
   /// False: not yet, its keys are not placed.

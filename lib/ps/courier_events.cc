@@ -149,10 +149,8 @@ std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const 
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::aborted) return failure;
-    const std::string what =
-        barrier_.completion ? "a barrier was under way" : requests_->describe();
-    return std::make_exception_ptr(
-        base::reworded(error, fmt::format("{}; {} on worker {}", error.what(), what, rank_)));
+    return std::make_exception_ptr(base::reworded(
+        error, fmt::format("{}; {} on worker {}", error.what(), under_way(), rank_)));
   } catch (...) {
     return failure;
   }

@@ -69,6 +69,12 @@ std::string Courier::awaited_by_queue() const {
                      fmt::join(slow, " and "));
 }
 
+std::string Courier::under_way() const {
+  if (barrier_.completion) return "a barrier was under way";
+  if (held_up_ && requests_->empty()) return what_is(queue_.front()) + " was under way";
+  return requests_->describe();
+}
+
 /// What waits for servers fails alone: no server has heard of it. Without the scheduler's word
 /// nothing more can be sent, not even that a push is withdrawn, so that ends the worker.
 void Courier::give_up_waiting() {

@@ -86,7 +86,8 @@ void Worker::set_compression(const Compression& compression) {
 
 optimizer::Saved Worker::ask(bool wants_states) {
   const auto completion = std::make_shared<base::Completion>(
-      1, wants_states ? "save_optimizer_states" : "load_optimizer_states");
+      1, wants_states ? "save_optimizer_states"
+                      : "load_optimizer_states (it has loaded, and asks for the optimizer)");
   const auto pieces = std::make_shared<std::vector<StateOfPiece>>();
   post_and_wait(Survey{pieces, completion, wants_states}, completion);
   return joined(*pieces);
