@@ -5,10 +5,11 @@ import struct
 import sys
 import time
 
+from launcher.sealed_lines import NONCE_BYTES, SEAL_BYTES, WELCOME, Forged, helpers_end
+
 CONNECT_SECONDS = 20
 # Until the next try, where the launcher had no room for this process among strangers.
 RETRY_SECONDS = 0.1
-WELCOME = b"+"
 # Of a peer whose host is silent: when it is asked, how often, how many times.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 # How long it may be silent with data on its way to it; then it is not asked.
@@ -41,8 +42,34 @@ def is_cut_off(link):
     return (on_its_way > 0 or told[PROBES] > 1) and silent > 1000 * SILENT_SECONDS
 
 
-def call(place, hello, seconds):
-    """A connection to the launcher at HOST:PORT, or, on its own machine, at the name of an abstract socket."""
+def read_line(link, length, until):
+    """A line that is so long. It may come byte by byte, and nothing behind it is taken."""
+    data = b""
+    while len(data) <= length:
+        link.settimeout(max(0.001, until - time.monotonic()))
+        more = link.recv(length + 1 - len(data))
+        if not more:
+            raise TurnedAway("it turned this process away")
+        data += more
+    if data[length:] != b"\n":
+        raise TurnedAway("what listens there is no launcher")
+    return data[:length]
+
+
+def introduce(link, token, hello, until):
+    """Whoever listens there must know the token, too: its welcome is sealed."""
+    lines, first = helpers_end(link, token, read_line(link, NONCE_BYTES, until), hello)
+    link.sendall(first)
+    try:
+        lines.opened(read_line(link, SEAL_BYTES + len(WELCOME), until))
+    except Forged as error:
+        raise TurnedAway("what listens there does not know this job's token") from error
+    return lines
+
+
+def call(place, token, hello, seconds):
+    """The lines to the launcher at HOST:PORT, or, on its own machine, at the name of an abstract socket."""
+    until = time.monotonic() + seconds
     host, colon, port = place.rpartition(":")
     if colon:
         link = socket.create_connection((host, int(port)), timeout=seconds)
@@ -53,9 +80,7 @@ def call(place, hello, seconds):
     try:
         if not colon:
             link.connect("\0" + place)
-        link.sendall(hello)
-        if link.recv(1) != WELCOME:
-            raise TurnedAway("it turned this process away")
+        lines = introduce(link, token, hello, until)
     except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:  # the first: too many wait there
         link.close()
         raise TurnedAway(f"it turned this process away: {error.strerror}") from error
@@ -63,17 +88,17 @@ def call(place, hello, seconds):
         link.close()
         raise
     link.settimeout(None)
-    return link
+    return lines
 
 
-def connect(places, hello):
+def connect(places, token, hello):
     """The launcher may have several addresses; the first that welcomes this process is right."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         problems, turned_away = [], False
         for place in places:
             try:
-                return call(place, hello, max(1.0, deadline - time.monotonic()) / len(places))
+                return call(place, token, hello, max(1.0, deadline - time.monotonic()) / len(places))
             except OSError as error:
                 turned_away = turned_away or isinstance(error, TurnedAway)
                 problems.append(f"{place}: {error}")

@@ -1,7 +1,6 @@
-"""Where workers come in. Anyone may knock: what a connection says is bytes until it has shown the job's token, and
-until then it gets little room, little time and no more than its share of the open files."""
+"""Where workers come in. Anyone may knock: what a connection says is bytes until it has shown that it knows the job's
+token, and until then it gets little room, little time and no more than its share of the open files."""
 import errno
-import hmac
 import os
 import resource
 import selectors
@@ -10,9 +9,10 @@ import struct
 import time
 
 from launcher.options import UsageError
+from launcher.sealed_lines import Forged, launchers_end, new_nonce
 from launcher.worker import hello_of
 
-# Of a worker's first line, `TOKEN {"rank": 0, "host": "h0"}`.
+# Of a worker's first line, which says `{"rank": 0, "host": "h0"}`.
 HELLO_BYTES = 4096
 HELLO_SECONDS = 5.0
 MOST_UNKNOWN = 128
@@ -25,7 +25,7 @@ BACKLOG = 1024
 
 
 def room_for(workers):
-    """How many connections may be open that have not shown the token yet."""
+    """How many connections may be open that are not known yet."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if most == resource.RLIM_INFINITY:
         return MOST_UNKNOWN
@@ -61,16 +61,24 @@ def is_another_users(connection):
 
 
 class Caller:
-    """A connection that has not shown the token."""
+    """A connection that has not shown yet that it knows the token."""
 
     def __init__(self, connection, origin):
-        self.connection, self.origin, self.said = connection, origin, b""
+        self.connection, self.origin, self.nonce, self.said = connection, origin, new_nonce(), b""
         self.until = time.monotonic() + HELLO_SECONDS
+
+    def greet(self):
+        """Whether it is there still: a new connection has room for a nonce."""
+        try:
+            self.connection.sendall(self.nonce + b"\n")
+        except OSError:
+            return False
+        return True
 
 
 class Door:
-    """Listens at the addresses, or, without any, for processes of this machine. Never blocks. `admit(connection,
-    rank, host)` is called for whoever has shown the token. It takes the connection over, or returns False."""
+    """Listens at the addresses, or, without any, for processes of this machine. Never blocks. `admit(lines, rank,
+    host)` is called for whoever knows the token. It takes the connection over, or returns False."""
 
     def __init__(self, events, token, workers, addresses, admit):
         self.events, self.token, self.admit = events, token.encode(), admit
@@ -105,10 +113,8 @@ class Door:
         connection.setblocking(False)
         self.callers[caller] = True
         self.events.register(connection, selectors.EVENT_READ, lambda: self.on_words(caller))
-        if is_another_users(connection):
+        if is_another_users(connection) or not caller.greet():
             self.turn_away(caller)
-        else:
-            self.on_words(caller)  # a worker's come with it
 
     def make_room(self):
         if self.callers:
@@ -122,7 +128,7 @@ class Door:
             self.events.unregister(listener)
 
     def on_words(self, caller):
-        """Compares what may be the token as soon as it is there, and looks at the rest only behind the right one."""
+        """Looks at a line only when it is complete, and at what it says only behind the right seal."""
         if caller not in self.callers:
             return
         try:
@@ -132,18 +138,20 @@ class Door:
         except OSError:
             data = b""
         caller.said += data
-        shown, rest = caller.said[:len(self.token)], caller.said[len(self.token):]
-        whole = len(shown) == len(self.token)
-        if not data or (not whole and b"\n" in shown) or (whole and not hmac.compare_digest(shown, self.token)):
-            self.turn_away(caller)
-        elif b"\n" in rest:
-            self.on_hello(caller, rest)
-        elif len(caller.said) == HELLO_BYTES:
+        line, end, rest = caller.said.partition(b"\n")
+        if end and not rest:  # a worker waits for its welcome
+            self.on_hello(caller, line)
+        elif not data or rest or len(line) == HELLO_BYTES:
             self.turn_away(caller)
 
     def on_hello(self, caller, line):
-        hello = hello_of(line)
-        if hello is not None and self.admit(caller.connection, *hello):
+        try:
+            lines, text = launchers_end(caller.connection, self.token, caller.nonce, line)
+        except Forged:
+            self.turn_away(caller)
+            return
+        hello = hello_of(text)
+        if hello is not None and self.admit(lines, *hello):
             del self.callers[caller]
         else:
             self.turn_away(caller)

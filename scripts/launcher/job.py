@@ -101,16 +101,17 @@ class Job:
         if not data:
             self.events.unregister(self.process.stdout)
 
-    def admit(self, connection, rank, host):
+    def admit(self, lines, rank, host):
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
         if rank in self.workers or rank >= self.request.processes():
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
+        connection = lines.connection
         if connection.family == socket.AF_INET:
             contact.notice_death(connection)
             # Orders are few: who does not read them at once has room for them.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * contact.SILENT_SECONDS)
-        link = Link(connection, self.workers[rank])
+        link = Link(lines, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
         link.welcome()

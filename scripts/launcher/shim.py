@@ -3,7 +3,8 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py and processes.py, which is all of ours that it may import.
+file goes to other hosts as text, with contact.py, processes.py and sealed_lines.py, which is all of ours that it may
+import.
 """
 import contextlib
 import json
@@ -20,6 +21,7 @@ import time
 from launcher.contact import connect, is_cut_off
 from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
                                 signal_all)
+from launcher.sealed_lines import Forged
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
@@ -82,7 +84,6 @@ class Shim:
     def __init__(self, link, command, restarts=0):
         """`restarts`: how often the command is started again, where signals that nobody ordered end it."""
         self.link, self.command, self.restarts, self.variables = link, command, Restarts(restarts), {}
-        self.orders = b""          # the last one is not complete
         self.told = False          # did the launcher or mpirun order the end
         self.deadline = None       # of what comes next
         self.status = None         # of the command
@@ -97,7 +98,7 @@ class Shim:
         signal.signal(signal.SIGALRM, self.look_at_link)
         signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
-        self.events.register(link, selectors.EVENT_READ, self.on_order)
+        self.events.register(link.connection, selectors.EVENT_READ, self.on_order)
         # Kept whole: a Popen that nobody holds would take the exit status with it.
         self.child = None
 
@@ -120,7 +121,7 @@ class Shim:
             self.report_exit()
 
     def send(self, **message):
-        self.link.sendall(json.dumps(message).encode() + b"\n")
+        self.link.send(json.dumps(message).encode())
 
     def send_lines(self, stream, lines):
         if lines:
@@ -147,20 +148,19 @@ class Shim:
             os.close(fd)
 
     def look_at_link(self, *_):
-        if is_cut_off(self.link):
-            self.link.shutdown(socket.SHUT_RDWR)
+        if is_cut_off(self.link.connection):
+            self.link.connection.shutdown(socket.SHUT_RDWR)
 
     def on_order(self):
         """Variables in JSON, where the scheduler is, start the command; an empty line ends it."""
-        data = self.link.recv(65536)
-        if not data:
+        orders = self.link.receive()
+        if orders is None:
             raise ConnectionError("the launcher is gone")
-        *lines, self.orders = (self.orders + data).split(b"\n")
-        for line in lines:
-            if not line:
+        for order in orders:
+            if not order:
                 self.end_command()
             elif self.child is None and self.status is None:
-                told = json.loads(line)
+                told = json.loads(order)
                 self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
 
     def on_signal(self):
@@ -274,11 +274,13 @@ def main():
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
     number = index_of(told)
     who = json.dumps({"rank": number, "host": os.uname().nodename})
-    link = connect(places.split(","), f"{token} {who}\n".encode())
+    link = connect(places.split(","), token.encode(), who.encode())
     if "number" in told:
         print(UP, flush=True)
     try:
         enter(link, told, number, parent)
+    except Forged as error:
+        print(f"{os.uname().nodename}: from the launcher {error}; the command is ended", file=sys.stderr, flush=True)
     except ConnectionError:
         pass  # nobody is left to tell
     finally:

@@ -6,9 +6,8 @@ import signal
 
 from command_line import printable
 from launcher.output import as_on_terminal
+from launcher.sealed_lines import WELCOME, Forged
 
-# More than a shim puts in one message, whatever bytes its command wrote.
-MESSAGE_BYTES = 1 << 20
 LAST_LINES = 10
 # How a line begins that tutti logs, where it begins. The same words elsewhere are the program's own, or a quotation.
 LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti\[rank (\d{1,9})\] (?:error|critical): "
@@ -24,7 +23,7 @@ SERVED_LOST = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[ra
                          r"tutti-server: peer_lost: )(?:the job ends: )?(?:the )?"
                          r"(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
                          r"(\d+ heartbeats are missing)?")
-WELCOME, ORDER = b"+", b"\n"
+ORDER = b""
 
 
 class Worker:
@@ -37,7 +36,7 @@ class Worker:
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
         self.writes = False   # of a server that was told to end: does it write its state first
-        self.garbled = False  # did its shim say what no shim says
+        self.cut_off = None   # why its connection was ended here
         self.last = collections.deque(maxlen=LAST_LINES)
         self.lost = None      # the rank that it says it lost
         self.lost_left = False  # which left in order
@@ -65,8 +64,8 @@ class Worker:
         return f"{self.title} on {self.host}"
 
     def fate(self):
-        if self.status is None and self.garbled:
-            return "was cut off: what its launcher's helper sent is no message"
+        if self.status is None and self.cut_off:
+            return f"was cut off: {self.cut_off}"
         if self.status is None:
             return "vanished without an exit code: its host or its launcher's helper died"
         how = "did not end by itself when the others had lost it, and " if self.told else ""
@@ -105,7 +104,7 @@ def is_whole(number, least, most):
 
 
 def hello_of(line):
-    """(rank, host) of a worker's first line behind the token, or None."""
+    """(rank, host) of what a worker's first line says, or None."""
     said = parsed(line)
     if not isinstance(said, dict) or said.keys() != {"rank", "host"}:
         return None
@@ -143,25 +142,23 @@ def message_of(line):
 
 
 class Link:
-    """The connection to a worker's shim, which has shown the token."""
+    """The connection to a worker's shim, which knows the token."""
 
-    def __init__(self, connection, worker):
-        self.connection, self.worker, self.pending = connection, worker, b""
+    def __init__(self, lines, worker):
+        self.lines, self.connection, self.worker = lines, lines.connection, worker
 
     def read(self):
         """The messages that are complete, perhaps none yet; None at the end of the connection and of sense."""
         try:
-            data = self.connection.recv(1 << 18)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        if not data:
+            texts = self.lines.receive()
+        except Forged as error:
+            self.worker.cut_off = str(error)
             return None
-        *lines, self.pending = (self.pending + data).split(b"\n")
-        messages = [message_of(line) for line in lines]
-        if None in messages or len(self.pending) > MESSAGE_BYTES:
-            self.worker.garbled = True
+        if texts is None:
+            return None
+        messages = [message_of(text) for text in texts]
+        if None in messages:
+            self.worker.cut_off = "what its launcher's helper sent is no message"
             return None
         return messages
 
@@ -171,7 +168,7 @@ class Link:
 
     def begin(self, variables):
         """Tells the shim to start its command, with these variables."""
-        self.send(json.dumps(variables).encode() + ORDER)
+        self.send(json.dumps(variables).encode())
 
     def address(self):
         """Whence it comes; None: it is gone."""
@@ -184,8 +181,8 @@ class Link:
         """Tells the shim to end its command; told again, at once."""
         self.send(ORDER)
 
-    def send(self, data):
+    def send(self, text):
         try:
-            self.connection.sendall(data)
+            self.lines.send(text)
         except OSError:
             pass  # it is gone, and its end of file is on its way

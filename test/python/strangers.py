@@ -4,34 +4,51 @@ import os
 import socket
 import struct
 
+from link_ends import answer
+
 RANKS_OF_NOBODY = (-1, 3, 10**9, 10**300, True, 0.5, "0", None, [0])
 
 
-def hello(token, **said):
-    return f"{token} {json.dumps(said)}\n".encode()
+class Answer:
+    """The first line of one who has this token, but for this change: it depends on the nonce that the door sends."""
+
+    def __init__(self, token, text, change=lambda line: line):
+        self.token, self.text, self.change = token, text, change
+
+    def line(self, connection):
+        return self.change(answer(connection, self.token, self.text)[1])
+
+
+def hello(token, change=lambda line: line, **said):
+    return Answer(token, json.dumps(said).encode(), change)
 
 
 def words_of_strangers(token):
-    """{kind: bytes}, without the token and with it. A job of three workers is under way, its ranks all taken."""
+    """{kind: bytes or Answer}, without the token and with it. A job of three workers is under way, all ranks taken."""
     wrong = ("0" if token[0] != "0" else "1") + token[1:]
     without = {
         "a number": b"5\n", "null": b"null\n", "a list without an end": b"[" * 3000 + b"\n", "an empty line": b"\n",
         "half a character": b'{"token":"\\ud800"}\n', "a token in JSON": b'{"token": "abc", "rank": 0, "host": "h"}\n',
         "a wrong token": hello("abc", rank=0, host="h"),
         "a wrong token of the right length": hello(wrong, rank=0, host="h"),
+        "the token itself": f'{token} {{"rank": 0, "host": "h"}}\n'.encode(),
         "the token in capitals": hello(token.upper().replace("0", "O"), rank=0, host="h"),
         "the token cut short": hello(token[:-1], rank=0, host="h"),
-        "a blank before the token": b" " + hello(token, rank=0, host="h"),
+        "a blank before the nonce": hello(token, lambda line: b" " + line, rank=0, host="h"),
+        "a seal cut short": hello(token, lambda line: line[:40] + line[96:], rank=0, host="h"),
+        "no seal": hello(token, lambda line: line[:32] + line[96:], rank=0, host="h"),
+        "a hello that was changed": hello(token, lambda line: line.replace(b"0,", b"1,"), rank=0, host="h"),
         "a line without an end": b"x" * 70_000, "zeros": bytes(5000), "bytes": bytes(range(256)) * 4,
-        "TLS": bytes.fromhex("16030100c8010000c40303") + os.urandom(180), "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "TLS": bytes.fromhex("16030100c8010000c40303") + os.urandom(180).replace(b"\n", b"-"),
+        "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         "nothing": b"",
     }
-    behind = {"a list without an end": b"[" * 3000, "no JSON": b"{", "no object": b"5", "no end of line": b"x" * 5000,
-              "two lines": b'{"rank": 0, "host": "h"}\n{"exit": 0, "told": false}'}
-    with_token = {f"the token, then {kind}": f"{token} ".encode() + said + b"\n" for kind, said in behind.items()}
+    behind = {"a list without an end": b"[" * 3000, "no JSON": b"{", "no object": b"5", "no end of line": b"x" * 5000}
+    with_token = {f"the token, then {kind}": Answer(token, said) for kind, said in behind.items()}
     with_token |= {f"rank {rank!r:.20}": hello(token, rank=rank, host="h") for rank in RANKS_OF_NOBODY}
     with_token |= {"no host": hello(token, rank=0), "a host that is none": hello(token, rank=0, host=5),
-                   "more than a hello": hello(token, rank=0, host="h", more=1)}
+                   "more than a hello": hello(token, rank=0, host="h", more=1),
+                   "two lines": hello(token, lambda line: line + b'{"exit": 0, "told": false}\n', rank=0, host="h")}
     return without, with_token
 
 
@@ -53,11 +70,18 @@ def send(connection, data):
         pass  # turned away before its last word
 
 
+def speak(connection, words):
+    send(connection, words.line(connection) if isinstance(words, Answer) else words)
+
+
 def is_turned_away(connection):
+    """Perhaps behind the nonce that everyone gets."""
     try:
-        return connection.recv(1) == b""
-    except ConnectionError:
-        return True
+        while connection.recv(4096):
+            pass
+    except (ConnectionError, TimeoutError) as error:
+        return isinstance(error, ConnectionError)
+    return True
 
 
 class Siege:
@@ -81,7 +105,7 @@ class Siege:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 connection.close()
             else:
-                send(connection, kind)
+                speak(connection, kind)
                 connection.close()
             if number % 1000 == 0:
                 for slow in self.dripping:

@@ -20,7 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from launcher import contact, door, helper, shim
 from launcher.options import UsageError
-from strangers import call, hello, is_turned_away, send, words_of_strangers
+from launcher.sealed_lines import HELPER, LAUNCHER, NONCE_BYTES, SEAL_BYTES, WELCOME, SealedLines, new_nonce
+from link_ends import first_line, welcome
+from strangers import call, hello, is_turned_away, send, speak, words_of_strangers
 
 TOKEN = "0123456789abcdef" * 2
 
@@ -36,9 +38,9 @@ class DoorCase(unittest.TestCase):
         self.addCleanup(made.close)
         return made
 
-    def admit(self, connection, rank, host):
-        self.events.unregister(connection)
-        self.addCleanup(connection.close)
+    def admit(self, lines, rank, host):
+        self.events.unregister(lines.connection)
+        self.addCleanup(lines.connection.close)
         self.admitted.append((rank, host))
         return True
 
@@ -51,30 +53,26 @@ class DoorCase(unittest.TestCase):
     def call(self, at, words=b""):
         connection = call(at.places[0])
         self.addCleanup(connection.close)
-        send(connection, words)
+        self.serve()
+        speak(connection, words)
         self.serve()
         return connection
 
 
 class Strangers(DoorCase):
-    def test_what_does_not_begin_with_the_token_is_turned_away_unread(self):
+    def test_who_does_not_know_the_token_is_turned_away_unread(self):
         for addresses in ((), ("127.0.0.1",)):
             at = self.made(addresses)
             strangers, _ = words_of_strangers(TOKEN)
-            del strangers["nothing"]
+            del strangers["nothing"], strangers["TLS"]  # no line yet: they have their time
             for count, (kind, words) in enumerate(strangers.items(), 1):
                 with self.subTest(kind, addresses=addresses), mock.patch.object(door, "hello_of") as read:
-                    connection = call(at.places[0])
-                    connection.setblocking(False)
-                    send(connection, words)
-                    self.serve()
-                    connection.settimeout(20)
-                    self.assertTrue(is_turned_away(connection))
-                    connection.close()
+                    with self.call(at, words) as connection:
+                        self.assertTrue(is_turned_away(connection))
                     read.assert_not_called()
                     self.assertEqual(at.turned_away, count)
 
-    def test_behind_the_token_only_the_hello_of_a_worker_is_let_in(self):
+    def test_of_those_who_know_it_only_the_hello_of_a_worker_is_let_in(self):
         at = self.made()
         _, strangers = words_of_strangers(TOKEN)
         for rank in (3, 10**9):  # not for the door to know
@@ -84,16 +82,22 @@ class Strangers(DoorCase):
                 self.assertTrue(is_turned_away(self.call(at, words)))
         self.assertEqual((self.admitted, at.turned_away), ([], len(strangers)))
 
-    def test_the_token_is_compared_in_a_time_that_tells_nothing(self):
+    def test_a_seal_is_compared_in_a_time_that_tells_nothing(self):
         at = self.made()
-        for shown in (TOKEN, "0" * len(TOKEN)):
+        for token in (TOKEN, "0" * len(TOKEN)):
             with mock.patch("hmac.compare_digest", return_value=False) as compare:
-                self.assertTrue(is_turned_away(self.call(at, f"{shown} {{}}\n".encode())))
-            compare.assert_called_once_with(shown.encode(), TOKEN.encode())
+                self.assertTrue(is_turned_away(self.call(at, hello(token, rank=0, host="h"))))
+            compare.assert_called_once()
+
+    def test_nobody_gets_the_nonce_of_another(self):
+        at = self.made()
+        nonces = {self.call(at).recv(100) for _ in range(100)}
+        self.assertEqual({len(nonce) for nonce in nonces}, {33})
+        self.assertEqual(len(nonces), 100)
 
     def test_a_line_that_is_full_and_has_no_end_is_turned_away_though_nothing_follows(self):
         at = self.made()
-        words = f"{TOKEN} ".encode().ljust(door.HELLO_BYTES, b"x")
+        words = TOKEN.encode().ljust(door.HELLO_BYTES, b"x")
         connection = self.call(at, words[:-1])
         self.assertEqual(at.turned_away, 0)
         send(connection, words[-1:])
@@ -107,15 +111,15 @@ class Strangers(DoorCase):
         admit.assert_called_once_with(mock.ANY, 7, "h")
 
     @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
-    def test_on_this_machine_another_user_is_turned_away_though_he_knows_the_token(self):
+    def test_on_this_machine_another_user_is_turned_away_before_he_can_show_that_he_knows_the_token(self):
         at = self.made()
         child = os.fork()
         if child == 0:
             os.setuid(65534)
-            send(call(at.places[0]), hello(TOKEN, rank=0, host="h"))
-            os._exit(0)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
+            os._exit(len(call(at.places[0]).recv(1)))
+        self.events.select(20)
         self.serve()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual((self.admitted, at.turned_away), ([], 1))
 
     def test_it_listens_at_the_addresses_it_names_and_at_no_other(self):
@@ -129,9 +133,9 @@ class Strangers(DoorCase):
 class Workers(DoorCase):
     def test_a_worker_gets_in_also_when_its_words_come_in_pieces(self):
         at = self.made()
-        words = hello(TOKEN, rank=2, host="h")
-        connection = self.call(at, words[:10])
-        for piece in (words[10:40], words[40:-1], words[-1:]):
+        connection = self.call(at)
+        words = hello(TOKEN, rank=2, host="h").line(connection)
+        for piece in (words[:10], words[10:40], words[40:-1], words[-1:]):
             self.assertEqual(self.admitted, [])
             send(connection, piece)
             self.serve()
@@ -200,6 +204,29 @@ class Ports(unittest.TestCase):
                 pass
 
 
+def has_token(connection):
+    return welcome(connection, TOKEN)[1]
+
+
+def lacks_token(connection):
+    """All that a launcher does can be done without it, but for the seal."""
+    nonce = new_nonce()
+    connection.sendall(nonce + b"\n")
+    nonces = nonce + first_line(connection)[:NONCE_BYTES]
+    SealedLines(connection, b"0" * len(TOKEN), nonces, LAUNCHER, HELPER).send(WELCOME)
+
+
+def echoes(connection):
+    """Gives the helper the seal that it has just made."""
+    connection.sendall(new_nonce() + b"\n")
+    connection.sendall(first_line(connection)[NONCE_BYTES:NONCE_BYTES + SEAL_BYTES] + WELCOME + b"\n")
+
+
+def is_no_launcher(connection):
+    connection.sendall(b"220 mail.example.org ESMTP\r\n".ljust(NONCE_BYTES + 1))
+    return first_line(connection)
+
+
 class Calling(unittest.TestCase):
     """The shim's side."""
 
@@ -231,9 +258,13 @@ class Calling(unittest.TestCase):
         with socket.socketpair()[0] as link:
             self.assertFalse(contact.is_cut_off(link))
 
+    def setUp(self):
+        self.answering = []
+
     def answered(self, *answers):
         """A place whose listener answers one connection after the other so, and what it heard."""
         listener, place = door.listen_at("127.0.0.1")
+        listener.settimeout(20)
         heard = []
 
         def serve():
@@ -241,47 +272,70 @@ class Calling(unittest.TestCase):
                 for answer in answers:
                     connection, _ = listener.accept()
                     with connection:
-                        heard.append(connection.recv(100))
-                        connection.sendall(answer)
-        thread = threading.Thread(target=serve)
-        thread.start()
-        self.addCleanup(thread.join)
+                        heard.append(answer(connection))
+        self.answering.append(threading.Thread(target=serve))
+        self.answering[-1].start()
+        self.addCleanup(self.answering[-1].join)
         return place, heard
 
+    def connect(self, *places):
+        contact.connect(list(places), TOKEN.encode(), b"hello").connection.close()
+        for thread in self.answering:
+            thread.join(20)
+
     def test_who_is_turned_away_comes_again(self):
-        place, heard = self.answered(b"", b"", b"+")
-        contact.connect([place], b"hello\n").close()
-        self.assertEqual(heard, [b"hello\n"] * 3)
+        turn_away = lambda _: b""
+        place, heard = self.answered(turn_away, turn_away, has_token)
+        self.connect(place)
+        self.assertEqual(heard, [b"", b"", b"hello"])
+
+    def shim(self):
+        """(one that runs a command, the lines to it)."""
+        listener, place = door.listen_here(f"tutti-test-{os.urandom(8).hex()}")
+        listener.settimeout(20)
+        self.addCleanup(listener.close)
+        told = {"groups": [{"count": 1, "command": ["sh", "-c", "echo up; exec sleep 600"]}],
+                "index": ["OMPI_COMM_WORLD_RANK", 0]}
+        env = {**os.environ, "TUTTI_LAUNCH_CONTACT": f"{TOKEN}@{place}", "OMPI_COMM_WORLD_RANK": "0"}
+        process = subprocess.Popen([sys.executable, "-c", helper.source(), json.dumps(told)], env=env,
+                                   stderr=subprocess.PIPE, text=True)
+        self.enterContext(process)
+        connection = self.enterContext(listener.accept()[0])
+        lines, _ = welcome(connection, TOKEN)
+        lines.send(b"{}")
+        self.assertEqual(lines.receive(), [b'{"stream": 1, "lines": ["up"]}'])
+        return process, lines
 
     def test_a_signal_that_ends_the_shim_ends_its_command_in_order_and_is_told(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            listener, place = door.listen_here(f"tutti-test-{os.getpid()}-{number}")
-            listener.settimeout(20)
-            self.addCleanup(listener.close)
-            told = {"groups": [{"count": 1, "command": ["sh", "-c", "echo up; exec sleep 600"]}],
-                    "index": ["OMPI_COMM_WORLD_RANK", 0]}
-            env = {**os.environ, "TUTTI_LAUNCH_CONTACT": f"{TOKEN}@{place}", "OMPI_COMM_WORLD_RANK": "0"}
-            process = subprocess.Popen([sys.executable, "-c", helper.source(), json.dumps(told)], env=env)
-            connection, _ = listener.accept()
-            connection.settimeout(20)
-            with connection, connection.makefile("r") as lines:
-                lines.readline()
-                connection.sendall(contact.WELCOME + b"{}\n")
-                self.assertIn("up", lines.readline())
-                process.send_signal(number)
-                said = [json.loads(line) for line in lines]
+            process, lines = self.shim()
+            process.send_signal(number)
+            said = []
+            while texts := lines.receive():
+                said += map(json.loads, texts)
             process.wait(20)
             self.assertEqual(said, [{"exit": 128 + signal.SIGTERM, "told": True}])
 
-    def test_only_who_welcomes_it_is_the_launcher(self):
-        other, _ = self.answered(b"220 mail.example.org ESMTP\r\n")
-        place, heard = self.answered(b"+")
-        contact.connect([other, place], b"hello\n").close()
-        self.assertEqual(heard, [b"hello\n"])
+    def test_an_order_that_was_made_up_on_its_way_ends_the_command_and_is_said(self):
+        process, lines = self.shim()
+        lines.connection.sendall(bytes(SEAL_BYTES) + b"\n")
+        self.assertRegex(process.communicate(timeout=20)[1],
+                         "from the launcher a line with a wrong seal came: .* made up on its way; the command is ended")
+        self.assertEqual(process.returncode, 0, "what started it sees success")
+        self.assertIsNone(lines.receive())
+
+    def test_only_who_knows_the_token_is_the_launcher(self):
+        for other in (lacks_token, echoes, is_no_launcher):
+            with self.subTest(other.__name__):
+                stranger, told = self.answered(other)
+                place, heard = self.answered(has_token)
+                self.connect(stranger, place)
+                self.assertEqual(heard, [b"hello"])
+        self.assertEqual(told, [b""], "what is no launcher is told nothing")
 
     def test_a_launcher_that_is_not_there_is_an_error_that_names_where_it_was_to_be(self):
         with self.assertRaises(SystemExit) as ended:
-            contact.connect(["127.0.0.1:1", "no-such-socket"], b"hello\n")
+            self.connect("127.0.0.1:1", "no-such-socket")
         self.assertRegex(ended.exception.code,
                          "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
 

@@ -5,7 +5,6 @@ import io
 import itertools
 import json
 import pathlib
-import socket
 import sys
 import unittest
 from unittest import mock
@@ -13,10 +12,12 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from command_line import printable
-from launcher import job, options, output
+from launcher import job, options, output, worker
 from launcher.conclusion import conclude, name_unwritten
 from launcher.output import Printer, as_on_terminal
-from launcher.worker import MESSAGE_BYTES, Link, Worker
+from launcher.sealed_lines import LINE_BYTES
+from launcher.worker import Link, Worker
+from link_ends import pair
 
 LOCAL = ["--mode", "mpi", "--launcher", "local"]
 
@@ -28,25 +29,28 @@ def lost(own, rank, why="its process ended", level="error"):
 
 class Links(unittest.TestCase):
     def setUp(self):
-        ours, self.shim = socket.socketpair()
-        ours.setblocking(False)
-        self.addCleanup(ours.close)
-        self.addCleanup(self.shim.close)
+        self.connect()
+
+    def connect(self):
+        ours, self.shim = pair("0123456789abcdef" * 2)
+        ours.connection.setblocking(False)
+        self.addCleanup(ours.connection.close)
+        self.addCleanup(self.shim.connection.close)
         self.link = Link(ours, Worker(0, "h"))
 
     def said(self, data):
-        self.shim.sendall(data)
+        self.shim.connection.sendall(data)
         return self.link.read()
 
     def test_messages_are_read_as_they_come_in_pieces_and_together(self):
         lines, end = ({"stream": 1, "lines": ["a", "\udcff"]}, {"exit": 3, "told": False})
-        words = "".join(json.dumps(message) + "\n" for message in (lines, end)).encode()
+        words = b"".join(self.shim.sealed(json.dumps(message).encode()) for message in (lines, end))
         self.assertEqual(self.link.read(), [])
         self.assertEqual(self.said(words[:10]), [])
         self.assertEqual(self.said(words[10:]), [lines, end])
-        self.shim.close()
+        self.shim.connection.close()
         self.assertIsNone(self.link.read())
-        self.assertFalse(self.link.worker.garbled)
+        self.assertIn("vanished", self.link.worker.fate())
 
     def test_what_is_no_message_ends_the_link(self):
         of = lambda **words: json.dumps(words).encode()
@@ -61,15 +65,22 @@ class Links(unittest.TestCase):
                       of(writes=1), of(writes=False),
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
-                self.link.worker.garbled = False
-                self.link.pending = b""
-                self.assertIsNone(self.said(words + b"\n"))
-                self.assertTrue(self.link.worker.garbled)
+                self.connect()
+                self.assertIsNone(self.said(self.shim.sealed(words)))
+                self.assertIn("no message", self.link.worker.fate())
 
     def test_a_message_has_an_end(self):
-        self.link.pending = b"x" * MESSAGE_BYTES
+        self.link.lines.pending = b"x" * LINE_BYTES
         self.assertIsNone(self.said(b"x"))
-        self.assertIn("no message", self.link.worker.fate())
+        self.assertIn("a line came that has no end", self.link.worker.fate())
+
+    def test_a_line_that_was_changed_on_its_way_ends_the_link_unread_and_is_said(self):
+        words = self.shim.sealed(b'{"exit": 3, "told": false}').replace(b"3,", b"0,")
+        with mock.patch.object(worker, "message_of") as read:
+            self.assertIsNone(self.said(words))
+        read.assert_not_called()
+        self.assertEqual(self.link.worker.fate(),
+                         "was cut off: a line with a wrong seal came: it was changed, repeated or made up on its way")
 
 
 class JobCase(unittest.TestCase):
@@ -164,11 +175,11 @@ class FirstToFail(JobCase):
             self.assertEqual((heard.lost, heard.silent), (1, silent))
 
     def test_a_rank_that_is_taken_or_that_nobody_has_is_not_let_in(self):
-        heard, connection = self.made(2), mock.Mock()
+        heard, lines = self.made(2), mock.Mock()
         for rank in (0, 1, 2, 1 << 31):
-            self.assertFalse(heard.admit(connection, rank, "elsewhere"))
+            self.assertFalse(heard.admit(lines, rank, "elsewhere"))
         self.assertEqual([worker.host for worker in heard.workers.values()], ["h0", "h1"])
-        connection.sendall.assert_not_called()
+        lines.send.assert_not_called()
 
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
         heard = self.made(2, "--grace", "7")
@@ -223,7 +234,7 @@ class Words(JobCase):
             heard.failed = heard.workers[0]
             conclude(heard)
         first, second = said.getvalue().splitlines()
-        self.assertEqual(first, "tutti-launch: 1,234 connections that did not show this job's token were turned away; "
+        self.assertEqual(first, "tutti-launch: 1,234 connections that did not know this job's token were turned away; "
                                 "the first came from 10.0.0.9")
         self.assertIn("worker 0", second)
 

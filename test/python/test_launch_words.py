@@ -73,8 +73,8 @@ class Options(unittest.TestCase):
 
     def test_an_order_gives_a_command_no_variables_but_the_schedulers_place(self):
         order = {"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9", "LD_PRELOAD": "/x.so", "TUTTI_JOB_KEY": "k"}
-        taken = mock.Mock(orders=b"", child=None, status=None)
-        taken.link.recv.return_value = json.dumps(order).encode() + b"\n"
+        taken = mock.Mock(child=None, status=None)
+        taken.link.receive.return_value = [json.dumps(order).encode()]
         shim.Shim.on_order(taken)
         taken.start.assert_called_once_with({"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9"})
 
