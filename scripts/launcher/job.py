@@ -179,6 +179,8 @@ class Job:
         self.links.discard(link)
         if link.worker.status is None:
             self.on_failure(link.worker)
+        elif link.worker.cut_off:
+            say(f"lines of {link.worker.name()} may be missing: {link.worker.cut_off}")
         if len(self.workers) == self.request.processes() and not self.links:
             self.give(self.starter.leave_seconds)
 

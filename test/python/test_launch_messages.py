@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import pathlib
+import selectors
 import sys
 import unittest
 from unittest import mock
@@ -87,7 +88,7 @@ class JobCase(unittest.TestCase):
     def made(self, workers=3, *words):
         made = job.Job(options.parse(["-n", str(workers), *LOCAL, *words, "true"]), [])
         made.printer = mock.Mock(lines=lambda rank, stream, texts: texts)
-        made.process, made.starter = mock.Mock(returncode=0), mock.Mock()
+        made.process, made.starter = mock.Mock(returncode=0), mock.Mock(leave_seconds=0)
         self.addCleanup(made.door.close)
         made.workers = {rank: Worker(rank, f"h{rank}") for rank in range(workers)}
         return made
@@ -180,6 +181,22 @@ class FirstToFail(JobCase):
             self.assertFalse(heard.admit(lines, rank, "elsewhere"))
         self.assertEqual([worker.host for worker in heard.workers.values()], ["h0", "h1"])
         lines.send.assert_not_called()
+
+    def test_lines_that_are_missing_behind_an_exit_are_told(self):
+        heard, said = self.made(1), io.StringIO()
+        heard.workers = {}
+        launcher, helper = pair("0123456789abcdef" * 2)
+        with helper.connection, contextlib.redirect_stderr(said):
+            launcher.connection.setblocking(False)
+            heard.events.register(launcher.connection, selectors.EVENT_READ)
+            self.assertTrue(heard.admit(launcher, 0, "h"))
+            link, = heard.links
+            helper.send(b'{"exit": 0, "told": false}')
+            heard.on_link(link)
+            helper.connection.sendall(helper.sealed(b'{"stream": 1, "lines": ["a"]}').replace(b'"a"', b'"b"'))
+            heard.on_link(link)
+        self.assertEqual((heard.links, heard.workers[0].status), (set(), 0))
+        self.assertIn("lines of worker 0 on h may be missing: a line with a wrong seal came", said.getvalue())
 
     def test_a_failure_before_the_others_are_heard_of_gives_them_their_time_too(self):
         heard = self.made(2, "--grace", "7")
