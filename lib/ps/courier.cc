@@ -192,12 +192,18 @@ bool Courier::has_sent_tasks() const {
   return std::ranges::all_of(outboxes_, [](const Outbox& outbox) { return outbox.empty(); });
 }
 
+bool Courier::takes_more(std::size_t server) {
+  const ServerEnd& link = *servers_[server];
+  return !outboxes_[server].empty() && link.is_open() &&
+         link.unwritten_bytes() < most_unwritten_bytes && requests_->window().lets_through(server);
+}
+
 /// Hands the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
   ServerEnd& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
   std::size_t sent = 0;
-  while (!outbox.empty() && link.is_open() && link.unwritten_bytes() < most_unwritten_bytes) {
+  while (takes_more(server)) {
     if (sent >= most_bytes_at_once) {
       has_more_to_send_ = true;
       return;
@@ -223,24 +229,31 @@ std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
 
 std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
   const Task& task = entry.call->task;
-  const std::uint64_t sequence = requests_->add(server, entry.call, entry.piece, entry.pieces);
+  // In memory nothing gets in the way of another worker's.
+  const auto number = [&](std::size_t travelling) {
+    return requests_->add(server, entry.call, entry.piece, entry.pieces,
+                          servers_[server]->shares_memory() ? 0 : travelling);
+  };
   const PieceName name{task.key, entry.piece, entry.pieces};
   const Shard mine =
       shard(task.shape.count(), static_cast<int>(entry.piece), static_cast<int>(entry.pieces));
   const std::size_t element = size_of(task.dtype);
   const std::size_t bytes = mine.count() * element;
   if (!task.kind) {
-    Pull pull{sequence, name, task.dtype, task.shape, {}};
+    const std::size_t answer_bytes = task.rows ? 0 : bytes;
+    Pull pull{number(answer_bytes), name, task.dtype, task.shape, {}};
     if (task.rows) pull.rows = rows_within(*task.rows, task.shape, mine);
-    return send_to(server, pull, task.rows ? 0 : bytes);
+    return send_to(server, pull, answer_bytes);
   }
-  Contribution said{sequence, name, *task.kind, task.op, task.root, task.dtype, task.shape};
+  Contribution said{0, name, *task.kind, task.op, task.root, task.dtype, task.shape};
   if (brings_data(said, rank_)) {
     said.data = {task.in.as<const std::byte>() + mine.begin * element, bytes};
     compressor_.compress(said, task.compression, mine);
   }
   const bool stays = said.compression.encoding == Encoding::none;
-  return send_to(server, said, wants_data(said, rank_) ? bytes : 0, stays);
+  const std::size_t answer_bytes = wants_data(said, rank_) ? bytes : 0;
+  said.sequence = number(std::max(said.data.size(), answer_bytes));
+  return send_to(server, said, answer_bytes, stays);
 }
 
 std::size_t Courier::send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes,

@@ -85,6 +85,7 @@ class Courier {
   void send_states(const Change& change, const std::shared_ptr<Call>& call);
   void send_survey(const Survey& survey);
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
+  bool takes_more(std::size_t server);
   void fill(std::size_t server);
   std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
   std::size_t withdraw(std::size_t server, const Outbox::Entry& entry);

@@ -110,6 +110,7 @@ Clock::time_point Courier::wake_up_by() const {
     by = std::min(by, absent.call ? Clock::now() + call_is_looked_at : absent.due);
   }
   by = std::min(by, scheduler_.due().value_or(by));
+  by = std::min(by, requests_->window().due().value_or(by));
   for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
   return by;
 }
@@ -124,6 +125,7 @@ void Courier::look(Clock::time_point now) {
     requests_->look(now);
     look_at_queue(now);
   }
+  requests_->window().look(now);
   look(barrier_, now);
   look(leaving_, now);
 }

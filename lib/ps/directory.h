@@ -48,6 +48,6 @@ class Directory {
 /// in one message. What is more urgent waits for the end of one; and while a server sums one and
 /// answers, the next are on their way: of k pieces a server, push and pull take (k + 1) / (2 k) of
 /// the time that they take one after the other.
-inline constexpr std::uint64_t largest_piece = std::uint64_t{512} << 10;
+inline constexpr std::uint64_t largest_piece = std::uint64_t{128} << 10;
 
 }  // namespace tutti::ps

@@ -67,6 +67,7 @@ Requests::Requests(std::size_t servers, const Limits& limits, Tally& tally)
       tally_(tally),
       waiting_(servers),
       sequence_(servers),
+      window_(servers),
       next_report_(limits.stall_report_after) {}
 
 void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
@@ -76,9 +77,10 @@ void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
 }
 
 std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
-                            std::uint32_t pieces) {
+                            std::uint32_t pieces, std::size_t bytes) {
   const std::uint64_t sequence = number(server);
-  waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces});
+  waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces, bytes});
+  window_.send(server, bytes, Clock::now());
   return sequence;
 }
 
@@ -87,6 +89,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
   if (it == waiting_[server].end()) return;
   const Request request = std::move(it->second);
   waiting_[server].erase(it);
+  window_.answer(server, request.bytes, Clock::now());
   Call& call = *request.call;
   if (answer.failure) {
     if (!call.failure) call.failure = error_of(*answer.failure, call);
@@ -143,8 +146,12 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
       ErrorCode::timeout,
       fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?",
                   call->what, awaited(*call), seconds(limits_.timeout))));
-  for (Table& table : waiting_) {
-    std::erase_if(table, [&](const auto& one) { return one.second.call == call; });
+  for (std::size_t server = 0; server < waiting_.size(); ++server) {
+    std::erase_if(waiting_[server], [&](const auto& one) {
+      if (one.second.call != call) return false;
+      window_.answer(server, one.second.bytes, Clock::now());
+      return true;
+    });
   }
   finish(call);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/completion.h"
 #include "ps/messages.h"
+#include "ps/window.h"
 
 namespace tutti::ps {
 
@@ -84,9 +85,10 @@ class Requests {
   void begin(const std::shared_ptr<Call>& call, std::size_t answers);
   /// Numbers a request to this server whose answer nobody waits for.
   std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
-  /// Numbers a request to this server for a piece of the call, which has begun.
+  /// Numbers a request to this server for a piece of the call, which has begun. `bytes`: what of
+  /// it and of its answer the window counts.
   std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
-                    std::uint32_t pieces);
+                    std::uint32_t pieces, std::size_t bytes = 0);
   /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
   /// nothing that waits is ignored: the call has ended before. Throws `internal` if the server sent
   /// another number of elements.
@@ -101,12 +103,16 @@ class Requests {
   std::string describe() const;
   /// No call is under way.
   bool empty() const { return calls_.empty(); }
+  /// Which of these requests may be sent; `add` and their answers move it.
+  Window& window() { return window_; }
+  const Window& window() const { return window_; }
 
  private:
   struct Request {
     std::shared_ptr<Call> call;
     std::uint32_t piece = 0;
     std::uint32_t pieces = 1;
+    std::size_t bytes = 0;
   };
   using Table = std::map<std::uint64_t, Request>;
 
@@ -119,6 +125,7 @@ class Requests {
   std::deque<std::shared_ptr<Call>> calls_;  ///< since they began; the first is not over
   std::vector<Table> waiting_;               ///< by server
   std::vector<std::uint64_t> sequence_;      ///< by server: the last one given
+  Window window_;
   base::Clock::duration next_report_;
 };
 

@@ -23,6 +23,7 @@ class ServerLink {
   /// called; else they are copied. `answer_bytes`: of elements that the answer brings. Returns how
   /// many bytes go to the server, by whichever way.
   std::size_t send(ToServer message, std::size_t answer_bytes, bool stays);
+  bool shares_memory() const { return rooms_.has_value(); }
   void keep_all() { link_.keep_all(); }
   void flush() { link_.flush(); }
   std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }

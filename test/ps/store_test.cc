@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 
@@ -146,6 +147,24 @@ TEST_CASE("workers may name keys in any order, and the sums have the same bits e
   });
   CHECK(said[0] == said[1]);
   CHECK(said[0] == said[2]);
+}
+
+TEST_CASE("large values come back in whatever order workers push them, over connections too") {
+  // What is kept travels over connections, and far more than a window of it.
+  LocalJob job({.workers = 3, .servers = 2, .resends = true});
+  CHECK(job.run([](KVStore& kv) {
+    std::vector<Floats> values(12, Floats(150'000, static_cast<float>(kv.rank() + 1)));
+    std::vector<Pending> pendings;
+    for (int i = 0; i < 12; ++i) {
+      const int key = kv.rank() == 1 ? 11 - i : (i * 5 + kv.rank()) % 12;
+      Floats& mine = values[static_cast<std::size_t>(key)];
+      pendings.push_back(kv.pushpull(key, tensor(mine), tensor(mine)));
+    }
+    for (const Pending& pending : pendings) pending.wait();
+    const Floats sums(150'000, 6);
+    const auto are_right = [&](const Floats& one) { return one == sums; };
+    return std::string(std::ranges::all_of(values, are_right) ? "right" : "wrong");
+  }) == Said(3, "right"));
 }
 
 TEST_CASE("a key that stands twice in a call is summed") {

@@ -21,9 +21,9 @@ using Floats = std::vector<float>;
 namespace {
 
 constexpr auto patience = 20s;
-/// Of one piece; the sockets of a connection hold a few of these.
+/// Of one piece; the sockets of a connection hold some of these.
 const Floats large(ps::largest_piece / sizeof(float), 1.5F);
-constexpr int many = 64;
+constexpr int many = 256;
 
 /// A worker by hand: it reads its answers when the test says so.
 class Idler {
@@ -116,7 +116,7 @@ TEST_CASE("a worker that does not read its answers is not heard until it does") 
   CHECK(left > many / 2 * ps::largest_piece);
   // Some of them are not enough.
   CHECK(worker.read(many / 4) == 0);
-  CHECK(worker.send() + 4 * ps::largest_piece > left);
+  CHECK(worker.send() + 16 * ps::largest_piece > left);
   CHECK(worker.read() == 0);
   worker.finish();
   CHECK(job.ends() == std::vector<std::string>{"", ""});

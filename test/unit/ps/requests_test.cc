@@ -24,3 +24,15 @@ TEST_CASE("while nobody could answer the clocks of calls stand still, and do not
   requests.look(Clock::now() + 10s);
   CHECK(completion->is_done());
 }
+
+TEST_CASE("what a call had sent that took too long leaves the window") {
+  Tally tally;
+  Requests requests(1, {.stall_report_after = 1h, .timeout = 10s}, tally);
+  const auto call = std::make_shared<Call>();
+  call->completion = std::make_shared<base::Completion>(1, "push");
+  requests.begin(call, 1);
+  requests.add(0, call, 0, 1, Window::least_bytes);
+  CHECK_FALSE(requests.window().lets_through(0));
+  requests.look(Clock::now() + 10s);
+  CHECK(requests.window().lets_through(0));
+}

@@ -1,0 +1,54 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace tutti::ps {
+
+/// How far a worker sends ahead of the servers' answers. A round needs all workers, and where links
+/// are full they get unequal parts of them. Bounded by this window they stay in step, and answers
+/// leave while later rounds come in. It counts from the server that has answered least: one server
+/// that is ahead fills the link on which another's rounds have to pass. Workers may name keys in
+/// another order, and then none gets an answer before the window widens. For one thread; sizes are
+/// in bytes of elements.
+class Window {
+ public:
+  using Time = base::Clock::time_point;
+  /// The time of some pieces, in either direction, at the rates at which links are the bound.
+  static constexpr std::size_t least_bytes = std::size_t{512} << 10;
+  /// Longer than rounds of some 40 workers are apart, over a link of 1 Gbit/s.
+  static constexpr base::Clock::duration patience = std::chrono::milliseconds(50);
+
+  explicit Window(std::size_t servers) : flows_(servers) {}
+
+  /// Whether one more request may be sent to this server.
+  bool lets_through(std::size_t server);
+  /// A request leaves: the larger of what it brings and what its answer will bring.
+  void send(std::size_t server, std::size_t bytes, Time now);
+  /// Such a request is answered, or given up.
+  void answer(std::size_t server, std::size_t bytes, Time now);
+  /// Widens it if something has been held back, and no answer came for so long.
+  void look(Time now);
+  /// When `look` has something to do, unless an answer comes before.
+  std::optional<Time> due() const;
+
+ private:
+  struct Flow {
+    std::size_t answered = 0;  ///< or where it would be, had it kept up with the others
+    std::size_t unanswered = 0;
+  };
+  /// Of the servers that have something to answer; the most there is where none has.
+  std::size_t least_answered() const;
+
+  std::vector<Flow> flows_;
+  std::size_t bytes_ = least_bytes;
+  std::size_t unanswered_ = 0;  ///< by all servers
+  Time last_answer_{};          ///< or since when one is waited for
+  bool holds_back_ = false;
+  bool was_widened_ = false;  ///< since nothing was unanswered
+};
+
+}  // namespace tutti::ps
