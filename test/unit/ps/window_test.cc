@@ -46,7 +46,7 @@ TEST_CASE("a server gets a window more than it has answered") {
 
 TEST_CASE("a server gets a window more than the one has answered that has answered least") {
   Passage passage(3);
-  for (const std::size_t server : {0, 1, 2}) CHECK(passage.send(server) == pieces);
+  for (std::size_t server = 0; server < 3; ++server) CHECK(passage.send(server) == pieces);
   passage.answer(0, pieces - 1);
   passage.answer(1, 1);
   CHECK(passage.send(0) == 0);
