@@ -21,7 +21,7 @@ namespace tutti::ps {
 /// What the worker's thread does: it sends what was submitted and completes it when the answers
 /// come. Tensors leave by their priority. What waits for its placement holds up what was submitted
 /// after it, and a setting waits until all tensors before it have left, so that it overtakes none.
-/// Neither waits longer than a call may take.
+/// Once it is the next, neither waits longer than a call may take.
 class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options);

@@ -57,13 +57,13 @@ void Courier::look_at_queue(Clock::time_point now) {
   if (waited >= limits_.timeout) give_up_waiting();
 }
 
-/// "server 0 to read 7 pieces of earlier calls".
+/// "server 0 to take 7 pieces of earlier calls".
 std::string Courier::awaited_by_queue() const {
   if (held_up_->by_scheduler) return "the scheduler to say where values are";
   std::vector<std::string> slow;
   for (std::size_t server = 0; server < outboxes_.size(); ++server) {
     const std::size_t unsent = outboxes_[server].size();
-    if (unsent > 0) slow.push_back(fmt::format("server {} to read {} pieces", server, unsent));
+    if (unsent > 0) slow.push_back(fmt::format("server {} to take {} pieces", server, unsent));
   }
   return fmt::format("{} of earlier calls, which perhaps not every worker has made",
                      fmt::join(slow, " and "));

@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -46,7 +46,9 @@ class Piece {
     std::variant<Contribution, Pull, PullState, Withdrawal> said;
     std::vector<std::byte> data;  ///< what a contribution refers to that nothing else keeps
   };
-  using Queue = std::deque<Request>;
+  /// There are as many as workers and pieces, and most are empty: those take no memory of their
+  /// own.
+  using Queue = std::list<Request>;
 
   static std::uint64_t bytes_here(const Request& request);
   static std::optional<Kind> kind_of(const Request& request);

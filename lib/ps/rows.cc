@@ -12,13 +12,18 @@ std::size_t row_count(const Shape& shape) {
   return count;
 }
 
-/// Calls `work` with the elements of each row that are in the piece.
+/// Calls `work` with the elements of each row that are in the piece. A large value has many pieces,
+/// so it looks at their rows alone.
 template <typename Work>
 void for_parts(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                Work work) {
   const std::size_t count = row_count(shape);
-  for (const std::int64_t row : rows) {
+  if (count == 0) return;
+  auto next = std::ranges::lower_bound(rows, static_cast<std::int64_t>(piece.begin / count));
+  for (; next != rows.end(); ++next) {
+    const std::int64_t row = *next;
     const std::size_t begin = static_cast<std::size_t>(row) * count;
+    if (begin >= piece.end) return;
     const Shard part{std::max(begin, piece.begin), std::min(begin + count, piece.end)};
     if (part.begin < part.end) work(row, part);
   }

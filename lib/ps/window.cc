@@ -41,10 +41,18 @@ void Window::answer(std::size_t server, std::size_t bytes, Time now) {
   unanswered_ -= bytes;
   last_answer_ = now;
   holds_back_ = false;
-  if (unanswered_ > 0) return;
-  // By and by: what was too narrow once, because workers differ, is likely to be so again.
-  if (!was_widened_) bytes_ = std::max(least_bytes, bytes_ / 2);
-  was_widened_ = false;
+  if (unanswered_ == 0) begin_anew();
+}
+
+/// A lead from before would hold a server back that has nothing under way. The window narrows by
+/// and by: what was too narrow once, because workers differ, is likely to be so again, and of that
+/// a few small calls tell nothing.
+void Window::begin_anew() {
+  const auto most = std::ranges::max_element(flows_, {}, &Flow::answered);
+  const bool was_filled = most->answered >= bytes_ / 2;
+  if (was_filled && !was_widened_) bytes_ = std::max(least_bytes, bytes_ / 2);
+  if (was_filled) was_widened_ = false;
+  for (Flow& flow : flows_) flow.answered = 0;
 }
 
 void Window::look(Time now) {

@@ -37,18 +37,20 @@ class Window {
 
  private:
   struct Flow {
-    std::size_t answered = 0;  ///< or where it would be, had it kept up with the others
+    /// Since nothing was unanswered; or where it would be, had it kept up with the others.
+    std::size_t answered = 0;
     std::size_t unanswered = 0;
   };
   /// Of the servers that have something to answer; the most there is where none has.
   std::size_t least_answered() const;
+  void begin_anew();
 
   std::vector<Flow> flows_;
   std::size_t bytes_ = least_bytes;
   std::size_t unanswered_ = 0;  ///< by all servers
   Time last_answer_{};          ///< or since when one is waited for
   bool holds_back_ = false;
-  bool was_widened_ = false;  ///< since nothing was unanswered
+  bool was_widened_ = false;  ///< since it last narrowed, or might have
 };
 
 }  // namespace tutti::ps

@@ -11,8 +11,8 @@ WELL, TERMINATED, MISUSED = 0, 128 + signal.SIGTERM, 2
 def conclude(job):
     """Names what went wrong, last of all. Returns the exit code."""
     if job.door.turned_away:
-        say(f"{job.door.turned_away:,} connections that did not know this job's token were turned away; "
-            f"the first came from {job.door.first_origin}")
+        say(f"{job.door.turned_away:,} connections that did not show in time that they know this job's token were "
+            f"turned away; the first came from {job.door.first_origin}")
     unwritten = name_unwritten(job)
     if job.failed:
         return conclude_failure(lost_in_turn(job.workers, job.failed))

@@ -15,6 +15,8 @@ from launcher.worker import hello_of
 # Of a worker's first line, which says `{"rank": 0, "host": "h0"}`.
 HELLO_BYTES = 4096
 HELLO_SECONDS = 5.0
+# So long nobody is turned away for who comes after it: the time in which a worker answers, if its host is not busy.
+ANSWER_SECONDS = 0.05
 MOST_UNKNOWN = 128
 # What the launcher may have open beside the workers' connections.
 SPARE_FILES = 24
@@ -65,7 +67,8 @@ class Caller:
 
     def __init__(self, connection, origin):
         self.connection, self.origin, self.nonce, self.said = connection, origin, new_nonce(), b""
-        self.until = time.monotonic() + HELLO_SECONDS
+        self.since = time.monotonic()
+        self.until = self.since + HELLO_SECONDS
 
     def greet(self):
         """Whether it is there still: a new connection has room for a nonce."""
@@ -99,7 +102,7 @@ class Door:
             self.events.register(listener, selectors.EVENT_READ, lambda listener=listener: self.on_knock(listener))
 
     def on_knock(self, listener):
-        if self.closed_until is not None:
+        if self.closed_until is not None or not self.has_room():
             return
         try:
             connection, peer = listener.accept()
@@ -108,20 +111,32 @@ class Door:
                 self.make_room()
             return  # anything else: it has gone again
         caller = Caller(connection, peer[0] if listener.family == socket.AF_INET else "this machine")
-        if len(self.callers) >= self.room:
-            self.turn_away_oldest()
         connection.setblocking(False)
         self.callers[caller] = True
         self.events.register(connection, selectors.EVENT_READ, lambda: self.on_words(caller))
         if is_another_users(connection) or not caller.greet():
             self.turn_away(caller)
 
+    def has_room(self):
+        """Makes it, unless those who are there had no time yet; then others wait at the door."""
+        if len(self.callers) < self.room:
+            return True
+        settled = next(iter(self.callers)).since + ANSWER_SECONDS
+        if time.monotonic() < settled:
+            self.pause(settled)
+            return False
+        self.turn_away_oldest()
+        return True
+
     def make_room(self):
         if self.callers:
             self.turn_away_oldest()
         else:
-            self.unregister()
-            self.closed_until = time.monotonic() + PAUSE_SECONDS
+            self.pause(time.monotonic() + PAUSE_SECONDS)
+
+    def pause(self, until):
+        self.unregister()
+        self.closed_until = until
 
     def unregister(self):
         for listener in self.listeners:

@@ -88,12 +88,12 @@ TEST_CASE("a setting behind calls that a server does not read reaches none, and 
         return end_of(pendings);
       },
       "dist_sync", impatient());
-  const std::string held_up = "was not sent within 2 s: it waited for server 0 to read ";
+  const std::string held_up = "was not sent within 2 s: it waited for server 0 to take ";
   CHECK_THAT(set, Contains("timeout: set_optimizer " + held_up) &&
                       Contains("no server has heard of it: call it again, on this worker alone"));
   CHECK_THAT(saved, Contains("timeout: save_optimizer_states " + held_up));
   CHECK_THAT(log.text(),
-             Contains("set_optimizer has waited ") && Contains(" s for server 0 to read "));
+             Contains("set_optimizer has waited ") && Contains(" s for server 0 to take "));
   CHECK_THAT(heard[0], Contains("timeout: pushpull of key 199 was not answered"));
   CHECK(heard[1].empty());
 }
@@ -124,6 +124,6 @@ TEST_CASE("a worker leaves though a server does not read what it has called") {
   CHECK_THAT(heard[1], Contains("aborted: ") && Contains("worker 0 has left"));
   CHECK_THAT(heard[1], Contains("; timeout: key 199: workers 0 gave up their call"));
   CHECK_THAT(log.text(), Contains("leaving the job has waited ") &&
-                             Contains("worker 0 leaves though it waited for server 0 to read "));
+                             Contains("worker 0 leaves though it waited for server 0 to take "));
   CHECK(job.ends() == std::vector<std::string>{"", ""});
 }

@@ -141,6 +141,7 @@ class Workers(DoorCase):
             self.serve()
         self.assertEqual((self.admitted, at.turned_away), ([(2, "h")], 0))
 
+    @mock.patch.object(door, "ANSWER_SECONDS", 0)
     def test_the_oldest_stranger_makes_room_for_a_worker(self):
         at = self.made()
         at.room = 4
@@ -149,6 +150,24 @@ class Workers(DoorCase):
         self.assertEqual((self.admitted, at.turned_away), ([(0, "h")], 7))
         self.assertTrue(all(map(is_turned_away, silent[:7])))
         self.assertEqual(len(at.callers), 3)
+
+    def test_who_has_just_come_keeps_his_place_and_the_next_wait_at_the_door(self):
+        at = self.made()
+        at.room = 2
+        first = [self.call(at) for _ in range(2)]
+        waiting = call(at.places[0])
+        self.addCleanup(waiting.close)
+        self.serve()
+        self.assertEqual((len(at.callers), at.turned_away), (2, 0))
+        self.assertLessEqual(at.deadline() - time.monotonic(), door.ANSWER_SECONDS)
+        speak(first[0], hello(TOKEN, rank=0, host="h"))
+        self.serve()
+        time.sleep(door.ANSWER_SECONDS)
+        at.expire()
+        self.serve()
+        speak(waiting, hello(TOKEN, rank=1, host="h"))
+        self.serve()
+        self.assertEqual((self.admitted, at.turned_away), ([(0, "h"), (1, "h")], 0))
 
     def test_a_stranger_has_his_time_from_the_start_however_slowly_he_talks(self):
         at = self.made()

@@ -120,9 +120,37 @@ TEST_CASE("once all is answered without that, the window narrows by and by") {
   CHECK(passage.send(0) == pieces);
 }
 
-TEST_CASE("what brings no elements is never counted") {
+TEST_CASE("a lead ends once all is answered") {
+  Passage passage(2);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(passage.send(1) == pieces);
+    passage.answer(1, pieces);
+  }
+  CHECK(passage.send(0) == pieces);
+  CHECK(passage.send(1) == pieces);
+}
+
+TEST_CASE("small calls do not narrow a window that has widened") {
   Passage passage(1);
+  passage.send(0);
+  passage.widen();
+  passage.send(0);
+  passage.widen();
+  CHECK(passage.send(0) == 2 * pieces);
+  passage.answer(0, 4 * pieces);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(passage.send(0, 1) == 1);
+    passage.answer(0, 1);
+  }
+  CHECK(passage.send(0) == 4 * pieces);
+}
+
+TEST_CASE("what brings no elements does not count as an answer") {
+  Passage passage(1);
+  passage.send(0);
+  passage.now += Window::patience;
   passage.window.send(0, 0, passage.now);
   passage.window.answer(0, 0, passage.now);
+  passage.window.look(passage.now);
   CHECK(passage.send(0) == pieces);
 }
