@@ -19,6 +19,11 @@ void* operator new(std::size_t bytes) {
   return memory;
 }
 
+// The address sanitizer's would not be freed by what follows.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return memory_is_out ? nullptr : std::malloc(bytes);
+}
+
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
