@@ -26,6 +26,7 @@ class Asynchronous(Served):
         kv._barrier()
         kv.pull("w", out=value)
         self.same(value, -40 * self.size)
+        kv._barrier()  # nobody pushes before all have seen it
         optimizer = kv._updater.optimizer
         optimizer.set_learning_rate(0.5)
         kv.push("w", mx.nd.ones(1000))
