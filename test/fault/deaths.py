@@ -187,8 +187,10 @@ def was_ended(rank, job):
 
 
 def ended_by_mpirun(case, job):
-    """Every survivor, before one had said anything."""
-    return not any(said_by_survivors(case, job)) and all(was_ended(rank, job) for rank in case.survivors())
+    """Every survivor, before one had said anything. Where one dies at the start, some may not have begun."""
+    ended = {rank for rank in case.survivors() if was_ended(rank, job)}
+    silent = {rank for rank in case.survivors() if case.stage == "start" and not job.lines(rf"\brank {rank}\b")}
+    return not any(said_by_survivors(case, job)) and bool(ended) and ended | silent == case.survivors()
 
 
 def launcher_problem(case, job, slowness):

@@ -57,6 +57,11 @@ class Judgement(unittest.TestCase):
     def test_ranks_that_mpirun_ended_in_silence_are_excused(self):
         self.assertEqual(self.judge("mpirun", "idle"), (True, True))
 
+    def test_a_rank_that_had_not_begun_when_mpirun_ended_another_is_excused_at_the_start_alone(self):
+        self.assertEqual(self.judge("mpirun", "start", ended=[2]), (True, True))
+        self.assertEqual(self.judge("mpirun", "start", ended=[]), (True, False))
+        self.assertEqual(self.judge("mpirun", "idle", ended=[2]), (True, False))
+
     def test_a_rank_that_said_something_else_first_is_not(self):
         self.assertEqual(self.judge("mpirun", "idle", "tutti[rank 0] error: the store is dead"), (True, False))
 
