@@ -24,7 +24,12 @@ typedef struct {
 static void start(caller* made, tutti_store* store) {
   const caller fresh = {.store = store, .value = 1, .memory = 1};
   *made = fresh;
-  pthread_mutex_init(&made->lock, NULL);
+  /* The call may be done before `lend` gives its tensor up, and then the deleter runs in there. */
+  pthread_mutexattr_t again;
+  pthread_mutexattr_init(&again);
+  pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&made->lock, &again);
+  pthread_mutexattr_destroy(&again);
   pthread_mutex_init(&made->beginning, NULL);
   pthread_cond_init(&made->changed, NULL);
   made->of_value = over(&made->value, NULL, 0, TUTTI_F32);
