@@ -85,6 +85,7 @@ class Shim:
         """`restarts`: how often the command is started again, where signals that nobody ordered end it."""
         self.link, self.command, self.restarts, self.variables = link, command, Restarts(restarts), {}
         self.told = False          # did the launcher or mpirun order the end
+        self.wrote = False         # did it write its state when its time was last up
         self.deadline = None       # of what comes next
         self.status = None         # of the command
         self.partial = {}          # descriptor -> (stream, bytes of an unfinished line)
@@ -183,10 +184,13 @@ class Shim:
 
     def on_deadline(self):
         """A server that writes its state takes its time, for this would be the last one."""
-        if not lives_below(WRITER):
+        writes = lives_below(WRITER)
+        if not writes and not self.wrote:
             self.end_command()
             return
-        self.send(writes=True)
+        if writes:
+            self.send(writes=True)
+        self.wrote = writes  # if it has just written all, it has this time again to end
         self.deadline = time.monotonic() + TERM_SECONDS
 
     def reap(self):

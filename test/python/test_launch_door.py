@@ -359,5 +359,18 @@ class Calling(unittest.TestCase):
                          "cannot reach the launcher at 127.0.0.1:1: .*no-such-socket: .*DMLC_INTERFACE")
 
 
+class Deadline(unittest.TestCase):
+    def test_a_server_that_has_just_written_its_state_has_time_to_end(self):
+        ended = shim.Shim.__new__(shim.Shim)
+        ended.wrote, ended.send, ended.end_command = False, mock.Mock(), mock.Mock()
+        with mock.patch.object(shim, "lives_below", side_effect=[True, True, False, False]):
+            for _ in range(3):
+                ended.on_deadline()
+            ended.end_command.assert_not_called()
+            ended.on_deadline()
+        ended.end_command.assert_called_once()
+        self.assertEqual(ended.send.call_count, 2)
+
+
 if __name__ == "__main__":
     unittest.main()
