@@ -251,8 +251,8 @@ class Words(JobCase):
             heard.failed = heard.workers[0]
             conclude(heard)
         first, second = said.getvalue().splitlines()
-        self.assertEqual(first, "tutti-launch: 1,234 connections that did not show in time that they know this job's token "
-                                "were turned away; the first came from 10.0.0.9")
+        self.assertEqual(first, "tutti-launch: 1,234 connections that did not show in time that they know this job's "
+                                "token were turned away; the first came from 10.0.0.9")
         self.assertIn("worker 0", second)
 
 
