@@ -105,7 +105,6 @@ class Requests {
   bool empty() const { return calls_.empty(); }
   /// Which of these requests may be sent; `add` and their answers move it.
   Window& window() { return window_; }
-  const Window& window() const { return window_; }
 
  private:
   struct Request {

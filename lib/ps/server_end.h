@@ -15,7 +15,7 @@ class ServerEnd : public LinkOrChannel<ServerLink> {
 
   /// As of `ServerLink`.
   void connect(net::ProvenPeer peer, const base::Patience& patience);
-  /// Elements travel through memory.
+  /// Elements travel through memory that both ends share.
   bool shares_memory() const { return link_ && link_->shares_memory(); }
   /// What is kept has arrived there.
   bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }

@@ -28,6 +28,13 @@ struct Passage {
     now = window.due().value();
     window.look(now);
   }
+  /// To four times the least, of which the first half is then under way.
+  void widen_twice() {
+    for (int i = 0; i < 2; ++i) {
+      send(0);
+      widen();
+    }
+  }
 
   Window window;
   Window::Time now{1h};
@@ -105,10 +112,7 @@ TEST_CASE("an answer puts off that the window widens") {
 
 TEST_CASE("once all is answered without that, the window narrows by and by") {
   Passage passage(1);
-  passage.send(0);
-  passage.widen();
-  passage.send(0);
-  passage.widen();
+  passage.widen_twice();
   CHECK(passage.send(0) == 2 * pieces);
   passage.answer(0, 4 * pieces);
   CHECK(passage.send(0) == 4 * pieces);
@@ -132,10 +136,7 @@ TEST_CASE("a lead ends once all is answered") {
 
 TEST_CASE("small calls do not narrow a window that has widened") {
   Passage passage(1);
-  passage.send(0);
-  passage.widen();
-  passage.send(0);
-  passage.widen();
+  passage.widen_twice();
   CHECK(passage.send(0) == 2 * pieces);
   passage.answer(0, 4 * pieces);
   for (int i = 0; i < 10; ++i) {
