@@ -18,6 +18,7 @@ import tutti.mxnet
 began = 0.0  # of the wait in which the others learn of it
 #: What the others may have in flight then.
 KEYS = {"train": {"'0 of Trainer 1'", "'1 of Trainer 1'"}, "train_a_pair": {"'0 of Trainer 2'", "'1 of Trainer 2'"},
+        "fit_a_module": {"'fc_weight of Module 1'", "'fc_bias of Module 1'"},
         "with_a_call_in_flight": {"'weight'"}}
 
 
@@ -76,6 +77,22 @@ def train(how, count=1):
 def train_a_pair(how):
     """Of networks on one store, whose keys are equal."""
     train(how, 2)
+
+
+def fit_a_module(how):
+    """The others learn of it in the batch of Module.fit that comes next."""
+    kv = mx.kv.create("dist_sync_mpi")
+
+    def batch_ended(done):
+        global began  # pylint: disable=global-statement
+        began = time.monotonic()
+        if kv.rank == 1 and done.nbatch == 5:
+            fail(how)
+
+    layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
+    batches = mx.io.NDArrayIter(mx.nd.ones((40, 3)), mx.nd.zeros(40), 2)
+    mx.mod.Module(mx.sym.SoftmaxOutput(layer, name="softmax")).fit(batches, num_epoch=1, kvstore=kv,
+                                                                   batch_end_callback=batch_ended)
 
 
 def with_a_call_in_flight(how):

@@ -1,4 +1,4 @@
-"""What type checkers, `inspect` and `help` are told of the package; with mypy there, programs are checked, too. Run by
+"""What type checkers, `inspect` and `help` are told of the package; mypy checks programs that use it. Run by
 the Python that the package is installed for."""
 import ast
 import importlib.util
@@ -64,7 +64,6 @@ class Types(unittest.TestCase):
         documented = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "wait"]
         self.assertIn("Blocks until", ast.get_docstring(documented[0]))
 
-    @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
     def test_a_type_checker_takes_what_is_right_and_refuses_what_is_wrong(self):
         self.assertEqual(self.errors("typed_accepted.py"), {})
         source = (HERE / "typed_rejected.py").read_text().splitlines()

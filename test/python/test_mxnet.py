@@ -119,6 +119,7 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHo
         died = 128 + signal.SIGKILL, 128 + signal.SIGINT
         for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
                           ("train interrupted", died[1]), ("train_a_pair killed", died[0]),
+                          ("fit_a_module raises", 1), ("fit_a_module killed", died[0]),
                           ("with_a_call_in_flight raises", 1), ("with_a_call_in_flight exits", 3),
                           ("with_a_call_in_flight raises_system_exit", 3), ("with_a_call_in_flight killed", died[0])):
             with self.subTest(way):
