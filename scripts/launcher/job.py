@@ -130,15 +130,14 @@ class Job:
             return
         if self.process.returncode is not None:
             self.give(LINGER_SECONDS)
-        messages = link.read()
-        if messages is None:
-            self.on_link_end(link)
-            return
+        messages, more = link.read()
         for message in messages:
             if "port" in message:
                 self.on_scheduler(link, message["port"])
             else:
                 self.on_message(link.worker, message)
+        if not more:
+            self.on_link_end(link)
 
     def on_scheduler(self, link, port):
         """Now that its place is known all begin."""

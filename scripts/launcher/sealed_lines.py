@@ -19,7 +19,9 @@ LAUNCHER, HELPER = b"tutti, launcher to helper", b"tutti, helper to launcher"
 
 
 class Forged(ConnectionError):
-    """A line that the other end cannot have sent, or not as it came."""
+    """A line that the other end cannot have sent, or not as it came. `before`: the texts of the good lines that were
+    received with it."""
+    before = ()
 
 
 def new_nonce():
@@ -60,7 +62,8 @@ class SealedLines:
         self.connection.sendall(self.sealed(text))
 
     def receive(self):
-        """The texts of the lines that are complete, perhaps none yet; None at the connection's end."""
+        """The texts of the lines that are complete, perhaps none yet; None at the connection's end. Not to be called
+        again after Forged."""
         try:
             data = self.connection.recv(1 << 18)
         except BlockingIOError:
@@ -70,9 +73,16 @@ class SealedLines:
         if not data:
             return None
         *lines, self.pending = (self.pending + data).split(b"\n")
-        if len(self.pending) > LINE_BYTES:
-            raise Forged("a line came that has no end")
-        return [self.opened(line) for line in lines]
+        texts = []
+        try:
+            for line in lines:
+                texts.append(self.opened(line))
+            if len(self.pending) > LINE_BYTES:
+                raise Forged("a line came that has no end")
+        except Forged as error:
+            error.before = texts
+            raise
+        return texts
 
 
 def launchers_end(connection, token, nonce, line):

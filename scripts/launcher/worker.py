@@ -148,19 +148,20 @@ class Link:
         self.lines, self.connection, self.worker = lines, lines.connection, worker
 
     def read(self):
-        """The messages that are complete, perhaps none yet; None at the end of the connection and of sense."""
+        """(the messages that are complete, perhaps none yet, whether more may come): none come at the end of the
+        connection, and behind what makes no sense."""
         try:
-            texts = self.lines.receive()
+            texts, more = self.lines.receive(), True
         except Forged as error:
             self.worker.cut_off = str(error)
-            return None
+            texts, more = error.before, False
         if texts is None:
-            return None
+            return [], False
         messages = [message_of(text) for text in texts]
         if None in messages:
             self.worker.cut_off = "what its launcher's helper sent is no message"
-            return None
-        return messages
+            return messages[:messages.index(None)], False
+        return messages, more
 
     def welcome(self):
         """Tells the shim that it has come to the right place."""

@@ -46,11 +46,11 @@ class Links(unittest.TestCase):
     def test_messages_are_read_as_they_come_in_pieces_and_together(self):
         lines, end = ({"stream": 1, "lines": ["a", "\udcff"]}, {"exit": 3, "told": False})
         words = b"".join(self.shim.sealed(json.dumps(message).encode()) for message in (lines, end))
-        self.assertEqual(self.link.read(), [])
-        self.assertEqual(self.said(words[:10]), [])
-        self.assertEqual(self.said(words[10:]), [lines, end])
+        self.assertEqual(self.link.read(), ([], True))
+        self.assertEqual(self.said(words[:10]), ([], True))
+        self.assertEqual(self.said(words[10:]), ([lines, end], True))
         self.shim.connection.close()
-        self.assertIsNone(self.link.read())
+        self.assertEqual(self.link.read(), ([], False))
         self.assertIn("vanished", self.link.worker.fate())
 
     def test_what_is_no_message_ends_the_link(self):
@@ -67,21 +67,33 @@ class Links(unittest.TestCase):
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
                 self.connect()
-                self.assertIsNone(self.said(self.shim.sealed(words)))
+                self.assertEqual(self.said(self.shim.sealed(words)), ([], False))
                 self.assertIn("no message", self.link.worker.fate())
 
     def test_a_message_has_an_end(self):
         self.link.lines.pending = b"x" * LINE_BYTES
-        self.assertIsNone(self.said(b"x"))
+        self.assertEqual(self.said(b"x"), ([], False))
         self.assertIn("a line came that has no end", self.link.worker.fate())
 
     def test_a_line_that_was_changed_on_its_way_ends_the_link_unread_and_is_said(self):
         words = self.shim.sealed(b'{"exit": 3, "told": false}').replace(b"3,", b"0,")
         with mock.patch.object(worker, "message_of") as read:
-            self.assertIsNone(self.said(words))
+            self.assertEqual(self.said(words), ([], False))
         read.assert_not_called()
         self.assertEqual(self.link.worker.fate(),
                          "was cut off: a line with a wrong seal came: it was changed, repeated or made up on its way")
+
+
+    def test_what_came_before_is_heard(self):
+        end, later = b'{"exit": 0, "told": false}', b'{"port": 1}'
+        for bad in (self.shim.sealed(later).replace(b"1", b"2"), b"x" * (LINE_BYTES + 1)):
+            with self.subTest(bad[:80]):
+                self.connect()
+                self.link.lines.pending = self.shim.sealed(end) + bad
+                self.assertEqual(self.said(b"x"), ([json.loads(end)], False))
+        self.connect()
+        self.assertEqual(self.said(self.shim.sealed(end) + self.shim.sealed(b"5") + self.shim.sealed(later)),
+                         ([json.loads(end)], False))
 
 
 class JobCase(unittest.TestCase):
