@@ -17,6 +17,8 @@ std::uint64_t bytes_of(const Locate::Value& value) {
 
 /// More than all machines of a job have; it bounds what broken messages can make of the lists here.
 constexpr std::uint64_t most_bytes = std::uint64_t{8} << 40;
+/// There is one more for each server at most, where a value is split evenly.
+static_assert(most_bytes / largest_piece <= most_pieces / 2);
 
 /// The pieces of a value that servers have already: not more than they say they have.
 struct Found {
