@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/log.h"
@@ -41,6 +42,25 @@ std::string objection_to(const Task& task, std::size_t pieces) {
                        task.rows->size());
   }
   return "";
+}
+
+/// Of a pull of rows. What has none of them is zeros.
+std::vector<std::uint32_t> pieces_with_rows(const Task& task, std::uint32_t pieces) {
+  std::vector<std::uint32_t> with;
+  for (std::uint32_t piece = 0; piece < pieces; ++piece) {
+    const Shard part = shard(task.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
+    if (part.count() == 0) continue;
+    if (count_of_rows(*task.rows, task.shape, part) > 0) {
+      with.push_back(piece);
+      continue;
+    }
+    for (const Tensor& out : task.outs) {
+      scatter_rows({}, task.shape, part, size_of(task.dtype), nullptr, out.as<std::byte>());
+    }
+  }
+  // A server says whether the value is there.
+  if (with.empty()) with.push_back(0);
+  return with;
 }
 
 }  // namespace
@@ -173,17 +193,20 @@ void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& compl
   call->what = task.describe();
   call->priority = task.priority;
   const auto pieces = static_cast<std::uint32_t>(servers.size());
+  std::vector<std::uint32_t> concerned(pieces);
+  std::iota(concerned.begin(), concerned.end(), 0U);
   if (const std::string why = objection_to(task, pieces); !why.empty()) {
     // The others may have sent theirs.
     call->objection = Failure{ErrorCode::invalid_argument, call->what + ": " + why, {}};
     completion->finish(std::make_exception_ptr(
         Error(ErrorCode::invalid_argument, call->objection->text, {.key = task.key, .ranks = {}})));
   } else {
+    if (task.rows) concerned = pieces_with_rows(task, pieces);
     call->completion = completion;
     call->task = std::move(task);
-    requests_->begin(call, pieces);
+    requests_->begin(call, concerned.size());
   }
-  for (std::uint32_t piece = 0; piece < pieces; ++piece) {
+  for (const std::uint32_t piece : concerned) {
     outboxes_[static_cast<std::size_t>(servers[piece])].add({call, piece, pieces});
   }
 }

@@ -1,4 +1,5 @@
 // row_sparse_pull from servers.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -118,6 +119,32 @@ TEST_CASE("a server is asked for the rows alone that it has a part of") {
            (sent < 8 * many + 2000 ? " little" : " " + std::to_string(sent));
   });
   CHECK(said == Said{"right little"});
+}
+
+TEST_CASE("a row of a large value takes a few messages, and the rest becomes zeros") {
+  LocalJob job({.workers = 1, .servers = 3, .big_count = 10});
+  const auto said = job.run([](KVStore& kv) {
+    constexpr std::int64_t many = 200;
+    constexpr std::int64_t wide = 16384;  // 64 KiB, half a piece
+    Floats value(many * wide, 1);
+    Floats out(many * wide, -1);
+    kv.init({"w"}, {Tensor(value.data(), {many, wide}, DType::f32)});
+    std::string text;
+    for (const std::vector<std::int64_t>& ids : {std::vector<std::int64_t>{7}, {}}) {
+      const auto before = kv.counters().bytes_between_nodes;
+      const auto count = static_cast<std::int64_t>(ids.size());
+      std::vector<std::int64_t> asked = ids;
+      kv.row_sparse_pull({"w"}, {{Tensor(out.data(), {many, wide}, DType::f32)}},
+                         {Tensor(asked.data(), {count}, DType::i64)});
+      const auto sent = kv.counters().bytes_between_nodes - before;
+      const auto ones = std::ranges::count(out, 1.0F);
+      const auto zeros = std::ranges::count(out, 0.0F);
+      const bool is_right = ones == count * wide && ones + zeros == many * wide;
+      text += (is_right ? "right" : "wrong") + std::string(sent < 1500 ? " little; " : " much; ");
+    }
+    return text;
+  });
+  CHECK(said == Said{"right little; right little; "});
 }
 
 TEST_CASE("ids that name no row, unknown keys and scalars are refused") {
