@@ -56,6 +56,7 @@ class Courier {
   void take(std::size_t server, const Answer& answer);
   void place(const Placement& placement);
   void on_lost(const Lost& lost);
+  void on_away(const Away& away);
   void on_returned(const Returned& returned);
   std::exception_ptr with_calls(const std::exception_ptr& failure) const;
   void end_with(const std::exception_ptr& cause) noexcept;

@@ -43,7 +43,7 @@ void Courier::hear_scheduler(const FromScheduler& message) {
   } else if (const auto* const lost = std::get_if<Lost>(&message)) {
     on_lost(*lost);
   } else if (const auto* const away = std::get_if<Away>(&message)) {
-    wait_for(static_cast<std::size_t>(away->rank), away->reason);
+    on_away(*away);
   } else if (const auto* const returned = std::get_if<Returned>(&message)) {
     on_returned(*returned);
   } else if (const auto* const refused = std::get_if<Refused>(&message)) {

@@ -118,6 +118,16 @@ void Courier::wait_for(std::size_t server, const std::string& why) {
                    server, std::chrono::duration<double>(patience_).count(), why);
 }
 
+/// Its connection may have been seen to end before, which tells less.
+void Courier::on_away(const Away& away) {
+  const auto server = static_cast<std::size_t>(away.rank);
+  wait_for(server, away.reason);
+  const auto it = absent_.find(server);
+  if (it == absent_.end() || away.reason.starts_with(it->second.why)) return;
+  it->second.why = away.reason;
+  base::log().warn("worker {} hears why server {} went: {}", rank_, server, away.reason);
+}
+
 /// It may have much to read and to write before it answers. If it fails at that, the scheduler
 /// says so.
 void Courier::on_returned(const Returned& returned) {

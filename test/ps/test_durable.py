@@ -115,19 +115,32 @@ class KilledServers(DurableCase):
         self.check_all_ended_well(job, workers + [again, job.scheduler])
 
     def test_a_server_whose_disk_was_full_says_so_and_may_be_started_again(self):
+        for is_heard_late in (False, True):
+            with self.subTest(is_heard_late=is_heard_late):
+                self.fill_the_disk(is_heard_late)
+
+    def fill_the_disk(self, is_heard_late):
+        """A worker sees that its connection ends, and hears why from the scheduler: sometimes later."""
         job = self.job(servers=1)
         ignoring = ("sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh")
-        state = ("--state", self.folder, "--durable", "each")
+        folder = self.folder / f"late {is_heard_late}"
+        state = ("--state", folder, "--durable", "each")
         server = job.start("server", [*ignoring, SERVER, *state], 0)
         workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
         self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
-        journal, = self.files(word="journal")
+        journal, = folder.glob("*journal*")
         # What comes next is not whole.
         full = journal.stat().st_size + 100_000
+        if is_heard_late:
+            job.scheduler.process.send_signal(signal.SIGSTOP)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (full, full))
+        if is_heard_late:
+            self.assertTrue(workers[1].wait_for("worker 1 waits for server 0.*its connection ended"), str(job))
+            job.scheduler.process.send_signal(signal.SIGCONT)
+            self.assertTrue(workers[1].wait_for("worker 1 hears why server 0 went: cannot write"), str(job))
         self.assertEqual(server.end(), 1, str(job))
         self.assertRegex(server.text, "internal: cannot write .*journal-1: File too large")
-        self.assertTrue(workers[1].wait_for("worker 1 waits for server 0.*File too large"), str(job))
+        self.assertTrue(workers[1].wait_for("server 0.*File too large"), str(job))
         self.assertLess(journal.stat().st_size, full)
         again = job.start_server(0, *state)
         self.check_all_ended_well(job, workers + [again, job.scheduler])
