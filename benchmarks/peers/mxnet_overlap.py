@@ -4,9 +4,11 @@ begins when the backward pass is done. Rows are allreduce_bench's, `bytes` those
 
     mpirun -n 2 mxnet_overlap.py --bytes 32M --json rows.json
 
-What a layer computes is slept through, as on an accelerator: the processors are the exchange's. The backward pass takes
-as long as the exchange alone, which is timed first.
+What a layer computes is slept through, and its gradient written by the layer's own thread, as on an accelerator: the
+processors are the exchange's. The backward pass takes as long as the exchange alone, which is timed first. For each
+accelerator MXNet's engine has threads of its own. Here it needs two, else a layer's end waits for updates.
 """
+import ctypes
 import sys
 import time
 
@@ -21,6 +23,13 @@ LAYERS = 16
 WAYS = ("overlapped", "one after the other")
 
 
+def view(array):
+    """The array's memory as numpy's."""
+    address = ctypes.c_void_p()
+    mxnet.base.check_call(mxnet.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(address)))
+    return numpy.ctypeslib.as_array((ctypes.c_float * array.size).from_address(address.value))
+
+
 class Layer(mxnet.operator.CustomOp):
     """Passes its input on. The gradient of its weights takes `seconds` and is this rank's number."""
 
@@ -33,7 +42,7 @@ class Layer(mxnet.operator.CustomOp):
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         time.sleep(self.seconds)
         self.assign(in_grad[0], req[0], out_grad[0])
-        in_grad[1][:] = self.number
+        view(in_grad[1])[:] = self.number
 
 
 @mxnet.operator.register("layer")
