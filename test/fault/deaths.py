@@ -64,13 +64,22 @@ class Case:
             if "x" not in self.runner:
                 return named
             # Which ranks another machine has, or this one that have not come, cannot be known.
-            on_host = int(self.runner.partition("x")[2])
-            return f"{named}|{max(1, on_host - 1)} of {on_host} ranks have called create on this machine"
+            return f"{named}|{called_create(max(1, self.on_host() - 1), self.on_host())}"
         if not self.leaves():
             return rf"rank {self.victim} is lost"
         if self.stage in CREATE_STAGES:
             return rf"rank {self.victim} (is lost: |has left the store)"
         return rf"(key '\w+'|barrier|join): rank {self.victim} has left"
+
+    def on_host(self):
+        """How many ranks a machine has, where there are several."""
+        return int(self.runner.partition("x")[2])
+
+    def misses_nobody(self, rank, line):
+        """What a rank of another machine can say that waits for MPI to start: all of its own have come."""
+        return (self.stage == "start" and "x" in self.runner
+                and rank // self.on_host() != self.victim // self.on_host()
+                and called_create(self.on_host(), self.on_host()) in line)
 
     def ends_well(self):
         """For that rank has done all there was to do."""
@@ -96,6 +105,10 @@ class Case:
         if self.how == "stop":
             return HEARTBEAT_SECONDS + THEN_OVER_WITHIN * slowness
         return OVER_WITHIN * slowness
+
+
+def called_create(count, ranks):
+    return f"{count} of {ranks} ranks have called create on this machine"
 
 
 class Harness:
@@ -153,12 +166,13 @@ def ending_problem(case, job, slowness):
 
 
 def said_by_survivors(case, job):
-    """Errors logged by those ranks, and what they caught."""
+    """(rank, error that it logged, or what it caught)."""
     speaks = re.compile(r"tutti\[rank (\d+)\] (?:error|critical): |\brank (\d+) caught ")
     for line in job.output.splitlines():
         found = speaks.search(line)
-        if found and int(found[1] or found[2]) in case.survivors():
-            yield line[found.end():]
+        rank = int(found[1] or found[2]) if found else None
+        if rank in case.survivors():
+            yield rank, line[found.end():]
 
 
 def finished(case, job, ranks):
@@ -167,7 +181,7 @@ def finished(case, job, ranks):
 
 def naming_problem(case, job):
     """Whether some survivor has said which rank it misses and what was in flight, and none blames another."""
-    said = list(said_by_survivors(case, job))
+    said = [line for _, line in said_by_survivors(case, job)]
     for line in said:
         lost = re.search(r"rank (\d+) is lost", line)
         if lost and int(lost[1]) != case.victim and not was_ended(int(lost[1]), job):
@@ -187,10 +201,14 @@ def was_ended(rank, job):
 
 
 def ended_by_mpirun(case, job):
-    """Every survivor, before one had said anything. Where one dies at the start, some may not have begun."""
+    """Every survivor that could have known, before it said anything. Where one dies at the start, some may not have
+    begun."""
     ended = {rank for rank in case.survivors() if was_ended(rank, job)}
     silent = {rank for rank in case.survivors() if case.stage == "start" and not job.lines(rf"\brank {rank}\b")}
-    return not any(said_by_survivors(case, job)) and bool(ended) and ended | silent == case.survivors()
+    said = list(said_by_survivors(case, job))
+    elsewhere = {rank for rank, line in said if case.misses_nobody(rank, line)}
+    spoke = {rank for rank, _ in said} - elsewhere
+    return not spoke and bool(ended) and ended | silent | elsewhere == case.survivors()
 
 
 def launcher_problem(case, job, slowness):

@@ -90,6 +90,15 @@ class Judgement(unittest.TestCase):
         self.assertEqual(self.judge("2x2", "start", line.format("2 of 2")), (True, False))
         self.assertEqual(self.judge("mpirun", "start", line.format("2 of 3")), (True, False))
 
+    def test_who_is_on_another_machine_may_miss_nobody_where_mpirun_ended_those_who_do(self):
+        line = "tutti[rank {}] critical: no key was in flight: {} ranks have called create on this machine"
+        self.assertEqual(self.judge("2x2", "start", line.format(3, "2 of 2"), ended=[0, 2]), (True, True))
+        self.assertEqual(self.judge("2x2", "start", line.format(2, "2 of 2"), line.format(3, "2 of 2"), ended=[0]),
+                         (True, True))
+        self.assertEqual(self.judge("2x2", "start", line.format(3, "2 of 2"), ended=[]), (True, False))
+        self.assertEqual(self.judge("2x2", "start", line.format(0, "2 of 2"), ended=[2, 3]), (True, False))
+        self.assertEqual(self.judge("2x2", "idle", line.format(3, "2 of 2"), ended=[0, 2]), (True, False))
+
 
 class Deaths(unittest.TestCase):
     outcomes = collections.defaultdict(list)  # verdict -> cases
