@@ -2,11 +2,12 @@
 """Times training steps of MXNet's Gluon in which the exchange overlaps with the backward pass, and steps in which it
 begins when the backward pass is done. Rows are allreduce_bench's, `bytes` those of all gradients.
 
-    mpirun -n 2 mxnet_overlap.py --bytes 32M --json rows.json
+    MXNET_CPU_WORKER_NTHREADS=2 mpirun -n 2 mxnet_overlap.py --bytes 33554432 --json rows.json
 
 What a layer computes is slept through, and its gradient written by the layer's own thread, as on an accelerator: the
 processors are the exchange's. The backward pass takes as long as the exchange alone, which is timed first. For each
-accelerator MXNet's engine has threads of its own. Here it needs two, else a layer's end waits for updates.
+accelerator MXNet's engine has threads of its own; here it has two. One thread would tell of a layer's end only after
+the updates before it.
 """
 import ctypes
 import sys

@@ -44,21 +44,14 @@ std::string objection_to(const Task& task, std::size_t pieces) {
   return "";
 }
 
-/// Of a pull of rows. What has none of them is zeros.
+/// Of a pull of rows: the pieces that servers are asked for.
 std::vector<std::uint32_t> pieces_with_rows(const Task& task, std::uint32_t pieces) {
   std::vector<std::uint32_t> with;
   for (std::uint32_t piece = 0; piece < pieces; ++piece) {
     const Shard part = shard(task.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
-    if (part.count() == 0) continue;
-    if (count_of_rows(*task.rows, task.shape, part) > 0) {
-      with.push_back(piece);
-      continue;
-    }
-    for (const Tensor& out : task.outs) {
-      scatter_rows({}, task.shape, part, size_of(task.dtype), nullptr, out.as<std::byte>());
-    }
+    if (count_of_rows(*task.rows, task.shape, part) > 0) with.push_back(piece);
   }
-  // A server says whether the value is there.
+  // One server says whether the value is there.
   if (with.empty()) with.push_back(0);
   return with;
 }

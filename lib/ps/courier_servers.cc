@@ -118,13 +118,14 @@ void Courier::wait_for(std::size_t server, const std::string& why) {
                    server, std::chrono::duration<double>(patience_).count(), why);
 }
 
-/// Its connection may have been seen to end before, which tells less.
+/// Its connection may have been seen to end before, and why it went is not known then.
 void Courier::on_away(const Away& away) {
   const auto server = static_cast<std::size_t>(away.rank);
   wait_for(server, away.reason);
   const auto it = absent_.find(server);
-  if (it == absent_.end() || away.reason.starts_with(it->second.why)) return;
+  if (it == absent_.end() || it->second.why == away.reason) return;
   it->second.why = away.reason;
+  if (away.reason.starts_with("its connection")) return;  // as was said
   base::log().warn("worker {} hears why server {} went: {}", rank_, server, away.reason);
 }
 

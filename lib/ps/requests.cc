@@ -48,6 +48,12 @@ void write(const Task& task, std::span<const std::byte> data, const Shard& piece
   }
 }
 
+void clear_others(const Task& task) {
+  for (const Tensor& out : task.outs) {
+    clear_other_rows(*task.rows, task.shape, size_of(task.dtype), out.as<std::byte>());
+  }
+}
+
 }  // namespace
 
 std::string Task::describe() const {
@@ -105,7 +111,10 @@ void Requests::take(std::size_t server, const Answer& answer) {
 
 /// The tensors go before the call is done; their deleters are the program's.
 void Requests::finish(const std::shared_ptr<Call>& call) {
-  if (!call->failure) tally_.add(call->task);
+  if (!call->failure) {
+    if (call->task.rows) clear_others(call->task);
+    tally_.add(call->task);
+  }
   {
     const base::CallbackScope scope;
     call->task = {};

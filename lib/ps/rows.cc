@@ -56,12 +56,25 @@ void gather_rows(std::span<const std::int64_t> rows, const Shape& shape, const S
 
 void scatter_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                   std::size_t element_bytes, const std::byte* from, std::byte* to_whole) {
-  std::memset(to_whole + piece.begin * element_bytes, 0, piece.count() * element_bytes);
   for_parts(rows, shape, piece, [&](std::int64_t, const Shard& part) {
     const std::size_t bytes = part.count() * element_bytes;
     std::memcpy(to_whole + part.begin * element_bytes, from, bytes);
     from += bytes;
   });
+}
+
+void clear_other_rows(std::span<const std::int64_t> rows, const Shape& shape,
+                      std::size_t element_bytes, std::byte* whole) {
+  if (shape.count() == 0) return;
+  const std::size_t row_bytes = row_count(shape) * element_bytes;
+  std::byte* next = whole;
+  const auto clear_to = [&](std::int64_t row) {
+    std::byte* const end = whole + static_cast<std::size_t>(row) * row_bytes;
+    std::memset(next, 0, static_cast<std::size_t>(end - next));
+    next = end + row_bytes;
+  };
+  for (const std::int64_t row : rows) clear_to(row);
+  clear_to(shape.dims()[0]);
 }
 
 }  // namespace tutti::ps

@@ -23,9 +23,12 @@ std::size_t count_of_rows(std::span<const std::int64_t> rows, const Shape& shape
 void gather_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                  std::size_t element_bytes, const std::byte* from, std::byte* to);
 
-/// Puts what was gathered where it belongs in the whole value; the piece's other elements become
-/// zeros.
+/// Puts what was gathered where it belongs in the whole value.
 void scatter_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                   std::size_t element_bytes, const std::byte* from, std::byte* to_whole);
+
+/// Makes zeros of all rows of the whole value but these.
+void clear_other_rows(std::span<const std::int64_t> rows, const Shape& shape,
+                      std::size_t element_bytes, std::byte* whole);
 
 }  // namespace tutti::ps

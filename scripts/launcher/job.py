@@ -136,7 +136,7 @@ class Job:
                 self.on_scheduler(link, message["port"])
             else:
                 self.on_message(link.worker, message)
-        if not more:
+        if not more and link in self.links:  # a message may have ended all of them
             self.on_link_end(link)
 
     def on_scheduler(self, link, port):

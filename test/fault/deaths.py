@@ -206,9 +206,10 @@ def ended_by_mpirun(case, job):
     ended = {rank for rank in case.survivors() if was_ended(rank, job)}
     silent = {rank for rank in case.survivors() if case.stage == "start" and not job.lines(rf"\brank {rank}\b")}
     said = list(said_by_survivors(case, job))
-    elsewhere = {rank for rank, line in said if case.misses_nobody(rank, line)}
-    spoke = {rank for rank, _ in said} - elsewhere
-    return not spoke and bool(ended) and ended | silent | elsewhere == case.survivors()
+    if not all(case.misses_nobody(rank, line) for rank, line in said):
+        return False
+    elsewhere = {rank for rank, _ in said}
+    return bool(ended) and ended | silent | elsewhere == case.survivors()
 
 
 def launcher_problem(case, job, slowness):

@@ -98,6 +98,8 @@ class Judgement(unittest.TestCase):
         self.assertEqual(self.judge("2x2", "start", line.format(3, "2 of 2"), ended=[]), (True, False))
         self.assertEqual(self.judge("2x2", "start", line.format(0, "2 of 2"), ended=[2, 3]), (True, False))
         self.assertEqual(self.judge("2x2", "idle", line.format(3, "2 of 2"), ended=[0, 2]), (True, False))
+        self.assertEqual(self.judge("2x2", "start", line.format(3, "2 of 2"), "tutti[rank 3] error: a wrong sum",
+                                    ended=[0, 2]), (True, False))
 
 
 class Deaths(unittest.TestCase):

@@ -147,6 +147,26 @@ TEST_CASE("a row of a large value takes a few messages, and the rest becomes zer
   CHECK(said == Said{"right little; right little; "});
 }
 
+TEST_CASE("rows come into the tensor of a push that is on its way, which is not changed by it") {
+  LocalJob job({.workers = 1, .servers = 2, .big_count = 10});
+  const auto said = job.run([](KVStore& kv) {
+    constexpr std::int64_t many = 200;
+    constexpr std::int64_t wide = 16384;
+    Floats value(many * wide, 3);
+    Floats whole(many * wide, 0);
+    const Tensor tensor(value.data(), {many, wide}, DType::f32);
+    kv.init({"w"}, {Tensor(whole.data(), {many, wide}, DType::f32)});
+    const Pending pushed = kv.push({"w"}, {{tensor}});
+    std::vector<std::int64_t> ids{7};
+    kv.row_sparse_pull({"w"}, {{tensor}}, {Tensor(ids.data(), {1}, DType::i64)});
+    pushed.wait();
+    kv.pull({"w"}, {Tensor(whole.data(), {many, wide}, DType::f32)}).wait();
+    return std::to_string(std::ranges::count(value, 3.0F) / wide) + " row, " +
+           std::to_string(std::ranges::count(whole, 3.0F) / wide) + " stored";
+  });
+  CHECK(said == Said{"1 row, 200 stored"});
+}
+
 TEST_CASE("ids that name no row, unknown keys and scalars are refused") {
   LocalJob job({.workers = 1, .servers = 2, .big_count = 10});
   const auto attempts = [](KVStore& kv) {

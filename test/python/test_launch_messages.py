@@ -83,7 +83,6 @@ class Links(unittest.TestCase):
         self.assertEqual(self.link.worker.fate(),
                          "was cut off: a line with a wrong seal came: it was changed, repeated or made up on its way")
 
-
     def test_what_came_before_is_heard(self):
         end, later = b'{"exit": 0, "told": false}', b'{"port": 1}'
         for bad in (self.shim.sealed(later).replace(b"1", b"2"), b"x" * (LINE_BYTES + 1)):
@@ -195,6 +194,11 @@ class FirstToFail(JobCase):
         lines.send.assert_not_called()
 
     def test_lines_that_are_missing_behind_an_exit_are_told(self):
+        for together in (False, True):
+            with self.subTest(together=together):
+                self.lose_lines_behind_an_exit(together)
+
+    def lose_lines_behind_an_exit(self, together):
         heard, said = self.made(1), io.StringIO()
         heard.workers = {}
         launcher, helper = pair("0123456789abcdef" * 2)
@@ -204,7 +208,8 @@ class FirstToFail(JobCase):
             self.assertTrue(heard.admit(launcher, 0, "h"))
             link, = heard.links
             helper.send(b'{"exit": 0, "told": false}')
-            heard.on_link(link)
+            if not together:
+                heard.on_link(link)
             helper.connection.sendall(helper.sealed(b'{"stream": 1, "lines": ["a"]}').replace(b'"a"', b'"b"'))
             heard.on_link(link)
         self.assertEqual((heard.links, heard.workers[0].status), (set(), 0))
