@@ -69,10 +69,13 @@ void check_connected(const base::Fd& socket);
 /// Empty: there is no connection to accept at the moment.
 base::Fd accept_one(const base::Fd& listener);
 
-/// Sends small frames without delay.
-void send_without_delay(const base::Fd& socket);
-/// The same, and takes a peer for dead that acknowledges nothing, or takes in nothing, for so long.
-/// Not where much is sent: a peer that lives may have no time to read it.
+/// For a link of much data, whose peer may have no time to read it. Sends small frames without
+/// delay. After a minute without a word the system asks whether the peer's system is there: what
+/// forgets idle connections on the way keeps this one, and a path that is cut is noticed within two
+/// minutes.
+void tune_data_link(const base::Fd& socket);
+/// For a link of small messages. Sends them without delay, and takes a peer for dead that
+/// acknowledges nothing, or takes in nothing, for so long.
 void tune_link(const base::Fd& socket,
                std::chrono::milliseconds unacknowledged = std::chrono::seconds(3));
 

@@ -74,10 +74,14 @@ base::Fd listen_at(const Address& address, const std::string& text) {
   return socket;
 }
 
-void set_option(const base::Fd& socket, int name, int value) {
-  if (::setsockopt(socket.get(), IPPROTO_TCP, name, &value, sizeof value) != 0) {
+void set_option(const base::Fd& socket, int level, int name, int value) {
+  if (::setsockopt(socket.get(), level, name, &value, sizeof value) != 0) {
     throw base::system_failure("set an option of a TCP socket");
   }
+}
+
+void set_option(const base::Fd& socket, int name, int value) {
+  set_option(socket, IPPROTO_TCP, name, value);
 }
 
 bool wait_for(const base::Fd& fd, short events, const base::Patience& patience) {
@@ -144,13 +148,17 @@ base::Fd accept_one(const base::Fd& listener) {
   return socket;
 }
 
-void send_without_delay(const base::Fd& socket) {
+void tune_data_link(const base::Fd& socket) {
   set_option(socket, TCP_NODELAY, 1);
+  set_option(socket, TCP_KEEPIDLE, 60);  // seconds
+  set_option(socket, TCP_KEEPINTVL, 15);
+  set_option(socket, TCP_KEEPCNT, 4);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 void tune_link(const base::Fd& socket, std::chrono::milliseconds unacknowledged) {
   constexpr std::chrono::milliseconds most = std::chrono::hours(24);
-  send_without_delay(socket);
+  set_option(socket, TCP_NODELAY, 1);
   set_option(socket, TCP_USER_TIMEOUT, static_cast<int>(std::min(unacknowledged, most).count()));
 }
 

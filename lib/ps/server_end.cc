@@ -8,7 +8,7 @@
 namespace tutti::ps {
 
 void ServerEnd::connect(net::ProvenPeer peer, const base::Patience& patience) {
-  if (!net::is_nearby(peer.socket)) net::send_without_delay(peer.socket);
+  if (!net::is_nearby(peer.socket)) net::tune_data_link(peer.socket);
   if (keeps()) return channel_.connect(std::move(peer));
   log_connection(ends_, terms_, net::peer_address(peer.socket));
   link_.emplace(std::move(peer), poller_, token_, patience);

@@ -11,7 +11,7 @@ namespace tutti::ps {
 void WorkerEnd::connect(net::ProvenPeer peer) {
   address_ = net::peer_address(peer.socket);
   // Which workers live is for the scheduler to say.
-  if (!net::is_nearby(peer.socket)) net::send_without_delay(peer.socket);
+  if (!net::is_nearby(peer.socket)) net::tune_data_link(peer.socket);
   if (keeps()) return channel_.connect(std::move(peer));
   log_connection(ends_, terms_, address_);
   link_.emplace(std::move(peer), poller_, token_);

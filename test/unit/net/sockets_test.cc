@@ -1,5 +1,7 @@
 #include "net/sockets.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -39,7 +41,22 @@ std::size_t read_to_end(const base::Fd& socket) {
   return received;
 }
 
+int option_of(const base::Fd& socket, int level, int name) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  REQUIRE(::getsockopt(socket.get(), level, name, &value, &size) == 0);
+  return value;
+}
+
 }  // namespace
+
+TEST_CASE("an idle connection of much data is asked for before others on the way forget it") {
+  const base::Fd listener = listen_tcp("127.0.0.1");
+  const base::Fd caller = start_connecting("127.0.0.1", port_of(listener), "");
+  tune_data_link(caller);
+  CHECK(option_of(caller, SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(option_of(caller, IPPROTO_TCP, TCP_KEEPIDLE) <= 300);
+}
 
 TEST_CASE("a connection of much data outlives a reader that has no time for long") {
   const base::Fd listener = listen_tcp("127.0.0.1");
@@ -47,7 +64,7 @@ TEST_CASE("a connection of much data outlives a reader that has no time for long
   REQUIRE(wait_readable(listener, base::Clock::now() + 5s));
   const base::Fd reader = accept_one(listener);
   check_connected(caller);
-  send_without_delay(caller);
+  tune_data_link(caller);
   const std::size_t sent = fill(caller);
   // Longer than a peer has to acknowledge on a link of small messages.
   std::this_thread::sleep_for(4s);
