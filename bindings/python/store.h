@@ -75,8 +75,8 @@ class Store {
   /// At that exit `call` gets its status, before they are closed.
   static void call_last(std::function<void(int)> call);
   /// For that call, when threads still use what would be destroyed: ends the process at once, after
-  /// the line that the library would write of stores that are open.
-  [[noreturn]] static void end_process(int status);
+  /// the line that the library would write of stores that are open. `why`: a line before it, or "".
+  [[noreturn]] static void end_process(int status, const std::string& why = "");
 
  private:
   Store(std::shared_ptr<KVStore> store, bool check_finite);

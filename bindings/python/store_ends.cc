@@ -67,12 +67,14 @@ void Store::call_last(std::function<void(int)> call) {
   last_call() = std::move(call);
 }
 
-void Store::end_process(int status) {
+void Store::end_process(int status, const std::string& why) {
   if (!left_open().empty()) {
+    const int rank = left_open().back()->rank();
+    if (!why.empty()) fmt::print(stderr, "tutti[rank {}] error: {}\n", rank, why);
     fmt::print(stderr,
                "tutti[rank {}] error: a store was still open when the process ended with status "
                "{}: it is left as it is, and to the other ranks this one is lost\n",
-               left_open().back()->rank(), status);
+               rank, status);
   }
   std::fflush(nullptr);
   ::_exit(status);

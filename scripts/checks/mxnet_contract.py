@@ -75,6 +75,8 @@ LINES = {
         "outs are written when their readers have read them",
         "an array that has nothing to do with a call does not wait for it",
         "an error is raised where the array is waited for",
+        "an engine that tells no errors is refused",
+        "a failure that a program did not wait for is told when it ends",
     ),
     "an import with another DMLC_ROLE than worker starts a server": (
         "a process that imports mxnet is a worker to it",
@@ -158,7 +160,11 @@ LINES = {
         "rows that are not there are refused",
         "row_sparse gradients update all rows, and what would leave some is refused",
     ),
+    "in a list call one array may stand under several keys": (
+        "an array of several keys of a list is read for each before it is written",
+    ),
     "two Trainers on one store collide on integer keys": (
+        "a compression that the store has may be asked for again",
         "two trainers share a store though their keys are equal",
         "two modules share a store though their keys are equal",
     ),

@@ -170,6 +170,18 @@ def exits_before_the_others_come(_how):
     sys.exit(0)
 
 
+def fails_in_its_last_call(how):
+    """The ranks disagree; those that notice handle it."""
+    kv = mx.kv.create("dist_sync_mpi")
+    array = mx.nd.ones(3 + (kv.rank == 0))
+    kv.pushpull("weight", array)
+    if how == "notices":
+        try:
+            array.wait_to_read()
+        except tutti.MismatchError:
+            print("handled", flush=True)
+
+
 def forks(_how):
     """A child that ends by itself, while its parent trains."""
     kv = mx.kv.create("dist_sync_mpi")

@@ -4,6 +4,7 @@ import unittest
 
 import mxnet as mx
 from mxnet import autograd, gluon
+from mxnet.contrib.amp.loss_scaler import LossScaler
 import numpy as np
 
 import tutti
@@ -151,9 +152,10 @@ class Joined(Networks):
         return last
 
     def test_ranks_with_fewer_batches_join_and_all_train_on_like_one_process(self):
-        for optimizer, params in (("sgd", {"momentum": 0.9}), ("adam", {})):
+        for optimizer, params, on in (("sgd", {"momentum": 0.9}, 2), ("adam", {}, 2),
+                                      ("nadam", {}, 1)):  # which counts the updates of all devices
             with self.subTest(optimizer):
-                kv, contexts = mx.kv.create("dist_sync_mpi"), devices(2)
+                kv, contexts = mx.kv.create("dist_sync_mpi"), devices(on)
                 nets, wholes = ([self.network(on, seed) for seed in seeds]
                                 for on, seeds in ((contexts, (self.rank, self.rank + 5)), (devices(1), (0, 5))))
                 trainers = [self.trainer(net, kv, optimizer, params) for net in nets]
@@ -165,6 +167,12 @@ class Joined(Networks):
                         np.testing.assert_allclose(weight.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-6)
                     for context in contexts:
                         self.equal_on_ranks(self.weights(net, context))
+
+    def test_the_scale_of_a_loss_of_mixed_precision_is_that_of_the_rank_that_came_last(self):
+        trainer = self.trainer(self.network(devices(1), 0), mx.kv.create("dist_sync_mpi"))
+        trainer._amp_loss_scaler = LossScaler()
+        trainer._amp_loss_scaler._unskipped = self.rank
+        self.assertEqual(tutti.mxnet.join(trainer), trainer._amp_loss_scaler._unskipped)
 
     def test_what_cannot_join_is_refused_with_what_to_do(self):
         trainers = [self.trainer(self.network(devices(1), 0), "dist_sync_mpi") for _ in range(2)]

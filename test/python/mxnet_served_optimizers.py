@@ -47,6 +47,18 @@ class Updates(Owners):
             optimizer.wd = 0.01 * step
         self.like_mxnets(lambda: mx.optimizer.SGD(learning_rate=1.0, momentum=0.9), change=change)
 
+    def test_a_push_is_an_update_by_the_optimizer_of_its_time(self):
+        """Though its gradient is still computed when another optimizer is set."""
+        self.kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+        value, slow = mx.nd.zeros(3), mx.nd.ones((700, 700))
+        self.kv.init("slow", value)
+        for _ in range(20):
+            slow = mx.nd.dot(slow, slow) / 700
+        self.kv.push("slow", slow[0, :3])
+        self.kv.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))
+        self.kv.pull("slow", out=value)
+        np.testing.assert_allclose(value.asnumpy(), np.full(3, -self.size), rtol=1e-4)
+
     def test_a_rate_that_the_servers_refuse_is_sent_again(self):
         """Worker 0's is what it had sent before."""
         optimizer = mx.optimizer.SGD(learning_rate=1.0)

@@ -30,6 +30,9 @@ class Named(Served):
         self.refused(lambda: mx.kv.create("dist_async"), "of type dist_sync already.*dist_async")
         self.refused(lambda: mx.kv.create("dist_sync_mpi"), "--mode ps.*--mode mpi")
 
+    def test_a_store_of_mxnets_own_that_would_take_the_scheduler_for_its_own_is_refused(self):
+        self.refused(lambda: mx.kv.create("dist_p3"), "'dist_p3' is not known.*dist_sync", ValueError)
+
     def test_two_stores_of_one_program_have_their_own_keys(self):
         first, second = mx.kv.create("dist_sync"), mx.kv.create("dist_sync")
         first.init("same", mx.nd.ones(2))
@@ -114,6 +117,16 @@ class Values(EveryDtype, Served):
         self.kv.broadcast("b", value, out=outs)
         self.same([*outs, self.pulled("b")], 1)
         self.same(value, self.rank + 1)
+
+    def test_an_array_of_several_keys_of_a_list_is_read_for_each_before_it_is_written(self):
+        self.kv.init(["w", "x"], [self.mine(), self.mine()])
+        array = self.mine()
+        self.kv.pushpull(["v", "w"], [array, array])
+        self.same(array, self.total)
+        first, second, third = self.mine(), self.mine() * 10, mx.nd.zeros(3)
+        self.kv.pushpull(["v", "x"], [first, second], out=[second, third])
+        self.same(second, self.total)
+        self.same(third, 10 * self.total)
 
     def test_arrays_that_share_memory_are_summed_too(self):
         whole = self.mine((6,))

@@ -117,7 +117,7 @@ class Refused(Ranks):
         self.same(array, self.rank + 1)
         for context in (mx.cpu_pinned(), mx.Context("cpu_shared", 0)):
             with mock.patch.object(mx.nd.NDArray, "context", context):
-                self.assertEqual(tutti.mxnet.store.dense("g", [array]), [array])
+                self.assertEqual(tutti.mxnet.values.dense("g", [array]), [array])
 
     def test_memory_of_a_device_is_never_taken_for_the_processs_own(self):
         array, exchange = self.on_gpu(), self.kv._exchange
@@ -217,6 +217,24 @@ class Exchanged(EveryDtype, Ranks):
         self.kv.pushpull(["first", "second"], [whole[:2], whole[2:]])
         self.same(whole, self.total)
 
+    def test_an_array_of_several_keys_of_a_list_is_read_for_each_before_it_is_written(self):
+        array = self.mine()
+        self.kv.pushpull(["a", "b", "c"], [array] * 3)
+        self.same(array, self.total)
+        whole = self.mine((2, 2))
+        self.kv.pushpull(["d", "e"], [whole, whole.reshape((4,))])
+        self.same(whole, self.total)
+        arrays = [[mx.nd.ones(3, ctx=device) for device in devices(4)]] * 3
+        self.kv.pushpull(["f", "g", "h"], arrays)
+        self.same(arrays[0], 4 * self.size)
+        first, second, third = self.mine(), self.mine() * 10, mx.nd.zeros(3)
+        self.kv.pushpull(["i", "j"], [first, second], out=[second, third])
+        self.same(second, self.total)
+        self.same(third, 10 * self.total)
+        self.kv.broadcast(["k", "l"], [second, third], out=[third, first])
+        self.same(third, self.total)
+        self.same(first, 10 * self.total)
+
     def test_a_key_may_be_called_again_before_it_is_done_and_no_rank_closes_a_round_alone(self):
         arrays = [self.mine() * (i + 1) for i in range(20)]
         ahead = 10 if self.rank == 0 else 0  # calls that the others have not made
@@ -273,6 +291,17 @@ class Exchanged(EveryDtype, Ranks):
         array.wait_to_read()
         with self.assertRaisesRegex(ValueError, "right after create"):
             kv.set_gradient_compression({"type": "fp16"})
+
+    def test_a_compression_that_the_store_has_may_be_asked_for_again(self):
+        """As the second Trainer of two on one store does."""
+        kv = mx.kv.create("dist_sync_mpi")
+        for _ in range(2):
+            kv.set_gradient_compression({"type": "fp16"})
+            array = self.mine()
+            kv.pushpull(0, array)
+            self.same(array, self.total)
+        with self.assertRaisesRegex(ValueError, "right after create"):
+            kv.set_gradient_compression({"type": "bf16"})
 
     def test_the_barrier_of_scripts_waits_for_all_ranks(self):
         for barrier in (self.kv.barrier, self.kv._barrier):

@@ -144,6 +144,20 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHo
                 lines = [f"[worker {rank}] done{'' if rank == 1 else said_by_others}" for rank in range(3)]
                 self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
+    def test_a_failure_that_a_program_did_not_wait_for_is_told_when_it_ends(self):
+        code, _, err = self.launched(3, HERE / "mxnet_ends.py", "fails_in_its_last_call")
+        self.assertEqual(code, 1, err)
+        told = [line for line in err.splitlines() if "waited for none of its arrays: tutti.mismatch" in line]
+        self.assertEqual(len([line for line in told if "'weight'" in line]), 3, err)
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "fails_in_its_last_call", "notices")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] handled" for rank in range(3)]), err)
+
+    def test_an_engine_that_tells_no_errors_is_refused(self):
+        code, _, err = self.launched(1, "-c", "import os; os.environ['MXNET_ENGINE_TYPE'] = 'NaiveEngine'; "
+                                     "import mxnet, tutti.mxnet; mxnet.kv.create('dist_sync_mpi')")
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, "dist_sync_mpi does not work with MXNET_ENGINE_TYPE=NaiveEngine.*ThreadedEngine")
+
     def test_a_forked_child_ends_by_itself(self):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "forks")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {i}] done 6.0" for i in range(3)]), err)

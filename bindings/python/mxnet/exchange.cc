@@ -172,7 +172,15 @@ Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
 void Engine::finish_at_exit() const {
   Store::call_last([library = library_, owner = ::getpid()](int status) {
     if (::getpid() != owner) return;  // in a forked child nothing goes on
-    if (status == 0) return library->finish();
+    if (status == 0) {
+      library->finish();
+      const std::string words = untold();
+      if (words.empty()) return;
+      return Store::end_process(1,
+                                "an exchange failed, and the program waited for none of its "
+                                "arrays: " +
+                                    words);
+    }
     for (const auto& [exchange, done] : under_way().abandon()) end(done, program_ends());
     library->stop();
     // Its threads still compute what they have begun, with objects that exit would destroy.
@@ -240,6 +248,10 @@ void bind_mxnet(nb::module_& module) {
   add_call<Kind::broadcast>(engine, "broadcast");
   add_call<Kind::push>(engine, "push");
   add_call<Kind::pull>(engine, "pull");
+  mxnet.def(
+      "memory_of", [](std::uintptr_t array) { return Library::memory_of(to_handle(array)); },
+      arg("array"), nb::sig("def memory_of(array: int) -> int"),
+      "Names the memory that an array, given by its handle, lies in.");
   mxnet.def(
       "failure", [](const std::string& text) { return to_exception(recall(text)); }, arg("text"),
       nb::sig("def failure(text: str) -> BaseException | None"),

@@ -33,11 +33,12 @@ class Engine {
     Handle turn;
     int priority;
   };
-  /// Does not block, but in MXNet's NaiveEngine. Needs no GIL.
+  /// Does not block. Needs no GIL.
   void push(Call call, Kind kind);
 
   /// For the end of the process. With status 0 what MXNet's engine has not done yet is done first,
-  /// for the other ranks count on it. With another status they may wait for something else, and
+  /// for the other ranks count on it; where some of that failed, and the program was told of no
+  /// failure, the status becomes 1. With another status they may wait for something else, and
   /// have to learn that this rank is lost: the engine's calls fail, whatever engine they are of, so
   /// that it comes to rest; stores go on with those that they have. Then the process is ended
   /// without destructors.

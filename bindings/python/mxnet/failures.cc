@@ -20,6 +20,7 @@ constexpr std::size_t most_kept = 1024;
 struct Failures {
   std::mutex mutex;                  ///< level 5
   std::deque<Failure> newest_first;  ///< guarded by mutex
+  bool was_told = false;             ///< of any; guarded by mutex
 };
 
 /// Never destroyed: the engine's threads use it until the process ends.
@@ -54,7 +55,15 @@ std::exception_ptr recall(const std::string& words) {
   const std::lock_guard lock(all.mutex);
   const auto found = std::find_if(all.newest_first.begin(), all.newest_first.end(),
                                   [&](const Failure& failure) { return failure.words == words; });
-  return found == all.newest_first.end() ? nullptr : found->error;
+  if (found == all.newest_first.end()) return nullptr;
+  all.was_told = true;
+  return found->error;
+}
+
+std::string untold() {
+  Failures& all = failures();
+  const std::lock_guard lock(all.mutex);
+  return all.was_told || all.newest_first.empty() ? "" : all.newest_first.back().words;
 }
 
 }  // namespace tutti::python::mxnet

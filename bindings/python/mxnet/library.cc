@@ -129,8 +129,12 @@ void Library::push(const Operation& operation, std::vector<Handle> used) const {
         "schedule an exchange");
 }
 
+std::uintptr_t Library::memory_of(Handle array) {
+  return reinterpret_cast<std::uintptr_t>(chunk_of(array));
+}
+
 void Library::finish() const noexcept {
-  wait_for_all_();  // fails if an operation did, which whoever waited for its arrays was told
+  wait_for_all_();  // fails if an operation did that nobody has waited for: see failures.h
   stop();
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <vector>
@@ -61,9 +62,11 @@ class Library {
     const char* name;
   };
   /// Lets MXNet's engine run the operation once nothing else uses these arrays, and lets nothing
-  /// else use them until it is done. Does not block, but in MXNet's NaiveEngine.
+  /// else use them until it is done. Does not block.
   void push(const Operation& operation, std::vector<Handle> used) const;
 
+  /// Names the memory of an array, for as long as the array is there: slices of one have the same.
+  static std::uintptr_t memory_of(Handle array);
   /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
   /// later.
   void finish() const noexcept;

@@ -25,7 +25,7 @@ def check(name):
     """MXNet makes a local store of a name that nobody knows, with which each rank trains alone; with "dist" in it, it
     waits for servers."""
     lower = name.lower()
-    if lower in KVStoreBase.kv_registry or lower in NATIVE or "p3" in lower:
+    if lower in KVStoreBase.kv_registry or lower in NATIVE or "p3" in lower and "TUTTI_MODE" not in os.environ:
         return
     known = sorted({*NATIVE, *KVStoreBase.kv_registry})
     near = difflib.get_close_matches(lower, known, 1)

@@ -6,7 +6,8 @@ from mxnet.gluon import trainer
 from mxnet.module import module
 
 from tutti.mxnet._names import check, names
-from tutti.mxnet.store import SparseError, Store
+from tutti.mxnet.store import Store
+from tutti.mxnet.values import SparseError
 
 
 def _ours(kvstore):

@@ -1,4 +1,6 @@
 """What a rank does that ran out of batches before the others."""
+import numbers
+
 from tutti.errors import InvalidArgumentError, UnsupportedError
 from tutti.mxnet.store import Store
 
@@ -7,8 +9,9 @@ def join(*trainers):
     """For a rank that ran out of batches: waits until every rank has called it; then all have the same weights.
 
     Until then this rank brings zeros to the sums of the others, which go on and update their weights. So in the end
-    every rank takes weights and states of optimizers, such as momentum and numbers of updates, from the rank that came
-    last, which is returned. Statistics of BatchNorm stay each rank's own. Without a store over ranks it does nothing.
+    every rank takes weights, states of optimizers, such as momentum and numbers of updates, and the scale of an AMP
+    loss from the rank that came last, which is returned. Statistics of BatchNorm stay each rank's own. Without a store
+    over ranks it does nothing.
 
     trainers: all that the others may still step, in the same order on every rank. They share one store.
     """
@@ -49,14 +52,27 @@ def _state(trainer):
     optimizer = trainer._optimizer
     counts = max(optimizer._all_index_update_counts.values(), key=len)  # equal on all devices that were used
     return ([parameter.list_data()[0].asnumpy() for parameter in _trained(trainer)],
-            trainer._updaters[0].get_states(), optimizer.num_update, counts)
+            trainer._updaters[0].get_states(), counts, _numbers(optimizer), _numbers(_loss_scaler(trainer)))
 
 
-def _take(trainer, weights, states, updates, counts):
+def _loss_scaler(trainer):
+    """Where `amp.init_trainer` has put one."""
+    return getattr(trainer, "_amp_loss_scaler", None)
+
+
+def _numbers(counting):
+    """What an object counts as it is used, such as num_update, and Nadam its m_schedule."""
+    return {name: value for name, value in getattr(counting, "__dict__", {}).items()
+            if isinstance(value, numbers.Number)}
+
+
+def _take(trainer, weights, states, counts, of_optimizer, of_scaler):
     for parameter, weight in zip(_trained(trainer), weights):
         parameter.set_data(weight)
     for updater in trainer._updaters:
         updater.set_states(states)
-    trainer._optimizer.num_update = updates
+    vars(trainer._optimizer).update(of_optimizer)
+    if of_scaler:
+        vars(_loss_scaler(trainer)).update(of_scaler)
     for context in trainer._contexts:
         trainer._optimizer._all_index_update_counts[context.device_id] = dict(counts)

@@ -3,7 +3,7 @@ import mxnet as mx
 import numpy as np
 
 from tutti.errors import InvalidArgumentError
-from tutti.mxnet.store import dense, listed
+from tutti.mxnet.values import dense, listed
 
 
 def _is_one(array):

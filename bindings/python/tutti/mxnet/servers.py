@@ -7,7 +7,8 @@ from mxnet.kvstore import KVStoreBase
 
 from tutti.errors import Error, InvalidArgumentError, UnsupportedError
 from tutti.mxnet import optimizers, rows, saved
-from tutti.mxnet.store import COUNTS, KEYS, Store, _Exchange, compression_of, copy_to, dense, listed, named
+from tutti.mxnet.store import COUNTS, KEYS, Store, _Exchange, compression_of, named
+from tutti.mxnet.values import copy_to, dense, listed, read_first
 
 #: What MXNet's own set_optimizer sends with `_send_command_to_servers`: an optimizer, and that it wants more precision.
 CONTROLLER, MULTI_PRECISION = 0, 1
@@ -133,7 +134,7 @@ class ServedStore(Store):
     def pushpull(self, key, value, out=None, priority=0):
         """A push, and then a pull to every array of `out`, or of `value`. Does not wait."""
         outs = grouped(key, value if out is None else out)
-        for each, arrays in self._gradients(key, value):
+        for each, arrays in read_first(list(self._gradients(key, value)), list(outs.items())):
             self._refresh(each)
             self._get("pushpull", each, arrays, outs[each], priority)
 
@@ -155,6 +156,7 @@ class ServedStore(Store):
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()
+        self._exchange.wait()  # what was pushed before is a value, or an update by the optimizer before
         before = self._optimizer
         self._optimizer = optimizer
         try:

@@ -4,28 +4,23 @@ import collections
 import copy
 import itertools
 import numbers
+import os
 import sys
 
 import mxnet
 from mxnet.kvstore import KVStoreBase
-from mxnet.ndarray import NDArray
 
 import tutti
 from tutti import _core
-from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedError
+from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.mxnet.values import copy_to, pairs, read_first
 
 #: How many Trainers and so on this program has made: every rank makes them in one order.
 COUNTS = collections.defaultdict(lambda: itertools.count(1))
 #: {what the library calls an array: what the program does}
 KEYS = {}
-#: Where an array may be, as MXNet calls it.
-ON_HOST = ("cpu", "cpu_pinned", "cpu_shared")
 #: How ps-lite calls all nodes: the sum of its words for scheduler, servers and workers.
 ALL_NODES = 7
-
-
-class SparseError(UnsupportedError, ValueError):
-    """MXNet raises a ValueError for a store that cannot have sparse arrays."""
 
 
 def named(key, user):
@@ -33,46 +28,6 @@ def named(key, user):
     name = f"{key} of {user}" if user else str(key)
     KEYS[name] = key
     return name
-
-
-def listed(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def pairs(keys, values):
-    """(key, arrays of the devices) for one key with its value, or for lists of both."""
-    if not isinstance(keys, (list, tuple)):
-        return [(keys, dense(keys, listed(values)))]
-    if not isinstance(values, (list, tuple)) or len(values) != len(keys):
-        raise InvalidArgumentError("a list of keys takes a list of values, one a key")
-    if len(set(keys)) < len(keys):
-        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
-        raise DuplicateKeyError(f"key {twice!r} is in one call twice; call once for each of its values", key=twice)
-    return [(key, dense(key, listed(value))) for key, value in zip(keys, values)]
-
-
-def copy_to(source, targets):
-    for target in targets:
-        if target is not source:
-            source.copyto(target)
-
-
-def dense(key, arrays):
-    """The arrays, one at least, each of which must be one that the ranks can sum."""
-    if not arrays:
-        raise InvalidArgumentError(f"key {key!r}: no array is given", key=key)
-    for array in arrays:
-        if not isinstance(array, NDArray):
-            raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
-        if array.stype != "default":
-            raise SparseError(
-                f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense: "
-                "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
-        if array.context.device_type not in ON_HOST:
-            raise UnsupportedError(
-                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU: "
-                "array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
-    return arrays
 
 
 def compression_of(params):
@@ -95,9 +50,13 @@ class _Exchange:
     open = []
 
     def __init__(self, store_type):
+        if os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine":
+            raise UnsupportedError(f"{store_type} does not work with MXNET_ENGINE_TYPE=NaiveEngine, which tells nobody "
+                                   "that an exchange failed; take ThreadedEngine or ThreadedEnginePerDevice")
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
+        self.compression = None  # which the program has asked for
         self.open.append(self)
         # MXNet's own comes before it is known whether the program ends well, and then the engine skips what it has not
         # begun.
@@ -129,7 +88,7 @@ def _finish_custom_operators():
     try:
         mxnet.nd.waitall()
     except mxnet.MXNetError:
-        pass  # raised to whoever waited for the arrays
+        pass  # the exit handler tells it, if nobody waited for the arrays
 
 
 class Store(KVStoreBase):
@@ -169,7 +128,8 @@ class Store(KVStoreBase):
 
     def broadcast(self, key, value, out, priority=0):
         """Gives rank 0's `value` to every array of `out` on all ranks. Collective, does not wait."""
-        for (each, sources), (_, outs) in zip(pairs(key, value), pairs(key, out)):
+        targets = pairs(key, out)
+        for (each, sources), (_, outs) in zip(read_first(pairs(key, value), targets), targets):
             copy_to(sources[0], outs[:1])
             self._start("broadcast", each, outs, priority)
 
@@ -186,14 +146,14 @@ class Store(KVStoreBase):
 
         Collective, does not wait. Higher priority goes first.
         """
-        if out is None or out is value:
-            for each, arrays in pairs(key, value):
-                self._start("pushpull", each, arrays, priority)
-            return
-        for (each, arrays), (_, outs) in zip(pairs(key, value), pairs(key, out)):
-            summed = [array.copy() for array in arrays]
-            self._start("pushpull", each, summed, priority)
-            copy_to(summed[0], outs)
+        values = pairs(key, value)
+        targets = values if out is None or out is value else pairs(key, out)
+        summed = read_first(values, targets) if targets is values else [
+            (each, [array.copy() for array in arrays]) for each, arrays in values]
+        for (each, arrays), (_, outs) in zip(summed, targets):
+            self._start("pushpull", each, arrays, priority)
+            if arrays is not outs:
+                copy_to(arrays[0], outs)
 
     def set_gradient_compression(self, compression_params):
         """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
@@ -201,7 +161,9 @@ class Store(KVStoreBase):
         if kind in ("1bit", "2bit"):
             raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
                                    "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
-        self._store.set_gradient_compression(kind)
+        if kind != self._exchange.compression:
+            self._store.set_gradient_compression(kind)
+            self._exchange.compression = kind
 
     def barrier(self):
         """Waits for all ranks. Collective."""
