@@ -206,15 +206,27 @@ void ServerStore::save_states(const Setting& setting) {
   base::write_sealed(setting.value, optimizer::write_saved(saved));
 }
 
-/// The others wait for what worker 0 says of its file, be it that there is none.
+/// With an optimizer that this version takes, if with any.
+optimizer::Saved saved_in(const std::string& path) {
+  optimizer::Saved saved = optimizer::read_saved(base::read_sealed(path));
+  if (saved.optimizer) static_cast<void>(optimizer::choose(*saved.optimizer));
+  return saved;
+}
+
+/// The others wait for what worker 0 says of its file, be it that there is none, or too little
+/// memory for it.
 void ServerStore::load_states(const std::string& path) {
   std::optional<optimizer::Saved> saved;
   std::optional<ps::Failure> failure;
+  const auto fail = [&](ErrorCode code, const char* why) {
+    failure = {code, fmt::format("load_optimizer_states: {}", why), {}};
+  };
   try {
-    if (traits().rank == 0) saved = optimizer::read_saved(base::read_sealed(path));
-    if (saved && saved->optimizer) static_cast<void>(optimizer::choose(*saved->optimizer));
+    if (traits().rank == 0) saved = saved_in(path);
   } catch (const Error& error) {
-    failure = {error.code(), fmt::format("load_optimizer_states: {}", error.what()), {}};
+    fail(error.code(), error.what());
+  } catch (const std::exception& error) {
+    fail(ErrorCode::internal, error.what());
   }
   worker_->load_states(std::move(saved), std::move(failure));
 }

@@ -1,0 +1,72 @@
+// Settings that fail on every worker alike.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "base/sealed_file.h"
+#include "optimizer/saved.h"
+#include "ps/local_job.h"
+#include "unit/folder.h"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+using Catch::Contains;
+using Floats = std::vector<float>;
+using Said = std::vector<std::string>;
+
+namespace {
+
+Options with_timeout(std::chrono::milliseconds key_timeout) {
+  Options options = LocalJob::options();
+  options.key_timeout = key_timeout;
+  return options;
+}
+
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(name(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+/// What is left of a weight of 0 after one push of 1 by each of two workers.
+std::string after_a_push(KVStore& kv) {
+  Floats value{0};
+  Floats gradient{1};
+  kv.push({"w"}, {tensor(gradient)}).wait();
+  kv.barrier();
+  kv.pull({"w"}, {tensor(value)}).wait();
+  return text_of(value);
+}
+
+void init(KVStore& kv) {
+  Floats value{0};
+  kv.init({"w"}, {tensor(value)});
+}
+
+}  // namespace
+
+TEST_CASE("a file with an optimizer that this version does not take fails on all workers at once") {
+  const Folder folder;
+  const std::string path = folder.path() + "/states";
+  base::write_sealed(path, optimizer::write_saved({.rule = "x", .optimizer = Optimizer{"x"}}));
+  for (const char* type : {"dist_sync", "dist_async"}) {
+    LocalJob job({});
+    const auto said = job.run(
+        [&](KVStore& kv) {
+          std::string text = error_of([&] { kv.load_optimizer_states(path); });
+          // And both count what they set from here on alike.
+          kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
+          init(kv);
+          return text + "; " + after_a_push(kv);
+        },
+        type, with_timeout(10s));
+    INFO(type);
+    CHECK(said[0] == said[1]);
+    CHECK_THAT(said[0], Contains("invalid_argument: load_optimizer_states: ") &&
+                            Contains("optimizer 'x' is not known") && Contains("; -2"));
+  }
+}
