@@ -170,7 +170,8 @@ class TUTTI_EXPORT KVStore {
   /// key may be in flight several times: a worker's calls for it are done in their order, so a pull
   /// follows the worker's last push. `dist_sync` and its kin merge the n-th push of every worker,
   /// then update once. `dist_async` and its kin update by each push at once, whole, and need an
-  /// optimizer.
+  /// optimizer; `average` divides each push by the number of workers, and min and max are those of
+  /// one worker's devices.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,

@@ -141,7 +141,8 @@ Value::Result Value::store(const Contribution& said) {
   return {.elements = stored_->elements};
 }
 
-/// In one pass, whose outputs may be the contributions' own memory.
+/// In one pass, whose outputs may be the contributions' own memory. An average is over all workers,
+/// also where each one's push counts alone: so as many pushes do the same to the value.
 void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
@@ -155,7 +156,7 @@ void Value::merge(std::span<const Contribution* const> contributions, std::span<
   const reduce::Kernel kernel{.in = first.dtype,
                               .out = first.dtype,
                               .op = first.op,
-                              .divisor = static_cast<double>(sources.size())};
+                              .divisor = static_cast<double>(rules_.workers)};
   if (outs.size() == 1) return reduce::reduce(kernel, sources, outs.front(), count);
   reduce::reduce_to_all(kernel, sources, outs, count);
 }

@@ -134,8 +134,9 @@ class KVStore(_core.Store):
         """Replaces the stored value by the sum (or op) of the devices' arrays, which have its shape and dtype.
 
         Does not block. With dist_sync and its kin it is collective: every worker makes the same call; dist_async and
-        its kin need an optimizer. Raises as the class says, InvalidArgumentError for a key without a value (with
-        servers in Pending.wait), and UnsupportedError with dist_sync_mpi: use pushpull.
+        its kin need an optimizer, and update by each push at once, which an average divides by the number of workers.
+        Raises as the class says, InvalidArgumentError for a key without a value (with servers in Pending.wait), and
+        UnsupportedError with dist_sync_mpi: use pushpull.
         """
         return self._push(key, value, priority, op)
 

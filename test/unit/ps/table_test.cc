@@ -176,6 +176,19 @@ TEST_CASE("average, min and max reduce as they do everywhere") {
   CHECK(reduced(ReduceOp::max) == 4);
 }
 
+TEST_CASE("asynchronous pushes of an average do together what a synchronous one does") {
+  for (const Kind kind : {Kind::push, Kind::pushpull}) {
+    for (const bool asynchronous : {false, true}) {
+      TableJob job(2, asynchronous);
+      job.init({0});
+      for (const int worker : {0, 1}) job.set(worker, {"sgd", {{"learning_rate", 1}}});
+      job.say(0, kind, {1}, {.op = ReduceOp::average});
+      job.say(1, kind, {4}, {.op = ReduceOp::average});
+      CHECK(job.stored(1) == Floats{-2.5F});
+    }
+  }
+}
+
 TEST_CASE("whatever the order of arrival, results have the same bits") {
   const std::string optimizer = GENERATE("", "sgd", "adam");
   INFO("optimizer " << optimizer);
