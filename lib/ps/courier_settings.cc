@@ -45,7 +45,9 @@ bool Courier::send(Change& change) {
     }
     if (load->failure) change.states.clear();
   }
-  send_states(change, new_call(change.completion));
+  const auto call = new_call(change.completion);
+  call->is_setting = true;
+  send_states(change, call);
   return true;
 }
 

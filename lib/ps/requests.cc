@@ -151,10 +151,14 @@ void Requests::look(Clock::time_point now) {
 
 void Requests::time_out(const std::shared_ptr<Call>& call) {
   if (limits_.before_timeout) limits_.before_timeout();
+  // A second one would stand for the next of the others.
+  constexpr std::string_view still_counts =
+      " It was sent, and counts when the others make theirs: do not call it again";
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
-      fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?",
-                  call->what, awaited(*call), seconds(limits_.timeout))));
+      fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?{}",
+                  call->what, awaited(*call), seconds(limits_.timeout),
+                  call->is_setting ? still_counts : "")));
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     std::erase_if(waiting_[server], [&](const auto& one) {
       if (one.second.call != call) return false;

@@ -44,6 +44,7 @@ struct Call {
   std::optional<Key> key{};    ///< of a task
   std::optional<Kind> kind{};  ///< of a task
   int priority = 0;            ///< of a task
+  bool is_setting = false;     ///< which servers keep until all workers have made theirs
   std::string what{};
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
   std::optional<Failure> objection{};  ///< of a task that is over: why none of it was sent

@@ -1,5 +1,6 @@
-// Settings that fail on every worker alike.
+// Settings that fail on every worker alike, or on one that did not wait for the others.
 #include <catch2/catch.hpp>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -69,4 +70,29 @@ TEST_CASE("a file with an optimizer that this version does not take fails on all
     CHECK_THAT(said[0], Contains("invalid_argument: load_optimizer_states: ") &&
                             Contains("optimizer 'x' is not known") && Contains("; -2"));
   }
+}
+
+TEST_CASE("a setting that timed out counts when the others make theirs, and is not made again") {
+  LocalJob job({});
+  std::promise<void> has_timed_out;
+  const auto said = job.run(
+      [&](KVStore& kv) {
+        init(kv);
+        std::string text;
+        if (kv.rank() == 0) {
+          text = error_of([&] { kv.set_optimizer({"sgd", {{"learning_rate", 1}}}); });
+          has_timed_out.set_value();
+        } else {
+          has_timed_out.get_future().wait();
+          kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
+        }
+        text += "; " + after_a_push(kv);
+        kv.set_optimizer({"sgd", {{"learning_rate", 2}}});
+        return text + "; " + after_a_push(kv);
+      },
+      "dist_sync", with_timeout(2s));
+  CHECK_THAT(said[0], Contains("timeout: set_optimizer was not answered by server 0 within 2 s") &&
+                          Contains("counts when the others make theirs: do not call it again") &&
+                          Contains("; -2; -6"));
+  CHECK(said[1] == "; -2; -6");
 }
