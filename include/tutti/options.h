@@ -70,7 +70,8 @@ struct TUTTI_EXPORT Options {
   /// stopped this long while others create a store or end. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
   /// How long each step of `create` waits for the other ranks. In MPI_Init, which nothing
-  /// interrupts, the process then ends. `TUTTI_CREATE_SECONDS`.
+  /// interrupts, the process then ends. A server that keeps a state reads it within this before it
+  /// joins, and again before it comes back. `TUTTI_CREATE_SECONDS`.
   std::chrono::milliseconds create_timeout{300'000};
   /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
   std::string log_level = "warning";

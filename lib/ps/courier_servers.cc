@@ -129,8 +129,8 @@ void Courier::on_away(const Away& away) {
   base::log().warn("worker {} hears why server {} went: {}", rank_, server, away.reason);
 }
 
-/// It may have much to read and to write before it answers. If it fails at that, the scheduler
-/// says so.
+/// It has read its state, and may have much to write before it answers. If it fails at that, the
+/// scheduler says so.
 void Courier::on_returned(const Returned& returned) {
   const auto server = static_cast<std::size_t>(returned.rank);
   if (server >= places_.size()) return;

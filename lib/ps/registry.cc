@@ -173,12 +173,15 @@ std::vector<int> Registry::servers_away() const {
   return ranks;
 }
 
-void Registry::give_up_on_server(int rank) {
+void Registry::give_up_on_server(int rank, std::chrono::duration<double> waited) {
   const auto it = away_.find(rank);
   if (it == away_.end()) return;
   Lost lost = std::move(it->second);
   away_.erase(it);
-  lost.reason += ", and it was not started again in time";
+  lost.reason += fmt::format(
+      ", and it was not started again in time: a server reads its state before it comes back, "
+      "within {:g} s (TUTTI_CREATE_SECONDS)",
+      waited.count());
   announce(lost);
 }
 

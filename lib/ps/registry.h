@@ -37,8 +37,8 @@ class Registry {
   void lose(Node node, const std::string& reason);
   /// Those that are waited for.
   std::vector<int> servers_away() const;
-  /// It has been away for too long: it is lost.
-  void give_up_on_server(int rank);
+  /// It has been away for this long, which is too long: it is lost.
+  void give_up_on_server(int rank, std::chrono::duration<double> waited);
   /// Once all have come: the servers that are away, or read or write what they begin with.
   std::vector<int> servers_not_ready() const;
   /// They have not begun within this time: the job ends.

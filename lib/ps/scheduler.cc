@@ -184,7 +184,7 @@ void Scheduler::look(Clock::time_point now) {
                 [&](const auto& one) { return std::ranges::find(away, one.first) == away.end(); });
   for (const int rank : away) {
     const auto it = away_until_.try_emplace(rank, now + patience_).first;
-    if (now >= it->second) registry_.give_up_on_server(rank);
+    if (now >= it->second) registry_.give_up_on_server(rank, patience_);
   }
   look_at_beginning(now);
   look_at_barrier(now);

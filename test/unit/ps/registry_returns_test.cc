@@ -72,10 +72,13 @@ TEST_CASE("a server that does not come back in time is lost") {
   Job job;
   job.begin();
   job.registry.lose(2, "it was closed");
-  job.registry.give_up_on_server(0);
+  job.registry.give_up_on_server(0, std::chrono::seconds(300));
   CHECK(job.heard.last<Lost>(1).role == Role::server);
   CHECK(job.heard.last<Lost>(1).rank == 0);
-  CHECK_THAT(job.heard.last<Lost>(1).reason, Contains("was not started again in time"));
+  CHECK_THAT(job.heard.last<Lost>(1).reason,
+             Contains("was not started again in time") &&
+                 Contains("reads its state before it comes back, within 300 s") &&
+                 Contains("TUTTI_CREATE_SECONDS"));
   CHECK_THAT(job.registry.trouble(), Contains("server 0 is lost"));
   job.registry.receive(9, server(0, this_job));
   CHECK_THAT(job.heard.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
@@ -87,7 +90,7 @@ TEST_CASE("of several servers that are away one alone is given up") {
   job.registry.lose(2, "it was closed");
   job.registry.lose(3, "it was closed");
   CHECK(job.registry.servers_away() == std::vector{0, 1});
-  job.registry.give_up_on_server(1);
+  job.registry.give_up_on_server(1, std::chrono::seconds(300));
   CHECK(job.registry.servers_away() == std::vector{0});
   CHECK(job.heard.last<Lost>(1).rank == 1);
 }
