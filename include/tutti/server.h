@@ -15,7 +15,9 @@ struct Durability {
   /// the system's hands, so that it survives the server, and on the disk `interval` later.
   enum class When : std::uint8_t { off, seconds, each };
 
-  /// The state's folder; empty: nothing is kept. A server needs its own DMLC_RANK then.
+  /// The state's folder; empty: nothing is kept. A server needs its own DMLC_RANK then. Where the
+  /// servers of a job that did not end in order left states of different moments, the next job's
+  /// scheduler and workers log a warning that names them.
   std::string folder{};
   When when = When::off;
   std::chrono::seconds interval{0};

@@ -86,6 +86,7 @@ Welcome Courier::join(bool asynchronous, int staleness) {
   rank_ = welcome.rank;
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);
+  if (!welcome.doubt.empty()) base::log().warn("{}", welcome.doubt);
   connect(welcome);
   outboxes_.resize(servers_.size());
   requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);

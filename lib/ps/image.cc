@@ -17,7 +17,7 @@ constexpr std::size_t event_head_bytes = 16;
 constexpr std::uint32_t loss_mark = 1;
 constexpr std::uint64_t most_members = std::uint64_t{1} << 16;
 /// Of this format; another version of tutti may have another.
-constexpr std::uint64_t format = 2;
+constexpr std::uint64_t format = 3;
 
 void put(ArchiveWriter& to, const StateHead& head) {
   to.put(format);
@@ -150,6 +150,11 @@ Image Image::read_prepared(const StateFiles& files) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the state in {} cannot be used: {}", files.prepared(), error.what()));
   }
+}
+
+std::optional<Moment> Image::moment() const {
+  if (head.asynchronous) return std::nullopt;
+  return Moment{head.rank, table->rounds(), table->is_finished()};
 }
 
 void Image::load(ArchiveReader& from) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ps/delivery.h"
@@ -55,6 +56,8 @@ struct Image {
   static Image read(const StateFiles& files);
   /// The one that a beginning which was interrupted has left. Throws likewise.
   static Image read_prepared(const StateFiles& files);
+  /// Of a synchronous job, whose servers go through the same rounds.
+  std::optional<Moment> moment() const;
 
  private:
   static Image loaded(const net::Bytes& bytes, const StateFiles& files);

@@ -55,10 +55,22 @@ struct Held {
   DType dtype = DType::f32;
 };
 
+/// How far a server of an earlier job had come in the state that it left. Where all keys are pushed
+/// equally often, servers' states of one moment have the same number of rounds.
+struct Moment {
+  int server = 0;
+  std::uint64_t rounds = 0;  ///< the most that a value there had been in
+  bool is_last = false;      ///< it is what was left when all workers had done all they did
+
+  friend bool operator==(const Moment&, const Moment&) = default;
+};
+
 /// What a server may begin with.
 struct Brought {
   std::uint64_t job = 0;     ///< whose state it is; 0: of none, for it is empty
   std::vector<Held> held{};  ///< what is in it
+  /// Of a synchronous job: its own, or of a job that it restores all of that job's servers'.
+  std::vector<Moment> moments{};
 };
 
 struct Register {
@@ -136,6 +148,7 @@ struct Welcome {
   std::vector<Key> dropped{};
   Place place{};                  ///< of a worker
   std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job
+  std::string doubt{};            ///< of a worker: what may be wrong with that
 };
 /// To a server: all are ready, so what it has made ready takes the place of all it had before.
 struct Begin {};

@@ -187,6 +187,7 @@ bool Piece::advance_round() {
     if (!is_in_round(worker)) return false;
   }
   const Value::Result result = result_of([this] { return execute_round(); });
+  if (!result.failure) ++rounds_;
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
   return true;
 }

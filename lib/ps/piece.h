@@ -36,6 +36,8 @@ class Piece {
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
   std::optional<Value::Content> content() const { return value_.content(); }
+  /// So many were executed of a value that is stored here.
+  std::uint64_t rounds() const { return value_.is_stored() ? rounds_ : 0; }
   void inherit(Value::Content content) { value_.inherit(std::move(content)); }
   /// With the requests that wait.
   void save(ArchiveWriter& to) const;
@@ -68,6 +70,7 @@ class Piece {
   Value value_;
   std::vector<Queue> queues_;          ///< by worker
   std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
+  std::uint64_t rounds_ = 0;           ///< that were executed
 };
 
 }  // namespace tutti::ps

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "ps/moments.h"
 
 namespace tutti::ps {
 namespace {
@@ -219,6 +220,19 @@ void Registry::give_up_beginning(std::chrono::duration<double> waited) {
               fmt::format("server{} {} did not write what the job begins with within {:g} s",
                           awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
               {}});
+}
+
+/// Servers that restore a job have all read the same.
+std::string Registry::doubt_about_state() const {
+  std::vector<Moment> moments;
+  for (int rank = 0; rank < company_.servers; ++rank) {
+    for (const Brought& brought : find(Role::server, rank)->said.brings) {
+      if (brought.job != begins_with_) continue;
+      moments.insert(moments.end(), brought.moments.begin(), brought.moments.end());
+    }
+    if (begins_with_ == 0) break;
+  }
+  return difference_of(moments);
 }
 
 void Registry::give_up_waiting() {

@@ -90,6 +90,7 @@ class Registry {
   void lose_former(const Register& said);
   void welcome_back(Node node, const Register& said);
   std::optional<Failure> adopt_held();
+  std::string doubt_about_state() const;
   void note_gone(const Lost& lost);
   void announce(const Lost& lost);
   std::optional<Failure> disagreement(const Register& said) const;
@@ -119,6 +120,7 @@ class Registry {
   std::vector<Lost> lost_workers_;       ///< which a server that returns has not heard of
   Register kind_;                        ///< a worker's: of all
   std::uint64_t begins_with_ = 0;        ///< whose state all servers begin with; 0: with none
+  std::string doubt_;                    ///< what may be wrong with that state
   bool complete_ = false;                ///< all have come
   bool begun_ = false;                   ///< all servers were ready
   bool over_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/log.h"
 #include "base/printable.h"
 #include "ps/registry.h"
 #include "tutti/version.h"
@@ -218,6 +219,8 @@ void Registry::gather() {
     if (all_have_it) begins_with_ = brought.job;
   }
   if (const auto failure = adopt_held()) return refuse_all(*failure);
+  doubt_ = doubt_about_state();
+  if (!doubt_.empty()) base::log().warn("{}", doubt_);
   kind_ = find(Role::worker, 0)->said;
   Welcome each = welcome();
   each.begins_with = begins_with_;
@@ -251,6 +254,7 @@ void Registry::on(Node node, const Ready&) {
 
 void Registry::welcome_workers() {
   Welcome each = welcome();
+  each.doubt = doubt_;
   for (const auto& [node, member] : members_) {
     if (member.said.role != Role::worker) continue;
     each.rank = member.rank;

@@ -115,7 +115,16 @@ base::Fd Server::start_last_state() {
   if (!storage_ || !has_begun_) return {};
   if (is_durable() && !storage_->has_failed()) storage_->sync();
   if (is_durable() || !storage_->has_changed()) return {};
+  if (over_ && !has_lost_) take_leaves();
   return storage_->replace([this] { return state(); });
+}
+
+/// The scheduler may say that all is over sooner than the last workers' goodbyes are read. With
+/// them the state is known to be the last one.
+void Server::take_leaves() {
+  for (int worker = 0; worker < job_.company.workers; ++worker) {
+    table_->receive(worker, Goodbye{});
+  }
 }
 
 void Server::say_why(const std::optional<std::string>& reason) noexcept {
@@ -155,6 +164,7 @@ void Server::hear_scheduler(const FromScheduler& message) {
   if (const auto* const refused = std::get_if<Refused>(&message)) throw_failure(refused->failure);
   const auto* const lost = std::get_if<Lost>(&message);
   if (lost == nullptr) return;
+  has_lost_ = true;
   if (lost->role == Role::scheduler) throw_failure(failure_of(*lost));
   if (lost->role == Role::worker) lose_worker(*lost);
 }

@@ -59,6 +59,7 @@ class Server {
 
   void say_why(const std::optional<std::string>& reason) noexcept;
   base::Fd start_last_state();
+  void take_leaves();
 
   base::Clock::time_point wake_up_by() const;
   void store();
@@ -94,6 +95,7 @@ class Server {
   bool told_to_begin_ = false;  ///< all servers are ready
   bool has_begun_ = false;      ///< what it keeps is of this job
   bool over_ = false;
+  bool has_lost_ = false;  ///< a node of the job
 };
 
 }  // namespace tutti::ps

@@ -56,6 +56,7 @@ std::unique_ptr<Stock> stock_in(const std::string& folder, const Storage* storag
 
 Brought brought(const Image& image) {
   Brought what{.job = image.head.job};
+  if (const auto moment = image.moment()) what.moments.push_back(*moment);
   for (const Table::Content& one : image.table->contents()) {
     const Tensor& elements = one.content.elements;
     what.held.push_back({one.name, elements.count(), elements.dtype()});
@@ -144,7 +145,9 @@ Register Server::registration() const {
                 .port = net::port_of(listener_),
                 .durable = is_durable(),
                 .keeps = keeps()};
-  if (!has_state(storage_.get())) said.brings.push_back({});
+  if (!has_state(storage_.get())) {
+    said.brings.push_back({.moments = stock_ ? stock_->moments() : std::vector<Moment>()});
+  }
   for (const Image& image : brought_) said.brings.push_back(brought(image));
   return said;
 }

@@ -91,6 +91,7 @@ Stock Stock::read(const std::string& folder) {
     }
     job = image.head.job;
     if (image.table->optimizer()) stock.optimizer_ = image.table->optimizer();
+    if (const auto moment = image.moment()) stock.moments_.push_back(*moment);
     add(*image.table, found);
   }
   stock.join(std::move(found));

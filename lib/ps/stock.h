@@ -20,6 +20,8 @@ class Stock {
   static Stock read(const std::string& folder);
 
   const std::optional<Optimizer>& optimizer() const { return optimizer_; }
+  /// Of its servers, where the job was synchronous.
+  const std::vector<Moment>& moments() const { return moments_; }
   /// To ask where they are to be.
   Locate question() const;
   /// What this server gets.
@@ -48,6 +50,7 @@ class Stock {
   std::optional<optimizer::State> joined_state(const InPieces& value) const;
 
   std::optional<Optimizer> optimizer_;
+  std::vector<Moment> moments_;
   std::map<Key, Whole> values_;
 };
 

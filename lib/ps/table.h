@@ -44,6 +44,10 @@ class Table {
     Value::Content content;
   };
   std::vector<Content> contents() const;
+  /// The most rounds that a value here has been in.
+  std::uint64_t rounds() const;
+  /// All workers have left, and what they had said before is done.
+  bool is_finished() const;
   /// Of an earlier job, before the first request.
   void inherit(const std::optional<Optimizer>& optimizer, std::vector<Content> contents);
   /// All of it, for a table with the same rules.

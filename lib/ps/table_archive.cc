@@ -1,4 +1,5 @@
 // A server's table in its state: values, requests that wait, and what workers have said before.
+#include <algorithm>
 #include <utility>
 
 #include "ps/states.h"
@@ -46,6 +47,7 @@ net::Bytes packed_optimizer(const std::optional<Optimizer>& optimizer) {
 void Piece::save(ArchiveWriter& to) const {
   value_.save(to);
   for (const std::uint64_t pushes : pushes_) to.put(pushes);
+  to.put(rounds_);
   for (const Queue& queue : queues_) {
     to.put(std::uint64_t{queue.size()});
     for (const Request& request : queue) {
@@ -57,6 +59,7 @@ void Piece::save(ArchiveWriter& to) const {
 void Piece::load(ArchiveReader& from) {
   value_.load(from);
   for (std::uint64_t& pushes : pushes_) pushes = from.number();
+  rounds_ = from.number();
   for (int worker = 0; worker < rules_.workers; ++worker) {
     for (std::uint64_t left = from.number(); left > 0; --left) {
       with_request(from, [&](const auto& said) {
@@ -96,6 +99,20 @@ void Settings::load(ArchiveReader& from) {
     Setting setting = setting_in(from);
     applied_.push_back({worker, std::move(setting), from.failure()});
   }
+}
+
+std::uint64_t Table::rounds() const {
+  std::uint64_t most = 0;
+  for (const auto& [key, place] : places_) {
+    for (const auto& [index, piece] : place.held) most = std::max(most, piece->rounds());
+  }
+  return most;
+}
+
+bool Table::is_finished() const {
+  return std::ranges::all_of(rules_.absent, [](const auto& absent) {
+    return absent && absent->code == ErrorCode::aborted;
+  });
 }
 
 std::vector<Table::Content> Table::contents() const {

@@ -43,7 +43,12 @@ Offset<wire::Brought> pack(Builder& to, const Brought& brought) {
   for (const Held& one : brought.held) {
     held.push_back(wire::CreateHeld(to, pack(to, one.piece), one.count, number(one.dtype)));
   }
-  return wire::CreateBrought(to, brought.job, to.CreateVector(held));
+  std::vector<wire::Moment> moments;
+  for (const Moment& one : brought.moments) {
+    moments.emplace_back(one.server, one.is_last, one.rounds);
+  }
+  const auto pieces = to.CreateVector(held);
+  return wire::CreateBrought(to, brought.job, pieces, to.CreateVectorOfStructs(moments));
 }
 Offset<wire::Register> pack(Builder& to, const Register& said) {
   std::vector<Offset<wire::Brought>> brings;
@@ -94,9 +99,11 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   std::vector<Offset<wire::Key>> dropped;
   for (const Key& key : welcome.dropped) dropped.push_back(pack(to, key));
   const auto server_list = to.CreateVector(servers);
+  const auto dropped_list = to.CreateVector(dropped);
   return wire::CreateWelcome(to, welcome.rank, welcome.asynchronous, server_list, welcome.staleness,
-                             welcome.job, to.CreateVector(dropped), welcome.place.local_rank,
-                             welcome.place.local_size, welcome.place.hosts, welcome.begins_with);
+                             welcome.job, dropped_list, welcome.place.local_rank,
+                             welcome.place.local_size, welcome.place.hosts, welcome.begins_with,
+                             to.CreateString(welcome.doubt));
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;

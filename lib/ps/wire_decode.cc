@@ -17,11 +17,21 @@ std::vector<Held> unpack(const flatbuffers::Vector<Offset<wire::Held>>* list) {
   return held;
 }
 
+std::vector<Moment> unpack(const flatbuffers::Vector<const wire::Moment*>* list) {
+  std::vector<Moment> moments;
+  for (const wire::Moment* one : needed(list)) {
+    moments.push_back({one->server(), one->rounds(), one->is_last()});
+  }
+  return moments;
+}
+
 /// No server has more than two states.
 std::vector<Brought> unpack(const flatbuffers::Vector<Offset<wire::Brought>>* list) {
   std::vector<Brought> brings;
   if (needed(list).size() > 2) malformed("more states than a server may bring");
-  for (const wire::Brought* one : *list) brings.push_back({one->job(), unpack(one->held())});
+  for (const wire::Brought* one : *list) {
+    brings.push_back({one->job(), unpack(one->held()), unpack(one->moments())});
+  }
   return brings;
 }
 
@@ -61,7 +71,8 @@ Welcome unpack(const wire::Welcome& from) {
                   .staleness = from.staleness(),
                   .job = from.job(),
                   .place = {from.local_rank(), from.local_size(), from.hosts()},
-                  .begins_with = from.begins_with()};
+                  .begins_with = from.begins_with(),
+                  .doubt = from.doubt()->str()};
   for (const wire::Server* server : needed(from.servers())) {
     welcome.servers.push_back(
         {unpack(*server->address()), server->port(), server->durable(), server->keeps()});

@@ -88,14 +88,15 @@ std::vector<Seed> seeds() {
       .port = 999,
       .durable = true,
       .keeps = true,
-      .brings = {{}, {7, {{{"w", 1, 2}, 12, DType::f64}, {{5, 0, 1}, 0, DType::f16}}}},
+      .brings = {{}, {7, {{{"w", 1, 2}, 12, DType::f64}, {{5, 0, 1}, 0, DType::f16}}, {{1, 9}}}},
       .host = "node1",
       .process = 42};
   const Locate locate{{{"w", 12, DType::f64, true}, {5, 7, DType::f16}}};
   add_messages<ToScheduler>(seeds, 0,
                             {worker, server, BarrierAsked{}, locate, Goodbye{}, Finished{},
                              LocateAll{}, Stopping{"why"}, Ready{}});
-  const Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
+  Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
+  welcome.doubt = "the states of the servers";
   const Located located{{{"w", {1, 0}}, {3, {0}}}, true};
   add_messages<FromScheduler>(
       seeds, 1,

@@ -62,7 +62,8 @@ TEST_CASE("the other requests and answers arrive as they were sent") {
 TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
   Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   server.durable = true;
-  server.brings = {{7}, {std::uint64_t{1} << 63, {{{"w", 1, 3}, 12, DType::f64}}}};
+  const std::vector<Moment> moments{{0, 3, false}, {1, std::uint64_t{1} << 40, true}};
+  server.brings = {{7}, {std::uint64_t{1} << 63, {{{"w", 1, 3}, 12, DType::f64}}, moments}};
   server.host = "h1";
   server.process = 77;
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
@@ -70,6 +71,8 @@ TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
   REQUIRE(said.brings.size() == 2);
   CHECK(said.brings[0].job == 7);
   CHECK(said.brings[0].held.empty());
+  CHECK(said.brings[0].moments.empty());
+  CHECK(said.brings[1].moments == moments);
   CHECK(said.brings[1].job == server.brings[1].job);
   CHECK(said.brings[1].held.at(0).piece == PieceName{"w", 1, 3});
   CHECK(said.brings[1].held.at(0).count == 12);
