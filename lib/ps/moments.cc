@@ -32,9 +32,7 @@ std::string difference_of(const std::vector<Moment>& moments) {
       "the states of the servers that this job begins with are of different moments, unless its "
       "keys were pushed unequally often: the earlier job did not end in order, and the most rounds "
       "that a key had been in were: {}{}. Values and what the optimizer keeps are then of no one "
-      "step: begin with a saved model instead. With --durable a server that is killed goes on in "
-      "its "
-      "job",
+      "step: begin with a saved model instead. With --durable a killed server goes on in its job",
       fmt::join(named, ", "), named.size() < moments.size() ? ", ..." : "");
 }
 
