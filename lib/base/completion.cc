@@ -39,6 +39,14 @@ CallbackScope::~CallbackScope() {
   running_callback = before_;
 }
 
+void refuse_in_callback(std::string_view what) {
+  if (!running_callback) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(what) +
+                  " inside a callback or a deleter: it runs on the communication thread, which "
+                  "would wait for itself; call it from a thread of the program");
+}
+
 Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver)
     : what_(std::move(what)), driver_(std::move(driver)), open_parts_(parts), done_(parts == 0) {}
 

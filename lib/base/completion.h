@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
@@ -26,6 +27,10 @@ class CallbackScope {
  private:
   const bool before_;
 };
+
+/// Throws `invalid_argument` in a callback or a deleter, where what blocks would wait for itself.
+/// `what`: "barrier()".
+void refuse_in_callback(std::string_view what);
 
 /// Makes progress on calls, on a thread that waits and would otherwise sleep.
 class Driver {

@@ -80,10 +80,17 @@ class ServerStore : public Backend {
   Pending submit(const MethodCall& call) override;
   void configure(const Setting& setting) override;
   void close() override {
+    if (fork_.is_in_child()) return;
+    base::refuse_in_callback("close()");
+    worker_->close();
+  }
+  void end() override {
     if (!fork_.is_in_child()) worker_->close();
   }
-  void end() override { close(); }
-  void barrier() override { worker_->barrier(); }
+  void barrier() override {
+    base::refuse_in_callback("barrier()");
+    worker_->barrier();
+  }
   int join() override {
     throw Error(ErrorCode::unsupported,
                 "join is not supported by store type '" + traits().type +
@@ -170,6 +177,10 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
 }
 
 Pending ServerStore::submit(const MethodCall& call) {
+  // KVStore waits for these itself, when they have been sent.
+  if (call.method == Method::init || call.method == Method::row_sparse_pull) {
+    base::refuse_in_callback(name(call.method));
+  }
   std::vector<ps::Task> tasks = tasks_of(call);
   const std::string first = tasks.front().describe();
   auto completion = std::make_shared<base::Completion>(
@@ -180,6 +191,7 @@ Pending ServerStore::submit(const MethodCall& call) {
 }
 
 void ServerStore::configure(const Setting& setting) {
+  base::refuse_in_callback(name(setting.method));
   switch (setting.method) {
     case Method::set_optimizer:
       return worker_->set_optimizer(*setting.optimizer);

@@ -35,10 +35,6 @@ void Worker::post(Submission submission) {
 
 void Worker::post_and_wait(Submission submission,
                            const std::shared_ptr<base::Completion>& completion) {
-  if (base::Completion::is_in_callback()) {
-    throw Error(ErrorCode::invalid_argument,
-                completion->what() + " in a callback or a deleter: it would wait for itself");
-  }
   post(std::move(submission));
   completion->wait_until(base::Clock::time_point::max());
 }

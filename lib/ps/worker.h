@@ -62,7 +62,7 @@ class Worker {
 
   /// Never waits. Throws the error that ended the worker.
   void submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion);
-  /// These block, and throw what came back.
+  /// These block, and throw what came back. Not for a callback, which runs on the worker's thread.
   void barrier() TUTTI_EXCLUDES(meeting_);
   void set_optimizer(const Optimizer& optimizer);
   void set_compression(const Compression& compression);

@@ -55,7 +55,7 @@ void Session::end() {
 
 void Session::close() {
   if (fork_guard_.is_in_child()) return;
-  refuse_in_callback("close()");
+  base::refuse_in_callback("close()");
   // To the other ranks this one has come to its barrier or join.
   { const base::Lock until_it_is_over(meeting_); }
   close(Telling::caller);
@@ -122,16 +122,8 @@ Pending Session::submit(std::shared_ptr<CallList> list) {
   return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
 }
 
-void Session::refuse_in_callback(const char* what) const {
-  if (!base::Completion::is_in_callback()) return;
-  throw Error(ErrorCode::invalid_argument, std::string(what) +
-                                               " inside a callback or a deleter: it runs on the "
-                                               "communication thread, which would wait for "
-                                               "itself; call it from a thread of the program");
-}
-
 void Session::barrier() {
-  refuse_in_callback("barrier()");
+  base::refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
   auto completion = std::make_shared<base::Completion>(1, "barrier", progress_lock_);
   inbox_.submit(BarrierCall{completion});
@@ -140,7 +132,7 @@ void Session::barrier() {
 }
 
 int Session::join() {
-  refuse_in_callback("join()");
+  base::refuse_in_callback("join()");
   const base::Lock lock(meeting_);
   auto completion = std::make_shared<base::Completion>(1, "join", progress_lock_);
   auto last = std::make_shared<int>(-1);

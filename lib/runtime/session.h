@@ -72,8 +72,6 @@ class Session {
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
   /// was lost meanwhile.
   std::optional<Error> leave_in_order();
-  /// Throws in a callback.
-  void refuse_in_callback(const char* what) const;
 
   const Options options_;
   ForkGuard fork_guard_;

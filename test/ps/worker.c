@@ -58,6 +58,39 @@ static void check_rows(tutti_store* store, tutti_tensor* table, const float* dat
   tutti_tensor_destroy(rows);
 }
 
+struct caller {
+  tutti_store* store;
+  tutti_tensor* table;
+  tutti_tensor* row;
+  int refused;
+};
+
+static void try_to_block(void* context, const tutti_error* error) {
+  struct caller* const caller = context;
+  const tutti_values values = {(const tutti_tensor* const*)&caller->table, 1};
+  const tutti_tensor* const row = caller->row;
+  const tutti_key fresh = {"fresh", 0};
+  if (error != NULL) return;
+  const int codes[] = {tutti_store_barrier(caller->store), tutti_store_close(caller->store),
+                       tutti_store_init(caller->store, 1, &fresh, &values),
+                       tutti_store_row_sparse_pull(caller->store, 1, &key, &values, &row)};
+  for (int i = 0; i < 4; ++i) caller->refused += codes[i] == TUTTI_INVALID_ARGUMENT;
+}
+
+/* In a callback what blocks is refused, and the store is as before. */
+static void check_callback(tutti_store* store, tutti_tensor* table) {
+  float id = 0;
+  struct caller caller = {store, table, over(&id, NULL, 0, TUTTI_F32), 0};
+  const tutti_values values = {(const tutti_tensor* const*)&table, 1};
+  tutti_pending* pending = NULL;
+  CHECK_OK(tutti_store_pull(store, 1, &key, &values, NULL, &pending));
+  CHECK_OK(tutti_pending_then(pending, try_to_block, &caller));
+  CHECK_OK(wait_for(TUTTI_OK, &pending));
+  CHECK_OK(tutti_store_barrier(store)); /* ended by the thread that calls back */
+  CHECK(caller.refused == 4);
+  tutti_tensor_destroy(caller.row);
+}
+
 /* Two bits of each gradient: 0.5 a worker, then an optimizer's step with momentum. */
 static void check_updates(tutti_store* store, tutti_tensor* table, float* data, const char* file) {
   const float workers = (float)tutti_store_num_workers(store);
@@ -89,6 +122,7 @@ int main(int count, char** words) {
   const tutti_values values = {(const tutti_tensor* const*)&table, 1};
   CHECK_OK(tutti_store_init(store, 1, &key, &values));
   check_rows(store, table, data);
+  check_callback(store, table);
   check_updates(store, table, data, words[1]);
   int dead = -1;
   CHECK_OK(tutti_store_num_dead_node(store, &dead));
