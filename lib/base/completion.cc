@@ -97,6 +97,7 @@ void Completion::call_back() {
 
 bool Completion::wait_until(Clock::time_point deadline) {
   if (!is_done()) {
+    fork_guard_.check();
     waited_for_.store(true, std::memory_order_relaxed);
     if (const auto driver = driver_.lock()) driver->drive(*this, deadline);
   }
@@ -112,9 +113,7 @@ bool Completion::wait_until(Clock::time_point deadline) {
 }
 
 void Completion::then(Callback callback) {
-  if (!is_done()) {
-    if (const auto driver = driver_.lock()) driver->check();
-  }
+  if (!is_done()) fork_guard_.check();
   std::exception_ptr outcome;
   {
     const Lock lock(mutex_);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 
 namespace tutti::base {
@@ -39,8 +40,6 @@ class Driver {
   /// Blocks until `call` is done, another thread makes progress on it, or the deadline passes.
   /// Thread-safe.
   virtual void drive(const Completion& call, Clock::time_point deadline) = 0;
-  /// Throws where no thread makes progress, and a call never ends: in a forked child. Thread-safe.
-  virtual void check() const = 0;
 };
 
 /// The state behind a `Pending`. It is done after `parts` calls of `finish`, and fails with the
@@ -70,10 +69,11 @@ class Completion {
 
   bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Blocks until the call is done. False: the deadline passed first. Throws the error of a failed
-  /// call.
+  /// call, and `unsupported` in a forked child, where a call that is not done never ends.
   bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
   /// True once a thread has begun to wait.
   bool is_waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
+  /// Throws `unsupported` as `wait_until` does.
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
   std::string what() const { return what_(); }
 
@@ -84,6 +84,7 @@ class Completion {
  private:
   void run(const Callback& callback, const std::exception_ptr& error);
 
+  const ForkGuard fork_guard_;
   const What what_;
   const std::weak_ptr<Driver> driver_;
   Mutex mutex_;  ///< level 5

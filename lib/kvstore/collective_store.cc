@@ -3,12 +3,12 @@
 #include <atomic>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/environment.h"
 #include "kvstore/methods.h"
 #include "kvstore/single_store.h"
-#include "runtime/fork_guard.h"
 #include "runtime/session.h"
 #include "runtime/world.h"
 #include "tutti/error.h"
@@ -89,7 +89,7 @@ class CollectiveStore : public Backend {
     tensor_call.outs = call.outs[i];
   }
 
-  const runtime::ForkGuard fork_;
+  const base::ForkGuard fork_;
   std::unique_ptr<runtime::Session> session_;
   const std::vector<Choice> choices_;
   std::atomic<WireFormat> wire_{WireFormat::none};

@@ -4,13 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
 #include "optimizer/names.h"
-#include "runtime/fork_guard.h"
 
 namespace tutti {
 namespace {
@@ -60,7 +60,7 @@ class FrontDesk {
   }
 
  private:
-  const runtime::ForkGuard fork_guard_;
+  const base::ForkGuard fork_guard_;
 };
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
@@ -21,7 +22,6 @@
 #include "ps/compression.h"
 #include "ps/roles.h"
 #include "ps/worker.h"
-#include "runtime/fork_guard.h"
 #include "tutti/server.h"
 
 namespace tutti {
@@ -114,7 +114,7 @@ class ServerStore : public Backend {
   void save_states(const Setting& setting);
   void load_states(const std::string& path);
 
-  const runtime::ForkGuard fork_;
+  const base::ForkGuard fork_;
   mutable base::Mutex mutex_;  ///< level 5
   ps::Compression compression_ TUTTI_GUARDED_BY(mutex_);
   std::unique_ptr<ps::Worker> worker_;

@@ -178,12 +178,7 @@ ProgressLock::Handover ProgressLock::accept() {
   return handover;
 }
 
-void ProgressLock::check() const {
-  fork_guard_.check();
-}
-
 void ProgressLock::drive(const base::Completion& call, base::Clock::time_point deadline) {
-  check();
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
   // Ring: the thread that moves the executor may sleep, and replay may need to know of this wait.

@@ -8,7 +8,6 @@
 #include "base/doorbell.h"
 #include "base/mutex.h"
 #include "runtime/executor.h"
-#include "runtime/fork_guard.h"
 
 namespace tutti::runtime {
 
@@ -29,9 +28,8 @@ class ProgressLock final : public base::Driver {
   /// Call it after putting something into the inbox: moves the executor, or wakes who does. Does
   /// not block.
   void serve_inbox();
-  /// Moves the executor until `call` is done. Throws `unsupported` in a forked child.
+  /// Moves the executor until `call` is done.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
-  void check() const override;
   /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
   /// none of the references is used.
   void close();
@@ -68,7 +66,6 @@ class ProgressLock final : public base::Driver {
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_dues() TUTTI_EXCLUDES(turn_);
 
-  const ForkGuard fork_guard_;
   base::Doorbell& bell_;
   const bool crowded_;
   const bool any_thread_;

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "runtime/bootstrap.h"
 #include "runtime/call_list.h"
 #include "runtime/executor.h"
-#include "runtime/fork_guard.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
 #include "runtime/progress_lock.h"
@@ -31,7 +31,7 @@ class Session {
   /// Collective, blocking. See KVStore::create for what it throws.
   Session(World world, const Options& options);
   /// Not for a forked child: what the threads used has to stay as it is there, after `end`, until
-  /// the child exits. So has the progress lock, of which Pendings hear that they never end.
+  /// the child exits.
   ~Session() { end(); }
   /// Closes the store, keeping what goes wrong to itself. In a callback or a deleter it ends the
   /// process, for it would wait for its own thread. In a forked child it closes the child's copies
@@ -74,7 +74,7 @@ class Session {
   std::optional<Error> leave_in_order();
 
   const Options options_;
-  ForkGuard fork_guard_;
+  base::ForkGuard fork_guard_;
   const Place place_;
   const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   Inbox inbox_;

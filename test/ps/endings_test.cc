@@ -1,4 +1,7 @@
-// How blocking methods end in callbacks.
+// How blocking methods and calls under way end in callbacks and in children.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -20,6 +23,10 @@ std::string error_of(const std::function<void()>& call) {
     return std::string(name(error.code())) + ": " + error.what();
   }
   return "no error";
+}
+
+bool is_unsupported(const std::function<void()>& call) {
+  return error_of(call).starts_with("unsupported: ");
 }
 
 /// What the methods that block say in a callback.
@@ -75,4 +82,42 @@ TEST_CASE("what blocks is refused in a callback before it acts, and a barrier go
     return refused.get() + text_of(sum) + ", " + text_of(rows);
   }) == Said(2, "refused;refused;refused;refused;refused;refused;2, 7 7"));
   CHECK(job.ends() == Said{"", ""});
+}
+
+TEST_CASE("in a forked child a call that was under way throws and never waits") {
+  const LocalJob job({.workers = 2, .servers = 1});
+  std::promise<void> child_is_gone;
+  std::thread late([&] {
+    LocalJob::run_one([&](KVStore& kv) {
+      child_is_gone.get_future().wait();
+      Floats value{1};
+      kv.pushpull("g", tensor(value), tensor(value)).wait();
+      return "";
+    });
+  });
+  auto store = KVStore::create("dist_sync", LocalJob::options());
+  Floats value{1};
+  const Pending pending = store->pushpull("g", tensor(value), tensor(value));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    int right = 0;
+    // With the store, and when the child has dropped its copy.
+    for (int turn = 0; turn < 2; ++turn) {
+      right += is_unsupported([&] { pending.wait(); });
+      right += is_unsupported([&] { pending.wait_for(std::chrono::seconds(1)); });
+      right += is_unsupported([&] { pending.then([](const auto&) {}); });
+      store.reset();
+    }
+    ::_exit(right);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  child_is_gone.set_value();
+  pending.wait();
+  store.reset();
+  late.join();
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 6);
+  CHECK(value == Floats{2});
 }

@@ -2,7 +2,9 @@
 
     package_servers.py FILE_FOR_STATES
 """
+import os
 import pathlib
+import signal
 import sys
 import unittest
 from unittest import mock
@@ -25,6 +27,7 @@ class Values(unittest.TestCase):
             self.rows(kv, table)
             self.states(kv)
             self.objects(kv)
+            self.forks(kv)
             self.interrupts(kv)
             self.assertEqual(kv.num_dead_node(), 0)
 
@@ -75,6 +78,32 @@ class Values(unittest.TestCase):
         kv.push("weight", np.zeros(2, np.float32)).wait()
         kv.pull("weight", value).wait()
         np.testing.assert_array_equal(value, np.full(2, -0.25 * 1.5 * kv.num_workers, np.float32))
+
+    def forks(self, kv):
+        """The last worker makes the call when all children are gone: until then it is under way."""
+        array, late = np.ones(3, np.float32), kv.rank == kv.num_workers - 1
+        pending = None if late else kv.pushpull("in flight", array)
+        child = None if late else os.fork()
+        if child == 0:
+            wrong = 100
+            try:
+                signal.alarm(20)
+                wrong = sum(not self.never_ends(wait) for wait in (pending.wait, lambda: pending.wait(1),
+                                                                   lambda: pending.then(print)))
+            finally:
+                os._exit(wrong)
+        if not late:
+            self.assertEqual(os.waitpid(child, 0), (child, 0))
+        kv.barrier()
+        (kv.pushpull("in flight", array) if late else pending).wait()
+
+    @staticmethod
+    def never_ends(wait):
+        try:
+            wait()
+        except tutti.UnsupportedError:
+            return True
+        return False
 
     def interrupts(self, kv):
         mine, out = np.full((2, 3), kv.rank + 1, np.float32), np.zeros((2, 3), np.float32)

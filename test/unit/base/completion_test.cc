@@ -99,7 +99,6 @@ TEST_CASE("a thread that waits drives the call while there is a driver") {
       CHECK(call.is_waited_for());
       completion->finish();
     }
-    void check() const override {}
     std::shared_ptr<Completion> completion;
   };
   auto driver = std::make_shared<Finisher>();

@@ -1,7 +1,7 @@
 #pragma once
 #include <atomic>
 
-namespace tutti::runtime {
+namespace tutti::base {
 
 /// Tells whether this process is a forked child of the one that made the guard: the store's threads
 /// do not exist there. One pthread_atfork handler a process counts the forks; a check is one load.
@@ -16,4 +16,4 @@ class ForkGuard {
   unsigned born_;
 };
 
-}  // namespace tutti::runtime
+}  // namespace tutti::base

@@ -1,10 +1,10 @@
-#include "runtime/fork_guard.h"
+#include "base/fork_guard.h"
 
 #include <pthread.h>
 
 #include "tutti/error.h"
 
-namespace tutti::runtime {
+namespace tutti::base {
 namespace {
 
 // Process-wide, for pthread_atfork handlers can neither be removed nor get an argument.
@@ -33,4 +33,4 @@ void ForkGuard::check() const {
       "pool's result); a store of one process, such as 'local', can be created here, too");
 }
 
-}  // namespace tutti::runtime
+}  // namespace tutti::base
