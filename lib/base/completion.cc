@@ -1,5 +1,6 @@
 #include "base/completion.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.h"
@@ -45,6 +46,15 @@ void refuse_in_callback(std::string_view what) {
               std::string(what) +
                   " inside a callback or a deleter: it runs on the communication thread, which "
                   "would wait for itself; call it from a thread of the program");
+}
+
+void abort_in_callback() {
+  if (!running_callback) return;
+  log().critical(
+      "the last owner of this store died inside a callback or a deleter, where the store cannot "
+      "wait for its own threads: keep it until the program has waited for its calls; the process "
+      "ends");
+  std::abort();
 }
 
 Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver)

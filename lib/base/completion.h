@@ -32,6 +32,9 @@ class CallbackScope {
 /// Throws `invalid_argument` in a callback or a deleter, where what blocks would wait for itself.
 /// `what`: "barrier()".
 void refuse_in_callback(std::string_view what);
+/// For the end of a store, which waits for the store's threads: in a callback or a deleter it says
+/// so and ends the process.
+void abort_in_callback();
 
 /// Makes progress on calls, on a thread that waits and would otherwise sleep.
 class Driver {
@@ -75,6 +78,8 @@ class Completion {
   bool is_waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   /// Throws `unsupported` as `wait_until` does.
   void then(Callback callback) TUTTI_EXCLUDES(mutex_);
+  /// A waiter or a callback has seen the error of this call.
+  bool is_error_seen() const noexcept { return error_seen_; }
   std::string what() const { return what_(); }
 
   /// True while the current thread runs a callback or a deleter. These must not wait for a call:

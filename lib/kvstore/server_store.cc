@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -84,9 +85,7 @@ class ServerStore : public Backend {
     base::refuse_in_callback("close()");
     worker_->close();
   }
-  void end() override {
-    if (!fork_.is_in_child()) worker_->close();
-  }
+  void end() override;
   void barrier() override {
     base::refuse_in_callback("barrier()");
     worker_->barrier();
@@ -174,6 +173,16 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
     tasks.push_back(task(call, key, key_call));
   }
   return tasks;
+}
+
+void ServerStore::end() {
+  if (fork_.is_in_child()) return;
+  base::abort_in_callback();
+  try {
+    worker_->close();
+  } catch (const std::exception&) {
+    base::fail_at_exit();
+  }
 }
 
 Pending ServerStore::submit(const MethodCall& call) {

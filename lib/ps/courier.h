@@ -60,6 +60,7 @@ class Courier {
   void on_returned(const Returned& returned);
   std::exception_ptr with_calls(const std::exception_ptr& failure) const;
   void end_with(const std::exception_ptr& cause) noexcept;
+  void note_ended() const;
 
   void take_posted();
   void locate(const TaskList& list);
@@ -151,6 +152,7 @@ class Courier {
   std::exception_ptr bad_news_;             ///< heard while a server was called
   bool has_more_to_send_ = false;           ///< at once, as soon as others have had their turn
   bool job_is_lost_ = false;                ///< as the scheduler has told all
+  bool loss_is_known_ = false;              ///< to a server; the scheduler ends this store by it
   bool finished_ = false;
   bool over_ = false;
 };

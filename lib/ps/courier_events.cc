@@ -90,13 +90,19 @@ void Courier::take(std::size_t server, const Answer& answer) {
     failure.text = fmt::format("server {} refuses this worker: {}", server, failure.text);
     throw_failure(failure);
   }
+  // A loss ends a synchronous store, and a server may say so before the scheduler does.
+  if (answer.failure && answer.failure->code == ErrorCode::peer_lost && !asynchronous_) {
+    loss_is_known_ = true;
+    if (const auto call = requests_->awaiting(server, answer)) worker_.note_ended(call);
+  }
   requests_->take(server, answer);
 }
 
-/// A server that is started again has to hear that this worker leaves, so all have to know it.
+/// A server that is started again has to hear that this worker leaves, so all have to know it. Who
+/// has heard of a loss from a server has not had all it waited for, though no call is left.
 void Courier::finish_leaving() {
   const auto knows_all = [](const auto& server) { return server->is_acknowledged(); };
-  if (!leaving_.completion || finished_ || !requests_->empty()) return;
+  if (!leaving_.completion || finished_ || loss_is_known_ || !requests_->empty()) return;
   if (!std::ranges::all_of(servers_, knows_all)) return;
   finished_ = true;
   scheduler_.send(Finished{});
@@ -158,12 +164,22 @@ std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const 
   }
 }
 
+/// Before the calls fail: where the program hears of the end it need not hear of it again.
+void Courier::note_ended() const {
+  for (const auto& call : requests_->under_way()) worker_.note_ended(call);
+  for (const Submission& submission : queue_) {
+    std::visit([&](const auto& one) { worker_.note_ended(one.completion); }, submission);
+  }
+  if (barrier_.completion) worker_.note_ended(barrier_.completion);
+}
+
 /// Ends every call, and tells the scheduler that this worker needs nobody any more. Where the
 /// others do not know why, it says why.
 void Courier::end_with(const std::exception_ptr& cause) noexcept {
   const std::exception_ptr failure = with_calls(cause);
   if (!over_) base::log().error("{}", text_of(failure));
   for (Submission& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
+  note_ended();
   requests_->fail_all(failure);
   for (Submission& submission : std::exchange(queue_, {})) {
     if (const auto* const list = std::get_if<TaskList>(&submission)) {

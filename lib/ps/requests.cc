@@ -184,6 +184,20 @@ std::string Requests::describe() const {
   return fmt::format("{} and {} more calls were under way", open.front()->what, open.size() - 1);
 }
 
+std::vector<std::shared_ptr<base::Completion>> Requests::under_way() const {
+  std::vector<std::shared_ptr<base::Completion>> open;
+  for (const auto& call : calls_) {
+    if (call->completion) open.push_back(call->completion);
+  }
+  return open;
+}
+
+std::shared_ptr<base::Completion> Requests::awaiting(std::size_t server,
+                                                     const Answer& answer) const {
+  const auto it = waiting_[server].find(answer.sequence);
+  return it == waiting_[server].end() ? nullptr : it->second.call->completion;
+}
+
 /// "server 1"; of a call of which nothing has been sent: "the servers".
 std::string Requests::awaited(const Call& call) const {
   for (std::size_t server = 0; server < waiting_.size(); ++server) {

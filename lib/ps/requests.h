@@ -102,6 +102,9 @@ class Requests {
   void postpone(base::Clock::duration time);
   /// "push of key 'w' and 3 more calls were under way".
   std::string describe() const;
+  /// The calls under way, and the one that waits for this answer, if any.
+  std::vector<std::shared_ptr<base::Completion>> under_way() const;
+  std::shared_ptr<base::Completion> awaiting(std::size_t server, const Answer& answer) const;
   /// No call is under way.
   bool empty() const { return calls_.empty(); }
   /// Which of these requests may be sent; `add` and their answers move it.

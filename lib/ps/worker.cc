@@ -1,5 +1,6 @@
 #include "ps/worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -27,7 +28,10 @@ Worker::~Worker() {
 void Worker::post(Submission submission) {
   {
     const base::Lock lock(mutex_);
-    if (ended_) std::rethrow_exception(ended_);
+    if (ended_) {
+      told_ = true;
+      std::rethrow_exception(ended_);
+    }
     posted_.push_back(std::move(submission));
   }
   bell_.ring();
@@ -48,6 +52,17 @@ std::vector<Submission> Worker::end_with(const std::exception_ptr& failure) {
   const base::Lock lock(mutex_);
   ended_ = failure;
   return std::exchange(posted_, {});
+}
+
+void Worker::note_ended(const std::shared_ptr<base::Completion>& call) {
+  const base::Lock lock(mutex_);
+  ended_calls_.push_back(call);
+}
+
+bool Worker::has_told() {
+  const base::Lock lock(mutex_);
+  return told_ ||
+         std::ranges::any_of(ended_calls_, [](const auto& call) { return call->is_error_seen(); });
 }
 
 void Worker::submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion) {
@@ -103,15 +118,16 @@ void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Fa
   keep_as_for(*ask(false).optimizer);
 }
 
-void Worker::close() noexcept {
+void Worker::close() {
+  const base::Lock lock(meeting_);
+  if (std::exchange(left_, true)) return;
+  const bool told = has_told();
+  const auto completion = std::make_shared<base::Completion>(1, "leaving the job");
   try {
-    const base::Lock lock(meeting_);
-    if (left_) return;
-    left_ = true;
-    const auto completion = std::make_shared<base::Completion>(1, "leaving the job");
     post_and_wait(Leaving{completion}, completion);
   } catch (const std::exception& error) {
-    base::log().debug("left the job: {}", error.what());
+    if (!told) throw;
+    base::log().debug("left a job that had ended already: {}", error.what());
   }
 }
 

@@ -70,9 +70,9 @@ class Worker {
   optimizer::Saved states() { return ask(true); }
   /// Worker 0 says what to load, or why there is nothing; the others say nothing.
   void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
-  /// Leaves the job: waits for the calls under way, then until all workers have left. Does not
-  /// throw: the job may be over already. Does nothing a second time.
-  void close() noexcept TUTTI_EXCLUDES(meeting_);
+  /// Leaves the job: waits for the calls under way, then until all workers have left. Throws what
+  /// has ended the worker, if it has and no call had told the program. Does nothing a second time.
+  void close() TUTTI_EXCLUDES(meeting_);
 
   /// Nodes that were lost since the start.
   int lost_nodes() const { return lost_nodes_; }
@@ -91,6 +91,10 @@ class Worker {
   std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
   /// The worker is of no use any more; what was posted and not taken is returned.
   std::vector<Submission> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
+  /// Before this call fails with what ends the worker: the program may hear of it there.
+  void note_ended(const std::shared_ptr<base::Completion>& call) TUTTI_EXCLUDES(mutex_);
+  /// The program knows what has ended the worker.
+  bool has_told() TUTTI_EXCLUDES(mutex_);
 
   const int size_;
   Welcome welcome_;
@@ -101,6 +105,8 @@ class Worker {
   base::Mutex mutex_;  ///< level 5
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
+  bool told_ TUTTI_GUARDED_BY(mutex_) = false;  ///< a call was refused with that
+  std::vector<std::shared_ptr<base::Completion>> ended_calls_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};
   std::atomic<bool> keeps_whole_{false};  ///< the optimizer cannot update values in parts
   Tally tally_;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/log.h"
@@ -41,13 +40,7 @@ void Session::end() {
     parts_->abandon_mpi(true);
     return;
   }
-  if (base::Completion::is_in_callback()) {
-    base::log().critical(
-        "the last owner of this store died inside a callback or a deleter, where the store cannot "
-        "wait for its own threads: keep it until the program has waited for its calls; the process "
-        "ends");
-    std::abort();
-  }
+  base::abort_in_callback();
   // The order matters: an MPI_Finalize that finds the store open waits until it is closed.
   close(Telling::nobody);
   parts_->on_mpi_finalise(nullptr);

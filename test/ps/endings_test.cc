@@ -1,4 +1,4 @@
-// How blocking methods and calls under way end in callbacks and in children.
+// How blocking methods and calls under way end in callbacks, in children, and when a job ends.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -6,11 +6,15 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "ps/local_job.h"
+#include "ps/sleeper.h"
 
 using namespace tutti;
+using Catch::EndsWith;
+using Catch::StartsWith;
 using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
 
@@ -120,4 +124,33 @@ TEST_CASE("in a forked child a call that was under way throws and never waits") 
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 6);
   CHECK(value == Floats{2});
+}
+
+TEST_CASE("close throws what ended the store, where no call has told it") {
+  enum class Loss { before_close, during_close, told };
+  const Loss loss = GENERATE(Loss::before_close, Loss::during_close, Loss::told);
+  const LocalJob job({});
+  std::optional<Sleeper> dying;
+  std::promise<void> under_way;
+  std::string said;
+  std::thread survivor([&] {
+    said = LocalJob::run_one([&](KVStore& kv) {
+      Floats values{1};
+      const Pending last = kv.pushpull("g", tensor(values), tensor(values));
+      under_way.set_value();
+      while (loss == Loss::before_close && kv.num_dead_node() == 0) std::this_thread::yield();
+      std::string text = loss == Loss::told ? error_of([&] { last.wait(); }) + "; " : "";
+      text += error_of([&] { kv.close(); });
+      return text + "; " + error_of([&] { kv.close(); });
+    });
+  });
+  dying.emplace(job.job(), 1);
+  under_way.get_future().wait();
+  // By then the server has it, and may be the first to say who is lost.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  dying.reset();
+  survivor.join();
+  const std::string lost = "peer_lost: worker 1 is lost: its connection to the scheduler ended";
+  CHECK_THAT(said, StartsWith(lost));
+  CHECK_THAT(said, EndsWith(loss == Loss::told ? "; no error; no error" : "; no error"));
 }

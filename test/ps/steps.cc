@@ -8,6 +8,8 @@
 //        init     init of another key each time
 //        push, pull, pushpull, barrier
 //        end      nothing: it closes its store, a moment after worker 0
+//        unseen   once: pushpull; it never waits for it, lets the job lose a node, and does not
+//                 close its store
 //        mixed    push, and pull of what the optimizer has made of it
 //        mixed-after-N  the same, where an earlier job has made N steps
 // LARGE  elements of the larger key (2,000,000)
@@ -82,6 +84,7 @@ class Program {
   void check(float expected) const;
   void mixed(int i);
   void meet_in_the_end(int steps);
+  void lose_unseen();
   bool together() const { return store_.type().find("async") == std::string::npos; }
 
   KVStore& store_;
@@ -127,6 +130,12 @@ void Program::meet_in_the_end(int steps) {
   check(weight_.value());
 }
 
+/// The last call was for nothing, and no call says so.
+void Program::lose_unseen() {
+  store_.pushpull("large", over(large_gradient_), over(large_));
+  while (store_.num_dead_node() == 0) std::this_thread::sleep_for(10ms);
+}
+
 void Program::step(const std::string& phase, int i) {
   if (phase == "init") {
     Floats value{1};
@@ -158,6 +167,7 @@ void Program::run(const std::string& named, int steps) {
     if (i % 10 == 0 && phase == "mixed" && !together()) say("step " + std::to_string(i));
   }
   if (phase == "mixed" && !together()) meet_in_the_end(steps);
+  if (phase == "unseen") lose_unseen();
   if (phase == "end" && store_.rank() != 0) std::this_thread::sleep_for(1s);
 }
 
@@ -176,6 +186,7 @@ int run(const std::string& type, const std::string& phase, int steps, const Size
       const auto store = KVStore::create(type);
       Program(*store, size.large, size.pause).run(phase, steps);
       say("worker " + std::to_string(store->rank()) + " closes its store");
+      if (phase != "unseen") store->close();
     }
     say("finished, and all values were right");
     return 0;

@@ -12,36 +12,13 @@
 #include "net/sockets.h"
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
-#include "tutti/version.h"
+#include "ps/sleeper.h"
 #include "unit/base/logged.h"
 
 using namespace tutti;
 using Catch::Contains;
 using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
-
-namespace {
-
-/// A worker that joins the job and then does nothing.
-class Sleeper {
- public:
-  explicit Sleeper(const ps::Job& job, int rank) : link_(job, LocalJob::options(), poller_, 0) {
-    link_.join({.role = ps::Role::worker,
-                .rank = rank,
-                .workers = job.company.workers,
-                .servers = job.company.servers,
-                .version = version(),
-                .asynchronous = false,
-                .address = {},
-                .port = 0});
-  }
-
- private:
-  net::Poller poller_;
-  ps::SchedulerLink link_;
-};
-
-}  // namespace
 
 TEST_CASE("workers that disagree all get the same mismatch, and the store lives on") {
   LocalJob job({});
