@@ -258,6 +258,12 @@ struct PullState {
   std::uint64_t sequence = 0;
   PieceName piece{};
 };
+/// Asks whom this worker's first request for a piece waits for; without a piece, its first setting.
+/// The answer's failure names them, at once; where there is none, it waits for nobody.
+struct FindMissing {
+  std::uint64_t sequence = 0;
+  std::optional<PieceName> piece{};
+};
 /// A state for a piece, as above. It counts once LoadStates is applied.
 struct SetState {
   std::uint64_t sequence = 0;
@@ -285,8 +291,9 @@ struct LoadStates {
 };
 using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
-using ToServer = std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression,
-                              PullOptimizer, PullState, SetState, LoadStates, Withdrawal>;
+using ToServer =
+    std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression, PullOptimizer,
+                 PullState, SetState, LoadStates, Withdrawal, FindMissing>;
 
 /// From a server to a worker, once for each request.
 struct Answer {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ps/compression.h"
+#include "ps/missing.h"
 
 namespace tutti::ps {
 namespace {
@@ -113,16 +114,39 @@ bool Piece::is_in_round(std::size_t worker) const {
   return kind && is_collective(*kind);
 }
 
+/// Whether the worker's first request waits for something of this other one: its part in the round,
+/// or, in an asynchronous store with a bound, that it comes nearer. Who waits for a round pushes
+/// nothing until the others have come to it.
+bool Piece::holds_up(std::size_t other, std::size_t worker) const {
+  if (is_in_round(other)) return false;
+  if (is_in_round(worker)) return true;
+  if (rules_.staleness == unbounded || other == worker || rules_.absent[other]) return false;
+  const auto most_ahead = static_cast<std::uint64_t>(rules_.staleness);
+  return pushes_[worker] + 1 > pushes_[other] + most_ahead;
+}
+
 /// Whether another asynchronous push would put the worker too far before the slowest of those that
-/// still push. Who waits for a round pushes nothing until the others have come to it.
+/// still push.
 bool Piece::is_too_far_ahead(std::size_t worker) const {
   if (rules_.staleness == unbounded) return false;
-  const auto most_ahead = static_cast<std::uint64_t>(rules_.staleness);
   for (std::size_t other = 0; other < queues_.size(); ++other) {
-    if (other == worker || rules_.absent[other] || is_in_round(other)) continue;
-    if (pushes_[worker] + 1 > pushes_[other] + most_ahead) return true;
+    if (holds_up(other, worker)) return true;
   }
   return false;
+}
+
+/// What is behind its first request waits for that.
+std::optional<Failure> Piece::missing_for(int worker) const {
+  const auto at = static_cast<std::size_t>(worker);
+  const auto kind = queues_[at].empty() ? std::nullopt : kind_of(queues_[at].front());
+  if (!kind) return std::nullopt;
+  std::vector<int> missing;
+  for (std::size_t other = 0; other < queues_.size(); ++other) {
+    if (holds_up(other, at)) missing.push_back(static_cast<int>(other));
+  }
+  if (missing.empty()) return std::nullopt;
+  return not_made(std::move(missing),
+                  fmt::format("{} of key {}", name(*kind), value_.key().describe()));
 }
 
 void Piece::answer(int worker, const Value::Result& result) {

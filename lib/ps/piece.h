@@ -32,6 +32,8 @@ class Piece {
   void advance();
   /// Others wait, and this worker has brought nothing.
   bool waits_for(int worker) const;
+  /// Who has yet to bring what this worker's first request waits for; none: nobody.
+  std::optional<Failure> missing_for(int worker) const;
   void take_optimizer() { value_.take_optimizer(); }
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
@@ -56,6 +58,7 @@ class Piece {
   static std::optional<Kind> kind_of(const Request& request);
   bool is_collective(Kind kind) const;
   bool is_in_round(std::size_t worker) const;
+  bool holds_up(std::size_t other, std::size_t worker) const;
   bool is_too_far_ahead(std::size_t worker) const;
   bool advance_alone(int worker);
   bool advance_round();

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "ps/missing.h"
+
 namespace tutti::ps {
 namespace {
 
@@ -87,6 +89,26 @@ bool Settings::waits_for(int worker) const {
          std::ranges::any_of(queues_, [](const auto& queue) { return !queue.empty(); });
 }
 
+/// Of an asynchronous store. None: all have left or are lost.
+std::optional<std::size_t> Settings::leader() const {
+  const auto& absent = rules_.absent;
+  const auto first = std::ranges::find(absent, false, &std::optional<Failure>::has_value);
+  if (first == absent.end()) return std::nullopt;
+  return static_cast<std::size_t>(first - absent.begin());
+}
+
+std::optional<Failure> Settings::missing_for(int worker) const {
+  const auto& mine = queues_[static_cast<std::size_t>(worker)];
+  if (mine.empty()) return std::nullopt;
+  std::vector<int> missing;
+  for (std::size_t other = 0; other < queues_.size(); ++other) {
+    const bool is_late = rules_.asynchronous ? other == leader() : queues_[other].empty();
+    if (is_late) missing.push_back(static_cast<int>(other));
+  }
+  if (missing.empty()) return std::nullopt;
+  return not_made(std::move(missing), fmt::format("call of {}", name(mine.front())));
+}
+
 void Settings::advance() {
   if (rules_.asynchronous) return advance_in_turn();
   while (advance_together()) {
@@ -136,9 +158,7 @@ bool Settings::advance_together() {
 }
 
 void Settings::advance_in_turn() {
-  const auto& absent = rules_.absent;
-  const auto leader = std::ranges::find(absent, false, &std::optional<Failure>::has_value);
-  if (leader != absent.end()) lead(static_cast<std::size_t>(leader - absent.begin()));
+  if (const auto first = leader()) lead(*first);
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) follow(worker);
   forget_applied();
 }

@@ -27,6 +27,8 @@ class Settings {
   }
   /// Others wait, and this worker has made none that is not answered.
   bool waits_for(int worker) const;
+  /// Who has yet to make what this worker waits for; none: nobody.
+  std::optional<Failure> missing_for(int worker) const;
   /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
   /// absent.
   void advance();
@@ -42,6 +44,7 @@ class Settings {
     std::optional<Failure> failure;
   };
 
+  std::optional<std::size_t> leader() const;
   bool advance_together();
   void advance_in_turn();
   void lead(std::size_t worker);

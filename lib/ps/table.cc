@@ -162,6 +162,20 @@ void Table::on(int worker, const LoadStates& load) {
   if (is_new(worker, load.sequence)) add_setting(worker, load);
 }
 
+void Table::on(int worker, const FindMissing& asked) {
+  if (!is_new(worker, asked.sequence)) return;
+  auto missing = asked.piece ? missing_for(worker, *asked.piece) : settings_.missing_for(worker);
+  rules_.send(worker, {asked.sequence, std::move(missing), {}});
+}
+
+/// A question makes no piece, whatever it names.
+std::optional<Failure> Table::missing_for(int worker, const PieceName& name) const {
+  const auto place = places_.find(name.key);
+  if (place == places_.end()) return std::nullopt;
+  const auto held = place->second.held.find(name.index);
+  return held == place->second.held.end() ? std::nullopt : held->second->missing_for(worker);
+}
+
 std::optional<Failure> Table::apply(const SetOptimizer& set) {
   try {
     static_cast<void>(optimizer::choose(set.optimizer));

@@ -70,6 +70,7 @@ class Table {
   void on(int worker, const SetOptimizer& set);
   void on(int worker, const SetCompression& set);
   void on(int worker, const LoadStates& load);
+  void on(int worker, const FindMissing& asked);
   void on(int worker, const Goodbye&);
 
   std::optional<Failure> apply(const SetOptimizer& set);
@@ -84,6 +85,7 @@ class Table {
   bool is_new(int worker, std::uint64_t sequence);
   bool hears(int worker) const;
   void refuse(int worker, const std::string& why);
+  std::optional<Failure> missing_for(int worker, const PieceName& name) const;
   Piece& find(const PieceName& name);
 
   Rules rules_;

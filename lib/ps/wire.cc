@@ -198,6 +198,11 @@ Offset<wire::Withdrawal> pack(Builder& to, const Withdrawal& said) {
   return wire::CreateWithdrawal(to, said.sequence, piece, number(said.kind),
                                 pack(to, said.failure));
 }
+Offset<wire::FindMissing> pack(Builder& to, const FindMissing& asked) {
+  Offset<wire::Piece> piece;
+  if (asked.piece) piece = pack(to, *asked.piece);
+  return wire::CreateFindMissing(to, asked.sequence, piece);
+}
 
 std::vector<std::byte> assembled(const Builder& built) {
   std::vector<std::byte> bytes(head_bytes);

@@ -101,6 +101,12 @@ Withdrawal unpack(const wire::Withdrawal& from) {
           unpack(from.failure())};
 }
 
+FindMissing unpack(const wire::FindMissing& from) {
+  FindMissing asked{from.sequence(), {}};
+  if (from.piece() != nullptr) asked.piece = unpack(*from.piece());
+  return asked;
+}
+
 }  // namespace
 
 ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
@@ -130,6 +136,8 @@ ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
       return unpack(*request.body_as_LoadStates());
     case wire::ToServer::Withdrawal:
       return unpack(*request.body_as_Withdrawal());
+    case wire::ToServer::FindMissing:
+      return unpack(*request.body_as_FindMissing());
     default:
       malformed("of no known kind");
   }

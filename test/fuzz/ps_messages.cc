@@ -62,7 +62,9 @@ std::vector<ToServer> requests() {
           SetState{9, {"w", 0, 1}, elements},
           LoadStates{9, {}, "adam", adam},
           LoadStates{9, failure, "adam", {}},
-          Withdrawal{4, {"w", 1, 2}, Kind::broadcast}};
+          Withdrawal{4, {"w", 1, 2}, Kind::broadcast},
+          FindMissing{4, PieceName{"w", 1, 2}},
+          FindMissing{5, {}}};
 }
 
 std::vector<std::byte> in_parts(const std::vector<std::byte>& head) {

@@ -113,8 +113,11 @@ std::vector<ToServer> requests(std::size_t worker) {
   Contribution compressed = contribution(10, Kind::push, Bytes(elements).first(4));
   compressed.compression = {Encoding::two_bits, 0.5F};
   said.emplace_back(compressed);
-  if (worker == 0) said.emplace_back(SetState{11, piece, state});
-  said.emplace_back(LoadStates{worker == 0 ? 12U : 11U, {}, "adam", adam});
+  said.emplace_back(FindMissing{11, piece});
+  if (worker == 0) said.emplace_back(SetState{12, piece, state});
+  const std::uint64_t last = worker == 0 ? 13 : 12;
+  said.emplace_back(LoadStates{last, {}, "adam", adam});
+  said.emplace_back(FindMissing{last + 1, {}});
   said.emplace_back(Goodbye{});
   return said;
 }

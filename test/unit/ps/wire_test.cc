@@ -301,6 +301,18 @@ TEST_CASE("what was withdrawn arrives") {
   CHECK(std::get<Withdrawal>(decode_to_server(more)).failure == why);
 }
 
+TEST_CASE("who asks whom it waits for is understood, of a piece and of settings") {
+  const Bytes bytes = encode(ToServer(FindMissing{4, PieceName{"w", 1, 2}}));
+  const auto asked = std::get<FindMissing>(decode_to_server(bytes));
+  CHECK(asked.sequence == 4);
+  CHECK(asked.piece == PieceName{"w", 1, 2});
+  const Bytes of_settings = encode(ToServer(FindMissing{5, {}}));
+  CHECK_FALSE(std::get<FindMissing>(decode_to_server(of_settings)).piece);
+  text_of(ErrorCode::internal, [&] {
+    decode_to_server(encode(ToServer(FindMissing{1, PieceName{"w", 2, 2}})));
+  });
+}
+
 TEST_CASE("more pieces than a value has, and a bound below nothing, are refused") {
   text_of(ErrorCode::internal, [&] {
     decode_to_server(encode(ToServer(PullState{1, {"w", 0, most_pieces + 1}})));
