@@ -66,9 +66,12 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job)),
       scheduler_(job, options, poller_, scheduler_token),
-      limits_{options.stall_report_after, options.key_timeout, [this] {
-                for (const auto& server : servers_) server->keep_all();
-              }} {
+      limits_{
+          options.stall_report_after, options.key_timeout,
+          [this] {
+            for (const auto& server : servers_) server->keep_all();
+          },
+          [this](std::size_t server, const FindMissing& question) { send_to(server, question); }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 

@@ -117,6 +117,8 @@ Clock::time_point Courier::wake_up_by() const {
   }
   by = std::min(by, scheduler_.due().value_or(by));
   by = std::min(by, requests_->window().due().value_or(by));
+  // As `look` does.
+  if (absent_.empty()) by = std::min(by, requests_->due().value_or(by));
   for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
   return by;
 }

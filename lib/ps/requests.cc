@@ -15,6 +15,17 @@ namespace {
 
 using base::Clock;
 
+/// When to ask for what is needed then: a server that is well answers in that time.
+Clock::duration asked_by(Clock::duration needed) {
+  constexpr Clock::duration most_before = std::chrono::seconds(5);
+  return needed - std::min(needed / 4, most_before);
+}
+
+std::string cause_of(const Call& call) {
+  if (!call.missing) return "has every worker made the same call?";
+  return call.missing->who.text + "; every worker has to make the same calls";
+}
+
 double seconds(Clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -72,6 +83,7 @@ Requests::Requests(std::size_t servers, const Limits& limits, Tally& tally)
     : limits_(limits),
       tally_(tally),
       waiting_(servers),
+      questions_(servers),
       sequence_(servers),
       window_(servers),
       next_report_(limits.stall_report_after) {}
@@ -92,11 +104,12 @@ std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std:
 
 void Requests::take(std::size_t server, const Answer& answer) {
   const auto it = waiting_[server].find(answer.sequence);
-  if (it == waiting_[server].end()) return;
+  if (it == waiting_[server].end()) return take_missing(server, answer);
   const Request request = std::move(it->second);
   waiting_[server].erase(it);
   window_.answer(server, request.bytes, Clock::now());
   Call& call = *request.call;
+  if (call.missing && call.missing->server == server) call.missing.reset();
   if (answer.failure) {
     if (!call.failure) call.failure = error_of(*answer.failure, call);
   } else if (call.take) {
@@ -107,6 +120,11 @@ void Requests::take(std::size_t server, const Answer& answer) {
                 static_cast<int>(request.pieces)));
   }
   if (--call.unanswered == 0) finish(request.call);
+}
+
+void Requests::take_missing(std::size_t server, const Answer& answer) {
+  const auto asked = questions_[server].extract(answer.sequence);
+  if (asked && answer.failure) asked.mapped()->missing = {server, *answer.failure};
 }
 
 /// The tensors go before the call is done; their deleters are the program's.
@@ -126,6 +144,7 @@ void Requests::finish(const std::shared_ptr<Call>& call) {
 
 void Requests::fail_all(const std::exception_ptr& failure) {
   for (Table& table : waiting_) table.clear();
+  for (Questions& questions : questions_) questions.clear();
   while (!calls_.empty()) {
     const std::shared_ptr<Call> call = calls_.front();
     call->failure = failure;
@@ -133,14 +152,69 @@ void Requests::fail_all(const std::exception_ptr& failure) {
   }
 }
 
+/// Of the oldest call: its next report, or its end.
+Clock::duration Requests::next_step() const {
+  return std::min(next_report_, limits_.timeout);
+}
+
+/// No call before it has yet to be asked about for its end.
+Requests::Calls::const_iterator Requests::first_unasked() const {
+  // As nearly always.
+  if (!calls_.empty() && calls_.front()->asked_for < limits_.timeout) return calls_.begin();
+  return std::ranges::partition_point(
+      calls_, [this](const auto& call) { return call->asked_for >= limits_.timeout; });
+}
+
+std::optional<Clock::time_point> Requests::due() const {
+  if (calls_.empty()) return std::nullopt;
+  const Call& oldest = *calls_.front();
+  const Clock::duration step = next_step();
+  const auto due = oldest.begun + (oldest.asked_for < step ? asked_by(step) : step);
+  const auto unasked = first_unasked();
+  if (unasked == calls_.end()) return due;
+  return std::min(due, (*unasked)->begun + asked_by(limits_.timeout));
+}
+
+/// For the oldest call's next report, and for the end of each.
+void Requests::ask(Clock::time_point now) {
+  std::set<const Call*> about;
+  const auto is_due = [&](Call& call, Clock::duration needed) {
+    if (call.asked_for >= needed || now - call.begun < asked_by(needed)) return false;
+    call.asked_for = needed;
+    // Who was missing then may have come.
+    call.missing.reset();
+    if (call.completion) about.insert(&call);
+    return true;
+  };
+  if (!calls_.empty()) is_due(*calls_.front(), next_step());
+  for (auto it = first_unasked(); it != calls_.end() && is_due(**it, limits_.timeout);) ++it;
+  if (!about.empty() && limits_.ask) ask_about(about);
+}
+
+/// Each server once about each call: what is wanted of its pieces is wanted of the first.
+void Requests::ask_about(const std::set<const Call*>& calls) {
+  for (std::size_t server = 0; server < waiting_.size(); ++server) {
+    auto left = calls;
+    for (const auto& [sequence, request] : waiting_[server]) {
+      if (left.empty()) break;
+      if (left.erase(request.call.get()) == 0) continue;
+      FindMissing question{number(server), {}};
+      if (request.call->key) question.piece = {*request.call->key, request.piece, request.pieces};
+      questions_[server].emplace(question.sequence, request.call);
+      limits_.ask(server, question);
+    }
+  }
+}
+
 void Requests::look(Clock::time_point now) {
+  ask(now);
   while (!calls_.empty()) {
     const std::shared_ptr<Call> oldest = calls_.front();
     const Clock::duration waited = now - oldest->begun;
     if (waited < std::min(limits_.stall_report_after, limits_.timeout)) break;
     if (waited >= next_report_) {
-      base::log().warn("{} has waited {:.0f} s for {}: has every worker made the same call?",
-                       oldest->what, seconds(waited), awaited(*oldest));
+      base::log().warn("{} has waited {:.0f} s for {}: {}", oldest->what, seconds(waited),
+                       awaited(*oldest), cause_of(*oldest));
       next_report_ = 2 * waited;
     }
     if (waited < limits_.timeout) return;
@@ -153,25 +227,29 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
   if (limits_.before_timeout) limits_.before_timeout();
   // A second one would stand for the next of the others.
   constexpr std::string_view still_counts =
-      " It was sent, and counts when the others make theirs: do not call it again";
+      " (it was sent, and counts when the others make theirs: do not call it again)";
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
-      fmt::format("{} was not answered by {} within {:g} s: has every worker made the same call?{}",
-                  call->what, awaited(*call), seconds(limits_.timeout),
-                  call->is_setting ? still_counts : "")));
+      fmt::format("{} was not answered by {} within {:g} s: {}{}", call->what, awaited(*call),
+                  seconds(limits_.timeout), cause_of(*call), call->is_setting ? still_counts : ""),
+      {.key = call->key, .ranks = call->missing ? call->missing->who.ranks : std::vector<int>{}}));
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     std::erase_if(waiting_[server], [&](const auto& one) {
       if (one.second.call != call) return false;
       window_.answer(server, one.second.bytes, Clock::now());
       return true;
     });
+    std::erase_if(questions_[server], [&](const auto& one) { return one.second == call; });
   }
   finish(call);
 }
 
 void Requests::postpone(Clock::duration time) {
   const auto now = Clock::now();
-  for (const auto& call : calls_) call->begun = std::min(now, call->begun + time);
+  for (const auto& call : calls_) {
+    call->begun = std::min(now, call->begun + time);
+    call->asked_for = {};
+  }
 }
 
 std::string Requests::describe() const {
@@ -198,8 +276,10 @@ std::shared_ptr<base::Completion> Requests::awaiting(std::size_t server,
   return it == waiting_[server].end() ? nullptr : it->second.call->completion;
 }
 
-/// "server 1"; of a call of which nothing has been sent: "the servers".
+/// "server 1", which may have said who is missing; of a call of which nothing has been sent: "the
+/// servers".
 std::string Requests::awaited(const Call& call) const {
+  if (call.missing) return fmt::format("server {}", call.missing->server);
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     const auto is_of_call = [&](const auto& one) { return one.second.call.get() == &call; };
     if (std::ranges::any_of(waiting_[server], is_of_call)) return fmt::format("server {}", server);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,13 @@ struct Call {
       take{};
   std::size_t unanswered = 0;    ///< also those requests that are still to be sent
   std::exception_ptr failure{};  ///< the first one
+  /// The newest answer to who is missing, of a server that still has to answer the call.
+  struct Missing {
+    std::size_t server = 0;
+    Failure who{};
+  };
+  std::optional<Missing> missing{};
+  base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
 };
 
 /// What has been done; read by any thread.
@@ -73,6 +81,8 @@ struct Limits {
   base::Clock::duration timeout{};
   /// Called before a call ends that has taken too long: its tensors may still be on their way.
   std::function<void()> before_timeout{};
+  /// Sends a question to this server; none: no server is asked who is missing.
+  std::function<void(std::size_t server, const FindMissing& question)> ask{};
 };
 
 /// The calls of a worker that are under way, and their requests that servers have not answered. For
@@ -96,8 +106,11 @@ class Requests {
   void take(std::size_t server, const Answer& answer);
   /// Ends every call.
   void fail_all(const std::exception_ptr& failure);
-  /// Ends calls that have taken too long and logs those that take long. Call it now and then.
+  /// Ends calls that have taken too long and logs those that take long. Shortly before, it asks the
+  /// servers who is missing, so that report and error can name them. Call it when `due` says.
   void look(base::Clock::time_point now);
+  /// None: no call is under way.
+  std::optional<base::Clock::time_point> due() const;
   /// So long nobody could answer: all calls have as much more time.
   void postpone(base::Clock::duration time);
   /// "push of key 'w' and 3 more calls were under way".
@@ -118,16 +131,24 @@ class Requests {
     std::size_t bytes = 0;
   };
   using Table = std::map<std::uint64_t, Request>;
+  using Questions = std::map<std::uint64_t, std::shared_ptr<Call>>;
+  using Calls = std::deque<std::shared_ptr<Call>>;
 
+  void ask(base::Clock::time_point now);
+  void ask_about(const std::set<const Call*>& calls);
+  void take_missing(std::size_t server, const Answer& answer);
+  Calls::const_iterator first_unasked() const;
+  base::Clock::duration next_step() const;
   void finish(const std::shared_ptr<Call>& call);
   void time_out(const std::shared_ptr<Call>& call);
   std::string awaited(const Call& call) const;
 
   const Limits limits_;
   Tally& tally_;
-  std::deque<std::shared_ptr<Call>> calls_;  ///< since they began; the first is not over
-  std::vector<Table> waiting_;               ///< by server
-  std::vector<std::uint64_t> sequence_;      ///< by server: the last one given
+  Calls calls_;                          ///< since they began; the first is not over
+  std::vector<Table> waiting_;           ///< by server
+  std::vector<Questions> questions_;     ///< by server: who is missing in this call?
+  std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   Window window_;
   base::Clock::duration next_report_;
 };

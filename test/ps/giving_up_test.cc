@@ -8,6 +8,7 @@
 #include "ps/scheduler_link.h"
 #include "ps/wire.h"
 #include "tutti/version.h"
+#include "unit/base/logged.h"
 
 using namespace tutti;
 using Catch::Contains;
@@ -15,7 +16,8 @@ using Floats = std::vector<float>;
 
 namespace {
 
-/// The only server of a job of two workers. It says this to worker 0, and to worker 1 nothing.
+/// The only server of a job of two workers. It says this to worker 0, and to worker 1 nothing; it
+/// answers nobody.
 void play_server(const ps::Job& job, const net::Bytes& said) {
   net::Poller poller;
   ps::SchedulerLink scheduler(job, LocalJob::options(), poller, 0);
@@ -52,14 +54,17 @@ void play_server(const ps::Job& job, const net::Bytes& said) {
 }
 
 /// What both workers hear in their first call.
-std::vector<std::string> heard_with(const net::Bytes& said) {
+std::vector<std::string> heard_with(const net::Bytes& said,
+                                    const Options& options = LocalJob::options()) {
   LocalJob job({.workers = 2, .servers = 1, .played = 1});
   std::thread server([&] { play_server(job.job(), said); });
-  auto heard = job.run([](KVStore& kv) {
-    Floats value{1};
-    kv.pushpull("w", tensor(value), tensor(value)).wait();
-    return std::string("no error");
-  });
+  auto heard = job.run(
+      [](KVStore& kv) {
+        Floats value{1};
+        kv.pushpull("w", tensor(value), tensor(value)).wait();
+        return std::string("no error");
+      },
+      "dist_sync", options);
   server.join();
   return heard;
 }
@@ -79,4 +84,18 @@ TEST_CASE("a worker that a server refuses ends at once with the server's reason"
   CHECK_THAT(heard[0], Contains("internal: server 0 refuses this worker: there are too many"));
   CHECK_THAT(heard[1], Contains("peer_lost: worker 0 is lost: it gave up: server 0 refuses this "
                                 "worker: there are too many"));
+}
+
+TEST_CASE("of a server that does not say who is missing the error names the server alone") {
+  const Logged log;
+  Options options = LocalJob::options();
+  options.key_timeout = std::chrono::milliseconds(1000);
+  options.stall_report_after = std::chrono::milliseconds(500);
+  const auto heard = heard_with({}, options);
+  for (const std::string& error : heard) {
+    CHECK(error ==
+          "timeout: pushpull of key 'w' was not answered by server 0 within 1 s: has every worker "
+          "made the same call?");
+  }
+  CHECK_THAT(log.text(), Contains("for server 0: has every worker made the same call?"));
 }

@@ -67,6 +67,21 @@ class KilledServers(DurableCase):
         self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
                                   PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
 
+    def test_a_server_that_has_said_who_is_missing_goes_on_from_that(self):
+        job = self.job(servers=1, TUTTI_STALL_SECONDS="0.4")
+        state = ("--state", self.folder, "--durable", "each")
+        server = job.start_server(0, *state)
+        workers = job.start_workers("dist_sync", "mixed", 200, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        workers[1].send(signal.SIGSTOP)
+        self.assertTrue(workers[0].wait_for(r"has waited \d+ s for server 0: worker 1 has not made its push of key '"),
+                        str(job))
+        server.kill()
+        again = job.start_server(0, *state)
+        self.assertTrue(again.wait_for("goes on from its state"), str(job))
+        workers[1].send(signal.SIGCONT)
+        self.check_all_ended_well(job, workers + [again, job.scheduler])
+
     def test_a_server_that_does_not_come_back_is_lost_in_the_end(self):
         job = self.job(servers=2, TUTTI_CREATE_SECONDS="3")
         servers = [job.start_server(rank, "--state", self.folder, "--durable", "each") for rank in range(2)]
