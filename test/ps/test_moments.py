@@ -19,10 +19,10 @@ DOUBT = "of different moments"
 class Moments(StateCase):
     programs = SERVER, STEPS
 
-    def run_job(self, phase, steps, *state, servers=2):
+    def run_job(self, phase, steps, *state, servers=2, large=LARGE):
         job = self.job(servers=servers)
         running = [job.start_server(rank, *state) for rank in range(servers)]
-        workers = job.start_workers("dist_sync", phase, steps, LARGE)
+        workers = job.start_workers("dist_sync", phase, steps, large)
         self.check_all_ended_well(job, workers + running + [job.scheduler])
         return job, workers
 
@@ -75,6 +75,15 @@ class Moments(StateCase):
                 self.assertNotIn(DOUBT, str(job))
                 job, _ = self.run_job("mixed-after-10", 1, "--state", f"{state[1]}-new", "--restore", state[1],
                                       servers=1)
+                self.assertNotIn(DOUBT, str(job))
+
+    def test_nor_where_its_keys_were_pushed_unequally_often(self):
+        for durable in ((), ("--durable", "each")):
+            with self.subTest(durable=durable):
+                state = ("--state", self.folder / f"state{len(durable)}", *durable)
+                # Neither key is split, and one alone is pushed.
+                self.run_job("pushpull", 5, *state, large=500)
+                job, _ = self.run_job("pull", 1, *state, large=500)
                 self.assertNotIn(DOUBT, str(job))
 
 
