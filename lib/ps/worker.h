@@ -105,10 +105,10 @@ class Worker {
   base::Mutex mutex_;  ///< level 5
   std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
-  bool told_ TUTTI_GUARDED_BY(mutex_) = false;  ///< a call was refused with that
   std::vector<std::shared_ptr<base::Completion>> ended_calls_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};
-  std::atomic<bool> keeps_whole_{false};  ///< the optimizer cannot update values in parts
+  bool told_ TUTTI_GUARDED_BY(mutex_) = false;  ///< a call was refused with `ended_`
+  std::atomic<bool> keeps_whole_{false};        ///< the optimizer cannot update values in parts
   Tally tally_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Courier> courier_;
