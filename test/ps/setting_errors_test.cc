@@ -91,7 +91,7 @@ TEST_CASE("a setting that timed out counts when the others make theirs, and is n
         return text + "; " + after_a_push(kv);
       },
       "dist_sync", with_timeout(2s));
-  CHECK_THAT(said[0], Contains("timeout: set_optimizer was not answered by server 0 within 2 s") &&
+  CHECK_THAT(said[0], Contains("timeout: set_optimizer was not answered by server ") &&
                           Contains("counts when the others make theirs: do not call it again") &&
                           Contains("; -2; -6"));
   CHECK(said[1] == "; -2; -6");
