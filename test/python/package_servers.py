@@ -82,6 +82,7 @@ class Values(unittest.TestCase):
     def forks(self, kv):
         """The last worker makes the call when all children are gone: until then it is under way."""
         array, late = np.ones(3, np.float32), kv.rank == kv.num_workers - 1
+        kv.init("in flight", array)
         pending = None if late else kv.pushpull("in flight", array)
         child = None if late else os.fork()
         if child == 0:
