@@ -32,7 +32,7 @@ struct Failure {
 };
 
 /// More pieces no value has.
-inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 27;
+inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 26;
 
 /// Names a piece of a value.
 struct PieceName {

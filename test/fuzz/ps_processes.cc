@@ -83,8 +83,8 @@ bool schedule(Bytes bytes) {
       [&](std::size_t node) { registry.lose(node, "it is lost"); });
 }
 
-/// A scheduler names the places of every piece of values that fill the largest machines.
-constexpr std::size_t places = std::size_t{256} << 20;
+/// A scheduler names the places of 2^25 pieces, those of 4 TiB, which it has in two lists.
+constexpr std::size_t places = std::size_t{272} << 20;
 
 constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule, places}};
 
