@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "net/message_stream.h"
 #include "tutti/shard.h"
 
 namespace tutti::ps {
@@ -20,6 +21,7 @@ std::uint64_t bytes_of(const Locate::Value& value) {
 constexpr std::uint64_t most_bytes = std::uint64_t{4} << 40;
 /// There is one more for each server at most, where a value is split evenly.
 static_assert(most_bytes / largest_piece <= most_pieces / 2);
+static_assert(most_bytes / largest_piece * sizeof(std::int32_t) <= net::max_message_bytes / 2);
 
 /// The pieces of a value that servers have already: not more than they say they have.
 struct Found {
