@@ -16,8 +16,8 @@ std::uint64_t bytes_of(const Locate::Value& value) {
   return value.count * size_of(value.dtype);
 }
 
-/// A trillion elements of float32: one message can name the places of all its pieces. It bounds what
-/// broken messages can make of the lists here.
+/// A trillion elements of float32: one message can name the places of all its pieces. It bounds
+/// what broken messages can make of the lists here.
 constexpr std::uint64_t most_bytes = std::uint64_t{4} << 40;
 /// There is one more for each server at most, where a value is split evenly.
 static_assert(most_bytes / largest_piece <= most_pieces / 2);
