@@ -11,6 +11,7 @@
 
 #include "ps/local_job.h"
 #include "ps/sleeper.h"
+#include "unit/errors.h"
 
 using namespace tutti;
 using Catch::EndsWith;
@@ -19,15 +20,6 @@ using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
 
 namespace {
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 bool is_unsupported(const std::function<void()>& call) {
   return error_of(call).starts_with("unsupported: ");
@@ -138,7 +130,11 @@ TEST_CASE("close throws what ended the store, where no call has told it") {
       Floats values{1};
       const Pending last = kv.pushpull("g", tensor(values), tensor(values));
       under_way.set_value();
-      while (loss == Loss::before_close && kv.num_dead_node() == 0) std::this_thread::yield();
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (loss == Loss::before_close && kv.num_dead_node() == 0) {
+        if (std::chrono::steady_clock::now() > end) return std::string("no node was lost in 10 s");
+        std::this_thread::yield();
+      }
       std::string text = loss == Loss::told ? error_of([&] { last.wait(); }) + "; " : "";
       text += error_of([&] { kv.close(); });
       return text + "; " + error_of([&] { kv.close(); });

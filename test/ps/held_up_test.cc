@@ -1,14 +1,12 @@
 // Settings, and a worker that leaves, behind calls that a server does not read.
-#include <fmt/format.h>
-
 #include <catch2/catch.hpp>
-#include <functional>
 #include <future>
 #include <string>
 #include <vector>
 
 #include "ps/local_job.h"
 #include "unit/base/logged.h"
+#include "unit/errors.h"
 #include "unit/folder.h"
 
 using namespace tutti;
@@ -28,15 +26,6 @@ Options impatient() {
   options.key_timeout = key_timeout;
   options.stall_report_after = key_timeout / 4;
   return options;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return fmt::format("{}: {}", name(error.code()), error.what());
-  }
-  return "no error";
 }
 
 /// Far more than the server takes in of calls that the other worker has not made.

@@ -7,6 +7,7 @@
 #include "base/sealed_file.h"
 #include "optimizer/saved.h"
 #include "ps/local_job.h"
+#include "unit/errors.h"
 #include "unit/folder.h"
 
 using namespace tutti;
@@ -21,16 +22,6 @@ Options with_timeout(std::chrono::milliseconds key_timeout) {
   Options options = LocalJob::options();
   options.key_timeout = key_timeout;
   return options;
-}
-
-template <typename Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(name(error.code())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 /// What is left of a weight of 0 after one push of 1 by each of two workers.

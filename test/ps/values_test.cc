@@ -9,6 +9,7 @@
 #include "ps/local_job.h"
 #include "ps/scheduler_link.h"
 #include "tutti/version.h"
+#include "unit/errors.h"
 
 using namespace tutti;
 using namespace std::chrono_literals;
@@ -17,21 +18,6 @@ using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
 
 namespace {
-
-std::string words_of(const Error& error) {
-  return fmt::format("{}: {}", name(error.code()), error.what());
-}
-
-/// The error of a call, "no error".
-template <typename Call>
-std::string said_by(const Call& call) {
-  try {
-    call();
-    return "no error";
-  } catch (const Error& error) {
-    return words_of(error);
-  }
-}
 
 /// 2 of a type, as bytes: what two workers' 1s make.
 template <typename T>
@@ -116,7 +102,7 @@ TEST_CASE("integers and strings are not mixed as keys") {
   const auto said = job.run([](KVStore& kv) {
     Floats value{1};
     kv.init({3}, {tensor(value)});
-    return said_by([&] { kv.init({"w"}, {tensor(value)}); });
+    return error_of([&] { kv.init({"w"}, {tensor(value)}); });
   });
   CHECK_THAT(said[0], Contains("invalid_argument: key 'w' is a string, but key 3"));
 }
@@ -126,9 +112,9 @@ TEST_CASE("what is not there says what to call instead") {
   const auto said = job.run([](KVStore& kv) {
     Floats value{1};
     const Tensor one = kv.allocate({1}, DType::f32);
-    return said_by([&] { kv.join(); }) + "; " +
-           said_by([&] { kv.reduce_scatter("w", one, tensor(value)); }) + "; " +
-           said_by([&] { kv.allgather("w", tensor(value), one); });
+    return error_of([&] { kv.join(); }) + "; " +
+           error_of([&] { kv.reduce_scatter("w", one, tensor(value)); }) + "; " +
+           error_of([&] { kv.allgather("w", tensor(value), one); });
   });
   CHECK_THAT(
       said[0],

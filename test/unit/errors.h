@@ -19,4 +19,15 @@ std::string text_of(ErrorCode code, const Call& call) {
   return {};
 }
 
+/// The Error that `call` throws, as "peer_lost: worker 1 is lost"; or "no error".
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(name(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
 }  // namespace tutti
