@@ -172,7 +172,8 @@ def full_tier(tally):
     if build(tally, WITHOUT_MPI):
         meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow")
     if build(tally, WITHOUT_SERVERS):
-        meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault")
+        meson_tests(tally, WITHOUT_SERVERS,
+                    *(word for suite in ("slow", "lab", "fault", "wheel") for word in ("--no-suite", suite)))
     if build(tally, ASAN):
         quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")

@@ -31,6 +31,9 @@ Installed.build_type = sys.argv.pop()
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
+#: The status of a job by how its first rank ended.
+ENDED = {"raises": 1, "exits": 3, "raises_system_exit": 3, "killed": 128 + signal.SIGKILL,
+         "interrupted": 128 + signal.SIGINT}
 
 
 class WithMXNet(Installed):
@@ -87,10 +90,32 @@ class Promises(WithMXNet):
         return out
 
 
-class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHosts, Promises):
-    COUNTS = (1, 3)
-    JOBS = ((1, 1), (2, 3))
+class Endings(Promises):
+    """What becomes of the ranks when one of them ends, in each of WAYS, and when all do, REPEATS times."""
+
+    def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
+        for way in self.WAYS:
+            with self.subTest(way):
+                status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
+                self.assertEqual(status, ENDED[way.split()[1]], err)
+                self.assertEqual(sorted(out.splitlines()),
+                                 [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
+                self.assertNotIn("Exception ignored", err)
+
+    def test_programs_end_in_order_though_they_wait_for_no_array(self):
+        for way, said_by_others in (("ends_without_a_wait", ""), ("exits_before_the_others_come", " 6.0" * 5)):
+            for _ in range(self.REPEATS):
+                code, out, err = self.launched(3, HERE / "mxnet_ends.py", way)
+                lines = [f"[worker {rank}] done{'' if rank == 1 else said_by_others}" for rank in range(3)]
+                self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
+
+
+class MXNet(ServedExamples, Examples, OverSsh, Script, BetweenHosts, Endings):
+    COUNTS = (3,)
+    JOBS = ((2, 3),)
     HOSTS = 2
+    WAYS = ("train exits", "train_a_pair killed", "fit_a_module raises", "with_a_call_in_flight killed")
+    REPEATS = 1
 
     def test_compressed_gradients_reach_servers(self):
         for kind in ("2bit", "1bit", "fp16", "bf16"):
@@ -115,20 +140,6 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHo
             self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
                           err)
 
-    def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
-        died = 128 + signal.SIGKILL, 128 + signal.SIGINT
-        for way, code in (("train raises", 1), ("train exits", 3), ("train killed", died[0]),
-                          ("train interrupted", died[1]), ("train_a_pair killed", died[0]),
-                          ("fit_a_module raises", 1), ("fit_a_module killed", died[0]),
-                          ("with_a_call_in_flight raises", 1), ("with_a_call_in_flight exits", 3),
-                          ("with_a_call_in_flight raises_system_exit", 3), ("with_a_call_in_flight killed", died[0])):
-            with self.subTest(way):
-                status, out, err = self.launched(3, HERE / "mxnet_ends.py", *way.split())
-                self.assertEqual(status, code, err)
-                self.assertEqual(sorted(out.splitlines()),
-                                 [f"[worker {rank}] PeerLostError (1,) in time, of a weight" for rank in (0, 2)], err)
-                self.assertNotIn("Exception ignored", err)
-
     def test_an_exception_ends_a_program_though_the_engine_still_computes(self):
         code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
         self.assertEqual(code, 1, err)
@@ -136,13 +147,6 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHo
         self.assertIn("error: a store was still open when the process ended with status 1: it is left as it is", err)
         for words in ("Signal: ", "terminate called", "Exception ignored"):
             self.assertNotIn(words, err)
-
-    def test_programs_end_in_order_though_they_wait_for_no_array(self):
-        for way, said_by_others in (("ends_without_a_wait", ""), ("exits_before_the_others_come", " 6.0" * 5)):
-            for _ in range(3):
-                code, out, err = self.launched(3, HERE / "mxnet_ends.py", way)
-                lines = [f"[worker {rank}] done{'' if rank == 1 else said_by_others}" for rank in range(3)]
-                self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
     def test_a_failure_that_a_program_did_not_wait_for_is_told_when_it_ends(self):
         code, _, err = self.launched(3, HERE / "mxnet_ends.py", "fails_in_its_last_call")
@@ -202,10 +206,13 @@ class MXNet(ServedExamples, Examples, Files, Records, OverSsh, Script, BetweenHo
                 self.on_ranks(count, HERE / "mxnet_order.py")
 
 
-class AtLength(OverSshAtLength, Hosts, Promises):
-    COUNTS = (2, 4)
-    JOBS = ((3, 2), (4, 4))
+class AtLength(Files, Records, OverSshAtLength, Hosts, Endings):
+    COUNTS = (1, 2, 4)
+    JOBS = ((1, 1), (3, 2), (4, 4))
     HOSTS = 8
+    WAYS = ("train raises", "train killed", "train interrupted", "fit_a_module killed", "with_a_call_in_flight raises",
+            "with_a_call_in_flight exits", "with_a_call_in_flight raises_system_exit")
+    REPEATS = 3
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
         for count in (2, 3, 4):
