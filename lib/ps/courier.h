@@ -117,7 +117,7 @@ class Courier {
   const Limits limits_;
   int rank_ = 0;
   bool asynchronous_ = false;
-  std::map<Key, std::vector<int>> placed_;
+  std::map<Key, Places> placed_;
   std::set<Key> asked_;          ///< whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<Submission> queue_;

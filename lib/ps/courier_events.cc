@@ -54,13 +54,13 @@ void Courier::hear_scheduler(const FromScheduler& message) {
 }
 
 void Courier::place(const Placement& placement) {
-  for (const int server : placement.servers) {
+  for (const int server : placement.places.servers) {
     if (server >= 0 && static_cast<std::size_t>(server) < servers_.size()) continue;
     throw Error(ErrorCode::internal,
                 fmt::format("the scheduler places key {} on server {}, of {}",
                             placement.key.describe(), server, servers_.size()));
   }
-  placed_[placement.key] = placement.servers;
+  placed_[placement.key] = placement.places;
 }
 
 /// A lost worker ends a synchronous store. In an asynchronous one the servers fail what needs it.

@@ -40,7 +40,7 @@ bool Courier::send(Change& change) {
       const auto it = placed_.find(key);
       if (!load->failure && it != placed_.end()) {
         load->failure =
-            objection_to_size("load_optimizer_states", key, bytes_of(state), it->second.size());
+            objection_to_size("load_optimizer_states", key, bytes_of(state), it->second.pieces);
       }
     }
     if (load->failure) change.states.clear();
@@ -55,15 +55,15 @@ bool Courier::send(Change& change) {
 void Courier::send_states(const Change& change, const std::shared_ptr<Call>& call) {
   std::size_t requests = servers_.size();
   for (const auto& [key, state] : change.states) {
-    if (const auto it = placed_.find(key); it != placed_.end()) requests += it->second.size();
+    if (const auto it = placed_.find(key); it != placed_.end()) requests += it->second.pieces;
   }
   requests_->begin(call, requests);
   for (const auto& [key, state] : change.states) {
     const auto it = placed_.find(key);
     if (it == placed_.end()) continue;
-    const auto pieces = static_cast<std::uint32_t>(it->second.size());
+    const std::uint32_t pieces = it->second.pieces;
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-      const auto server = static_cast<std::size_t>(it->second[piece]);
+      const auto server = static_cast<std::size_t>(it->second.server_of(piece));
       const std::vector<std::byte> bytes =
           packed({.rule = "", .states = {{key, part_of(state, piece, pieces)}}});
       const std::uint64_t sequence = requests_->add(server, call, piece, pieces);
@@ -106,15 +106,15 @@ void Courier::send_survey(const Survey& survey) {
   };
   std::size_t requests = 1;
   if (survey.wants_states) {
-    for (const auto& [key, servers] : placed_) requests += servers.size();
+    for (const auto& [key, places] : placed_) requests += places.pieces;
   }
   requests_->begin(call, requests);
   send_to(0, PullOptimizer{requests_->add(0, call, 0, 1)});
   if (!survey.wants_states) return;
-  for (const auto& [key, servers] : placed_) {
-    const auto pieces = static_cast<std::uint32_t>(servers.size());
+  for (const auto& [key, places] : placed_) {
+    const std::uint32_t pieces = places.pieces;
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-      const auto server = static_cast<std::size_t>(servers[piece]);
+      const auto server = static_cast<std::size_t>(places.server_of(piece));
       send_to(server, PullState{requests_->add(server, call, piece, pieces), {key, piece, pieces}});
     }
   }

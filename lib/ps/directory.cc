@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "net/message_stream.h"
 #include "tutti/shard.h"
 
 namespace tutti::ps {
@@ -16,12 +15,10 @@ std::uint64_t bytes_of(const Locate::Value& value) {
   return value.count * size_of(value.dtype);
 }
 
-/// A trillion elements of float32: one message can name the places of all its pieces. It bounds
-/// what broken messages can make of the lists here.
+/// A trillion elements of float32. It bounds the time that the pieces of broken messages take here.
 constexpr std::uint64_t most_bytes = std::uint64_t{4} << 40;
 /// There is one more for each server at most, where a value is split evenly.
 static_assert(most_bytes / largest_piece <= most_pieces / 2);
-static_assert(most_bytes / largest_piece * sizeof(std::int32_t) <= net::max_message_bytes / 2);
 
 /// The pieces of a value that servers have already: not more than they say they have.
 struct Found {
@@ -55,21 +52,21 @@ int Directory::emptiest() const {
   return static_cast<int>(std::ranges::min_element(bytes_) - bytes_.begin());
 }
 
-std::vector<int> Directory::place(const Locate::Value& value) {
-  const std::uint64_t all = bytes_.size();
+Places Directory::place(const Locate::Value& value) {
   const bool is_split = value.count >= big_count_ && !value.whole;
+  const std::uint32_t servers = is_split ? static_cast<std::uint32_t>(bytes_.size()) : 1;
   std::uint64_t pieces = (bytes_of(value) + largest_piece - 1) / largest_piece;
   pieces = value.whole ? 1 : std::max<std::uint64_t>(pieces, 1);
-  if (is_split) pieces = (pieces + all - 1) / all * all;
-  std::vector<int> servers;
-  const auto first = static_cast<std::uint64_t>(emptiest());
-  for (std::uint64_t i = 0; i < pieces; ++i) {
-    const std::uint64_t server = is_split ? (first + i) % all : first;
-    const Shard piece = shard(value.count, static_cast<int>(i), static_cast<int>(pieces));
-    bytes_[server] += piece.count() * size_of(value.dtype);
-    servers.push_back(static_cast<int>(server));
+  Places places{{}, static_cast<std::uint32_t>((pieces + servers - 1) / servers * servers)};
+  const int first = emptiest();
+  for (std::uint32_t i = 0; i < servers; ++i) {
+    places.servers.push_back((first + static_cast<int>(i)) % static_cast<int>(bytes_.size()));
   }
-  return servers;
+  for (std::uint32_t i = 0; i < places.pieces; ++i) {
+    const Shard piece = shard(value.count, static_cast<int>(i), static_cast<int>(places.pieces));
+    bytes_[static_cast<std::size_t>(places.server_of(i))] += piece.count() * size_of(value.dtype);
+  }
+  return places;
 }
 
 std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
@@ -89,8 +86,9 @@ std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
       dropped_.push_back(key);
       continue;
     }
-    std::vector<int>& servers = placed_[key];
-    for (const auto& [index, server] : found.servers) servers.push_back(server);
+    Places& places = placed_[key];
+    places.pieces = found.pieces;
+    for (const auto& [index, server] : found.servers) places.servers.push_back(server);
   }
   for (const auto& [held, server] : pieces) {
     if (placed_.contains(held.piece.key)) continue;
@@ -130,7 +128,7 @@ Located Directory::locate(const Locate& asked) {
 
 Located Directory::all() const {
   Located located{{}, true};
-  for (const auto& [key, servers] : placed_) located.placements.push_back({key, servers});
+  for (const auto& [key, places] : placed_) located.placements.push_back({key, places});
   return located;
 }
 

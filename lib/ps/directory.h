@@ -35,12 +35,12 @@ class Directory {
  private:
   /// What keeps the servers from having room for it; empty: nothing.
   std::string shortage_for(const Locate::Value& value) const;
-  std::vector<int> place(const Locate::Value& value);
+  Places place(const Locate::Value& value);
   int emptiest() const;
 
   std::uint64_t big_count_;
   std::vector<std::uint64_t> bytes_;  ///< by server
-  std::map<Key, std::vector<int>> placed_;
+  std::map<Key, Places> placed_;
   std::vector<Key> dropped_;
 };
 

@@ -152,10 +152,18 @@ struct Welcome {
 };
 /// To a server: all are ready, so what it has made ready takes the place of all it had before.
 struct Begin {};
-/// Piece i of the value, shard i of as many as there are servers here, is on `servers[i]`.
+/// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
+/// that what many pieces take here does not grow with their number.
+struct Places {
+  std::vector<int> servers;  ///< in turn; at most one for each piece
+  std::uint32_t pieces = 1;
+
+  int server_of(std::uint32_t piece) const { return servers[piece % servers.size()]; }
+  friend bool operator==(const Places&, const Places&) = default;
+};
 struct Placement {
   Key key;
-  std::vector<int> servers;
+  Places places;
 };
 struct Located {
   std::vector<Placement> placements;

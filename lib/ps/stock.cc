@@ -171,16 +171,16 @@ Locate Stock::question() const {
 
 std::vector<Table::Content> Stock::pieces_on(int server, const Located& located) const {
   std::vector<Table::Content> mine;
-  for (const Placement& placement : located.placements) {
-    const Whole& whole = values_.at(placement.key);
-    const auto pieces = static_cast<std::uint32_t>(placement.servers.size());
+  for (const auto& [key, places] : located.placements) {
+    const Whole& whole = values_.at(key);
+    const std::uint32_t pieces = places.pieces;
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-      if (placement.servers[piece] != server) continue;
+      if (places.server_of(piece) != server) continue;
       const Shard part =
           shard(whole.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
       Value::Content content{whole.shape, part_of(whole.elements, part), {}};
       if (whole.state) content.state = ps::part_of(*whole.state, piece, pieces);
-      mine.push_back({{placement.key, piece, pieces}, std::move(content)});
+      mine.push_back({{key, piece, pieces}, std::move(content)});
     }
   }
   return mine;

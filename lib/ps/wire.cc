@@ -107,9 +107,10 @@ Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
 }
 Offset<wire::Located> pack(Builder& to, const Located& located) {
   std::vector<Offset<wire::Placement>> placements;
-  for (const Placement& placement : located.placements) {
-    const auto key = pack(to, placement.key);
-    placements.push_back(wire::CreatePlacement(to, key, to.CreateVector(placement.servers)));
+  for (const auto& [name, places] : located.placements) {
+    const auto key = pack(to, name);
+    const auto servers = to.CreateVector(places.servers);
+    placements.push_back(wire::CreatePlacement(to, key, servers, places.pieces));
   }
   return wire::CreateLocated(to, to.CreateVector(placements), located.all);
 }

@@ -89,7 +89,10 @@ Located unpack(const wire::Located& from, std::size_t most) {
     if (servers.size() == 0) malformed("a value on no server");
     if (servers.size() > most) malformed("servers that are said many times");
     most -= servers.size();
-    located.placements.push_back({unpack(*one->key()), {servers.begin(), servers.end()}});
+    if (one->pieces() < servers.size()) malformed("fewer pieces than servers of a value");
+    if (one->pieces() > most_pieces) malformed("a value in too many pieces");
+    located.placements.push_back(
+        {unpack(*one->key()), {{servers.begin(), servers.end()}, one->pieces()}});
   }
   return located;
 }

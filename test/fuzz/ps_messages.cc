@@ -99,7 +99,7 @@ std::vector<Seed> seeds() {
                              LocateAll{}, Stopping{"why"}, Ready{}});
   Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
   welcome.doubt = "the states of the servers";
-  const Located located{{{"w", {1, 0}}, {3, {0}}}, true};
+  const Located located{{{"w", {{1, 0}, 7}}, {3, {{0}, 1}}}, true};
   add_messages<FromScheduler>(
       seeds, 1,
       {Refused{failure}, welcome, located, BarrierOver{}, BarrierOver{failure},

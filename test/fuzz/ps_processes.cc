@@ -83,10 +83,7 @@ bool schedule(Bytes bytes) {
       [&](std::size_t node) { registry.lose(node, "it is lost"); });
 }
 
-/// A scheduler names the places of 2^25 pieces, those of 4 TiB, which it has in two lists.
-constexpr std::size_t places = std::size_t{272} << 20;
-
-constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule, places}};
+constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule}};
 
 const std::vector<std::byte> elements(8, std::byte{1});
 const PieceName piece{"w", 0, 1};

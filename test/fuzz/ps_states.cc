@@ -110,7 +110,7 @@ bool read_stock(Bytes bytes) {
   if (!stock) return false;
   Located located;
   for (const Locate::Value& value : stock->question().values) {
-    located.placements.push_back({value.key, {0, 1, 0}});
+    located.placements.push_back({value.key, {{0, 1}, 3}});
   }
   for (const int server : {0, 1}) stock->pieces_on(server, located);
   return true;

@@ -11,10 +11,19 @@ using namespace tutti::ps;
 
 namespace {
 
+/// The server of each piece.
+std::vector<int> servers_of(const Placement& placement) {
+  std::vector<int> servers;
+  for (std::uint32_t piece = 0; piece < placement.places.pieces; ++piece) {
+    servers.push_back(placement.places.server_of(piece));
+  }
+  return servers;
+}
+
 std::vector<int> servers_of(Directory& directory, const Key& key, std::uint64_t count) {
   Locate asked;
   asked.values.push_back({key, count, DType::f32});
-  return directory.locate(asked).placements.at(0).servers;
+  return servers_of(directory.locate(asked).placements.at(0));
 }
 
 }  // namespace
@@ -44,8 +53,8 @@ TEST_CASE("a value that must be whole is in one piece") {
   Directory directory(3, 1000);
   Locate asked{{{"w", largest_piece, DType::f32, true}, {"v", 10, DType::f32, false}}};
   const Located located = directory.locate(asked);
-  REQUIRE(located.placements[0].servers.size() == 1);
-  CHECK(located.placements[1].servers != located.placements[0].servers);
+  REQUIRE(servers_of(located.placements[0]).size() == 1);
+  CHECK(servers_of(located.placements[1]) != servers_of(located.placements[0]));
 }
 
 TEST_CASE("a value below the bound is on one server, whatever its pieces") {
@@ -67,7 +76,7 @@ TEST_CASE("keys that are asked for together fill the servers evenly") {
   const Located located = directory.locate(asked);
   std::vector<double> bytes(4);
   for (std::size_t i = 0; i < asked.values.size(); ++i) {
-    const auto& servers = located.placements[i].servers;
+    const auto servers = servers_of(located.placements[i]);
     CHECK(located.placements[i].key == asked.values[i].key);
     for (const int server : servers) {
       bytes[static_cast<std::size_t>(server)] +=
@@ -83,7 +92,15 @@ TEST_CASE("a size that no value has is refused") {
   text_of(ErrorCode::internal, [&] { servers_of(directory, "w", std::uint64_t{1} << 60); });
 }
 
-TEST_CASE("values that together have more places than one message can name are refused") {
+TEST_CASE("the places of many pieces take as much room as those of few") {
+  Directory directory(3, 1000);
+  const Located located = directory.locate({{{"w", std::uint64_t{1} << 39, DType::f32}}});
+  const Places& places = located.placements.at(0).places;
+  CHECK(places.servers == std::vector<int>{0, 1, 2});
+  CHECK(places.pieces / 3 * largest_piece >= (std::uint64_t{1} << 41) / 3);
+}
+
+TEST_CASE("values that together are above 4 TiB are refused") {
   Directory directory(2, 1000);
   for (const char* key : {"a", "b"}) servers_of(directory, key, std::uint64_t{1} << 39);
   const std::string text = text_of(ErrorCode::internal, [&] { servers_of(directory, "c", 1000); });

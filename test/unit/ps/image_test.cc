@@ -279,7 +279,7 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   CHECK(stock.optimizer() == momentum);
   REQUIRE(stock.question().values.size() == 1);
   CHECK(stock.question().values[0].count == 7);
-  const Located located{{{"w", {1, 0, 1}}}};
+  const Located located{{{"w", {{1, 0, 1}, 3}}}};
   std::size_t elements = 0;
   for (int server : {0, 1}) {
     for (const Table::Content& one : stock.pieces_on(server, located)) {
@@ -307,7 +307,7 @@ TEST_CASE("a piece that had not been updated yet is restored with what the optim
     keeper.receive(0, SetOptimizer{.optimizer = momentum});
     if (rank == 0) keeper.say(0, Kind::push, {1, 2}, piece, 4);
   }
-  const Located located{{{"w", {0}}}};
+  const Located located{{{"w", {{0}, 1}}}};
   const auto pieces = Stock::read(folder.path()).pieces_on(0, located);
   REQUIRE(pieces.size() == 1);
   CHECK(pieces[0].content.elements.as<float>()[0] == 0);

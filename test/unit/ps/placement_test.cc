@@ -26,11 +26,12 @@ std::vector<Locate::Value> values_of(std::string_view model) {
 double unevenness(const std::vector<Locate::Value>& values, const Located& located, int servers) {
   std::vector<double> bytes(static_cast<std::size_t>(servers));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::vector<int>& of_value = located.placements[i].servers;
-    const auto pieces = static_cast<int>(of_value.size());
-    for (int piece = 0; piece < pieces; ++piece) {
-      bytes[static_cast<std::size_t>(of_value[static_cast<std::size_t>(piece)])] +=
-          4.0 * static_cast<double>(shard(values[i].count, piece, pieces).count());
+    const Places& places = located.placements[i].places;
+    for (std::uint32_t piece = 0; piece < places.pieces; ++piece) {
+      const Shard part =
+          shard(values[i].count, static_cast<int>(piece), static_cast<int>(places.pieces));
+      bytes[static_cast<std::size_t>(places.server_of(piece))] +=
+          4.0 * static_cast<double>(part.count());
     }
   }
   const double even = std::accumulate(bytes.begin(), bytes.end(), 0.0) / servers;

@@ -159,9 +159,9 @@ TEST_CASE("values that servers bring stay where they are") {
   job.all_are_ready();
   CHECK(job.heard.last<Welcome>(1).rank == 0);
   job.registry.receive(1, Locate{{{"w", 20, DType::f32}, {"new", 5, DType::f32}}});
-  CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector<int>{1, 0});
+  CHECK(job.heard.last<Located>(1).placements.at(0).places == Places{{1, 0}, 2});
   // And count as bytes there.
-  CHECK(job.heard.last<Located>(1).placements.at(1).servers == std::vector<int>{0});
+  CHECK(job.heard.last<Located>(1).placements.at(1).places == Places{{0}, 1});
 }
 
 TEST_CASE("states that do not belong together are refused") {
@@ -345,9 +345,9 @@ TEST_CASE("a key of which servers bring some pieces alone is dropped, and all ot
   }
   job.all_are_ready();
   job.registry.receive(1, Locate{{{"v", 30, DType::f32}, {"w", 5, DType::f32}}});
-  CHECK(job.heard.last<Located>(1).placements.at(0).servers == std::vector{1, 0});
+  CHECK(job.heard.last<Located>(1).placements.at(0).places == Places{{1, 0}, 2});
   // It counts as nothing, and is placed as any new one.
-  CHECK(job.heard.last<Located>(1).placements.at(1).servers == std::vector{0});
+  CHECK(job.heard.last<Located>(1).placements.at(1).places == Places{{0}, 1});
 }
 
 TEST_CASE("a server that was killed while it began hears, too, which keys are dropped") {

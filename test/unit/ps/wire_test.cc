@@ -157,9 +157,9 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
     CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_from_scheduler(none); }),
                Contains("a place on no host"));
   }
-  const Located located{{{"w", {1, 0}}}};
+  const Located located{{{"w", {{1, 0}, 5}}}};
   const auto found = std::get<Located>(decode_from_scheduler(encode(FromScheduler(located))));
-  CHECK(found.placements.at(0).servers == std::vector<int>{1, 0});
+  CHECK(found.placements.at(0).places == Places{{1, 0}, 5});
   const Lost lost{Role::server, 1, "it was closed"};
   const auto gone = std::get<Lost>(decode_from_scheduler(encode(FromScheduler(lost))));
   CHECK(gone.reason == "it was closed");
@@ -317,6 +317,11 @@ TEST_CASE("more pieces than a value has, and a bound below nothing, are refused"
   text_of(ErrorCode::internal, [&] {
     decode_to_server(encode(ToServer(PullState{1, {"w", 0, most_pieces + 1}})));
   });
+  for (const std::uint32_t pieces : {0U, 1U, most_pieces + 1}) {
+    const Bytes located = encode(FromScheduler(Located{{{"w", {{1, 0}, pieces}}}}));
+    CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_from_scheduler(located); }),
+               Contains("pieces"));
+  }
   Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0};
   worker.staleness = unbounded - 1;
   text_of(ErrorCode::internal, [&] { decode_to_scheduler(encode(ToScheduler(worker))); });
