@@ -183,13 +183,13 @@ bool Courier::send(const Leaving& leaving) {
 }
 
 void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
-  const Places& places = placed_.at(task.key);
+  const Places& where = placed_.at(task.key);
   const auto call = std::make_shared<Call>();
   call->key = task.key;
   call->kind = task.kind;
   call->what = task.describe();
   call->priority = task.priority;
-  const std::uint32_t pieces = places.pieces;
+  const std::uint32_t pieces = where.pieces;
   std::vector<std::uint32_t> concerned(pieces);
   std::iota(concerned.begin(), concerned.end(), 0U);
   if (const std::string why = objection_to(task, pieces); !why.empty()) {
@@ -204,7 +204,7 @@ void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& compl
     requests_->begin(call, concerned.size());
   }
   for (const std::uint32_t piece : concerned) {
-    outboxes_[static_cast<std::size_t>(places.server_of(piece))].add({call, piece, pieces});
+    outboxes_[static_cast<std::size_t>(where.server_of(piece))].add({call, piece, pieces});
   }
 }
 

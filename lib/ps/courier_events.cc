@@ -54,12 +54,7 @@ void Courier::hear_scheduler(const FromScheduler& message) {
 }
 
 void Courier::place(const Placement& placement) {
-  for (const int server : placement.places.servers) {
-    if (server >= 0 && static_cast<std::size_t>(server) < servers_.size()) continue;
-    throw Error(ErrorCode::internal,
-                fmt::format("the scheduler places key {} on server {}, of {}",
-                            placement.key.describe(), server, servers_.size()));
-  }
+  check_servers(placement, static_cast<int>(servers_.size()));
   placed_[placement.key] = placement.places;
 }
 

@@ -69,6 +69,21 @@ Places Directory::place(const Locate::Value& value) {
   return places;
 }
 
+/// Where they go round the servers, as what `place` has cut does, one round says it all.
+Places Directory::places_of(const std::map<std::uint32_t, int>& found) const {
+  Places places{{}, static_cast<std::uint32_t>(found.size())};
+  std::vector<int>& servers = places.servers;
+  for (const auto& [index, server] : found) servers.push_back(server);
+  for (const std::size_t round : {std::size_t{1}, bytes_.size()}) {
+    if (round >= servers.size()) break;
+    const auto second = servers.begin() + static_cast<std::ptrdiff_t>(round);
+    if (!std::equal(second, servers.end(), servers.begin())) continue;
+    servers.resize(round);
+    break;
+  }
+  return places;
+}
+
 std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
   std::map<Key, Found> all_found;
   for (const auto& [held, server] : pieces) {
@@ -86,9 +101,7 @@ std::optional<Failure> Directory::adopt(const std::vector<HeldBy>& pieces) {
       dropped_.push_back(key);
       continue;
     }
-    Places& places = placed_[key];
-    places.pieces = found.pieces;
-    for (const auto& [index, server] : found.servers) places.servers.push_back(server);
+    placed_[key] = places_of(found.servers);
   }
   for (const auto& [held, server] : pieces) {
     if (placed_.contains(held.piece.key)) continue;

@@ -36,6 +36,7 @@ class Directory {
   /// What keeps the servers from having room for it; empty: nothing.
   std::string shortage_for(const Locate::Value& value) const;
   Places place(const Locate::Value& value);
+  Places places_of(const std::map<std::uint32_t, int>& found) const;
   int emptiest() const;
 
   std::uint64_t big_count_;

@@ -1,8 +1,18 @@
 #include "ps/messages.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace tutti::ps {
+
+void check_servers(const Placement& placement, int servers) {
+  for (const int server : placement.places.servers) {
+    if (server >= 0 && server < servers) continue;
+    throw Error(ErrorCode::internal, fmt::format("the scheduler places key {} on server {}, of {}",
+                                                 placement.key.describe(), server, servers));
+  }
+}
 
 std::string_view name(Role role) {
   static constexpr std::array<std::string_view, 3> names{"scheduler", "server", "worker"};

@@ -153,7 +153,8 @@ struct Welcome {
 /// To a server: all are ready, so what it has made ready takes the place of all it had before.
 struct Begin {};
 /// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
-/// that what many pieces take here does not grow with their number.
+/// that what many pieces take here does not grow with their number; but of a value that servers
+/// brought in no such order, each piece has its server.
 struct Places {
   std::vector<int> servers;  ///< in turn; at most one for each piece
   std::uint32_t pieces = 1;
@@ -165,6 +166,8 @@ struct Placement {
   Key key;
   Places places;
 };
+/// Throws `internal` where it names a server that a job with so many does not have.
+void check_servers(const Placement& placement, int servers);
 struct Located {
   std::vector<Placement> placements;
   bool all = false;  ///< answers LocateAll

@@ -254,6 +254,7 @@ Located Server::locate(const Locate& question) {
   hear_scheduler_until([this] { return over_ || located_.has_value(); },
                        [this](const FromScheduler& message) { hear_scheduler(message); });
   if (!located_) throw Error(ErrorCode::aborted, "the job was over before it had begun");
+  for (const Placement& one : located_->placements) check_servers(one, job_.company.servers);
   return *std::move(located_);
 }
 

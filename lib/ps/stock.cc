@@ -170,6 +170,15 @@ Locate Stock::question() const {
 }
 
 std::vector<Table::Content> Stock::pieces_on(int server, const Located& located) const {
+  const bool is_answer = std::ranges::equal(
+      located.placements, values_, [](const Placement& placement, const auto& value) {
+        const std::size_t most = value.second.elements.count() + placement.places.servers.size();
+        return placement.key == value.first && placement.places.pieces <= most;
+      });
+  if (!is_answer) {
+    throw Error(ErrorCode::internal,
+                "the scheduler does not place the values that it was asked for");
+  }
   std::vector<Table::Content> mine;
   for (const auto& [key, places] : located.placements) {
     const Whole& whole = values_.at(key);

@@ -24,7 +24,7 @@ class Stock {
   const std::vector<Moment>& moments() const { return moments_; }
   /// To ask where they are to be.
   Locate question() const;
-  /// What this server gets.
+  /// What this server gets. Throws `internal` for what is no answer to the question.
   std::vector<Table::Content> pieces_on(int server, const Located& located) const;
 
  private:

@@ -84,13 +84,19 @@ Welcome unpack(const wire::Welcome& from) {
 /// `most`: the servers of all placements together that the message has room for.
 Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
+  // Of all values together: pieces that no server is named for take time, and memory, all the same.
+  std::size_t most_unnamed = most_pieces;
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());
     if (servers.size() == 0) malformed("a value on no server");
     if (servers.size() > most) malformed("servers that are said many times");
     most -= servers.size();
     if (one->pieces() < servers.size()) malformed("fewer pieces than servers of a value");
-    if (one->pieces() > most_pieces) malformed("a value in too many pieces");
+    const std::size_t unnamed = one->pieces() - servers.size();
+    if (one->pieces() > most_pieces || unnamed > most_unnamed) {
+      malformed("values in too many pieces");
+    }
+    most_unnamed -= unnamed;
     located.placements.push_back(
         {unpack(*one->key()), {{servers.begin(), servers.end()}, one->pieces()}});
   }

@@ -16,8 +16,9 @@ namespace {
 
 using namespace ps;
 
-constexpr std::size_t processes = 3;
 constexpr int workers = 2;
+constexpr int most_servers = 2;
+constexpr std::size_t processes = workers + most_servers;
 
 /// A conversation: of each message who says it (1 byte), its length (2 bytes) and the message.
 template <typename Message>
@@ -71,19 +72,20 @@ bool serve(Bytes bytes) {
       });
 }
 
+template <int servers>
 bool schedule(Bytes bytes) {
   constexpr std::uint64_t big_count = 4;
-  Registry registry({.workers = workers, .servers = 1}, big_count,
+  Registry registry({.workers = workers, .servers = servers}, big_count,
                     [](Registry::Node, const FromScheduler& message) { encode(message); });
   return converse(
-      bytes, processes,
+      bytes, workers + servers,
       [&](std::size_t node, Bytes message) {
         registry.receive(node, decode_to_scheduler(message));
       },
       [&](std::size_t node) { registry.lose(node, "it is lost"); });
 }
 
-constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule}};
+constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule<1>}, {schedule<most_servers>}};
 
 const std::vector<std::byte> elements(8, std::byte{1});
 const PieceName piece{"w", 0, 1};
@@ -128,15 +130,18 @@ net::Bytes with_server() {
   return conversation;
 }
 
-net::Bytes with_scheduler() {
+net::Bytes with_scheduler(int servers) {
   net::Bytes conversation;
-  Register said{.workers = workers, .servers = 1, .version = version(), .host = "node1"};
-  for (std::size_t node = 0; node < processes; ++node) {
+  Register said{.workers = workers, .servers = servers, .version = version(), .host = "node1"};
+  const auto nodes = static_cast<std::size_t>(workers + servers);
+  for (std::size_t node = 0; node < nodes; ++node) {
     said.role = node < workers ? Role::worker : Role::server;
     if (said.role == Role::server) said.brings = {{}};
     add(conversation, node, ToScheduler(said));
   }
-  add(conversation, workers, ToScheduler(Ready{}));
+  for (std::size_t node = workers; node < nodes; ++node) {
+    add(conversation, node, ToScheduler(Ready{}));
+  }
   for (std::size_t worker = 0; worker < workers; ++worker) {
     add(conversation, worker, ToScheduler(Locate{{{"w", 12, DType::f64, true}, {"b", 7}}}));
     add(conversation, worker, ToScheduler(LocateAll{}));
@@ -178,8 +183,11 @@ std::span<const Decoder> decoders() {
 }
 
 std::vector<Seed> seeds() {
-  return {
-      {0, with_server()}, {1, with_server()}, {2, with_scheduler()}, {2, with_durable_server()}};
+  return {{0, with_server()},
+          {1, with_server()},
+          {2, with_scheduler(1)},
+          {2, with_durable_server()},
+          {3, with_scheduler(most_servers)}};
 }
 
 }  // namespace tutti::fuzz

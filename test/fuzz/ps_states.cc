@@ -110,7 +110,8 @@ bool read_stock(Bytes bytes) {
   if (!stock) return false;
   Located located;
   for (const Locate::Value& value : stock->question().values) {
-    located.placements.push_back({value.key, {{0, 1}, 3}});
+    const auto pieces = std::min<std::uint64_t>(value.count + 2, 3);
+    located.placements.push_back({value.key, {{0, 1}, static_cast<std::uint32_t>(pieces)}});
   }
   for (const int server : {0, 1}) stock->pieces_on(server, located);
   return true;

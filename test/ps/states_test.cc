@@ -132,6 +132,47 @@ TEST_CASE("states that were saved from some servers go on, on others and in one 
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
+TEST_CASE("states of values in more pieces than there are servers go on, on others") {
+  // 400,000 bytes are 4 pieces on 1 server and on 2, and 6 on 3.
+  constexpr std::size_t large = 100'000;
+  const auto train_large = [](KVStore& kv, int from, int to) {
+    Floats values(large);
+    for (int step = from; step < to; ++step) {
+      for (std::size_t i = 0; i < large; ++i) {
+        values[i] = static_cast<float>(i % 17) - static_cast<float>(step);
+        values[i] /= static_cast<float>(kv.num_workers());
+      }
+      kv.push({"w"}, {tensor(values)}).wait();
+    }
+    kv.pull({"w"}, {tensor(values)}).wait();
+    return values;
+  };
+  const auto init_large = [](KVStore& kv, Floats values) { kv.init({"w"}, {tensor(values)}); };
+  const auto alone = KVStore::create("local");
+  init_large(*alone, Floats(large));
+  alone->set_optimizer(adam);
+  const Floats half = train_large(*alone, 0, 3);
+  const Floats all = train_large(*alone, 3, 5);
+  const Folder folder;
+  const std::string path = folder.path() + "/states";
+  LocalJob saving(size(2, 2));
+  CHECK(saving.run([&](KVStore& kv) {
+    init_large(kv, Floats(large));
+    kv.set_optimizer(adam);
+    const Floats values = train_large(kv, 0, 3);
+    if (kv.rank() == 0) kv.save_optimizer_states(path, true);
+    return compare(values, half);
+  }) == Said(2, "right"));
+  for (const int servers : {1, 3}) {
+    LocalJob loading(size(2, servers));
+    CHECK(loading.run([&](KVStore& kv) {
+      init_large(kv, half);
+      kv.load_optimizer_states(path);
+      return compare(train_large(kv, 3, 5), all);
+    }) == Said(2, "right"));
+  }
+}
+
 TEST_CASE("states of a store of one process go on, on servers") {
   const Folder folder;
   const std::string path = folder.path() + "/states";

@@ -8,8 +8,8 @@
 //        init     init of another key each time
 //        push, pull, pushpull, barrier
 //        end      nothing: it closes its store, a moment after worker 0
-//        unseen   once: pushpull; it never waits for it, lets the job lose a node, and does not
-//                 close its store
+//        unseen   once, before it says that it is there: pushpull; it never waits for it, lets the
+//                 job lose a node, and does not close its store
 //        mixed    push, and pull of what the optimizer has made of it
 //        mixed-after-N  the same, where an earlier job has made N steps
 // LARGE  elements of the larger key (2,000,000)
@@ -132,7 +132,6 @@ void Program::meet_in_the_end(int steps) {
 
 /// The last call was for nothing, and no call says so.
 void Program::lose_unseen() {
-  store_.pushpull("large", over(large_gradient_), over(large_));
   while (store_.num_dead_node() == 0) std::this_thread::sleep_for(10ms);
 }
 
@@ -160,6 +159,8 @@ void Program::run(const std::string& named, int steps) {
   prepare();
   for (int i = 0; i < before; ++i)
     weight_.push(static_cast<float>(store_.num_workers()) * gradient());
+  // A call that came after the loss would say so.
+  if (phase == "unseen") store_.pushpull("large", over(large_gradient_), over(large_));
   say("worker " + std::to_string(store_.rank()) + " is in " + phase);
   for (int i = 0; i < steps; ++i) {
     step(phase, i);

@@ -27,7 +27,7 @@ def said(*words, timeout=60, **options):
 
 class Installed(unittest.TestCase):
     build_type = "debugoptimized"
-    SETUP = ["-Dwerror=true"]
+    SETUP = ["-Dwerror=true", "-Ddebug=false"]
     BEFORE = []  # words before those that run a Python
 
     @classmethod

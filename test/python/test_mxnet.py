@@ -31,7 +31,7 @@ Installed.build_type = sys.argv.pop()
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
-#: The status of a job by how its first rank ended.
+#: The status of a job by how the rank ended that was the first to.
 ENDED = {"raises": 1, "exits": 3, "raises_system_exit": 3, "killed": 128 + signal.SIGKILL,
          "interrupted": 128 + signal.SIGINT}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE [TUTTI_SERVER] [slow|sanitized]
+    test_package.py BUILD_TYPE TUTTI_SERVER [slow|sanitized]
 
 slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
 sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -23,7 +23,7 @@ from launching import LAUNCH, LOCAL, MPI, LaunchCase
 PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
 # Tests run in other folders.
-SERVER = pathlib.Path(sys.argv.pop()).resolve() if len(sys.argv) > 2 else None
+SERVER = pathlib.Path(sys.argv.pop()).resolve()
 Installed.build_type = sys.argv.pop()
 
 
@@ -60,7 +60,6 @@ class Promises:
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
 
-    @unittest.skipUnless(SERVER, "this build has no parameter server")
     def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
         for workers, servers in ((1, 2), (3, 1)):
             with self.subTest(workers=workers, servers=servers):

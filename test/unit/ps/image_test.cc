@@ -298,6 +298,21 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   CHECK(elements == 7);
 }
 
+TEST_CASE("what is no answer to where restored values are to be is refused") {
+  const Folder folder;
+  {
+    Keeper keeper(folder.path(), {.job = 7, .rank = 0, .servers = 1, .workers = 1});
+    keeper.say(0, Kind::init, {1, 2});
+  }
+  const Stock stock = Stock::read(folder.path());
+  const Placement fine{"w", {{0, 1}, 4}};
+  CHECK(stock.pieces_on(0, Located{{fine}}).size() == 2);
+  const Located wrong[] = {{}, {{fine, fine}}, {{{"v", {{0}, 1}}}}, {{{"w", {{0, 1}, 5}}}}};
+  for (const Located& answer : wrong) {
+    text_of(ErrorCode::internal, [&] { stock.pieces_on(0, answer); });
+  }
+}
+
 TEST_CASE("a piece that had not been updated yet is restored with what the optimizer begins with") {
   const Folder folder;
   for (const int rank : {0, 1}) {

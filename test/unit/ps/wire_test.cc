@@ -322,6 +322,11 @@ TEST_CASE("more pieces than a value has, and a bound below nothing, are refused"
     CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_from_scheduler(located); }),
                Contains("pieces"));
   }
+  const Placement most{"w", {{0}, most_pieces}};
+  decode_from_scheduler(encode(FromScheduler(Located{{most}})));
+  text_of(ErrorCode::internal, [&] {
+    decode_from_scheduler(encode(FromScheduler(Located{{most, most}})));
+  });
   Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0};
   worker.staleness = unbounded - 1;
   text_of(ErrorCode::internal, [&] { decode_to_scheduler(encode(ToScheduler(worker))); });
