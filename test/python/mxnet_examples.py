@@ -39,6 +39,8 @@ class Examples(Said):
         for line in ("Total number of workers: 2", "This worker's rank: 0", "This worker's rank: 1"):
             self.assertIn(line, text)
 
+
+class Benchmarks:
     def test_the_benchmark_of_every_script_prints_the_speed_of_each_worker_and_needs_no_data(self):
         for script, words in (("train_imagenet.py", ("--dataset", "imagenet", "--network", "vgg11", "--image-shape",
                                                      "3,32,32")),

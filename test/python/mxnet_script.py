@@ -64,6 +64,8 @@ class Script(Hosts):
             text = self.on_ranks(2, with_import(folder), "--kv-store", "dist_sync_mpi", *SHORT)
         self.accuracy(text, 2)
 
+
+class Shown:
     def on_terminal(self, *words):
         """What a terminal gets of a short training in one process."""
         code, shown = on_terminal((self.python, TRAIN, *SHORT, *words))

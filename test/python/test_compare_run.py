@@ -75,6 +75,30 @@ class Run(RunCase):
         self.assertGreater(sent[False], 200)
         self.assert_plotted(done, "negotiation")
 
+    def with_bench(self, wrong):
+        (self.folder / "benchmarks").mkdir()
+        bench = self.folder / "benchmarks/allreduce_bench"
+        bench.write_text(BENCH.format(wrong=wrong))
+        bench.chmod(0o755)
+        return self.compare("node", "--bytes", "4", build=self.folder)
+
+    def test_a_wrong_sum_is_kept_and_fails_the_run(self):
+        done = self.with_bench(7)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("elements are wrong", done.stderr)
+        self.assertEqual(self.record("node")["rows"][0]["wrong"], 7)
+
+    def test_short_of_every_target_is_no_failure(self):
+        done = self.with_bench(0)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_build_that_does_not_run_ends_it_with_the_reason(self):
+        done = self.with_bench(-1)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("it does not work", done.stderr)
+
+
+class AtLength(RunCase):
     @unittest.skipIf(why_not(), why_not())
     def test_the_lab_suite_measures_a_part_on_emulated_hosts(self):
         done = self.compare("lab", "--only", "wire", "--bytes", "4M")
@@ -103,30 +127,6 @@ class Run(RunCase):
         self.assertIn("mxnet==1.9.1", kept["skipped"]["MXNet's parameter server"])
         self.assert_plotted(done, "ps-one-host")
 
-    def with_bench(self, wrong):
-        (self.folder / "benchmarks").mkdir()
-        bench = self.folder / "benchmarks/allreduce_bench"
-        bench.write_text(BENCH.format(wrong=wrong))
-        bench.chmod(0o755)
-        return self.compare("node", "--bytes", "4", build=self.folder)
-
-    def test_a_wrong_sum_is_kept_and_fails_the_run(self):
-        done = self.with_bench(7)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("elements are wrong", done.stderr)
-        self.assertEqual(self.record("node")["rows"][0]["wrong"], 7)
-
-    def test_short_of_every_target_is_no_failure(self):
-        done = self.with_bench(0)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_a_build_that_does_not_run_ends_it_with_the_reason(self):
-        done = self.with_bench(-1)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("it does not work", done.stderr)
-
-
-class AtLength(RunCase):
     @unittest.skipIf(why_not(), why_not())
     def test_the_training_suite_says_what_part_of_the_bound_each_setting_reaches(self):
         done = self.compare("training")

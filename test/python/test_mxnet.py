@@ -13,11 +13,11 @@ import time
 import unittest
 
 from installed import HERE, ROOT, Installed, said
-from mxnet_examples import Examples, Served as ServedExamples
+from mxnet_examples import Benchmarks, Examples, Served as ServedExamples
 from mxnet_files import Files
 from mxnet_hosts import BetweenHosts
 from mxnet_records import Records
-from mxnet_script import Hosts, Script
+from mxnet_script import Hosts, Script, Shown
 from mxnet_ssh import OverSsh, OverSshAtLength
 
 sys.path.insert(0, str(ROOT / "test/lab"))
@@ -206,7 +206,7 @@ class MXNet(ServedExamples, Examples, OverSsh, Script, BetweenHosts, Endings):
                 self.on_ranks(count, HERE / "mxnet_order.py")
 
 
-class AtLength(Files, Records, OverSshAtLength, Hosts, Endings):
+class AtLength(Benchmarks, Files, Records, OverSshAtLength, Shown, Hosts, Endings):
     COUNTS = (1, 2, 4)
     JOBS = ((1, 1), (3, 2), (4, 4))
     HOSTS = 8
