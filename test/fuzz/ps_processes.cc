@@ -133,7 +133,7 @@ net::Bytes with_server() {
 net::Bytes with_scheduler(int servers) {
   net::Bytes conversation;
   Register said{.workers = workers, .servers = servers, .version = version(), .host = "node1"};
-  const auto nodes = static_cast<std::size_t>(workers + servers);
+  const auto nodes = static_cast<std::size_t>(workers) + static_cast<std::size_t>(servers);
   for (std::size_t node = 0; node < nodes; ++node) {
     said.role = node < workers ? Role::worker : Role::server;
     if (said.role == Role::server) said.brings = {{}};
