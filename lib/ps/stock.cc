@@ -169,16 +169,30 @@ Locate Stock::question() const {
   return question;
 }
 
-std::vector<Table::Content> Stock::pieces_on(int server, const Located& located) const {
-  const bool is_answer = std::ranges::equal(
-      located.placements, values_, [](const Placement& placement, const auto& value) {
-        const std::size_t most = value.second.elements.count() + placement.places.servers.size();
-        return placement.key == value.first && placement.places.pieces <= most;
-      });
-  if (!is_answer) {
-    throw Error(ErrorCode::internal,
-                "the scheduler does not place the values that it was asked for");
+void Stock::check_answer(const Located& located) const {
+  if (located.placements.size() != values_.size()) {
+    throw Error(
+        ErrorCode::internal,
+        fmt::format("the scheduler was asked for the places of {} values, key {} among "
+                    "them, and answers with {}",
+                    values_.size(), values_.empty() ? "none" : values_.begin()->first.describe(),
+                    located.placements.size()));
   }
+  auto placed = located.placements.begin();
+  for (const auto& [key, whole] : values_) {
+    const auto& [answered, places] = *placed++;
+    const std::size_t count = whole.elements.count();
+    if (answered == key && places.pieces <= count + places.servers.size()) continue;
+    throw Error(ErrorCode::internal,
+                fmt::format("the scheduler was asked for the place of key {} with {} elements, and "
+                            "answers with key {} in {} pieces; do all servers restore the same "
+                            "state?",
+                            key.describe(), count, answered.describe(), places.pieces));
+  }
+}
+
+std::vector<Table::Content> Stock::pieces_on(int server, const Located& located) const {
+  check_answer(located);
   std::vector<Table::Content> mine;
   for (const auto& [key, places] : located.placements) {
     const Whole& whole = values_.at(key);

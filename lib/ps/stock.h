@@ -45,6 +45,7 @@ class Stock {
   using Found = std::map<Key, InPieces>;
 
   static void add(const Table& table, Found& found);
+  void check_answer(const Located& located) const;
   void join(Found found);
   Whole joined(const InPieces& value) const;
   std::optional<optimizer::State> joined_state(const InPieces& value) const;

@@ -84,7 +84,8 @@ Welcome unpack(const wire::Welcome& from) {
 /// `most`: the servers of all placements together that the message has room for.
 Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
-  // Of all values together: pieces that no server is named for take time, and memory, all the same.
+  // Of all values together: pieces beyond those that name their server take time, and memory, all
+  // the same.
   std::size_t most_unnamed = most_pieces;
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());

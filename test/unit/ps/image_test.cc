@@ -1,105 +1,20 @@
 // What a server writes of its state, and what it makes of that again.
 #include "ps/image.h"
 
-#include <poll.h>
-
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <filesystem>
 #include <random>
 
-#include "ps/stock.h"
-#include "ps/storage.h"
 #include "ps/wire.h"
 #include "unit/errors.h"
 #include "unit/folder.h"
+#include "unit/ps/keeper.h"
 
 using namespace tutti;
 using namespace tutti::ps;
 using Catch::Contains;
-using Floats = std::vector<float>;
 
 namespace {
-
-const Optimizer momentum{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}};
-
-Durability in(const std::string& folder) {
-  return {.folder = folder, .when = Durability::When::each};
-}
-
-/// When this returns the state is on the disk.
-void begin(Storage& storage, std::uint64_t job, const net::Bytes& state) {
-  const base::Fd writer = storage.prepare([&] { return state; });
-  pollfd end{writer.get(), POLLIN, 0};
-  REQUIRE(::poll(&end, 1, -1) == 1);
-  REQUIRE(storage.has_prepared());
-  storage.begin(job);
-}
-
-/// A server without connections that keeps its state.
-class Keeper {
- public:
-  Keeper(const std::string& folder, StateHead head, bool goes_on = false)
-      : storage_(in(folder), head.rank, head.servers),
-        image_(goes_on ? Image::read(storage_.files()) : Image(head)),
-        sequences_(static_cast<std::size_t>(head.workers)) {
-    *image_.send = [this](int worker, const Answer& answer) { answer_to(worker, answer); };
-    begin(storage_, head.job, state());
-  }
-
-  net::Bytes state() const {
-    std::vector<const Delivery*> deliveries;
-    for (const Delivery& delivery : image_.deliveries) deliveries.push_back(&delivery);
-    return image_bytes(image_.head, *image_.table, deliveries);
-  }
-  template <typename Request>
-  void receive(int worker, Request request) {
-    const auto at = static_cast<std::size_t>(worker);
-    request.sequence = ++sequences_[at];
-    Delivery& delivery = image_.deliveries[at];
-    const net::Bytes message = encode(ToServer(request));
-    delivery.replay(delivery.acknowledged());
-    const Event event{
-        .worker = worker, .acknowledged = delivery.acknowledged(), .message = message};
-    storage_.append(event.head(), event.message);
-    image_.table->receive(worker, decode_to_server(message));
-    storage_.commit();
-  }
-  void say(int worker, Kind kind, const Floats& values, const PieceName& piece = {"w", 0, 1},
-           std::int64_t whole = 0) {
-    Contribution said{.piece = piece, .kind = kind};
-    said.shape = {whole == 0 ? static_cast<std::int64_t>(values.size()) : whole};
-    if (brings_data(said, worker)) said.data = std::as_bytes(std::span(values));
-    receive(worker, said);
-  }
-  void lose(int worker) {
-    const Lost lost{Role::worker, worker, "it was killed"};
-    const net::Bytes message = message_of(lost);
-    const Event event{.worker = worker, .is_loss = true, .message = message};
-    storage_.append(event.head(), event.message);
-    storage_.commit();
-  }
-  Image& image() { return image_; }
-  Storage& storage() { return storage_; }
-  void continue_numbers(const Keeper& former) { sequences_ = former.sequences_; }
-
-  std::vector<Floats> heard;
-  std::vector<Failure> failures;
-
- private:
-  void answer_to(int worker, const Answer& answer) {
-    image_.deliveries[static_cast<std::size_t>(worker)].send(
-        encode(answer), {}, [](net::ConstBytes, net::ConstBytes) {});
-    if (answer.failure) failures.push_back(*answer.failure);
-    Floats values(answer.data.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), answer.data.data(), answer.data.size());
-    heard.push_back(std::move(values));
-  }
-
-  Storage storage_;
-  Image image_;
-  std::vector<std::uint64_t> sequences_;
-};
 
 StateHead of_two_workers(bool asynchronous = false) {
   return {.job = 7, .rank = 0, .servers = 1, .workers = 2, .asynchronous = asynchronous};
@@ -210,7 +125,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.say(0, Kind::push, {1, 1});
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
-  begin(keeper.storage(), 7, keeper.state());
+  keeper.begin(7, keeper.state());
   const Image again = Image::read(StateFiles(folder.path(), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
@@ -228,7 +143,7 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     changed[random() % changed.size()] = static_cast<std::byte>(random());
     if (i % 3 == 0) changed.resize(random() % changed.size());
     // Sealed again, as if somebody had meant it.
-    begin(keeper.storage(), 7, changed);
+    keeper.begin(7, changed);
     try {
       Image::read(StateFiles(folder.path(), 0, 1));
     } catch (const Error& error) {
@@ -258,103 +173,6 @@ TEST_CASE("the state of one server under the name of another is refused") {
   CHECK_THAT(
       text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 2)); }),
       Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
-}
-
-TEST_CASE("values and optimizer states are spread over another number of servers") {
-  const Folder folder;
-  const Floats all{0, 1, 2, 3, 4, 5, 6};
-  for (int rank = 0; rank < 2; ++rank) {
-    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
-    const Shard mine = shard(7, rank, 2);
-    const PieceName piece{"w", static_cast<std::uint32_t>(rank), 2};
-    const auto part = [&](const Floats& whole) {
-      return Floats(whole.begin() + static_cast<std::ptrdiff_t>(mine.begin),
-                    whole.begin() + static_cast<std::ptrdiff_t>(mine.end));
-    };
-    keeper.say(0, Kind::init, part(all), piece, 7);
-    keeper.receive(0, SetOptimizer{.optimizer = momentum});
-    keeper.say(0, Kind::push, part(all), piece, 7);
-  }
-  const Stock stock = Stock::read(folder.path());
-  CHECK(stock.optimizer() == momentum);
-  REQUIRE(stock.question().values.size() == 1);
-  CHECK(stock.question().values[0].count == 7);
-  const Located located{{{"w", {{1, 0, 1}, 3}}}};
-  std::size_t elements = 0;
-  for (int server : {0, 1}) {
-    for (const Table::Content& one : stock.pieces_on(server, located)) {
-      const Shard part = shard(7, static_cast<int>(one.name.index), 3);
-      REQUIRE(one.content.elements.count() == part.count());
-      REQUIRE(one.content.state);
-      Floats velocity(part.count());
-      std::memcpy(velocity.data(), one.content.state->slots.at(0).data(), part.count() * 4);
-      for (std::size_t i = 0; i < part.count(); ++i) {
-        CHECK(one.content.elements.as<float>()[i] == 0);
-        CHECK(velocity[i] == -all[part.begin + i]);
-      }
-      elements += part.count();
-    }
-  }
-  CHECK(elements == 7);
-}
-
-TEST_CASE("what is no answer to where restored values are to be is refused") {
-  const Folder folder;
-  {
-    Keeper keeper(folder.path(), {.job = 7, .rank = 0, .servers = 1, .workers = 1});
-    keeper.say(0, Kind::init, {1, 2});
-  }
-  const Stock stock = Stock::read(folder.path());
-  const Placement fine{"w", {{0, 1}, 4}};
-  CHECK(stock.pieces_on(0, Located{{fine}}).size() == 2);
-  const Located wrong[] = {{}, {{fine, fine}}, {{{"v", {{0}, 1}}}}, {{{"w", {{0, 1}, 5}}}}};
-  for (const Located& answer : wrong) {
-    text_of(ErrorCode::internal, [&] { stock.pieces_on(0, answer); });
-  }
-}
-
-TEST_CASE("a piece that had not been updated yet is restored with what the optimizer begins with") {
-  const Folder folder;
-  for (const int rank : {0, 1}) {
-    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
-    const PieceName piece{"w", static_cast<std::uint32_t>(rank), 2};
-    keeper.say(0, Kind::init, {1, 2}, piece, 4);
-    keeper.receive(0, SetOptimizer{.optimizer = momentum});
-    if (rank == 0) keeper.say(0, Kind::push, {1, 2}, piece, 4);
-  }
-  const Located located{{{"w", {{0}, 1}}}};
-  const auto pieces = Stock::read(folder.path()).pieces_on(0, located);
-  REQUIRE(pieces.size() == 1);
-  CHECK(pieces[0].content.elements.as<float>()[0] == 0);
-  CHECK(pieces[0].content.elements.as<float>()[3] == 2);
-  REQUIRE(pieces[0].content.state);
-  Floats velocity(4);
-  REQUIRE(pieces[0].content.state->slots.at(0).size() == 16);
-  std::memcpy(velocity.data(), pieces[0].content.state->slots[0].data(), 16);
-  CHECK(velocity == Floats{-1, -2, 0, 0});
-}
-
-TEST_CASE("a key of which servers have some pieces alone is not restored, and all others are") {
-  const Folder folder;
-  for (const int rank : {0, 1}) {
-    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
-    const auto index = static_cast<std::uint32_t>(rank);
-    keeper.say(0, Kind::init, {1, 2}, {"v", index, 2}, 4);
-    if (rank == 0) keeper.say(0, Kind::init, {1, 2}, {"w", index, 2}, 4);
-  }
-  const Stock stock = Stock::read(folder.path());
-  REQUIRE(stock.question().values.size() == 1);
-  CHECK(stock.question().values[0].key == Key("v"));
-}
-
-TEST_CASE("a state of which a server's part is missing is not restored") {
-  const Folder folder;
-  { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
-  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Stock::read(folder.path()); }),
-             Contains("that of server 0 of 2 is missing"));
-  { const Keeper keeper(folder.path(), {.job = 8, .rank = 0, .servers = 2, .workers = 1}); }
-  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Stock::read(folder.path()); }),
-             Contains("of another job"));
 }
 
 TEST_CASE("a value of the job before stays when the next one initialises it, once") {
