@@ -58,7 +58,8 @@ class Installed(unittest.TestCase):
     @classmethod
     def setup(cls):
         """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
-        return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *cls.SETUP)]
+        quickly = [] if cls.build_type == "release" else ["-Doptimization=1"]
+        return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *quickly, *cls.SETUP)]
 
     @classmethod
     def install(cls):
