@@ -32,6 +32,8 @@ class Examples(Said):
         together = said("bash", "-ec", readme_line(), timeout=300, cwd=ROOT, env={**os.environ, **path})
         self.assertGreaterEqual(self.accuracy(together, 4), 0.95)
 
+
+class Devices(Said):
     def test_a_script_of_gluon_splits_batches_over_ranks_and_devices(self):
         text = self.on_ranks(2, EXAMPLES / "cifar10_dist.py", "--kv-store", "dist_sync_mpi", "--epochs", 1,
                              "--images", 64, "--batch-size", 16, "--devices", 2, "--work-load-list", "1,3", timeout=300)
@@ -58,9 +60,9 @@ class Benchmarks:
 
 class Served(Said):
     def test_scripts_learn_the_digits_over_servers_unchanged(self):
-        for kind, words, least in (("dist_sync", (), 0.95), ("dist", (), 0.95), ("dist_async", (), 0.93),
-                                   ("dist_device_sync", ("--devices", 2), 0.95)):
+        for kind in self.TYPES:
             with self.subTest(kind):
+                words, least = ("--devices", 2) if "device" in kind else (), 0.93 if kind == "dist_async" else 0.95
                 text = self.served(2, 2, "train_mnist.py", "--network", "lenet", "--kv-store", kind, *words,
                                    timeout=300, cwd=EXAMPLES)
                 if kind == "dist_async":

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from installed import HERE, ROOT, Installed, said
-from mxnet_examples import Benchmarks, Examples, Served as ServedExamples
+from mxnet_examples import Benchmarks, Devices, Examples, Served as ServedExamples
 from mxnet_files import Files
 from mxnet_hosts import BetweenHosts
 from mxnet_records import Records
@@ -110,17 +110,13 @@ class Endings(Promises):
                 self.assertEqual((code, sorted(out.splitlines())), (0, lines), err)
 
 
-class MXNet(ServedExamples, Examples, OverSsh, Script, BetweenHosts, Endings):
+class MXNet(ServedExamples, Examples, OverSsh, Script, Endings):
     COUNTS = (3,)
     JOBS = ((2, 3),)
     HOSTS = 2
-    WAYS = ("train exits", "train_a_pair killed", "fit_a_module raises", "with_a_call_in_flight killed")
+    WAYS = ("train exits", "fit_a_module raises", "with_a_call_in_flight killed")
+    TYPES = ("dist_sync", "dist_async")
     REPEATS = 1
-
-    def test_compressed_gradients_reach_servers(self):
-        for kind in ("2bit", "1bit", "fp16", "bf16"):
-            with self.subTest(kind):
-                self.served(2, 2, HERE / "mxnet_served_compression.py", kind, "-v")
 
     def test_states_of_optimizers_go_on_in_another_job_with_other_servers(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -185,34 +181,41 @@ class MXNet(ServedExamples, Examples, OverSsh, Script, BetweenHosts, Endings):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "drops_a_store_on_one_rank")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] sum 3" for rank in range(3)]), err)
 
-    def test_arrays_in_layouts_of_onednn_are_exchanged(self):
-        for count in (1, 2, 3):
-            with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "mxnet_layouts.py")
-
-    def test_a_program_ends_in_order_though_custom_operators_still_compute(self):
-        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
-        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
-
     def test_loss_curves_that_are_no_numbers_are_not_within_the_limit(self):
         asked = ("from mxnet_curves import within_limit\n"
                  "nan = float('nan')\n"
                  "print(*(within_limit(apart) for apart in ([1e-6, 1e-5], [1e-6, 1e-3], [1e-6, nan], [nan, 1e-6])))")
         self.assertEqual(said(self.python, "-c", asked, cwd=HERE).splitlines()[-1], "True False False False")
 
+
+class AtLength(ServedExamples, Devices, Benchmarks, Files, Records, OverSshAtLength, Shown, BetweenHosts, Hosts,
+               Endings):
+    COUNTS = (1, 2, 4)
+    JOBS = ((1, 1), (3, 2), (4, 4))
+    HOSTS = 8
+    WAYS = ("train raises", "train killed", "train interrupted", "train_a_pair killed", "fit_a_module killed",
+            "with_a_call_in_flight raises", "with_a_call_in_flight exits", "with_a_call_in_flight raises_system_exit")
+    REPEATS = 3
+    TYPES = ("dist", "dist_device_sync")
+
+    def test_compressed_gradients_reach_servers(self):
+        for kind in ("2bit", "1bit", "fp16", "bf16"):
+            with self.subTest(kind):
+                self.served(2, 2, HERE / "mxnet_served_compression.py", kind, "-v")
+
+    def test_arrays_in_layouts_of_onednn_are_exchanged(self):
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "mxnet_layouts.py")
+
     def test_an_order_that_changes_is_learnt(self):
         for count in (2, 3):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_order.py")
 
-
-class AtLength(Benchmarks, Files, Records, OverSshAtLength, Shown, Hosts, Endings):
-    COUNTS = (1, 2, 4)
-    JOBS = ((1, 1), (3, 2), (4, 4))
-    HOSTS = 8
-    WAYS = ("train raises", "train killed", "train interrupted", "fit_a_module killed", "with_a_call_in_flight raises",
-            "with_a_call_in_flight exits", "with_a_call_in_flight raises_system_exit")
-    REPEATS = 3
+    def test_a_program_ends_in_order_though_custom_operators_still_compute(self):
+        code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
+        self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
         for count in (2, 3, 4):
