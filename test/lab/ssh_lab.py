@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "test/python"), str(ROOT / "test/lab")]
 import hosts
 import sshd
-from launching import LAUNCH, LaunchCase
+from launching import CARRIED, LAUNCH, LaunchCase
 from registry import made
 
 #: A second network of the hosts, beside that of their names.
@@ -56,7 +56,7 @@ class SshCase(LaunchCase):
 
     def start(self, *words, **env):
         line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--env", "LAUNCH_TEST_MARK",
-                *map(str, words)]
+                *CARRIED, *map(str, words)]
         return super().start(command=hosts.enter(self.names[0], shlex.join(line)), **{
             "PATH": f"{self.bin}:{self.PATH}", "TUTTI_CREATE_SECONDS": "30", **env})
 

@@ -16,12 +16,10 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from launching import LaunchCase
+from launching import CARRIED, LaunchCase
 
 SERVER, TRAIN = sys.argv[1], sys.argv[2]
 HAS_MPI = sys.argv[3:] == ["mpi"]
-# A sanitizer's options, which no user needs on other hosts.
-CARRIED = [f"--env={name}" for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ]
 # What a submitter is told is left in its folder. Every task has a bare environment and a folder that is not the job's.
 SUBMITTER = """#!{python}
 import json, os, pathlib, subprocess, sys

@@ -14,6 +14,8 @@ LAUNCH = ROOT / "scripts/launch.py"
 LIMIT = 180 if "ASAN_OPTIONS" in os.environ else 60
 LOCAL = ("--launcher", "local")
 MPI = ("--mode", "mpi", *LOCAL)
+#: The launcher's options for what a sanitizer is told, in jobs whose processes do not get it from here.
+CARRIED = [f"--env={name}" for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ]
 
 
 def on_terminal(words, limit=LIMIT, **options):
