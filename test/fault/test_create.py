@@ -1,8 +1,6 @@
 """When a rank goes wrong while a store is created or MPI is ended: the others are told whom they lack, soon.
 
-    test_create.py CREATING LAUNCHER ON_HOSTS quick|all [unittest options]
-
-quick: every second of the steps at which something goes wrong.
+    test_create.py CREATING LAUNCHER ON_HOSTS [unittest options]
 """
 import os
 import sys
@@ -10,8 +8,7 @@ import unittest
 
 from jobs import NO_HOSTS, Job, each, mpirun
 
-CREATING, LAUNCHER, ON_HOSTS, TIER = sys.argv[1:5]
-EVERY = {"quick": 2, "all": 1}[TIER]
+CREATING, LAUNCHER, ON_HOSTS = sys.argv[1:4]
 SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
@@ -63,12 +60,12 @@ class Creates(unittest.TestCase):
 
     def test_a_death_at_any_step_is_named_by_every_survivor(self):
         cases = [(2 + (i % 3), i % 2, "kill" if i % 3 else "exit", *step)
-                 for i, step in enumerate([FIRST[1], *STEPS[1:]][::EVERY])]
+                 for i, step in enumerate([FIRST[1], *STEPS[1:]])]
         each(self, cases, self.dies)
 
     def test_a_death_at_any_step_of_a_later_store_is_named_by_every_survivor(self):
         cases = [(2 + (i % 3), i % 2, "exit" if i % 3 else "kill", *step, 1)
-                 for i, step in enumerate(STEPS[::2 * EVERY])]
+                 for i, step in enumerate(STEPS[::2])]
         each(self, cases, self.dies)
 
     def test_under_mpirun_a_survivor_names_who_died(self):
@@ -159,8 +156,8 @@ class Creates(unittest.TestCase):
     def test_a_create_that_timed_out_on_some_ranks_succeeds_when_the_others_come(self):
         cases = [(ranks, victim, call, number)
                  for ranks, victim in ((2, 0), (3, 2))
-                 for call, number in (("idup", 1), ("create", 1), ("gather", 6), ("gather", 1), ("send", 1),
-                                      ("gather", 2))[::EVERY]]
+                 for call, number in (("create", 1), ("idup", 1), ("gather", 1), ("gather", 2), ("gather", 6),
+                                      ("send", 1))]
         each(self, cases, self.comes_late)
 
     def comes_late(self, ranks, victim, call, number):
@@ -182,7 +179,7 @@ class Creates(unittest.TestCase):
         self.assertTrue(job.lines(rf"rank 0 caught internal: {waited} .*the job must end"), job)
 
     def test_a_rank_without_descriptors_says_so_on_every_rank_with_the_limit_and_what_to_raise(self):
-        cases = [(victim, *step) for i, step in enumerate(NEEDS_FILES[::EVERY]) for victim in (i % 2, 2)]
+        cases = [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)]
         each(self, cases, self.runs_out_of_files)
 
     def test_who_learns_last_that_a_create_has_failed_loses_nobody_that_has_ended_since(self):
@@ -202,4 +199,4 @@ class Creates(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
