@@ -82,8 +82,10 @@ TEST_CASE("states of different moments that servers restore are named once") {
 }
 
 TEST_CASE("of many servers some are named") {
-  std::vector<Moment> moments;
-  for (int server = 0; server < 40; ++server) moments.push_back({server, std::uint64_t(server)});
+  std::vector<Moment> moments(40);
+  for (int server = 0; server < 40; ++server) {
+    moments[static_cast<std::size_t>(server)] = {server, static_cast<std::uint64_t>(server)};
+  }
   CHECK_THAT(difference_of(moments), Contains("server 15: 15, ...") && !Contains("server 16"));
 }
 
