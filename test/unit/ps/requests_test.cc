@@ -21,7 +21,7 @@ struct Asking {
   using Asked = std::vector<std::pair<std::size_t, FindMissing>>;
 
   std::shared_ptr<Call> begin(std::size_t answers) {
-    const auto call = std::make_shared<Call>();
+    auto call = std::make_shared<Call>();
     call->key = "w";
     call->what = "push of key 'w'";
     call->completion = std::make_shared<base::Completion>(1, call->what);
