@@ -36,7 +36,7 @@ class Keeper {
   void begin(std::uint64_t job, const net::Bytes& state) {
     const base::Fd writer = storage_.prepare([&] { return state; });
     pollfd end{writer.get(), POLLIN, 0};
-    REQUIRE(::poll(&end, 1, -1) == 1);
+    REQUIRE(::poll(&end, 1, 30'000) == 1);  // milliseconds
     REQUIRE(storage_.has_prepared());
     storage_.begin(job);
   }
