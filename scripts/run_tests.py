@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Builds tutti and runs its tests and checks; scripts/test calls this with its tier."""
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -17,8 +18,11 @@ CLANG = {"CXX": "ccache clang++-14"}
 # The sanitizers see the tests under many times their usual run time.
 SLOWER = "5"
 SKIPPED = 77
+CORES = len(os.sched_getaffinity(0))
 # Lines of a failed test that are repeated at the end.
 SAID_AGAIN = 60
+# Takes the processor time that others leave. Where the kernel divides it among sessions first, the session's counts.
+LEFT_OVER = ("sh", "-c", '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec chrt --idle 0 "$@"', "sh")
 OUTCOMES = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skipped"}
 
 
@@ -34,16 +38,16 @@ class Build:
 
 # The tests run in folders of their own: build/ is the user's, and what is measured is a release build. What a debugger
 # needs takes a third of the compilers' time, and only the sanitizers' reports use it.
-UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
-# -O2 takes a fifth, and most tests take longer to compile than to run.
+# -O2 takes a fifth, and most tests take longer to compile than to run; the release build has its warnings.
+QUICKLY = ("-Dbuildtype=debugoptimized", "-Ddebug=false", "-Doptimization=1")
 GCC = Build("build-test", "g++ builds it without warnings",
-            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
+            (*QUICKLY, "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
-                    (*UNDEBUGGED, "-Dmpi=disabled"), {})
+                    (*QUICKLY, "-Dmpi=disabled"), {})
 WITHOUT_SERVERS = Build("build-without-ps", "it builds without the parameter server",
-                        (*UNDEBUGGED, "-Dps=disabled"), {})
+                        (*QUICKLY, "-Dps=disabled"), {})
 RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours. The vptr check probes memory
 # through a pipe; where a test has used up all descriptors it finds every vptr invalid.
@@ -60,6 +64,12 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
              ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"), CLANG,
              {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
                               "print_suppressions=0:allocator_may_return_null=1"})
+
+# The tests of suite threads.
+THREADED = [f"test/{path}" for path in ("ps/test_ps_store", *(f"unit/{name}/test_{name}" for name in (
+    "base", "collective", "kvstore", "observe", "runtime", "shm")))]
+# A sanitizer takes long with many ranks on few cores.
+CROWDED = [word for ranks in range(6, 10) for word in ("--no-suite", f"ranks-{ranks}")]
 
 
 def reason(said):
@@ -96,12 +106,13 @@ class Tally:
         return 1 if self.failed or not self.passed else 0
 
 
-def run(words, env, limit, stream):
+def run(words, env, limit, stream=False, started=lambda process: None):
     """Runs words in the root. Returns (exit status, what it said unless streamed)."""
     with subprocess.Popen(words, cwd=ROOT, env={**os.environ, **env}, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, start_new_session=not stream,
                           stdout=None if stream else subprocess.PIPE,
                           stderr=None if stream else subprocess.STDOUT) as process:
+        started(process)
         try:
             said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -114,32 +125,76 @@ def run(words, env, limit, stream):
     return process.returncode, said or ""
 
 
-def step(tally, name, words, env=None, limit=1200, stream=False):
-    """One check, which counts as one test. Says at once how it went; prints its text if it failed."""
-    print(f"-- {name}", flush=True)
-    start = time.monotonic()
-    status, said = run(words, env or {}, limit, stream)
-    outcome = {0: "ok", SKIPPED: "skipped"}.get(status, "FAILED")
-    tally.record(name, outcome, said)
-    lines = said.strip().splitlines()
-    if outcome == "FAILED":
-        print("\n".join(lines))
-    last = f": {lines[-1]}" if outcome != "FAILED" and lines else ""
-    print(f"   {outcome} ({time.monotonic() - start:.1f} s){last}", flush=True)
-    return outcome == "ok"
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A check, which counts as one test: commands that run one after the other until one fails."""
+    name: str
+    commands: tuple
+    env: dict = dataclasses.field(default_factory=dict)
+    limit: int = 1200
+
+    def run(self, stream=False, before=(), started=lambda process: None):
+        """Returns (exit status, what was said unless streamed, seconds)."""
+        start = time.monotonic()
+        for words in self.commands:
+            status, said = run([*before, *words], self.env, self.limit, stream, started)
+            if status != 0:
+                break
+        return status, said, time.monotonic() - start
+
+    def report(self, tally, status, said, seconds):
+        """Says how it went, with the text of what failed. Returns whether it went well."""
+        outcome = {0: "ok", SKIPPED: "skipped"}.get(status, "FAILED")
+        tally.record(self.name, outcome, said)
+        lines = said.strip().splitlines()
+        if outcome == "FAILED":
+            print("\n".join(lines))
+        last = f": {lines[-1]}" if outcome != "FAILED" and lines else ""
+        print(f"   {outcome} ({seconds:.1f} s){last}", flush=True)
+        return outcome == "ok"
 
 
-def build(tally, wanted, *targets):
-    """Configures and builds the targets, or everything, as one test. Returns whether that worked."""
-    options = ["-Dwerror=true", *wanted.options]
+def now(tally, step, stream=False):
+    """Runs a step. Returns whether it went well."""
+    print(f"-- {step.name}", flush=True)
+    return step.report(tally, *step.run(stream))
+
+
+def build(wanted, *targets):
+    """Configures a build folder and builds the targets, or everything."""
     configured = (ROOT / wanted.folder / "build.ninja").exists()
-    setup = ["meson", "setup", *(["--reconfigure"] if configured else []), wanted.folder, *options]
-    status, said = run(setup, wanted.compiler, 300, stream=False)
-    if status != 0:
-        print(f"-- {wanted.what}\n{said}\n   FAILED: cannot configure {wanted.folder}", flush=True)
-        tally.record(wanted.what, "FAILED")
-        return False
-    return step(tally, wanted.what, ["ninja", "-C", wanted.folder, *targets], limit=3600, stream=True)
+    setup = ("meson", "setup", *(["--reconfigure"] if configured else []), wanted.folder, "-Dwerror=true",
+             *wanted.options)
+    return Step(wanted.what, (setup, ("ninja", "-C", wanted.folder, "-j", str(CORES), *targets)),
+                wanted.compiler, limit=7200)
+
+
+class Aside:
+    """Steps that run one after the other beside the tests, with the processor time that these leave."""
+
+    def __init__(self, *steps):
+        self.process = None
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.runs = {step.name: (step, self.pool.submit(step.run, before=LEFT_OVER, started=self.started))
+                     for step in steps}
+
+    def started(self, process):
+        self.process = process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        """Nothing outlives an interrupted run."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        if kind and self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+
+    def finished(self, tally, name):
+        """Waits for a step. Returns whether it went well."""
+        print(f"-- {name}, beside the tests", flush=True)
+        step, outcome = self.runs[name]
+        return step.report(tally, *outcome.result())
 
 
 def result_logs(where):
@@ -160,7 +215,7 @@ def meson_tests(tally, where, *selection):
     for log in result_logs(where):
         log.unlink()
     command = ["meson", "test", "-C", where.folder, "--no-rebuild", "--print-errorlogs", *selection]
-    status, _ = run(command, where.test_env, None, stream=True)
+    status, _ = run(command, where.test_env, limit=None, stream=True)
     results = read_results(result_logs(where))
     before = len(tally.failed)
     for name, result, said in results:
@@ -169,22 +224,33 @@ def meson_tests(tally, where, *selection):
         tally.record(f"meson test in {where.folder} ended without a result", "FAILED")
 
 
-def full_tier(tally):
-    if build(tally, RELEASE):
+def other_tests(tally, aside):
+    """What the full tier asks of the builds that g++'s and clang's own are followed by."""
+    if aside.finished(tally, RELEASE.what):
         # Nobody tries MXNet with -O3: its tests take long, and little of that is spent in the library.
         meson_tests(tally, RELEASE, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault", "--no-suite",
-                    "mxnet")
-    if build(tally, WITHOUT_MPI):
-        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow")
-    if build(tally, WITHOUT_SERVERS):
-        meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault")
-    if build(tally, ASAN):
-        quick = ["--no-suite", "slow", "--no-suite", "python", "-t", SLOWER]
+                    "mxnet", "--no-suite", "scripts")
+    if aside.finished(tally, WITHOUT_MPI.what):
+        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow", "--no-suite", "scripts")
+    if aside.finished(tally, WITHOUT_SERVERS.what):
+        meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--suite", "unit", "--suite", "ranks-3", "--suite",
+                    "python", "--no-suite", "scripts")
+    if aside.finished(tally, ASAN.what):
+        quick = ["--no-suite", "slow", "--no-suite", "python", *CROWDED, "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")
         meson_tests(tally, ASAN_WITH_MPI, *quick, "--no-suite", "unit")
-    if build(tally, TSAN):
+    if aside.finished(tally, TSAN.what):
         # clang 14's thread sanitizer does not find its way about a randomised address space.
         meson_tests(tally, TSAN, "--suite", "threads", "-t", SLOWER, "--wrapper", "setarch -R")
+
+
+def house_rules():
+    return [Step("files are where they belong", ([f"{CHECKS}/layout.py"],)),
+            Step("modules use only what lib/DESIGN.md lists", ([f"{CHECKS}/modules.py"],)),
+            Step("C and Python test what C++ does", ([f"{CHECKS}/contract.py"],)),
+            Step("tests are named after what MXNet's scripts are promised", ([f"{CHECKS}/mxnet_contract.py"],)),
+            Step("sources are formatted", ([f"{CHECKS}/format.sh"],)),
+            Step("public headers compile alone", ([f"{CHECKS}/public_headers.py"],))]
 
 
 def main():
@@ -192,21 +258,22 @@ def main():
     parser.add_argument("tier", metavar="TIER", choices=("quick", "full"), help="quick or full")
     full = parser.parse_args().tier == "full"
     tally = Tally()
-    step(tally, "files are where they belong", [f"{CHECKS}/layout.py"])
-    step(tally, "modules use only what lib/DESIGN.md lists", [f"{CHECKS}/modules.py"])
-    step(tally, "C and Python test what C++ does", [f"{CHECKS}/contract.py"])
-    step(tally, "tests are named after what MXNet's scripts are promised", [f"{CHECKS}/mxnet_contract.py"])
-    step(tally, "sources are formatted", [f"{CHECKS}/format.sh"])
-    step(tally, "public headers compile alone", [f"{CHECKS}/public_headers.py"])
-    if build(tally, GCC):
-        meson_tests(tally, GCC, *([] if full else ["--no-suite", "slow"]))
+    for rule in house_rules():
+        now(tally, rule)
+    built = now(tally, build(GCC), stream=True)
     # The tests are built by clang, too, where the sanitizers are.
-    if build(tally, CLANG_DEBUG, *([] if full else ["library-and-fuzzers"])):
-        meson_tests(tally, CLANG_DEBUG, "--suite", "fuzz", *([] if full else ["--no-suite", "slow"]))
-        step(tally, "clang-tidy finds nothing",
-             [f"{CHECKS}/tidy.py", *(["--all"] if full else [])], limit=3600)
-    if full:
-        full_tier(tally)
+    clang = build(CLANG_DEBUG, "library-and-fuzzers")
+    tidy = Step("clang-tidy finds nothing", ([f"{CHECKS}/tidy.py", *(["--all"] if full else [])],), limit=7200)
+    others = [*map(build, (RELEASE, WITHOUT_MPI, WITHOUT_SERVERS, ASAN)), build(TSAN, *THREADED)] if full else []
+    with Aside(clang, *others, tidy) as aside:
+        slow = ["--no-suite", "excerpt" if full else "slow"]
+        if built:
+            meson_tests(tally, GCC, *slow)
+        if aside.finished(tally, CLANG_DEBUG.what):
+            meson_tests(tally, CLANG_DEBUG, "--suite", "fuzz", *slow)
+        if full:
+            other_tests(tally, aside)
+        aside.finished(tally, tidy.name)
     return tally.conclude()
 
 
