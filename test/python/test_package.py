@@ -45,13 +45,9 @@ def readme_shell_lines():
 class Promises:
     """What is tried of the package whatever it is built for, with as many ranks as `COUNTS` says."""
     SLOWER = 1
-    FORKED = "forked"
 
     def on_ranks(self, count, *words, timeout=60):
         return super().on_ranks(count, *words, timeout=timeout * self.SLOWER)
-
-    def test_what_it_promises_to_a_process_alone(self):
-        said(*self.BEFORE, self.python, HERE / "package_alone.py", cwd=self.top, timeout=60 * self.SLOWER)
 
     def test_what_it_promises_to_the_ranks_of_a_job(self):
         self.pip("install", "ml_dtypes")
@@ -59,14 +55,6 @@ class Promises:
             for program in PROGRAMS:
                 with self.subTest(program, ranks=count):
                     self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
-
-    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
-        for workers, servers in ((1, 2), (3, 1)):
-            with self.subTest(workers=workers, servers=servers):
-                said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", servers, *self.BEFORE, self.python,
-                     HERE / "package_servers.py", self.top / f"states of {workers}", cwd=self.top,
-                     timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
-                                                                 "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_it_leaves_nothing_behind(self):
         for count in self.COUNTS:
@@ -80,6 +68,23 @@ class Promises:
                 # A store with an interface that does not exist is refused by tutti alone. Open MPI's pages about it,
                 # one from each rank, crashed mpirun once.
                 self.assertNotIn("btl_tcp_if_include", text)
+
+
+class MorePromises(Promises):
+    """And with numbers of ranks of their own. A rank fails in jobs of as many as `FAIL_AMONG` says."""
+    FAIL_AMONG = (2, 3)
+    FORKED = "forked"
+
+    def test_what_it_promises_to_a_process_alone(self):
+        said(*self.BEFORE, self.python, HERE / "package_alone.py", cwd=self.top, timeout=60 * self.SLOWER)
+
+    def test_what_it_promises_to_the_workers_of_a_parameter_server(self):
+        for workers, servers in ((1, 2), (3, 1)):
+            with self.subTest(workers=workers, servers=servers):
+                said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", servers, *self.BEFORE, self.python,
+                     HERE / "package_servers.py", self.top / f"states of {workers}", cwd=self.top,
+                     timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{SERVER.parent}:{os.environ['PATH']}",
+                                                                 "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
     def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
         text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
@@ -96,7 +101,7 @@ class Promises:
 
     def test_a_rank_that_fails_is_lost_to_the_others_and_its_exit_code_is_the_jobs(self):
         codes = {"raises": 1, "exits": 3, "interrupted": 128 + signal.SIGINT}
-        for count in (2, 3):
+        for count in self.FAIL_AMONG:
             for way in ("in_block:raises", "in_block:exits", "in_block:interrupted", "in_function:raises",
                         "in_wait:interrupted", "in_callback:interrupted", "with_global:raises", "with_global:exits"):
                 with self.subTest(way, ranks=count):
@@ -168,7 +173,7 @@ class Learning(LaunchCase, Installed):
 
 
 @unittest.skipIf(KIND, "another kind is asked for")
-class Package(Promises, Learning):
+class Package(MorePromises, Learning):
     COUNTS = (3,)
 
     def example(self, *words):
@@ -346,10 +351,10 @@ def preload():
 
 
 @unittest.skipUnless(KIND == "sanitized", "a build of its own")
-class Sanitized(Promises, Learning):
+class Sanitized(MorePromises, Learning):
     # Compilers see more in such a build, not all of which is there. Python frees little of what it takes.
     SETUP = ["-Db_sanitize=address", "-Db_lundef=false"]
-    COUNTS = (3,)
+    COUNTS = FAIL_AMONG = (3,)
     SLOWER = 5
     # Its allocator does not see a fork: of a lock that a thread of the parent held at that moment, the child waits for
     # the end for ever.
