@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""clang-tidy finds nothing in the sources that changed, or, with --all, in any but those of test/.
+"""clang-tidy finds nothing in the sources that changed, or, with --all, in these and all but those of test/.
 
     tidy.py [--all] [--build FOLDER]
 
-Changed means: since this branch left main (on main: since ten commits before), uncommitted work included. A changed
+Changed means: since HEAD left main (where it is main: since ten commits before), uncommitted work included. A changed
 header is checked through a source that includes it. Needs a folder configured with clang. The tests' sources take as
 long as all others: they are checked when they change, and run under the sanitizers.
 """
@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
 
 SKIPPED = 77
-# What comes to main at once is seldom more commits than these.
+# Seldom more commits than these come to main at once.
 AT_ONCE = 10
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -68,7 +68,7 @@ def selected(sources):
     """What of the sources to check, as (files, words for the report); None where it is unknown."""
     base = starting_point()
     if base is None:
-        return None, "this clone has no other commit to compare with; --all checks everything"
+        return None, "this clone has no other commit to compare with; --all checks all but the tests'"
     changed = changed_files(base)
     shown = {through(file, sources) for file in changed if file.suffix == ".h"} - {None}
     return [s for s in sources if s in changed or s in shown], f"changed since {base[:12]}"
@@ -82,12 +82,14 @@ def tidy(build, source):
 
 def main():
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="check every source but the tests'")
+    parser.add_argument("--all", action="store_true", help="also every source but the tests'")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-clang")
     args = parser.parse_args()
     sources = sources_of(args.build)
-    untested = [source for source in sources if not source.is_relative_to(ROOT / "test")]
-    files, why = (untested, "all but the tests'") if args.all else selected(sources)
+    files, why = selected(sources)
+    if args.all:
+        files = [source for source in sources if source in (files or []) or not source.is_relative_to(ROOT / "test")]
+        why = f"all but the tests', and those {why}"
     if files is None:
         print(f"skipped: {why}")
         return SKIPPED

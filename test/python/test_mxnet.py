@@ -53,7 +53,8 @@ class Promises(WithMXNet):
         # In one job: MXNet needs seconds to begin.
         for count in self.COUNTS:
             with self.subTest(ranks=count):
-                said("mpirun", "-n", count, self.python, "-m", "unittest", "-v", *PARTS, timeout=300, cwd=HERE)
+                said("mpirun", "-n", count, self.python, "-m", "unittest", "-v", *PARTS, timeout=900, cwd=self.top,
+                     env=os.environ | {"PYTHONPATH": str(HERE)})
 
     def test_what_scripts_that_do_not_name_tutti_may_count_on(self):
         for count in self.COUNTS:

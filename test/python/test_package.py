@@ -71,7 +71,7 @@ class Promises:
 
 
 class MorePromises(Promises):
-    """And with numbers of ranks of their own. A rank fails in jobs of as many as `FAIL_AMONG` says."""
+    """What is tried with other numbers of ranks, too. A rank fails in jobs of as many as `FAIL_AMONG` says."""
     FAIL_AMONG = (2, 3)
     FORKED = "forked"
 
