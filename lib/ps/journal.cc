@@ -50,6 +50,12 @@ Hash hash_of(const Id& id, std::uint64_t number, std::uint32_t length, net::Cons
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", base::printable(path), why));
 }
 
+bool is_mark_of(const Id& id, net::ConstBytes mark) {
+  const Hash hash = hash_of(id, net::load_u64(mark.last(8).data()), synced_mark, {}, {});
+  return net::load_u32(mark.data()) == synced_mark &&
+         std::ranges::equal(hash, mark.subspan(4, hash_bytes));
+}
+
 /// A file read from its beginning.
 class Source {
  public:
@@ -124,14 +130,24 @@ class Reader {
     return source_.read(std::span(mark).subspan(head_bytes)) && is_whole(mark);
   }
   bool is_whole(net::ConstBytes mark) const {
-    const Hash hash = hash_of(id_, net::load_u64(mark.last(8).data()), synced_mark, {}, {});
-    return net::load_u32(mark.data()) == synced_mark &&
-           std::ranges::equal(hash, mark.subspan(4, hash_bytes));
+    return is_mark_of(id_, mark) && std::ranges::equal(id_, mark.subspan(head_bytes, id_.size()));
   }
 
   Source& source_;
   const Id id_;
 };
+
+/// Whether the mark behind the beginning is whole, but of another id. Of a journal with a changed
+/// id no record could be told from one that never reached the disk.
+bool is_followed_by_another(const Id& id, Source& source) {
+  const off_t here = source.offset();
+  std::array<std::byte, mark_bytes> mark{};
+  Id other{};
+  const bool is_there = source.read(mark);
+  source.seek(here);
+  std::ranges::copy(std::span(mark).subspan(head_bytes, other.size()), other.begin());
+  return is_there && other != id && is_mark_of(other, mark);
+}
 
 }  // namespace
 
@@ -204,6 +220,9 @@ Journal::End Journal::read(const std::string& path, std::uint64_t job,
   if (!source.read(id) || !source.read(owner)) return End::torn;
   if (net::load_u64(owner.data()) != job) {
     refuse(path, "it is of another job than the checkpoint before it");
+  }
+  if (is_followed_by_another(id, source)) {
+    refuse(path, "damaged: its beginning is not as tutti wrote it");
   }
   Reader reader(source, id);
   std::uint64_t number = 0;

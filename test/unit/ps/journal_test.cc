@@ -108,6 +108,19 @@ TEST_CASE("every changed byte of a record is found") {
   }
 }
 
+TEST_CASE("no changed byte before the last mark is taken for what was written") {
+  const Folder folder;
+  const std::string path = written(folder);
+  const std::string whole = content_of(path);
+  for (std::size_t at = 0; at < whole.size() - mark; ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    put(path, changed);
+    INFO("byte " << at);
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(path); }), Contains(path));
+  }
+}
+
 TEST_CASE("a record that was taken out is missed") {
   const Folder folder;
   const std::string path = written(folder);
