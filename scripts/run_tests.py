@@ -243,12 +243,14 @@ def other_tests(tally, aside):
     if aside.finished(tally, RELEASE.what):
         # Nobody tries MXNet with -O3: its tests take long, and little of that is spent in the library.
         meson_tests(tally, RELEASE, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault", "--no-suite",
-                    "mxnet", "--no-suite", "scripts")
+                    "mxnet", "--no-suite", "compare", "--no-suite", "scripts")
     if aside.finished(tally, WITHOUT_MPI.what):
-        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow", "--no-suite", "scripts")
+        # Few jobs with servers: those use no MPI where there is one, either.
+        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow", "--suite", "unit", "--suite", "threads", "--suite",
+                    "batch", "--suite", "excerpt", "--suite", "python", "--no-suite", "scripts")
     if aside.finished(tally, WITHOUT_SERVERS.what):
         meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--suite", "unit", "--suite", "ranks-1", "--suite",
-                    "ranks-3", "--suite", "python", "--no-suite", "scripts")
+                    "ranks-3", "--suite", "python", "--no-suite", "compare", "--no-suite", "scripts")
     if aside.finished(tally, ASAN.what):
         quick = ["--no-suite", "slow", "--no-suite", "python", *CROWDED, "-t", SLOWER]
         meson_tests(tally, ASAN, *quick, "--suite", "unit")

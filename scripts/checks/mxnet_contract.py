@@ -4,8 +4,8 @@
     mxnet_contract.py [ROOT]
 
 A line is what MXNet 1.9.1 does, and under it stand the sentences that say what a script gets with tutti. They are the
-methods of test/python/mxnet_*.py and of test_mxnet.py. Those of the files in its PARTS and SERVED are told 1, 2, 3
-and 4 ranks; others as many as they need.
+methods of test/python/mxnet_*.py and of test_mxnet.py. Those of the files in its PARTS are told 1, 3 and 4
+ranks, those in its SERVED 1 to 3 workers; others as many as they need.
 """
 import ast
 import pathlib

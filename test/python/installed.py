@@ -9,7 +9,6 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
-RANKS = (1, 2, 3, 4)
 #: pip brings a newer meson than that of the tests' other builds, which adds this flag.
 COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
 #: What pip says when nobody here is to blame: there is no such wheel for this machine, or no way to the index.

@@ -15,6 +15,7 @@ class Machine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(machine.build_type(pathlib.Path(folder)), "unknown")
         self.assertIn("unknown build", machine.build_text("unknown"))
+        self.assertEqual(machine.build_text("release"), "")
 
     def test_what_others_and_the_host_take_is_told_of_the_time_that_has_passed(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -191,12 +191,12 @@ class MXNet(ServedExamples, Examples, OverSsh, Script, Endings):
 
 class AtLength(ServedExamples, Devices, Benchmarks, Files, Records, OverSshAtLength, Shown, BetweenHosts, Hosts,
                Endings):
-    COUNTS = (1, 2, 4)
-    JOBS = ((1, 1), (3, 2), (4, 4))
+    COUNTS = (1, 4)
+    JOBS = ((1, 1), (3, 2))
     HOSTS = 8
     WAYS = ("train raises", "train killed", "train interrupted", "train_a_pair killed", "fit_a_module killed",
             "with_a_call_in_flight raises", "with_a_call_in_flight exits", "with_a_call_in_flight raises_system_exit")
-    REPEATS = 3
+    REPEATS = 2
     TYPES = ("dist", "dist_device_sync")
 
     def test_compressed_gradients_reach_servers(self):
@@ -205,23 +205,20 @@ class AtLength(ServedExamples, Devices, Benchmarks, Files, Records, OverSshAtLen
                 self.served(2, 2, HERE / "mxnet_served_compression.py", kind, "-v")
 
     def test_arrays_in_layouts_of_onednn_are_exchanged(self):
-        for count in (1, 2, 3):
+        for count in (1, 3):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "mxnet_layouts.py")
 
     def test_an_order_that_changes_is_learnt(self):
-        for count in (2, 3):
-            with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "mxnet_order.py")
+        self.on_ranks(3, HERE / "mxnet_order.py")
 
     def test_a_program_ends_in_order_though_custom_operators_still_compute(self):
         code, out, err = self.launched(3, HERE / "mxnet_ends.py", "ends_while_python_computes")
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
-        for count in (2, 3, 4):
-            with self.subTest(workers=count):
-                self.on_ranks(count, HERE / "mxnet_curves.py", timeout=1200)
+        # The more workers, the sooner their curves part from those of one process.
+        self.on_ranks(4, HERE / "mxnet_curves.py", timeout=1200)
 
 
 def load_tests(loader, _tests, _pattern):

@@ -16,7 +16,7 @@ import sys
 import unittest
 import venv
 
-from installed import COMPILER_CACHE, HERE, RANKS, ROOT, Installed, said
+from installed import COMPILER_CACHE, HERE, ROOT, Installed, said
 from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
@@ -241,7 +241,7 @@ class Package(MorePromises, Learning):
 
 @unittest.skipUnless(KIND == "slow", "takes long")
 class Slow(Promises, Learning):
-    COUNTS = (1, 2, 4)
+    COUNTS = (1, 4)
 
     @classmethod
     def install(cls):
@@ -306,7 +306,7 @@ class Slow(Promises, Learning):
 
     def test_what_it_promises_of_jaxs_arrays(self):
         self.pip("install", "jax")
-        for count in RANKS:
+        for count in (1, 3):
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "package_jax.py", timeout=180)
 
@@ -316,7 +316,7 @@ class Slow(Promises, Learning):
         said(python, "-m", "venv", "--system-site-packages", self.top / "torch")
         python = self.top / "torch/bin/python"
         said(python, "-m", "pip", "install", "--quiet", self.wheel, timeout=300)
-        for count in RANKS:
+        for count in (1, 3):
             with self.subTest(ranks=count):
                 said("mpirun", "-n", count, python, HERE / "package_torch.py", timeout=180, cwd=self.top)
 
@@ -326,12 +326,12 @@ class Slow(Promises, Learning):
         said(self.python, HERE / "package_mpi.py", self.top / "mpich/bin/mpirun", cwd=self.top, timeout=180)
 
     def test_the_example_learns_the_digits_on_more_ranks(self):
-        for count in (*self.COUNTS, 5, 6, 7, 8):
+        for count in (2, 5, 8):
             with self.subTest(ranks=count):
                 self.learns_on(count)
 
     def test_more_workers_learn_what_one_learns(self):
-        for count in (*self.COUNTS, 8):
+        for count in (2, 8):
             with self.subTest(ranks=count):
                 self.learns_what_one_learns(count)
 
