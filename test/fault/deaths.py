@@ -22,6 +22,7 @@ WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "termin
         "vanish": 0, "throw": 1, "stop": 137}
 CREATE_STAGES = ("duplicate", "compare", "connect", "reserve", "second")
 LATE_STAGES = ("closing", "closed")
+UNSEEN = (("stop", "duplicate"), ("stop", "compare"), ("stop", "second"), ("exit0", "second"))
 # Ends in which the store is closed in order, so that the rank is not lost: it leaves.
 ORDERLY = ("exit0", "throw")
 OVER_WITHIN = 5.0
@@ -59,6 +60,8 @@ class Case:
 
     def names_it(self):
         """A pattern in what a survivor says."""
+        if self.is_unseen():
+            return f"rank {self.victim} is not seen from here"
         if self.stage == "start":
             named = rf"rank {self.victim} has not called create|rank {self.victim} is lost: .* in MPI_Init"
             if "x" not in self.runner:
@@ -86,12 +89,13 @@ class Case:
         return self.how == "exit0" and self.stage in ("close", "closing", "closed")
 
     def is_unseen(self):
-        """It ends in order, alone on its machine, while others create a store: they wait until create_timeout."""
-        return (self.runner, self.how, self.stage) == ("2x1", "exit0", "second")
+        """It stops, or ends in order, alone on its machine before the ranks of a store are connected: the others wait
+        until create_timeout."""
+        return self.runner == "2x1" and (self.how, self.stage) in UNSEEN
 
     def in_flight(self):
         """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
-        if self.leaves():
+        if self.leaves() or self.is_unseen():
             return ""
         return GRADIENT if (self.stage, self.how) == ("idle", "stop") else STAGES[self.stage]
 
@@ -100,7 +104,7 @@ class Case:
         return self.stage in LATE_STAGES or (self.stage == "close" and (self.leaves() or self.victim == 0))
 
     def over_within(self, slowness):
-        if self.stage == "start":
+        if self.stage == "start" or self.is_unseen():
             return CREATE_SECONDS + THEN_OVER_WITHIN * slowness
         if self.how == "stop":
             return HEARTBEAT_SECONDS + THEN_OVER_WITHIN * slowness
@@ -128,7 +132,7 @@ class Harness:
 
     def run(self, case):
         env = {}
-        if case.stage == "start":
+        if case.stage == "start" or case.is_unseen():
             env["TUTTI_CREATE_SECONDS"] = str(CREATE_SECONDS)
         if case.how == "stop":
             env["TUTTI_HEARTBEAT_SECONDS"] = str(HEARTBEAT_SECONDS)
@@ -254,6 +258,10 @@ def all_cases(seed):
     return cases
 
 
+def unseen_cases():
+    return [Case("2x1", 2, victim, how, stage) for how, stage in UNSEEN for victim in (0, 1)]
+
+
 def host_cases(seed, count):
     chance = random.Random(seed)
     stages, ways = [stage for stage in STAGES if stage != "connect"], list(WAYS)
@@ -261,4 +269,4 @@ def host_cases(seed, count):
     for i in range(count):
         layout, ranks = (("2x1", 2), ("2x2", 4))[i % 2]
         cases.append(Case(layout, ranks, chance.randrange(ranks), chance.choice(ways), chance.choice(stages)))
-    return [case for case in cases if not case.is_unseen()]
+    return cases

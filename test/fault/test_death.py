@@ -13,7 +13,7 @@ import signal
 import sys
 import unittest
 
-from deaths import MOST_EXCUSED, STAGES, WAYS, Case, Harness, all_cases, host_cases, quick_cases
+from deaths import MOST_EXCUSED, STAGES, WAYS, Case, Harness, all_cases, host_cases, quick_cases, unseen_cases
 from jobs import NO_HOSTS, Job, each
 
 TIER = sys.argv[4]
@@ -36,7 +36,7 @@ def chosen():
         return quick_cases(QUICK_SEED), host_cases(QUICK_SEED, 3)
     seed = int(TIER.partition("@")[2] or random.randrange(1 << 32))
     print(f"all@{seed}", file=sys.stderr)
-    return all_cases(seed), host_cases(seed, 24)
+    return all_cases(seed), [*unseen_cases(), *host_cases(seed, 24)]
 
 
 class Told:
