@@ -26,7 +26,7 @@ UNSEEN = (("stop", "duplicate"), ("stop", "compare"), ("stop", "second"), ("exit
 # Ends in which the store is closed in order, so that the rank is not lost: it leaves.
 ORDERLY = ("exit0", "throw")
 OVER_WITHIN = 5.0
-CREATE_SECONDS, HEARTBEAT_SECONDS, THEN_OVER_WITHIN = 2.0, 2.0, 3.0
+CREATE_SECONDS, HEARTBEAT_SECONDS, KEY_SECONDS, THEN_OVER_WITHIN = 2.0, 2.0, 4.0, 3.0
 # Of the tries under mpirun, those in which it may end the survivors before one of them says a word: 10 of 198 in a
 # whole run, and what chance may add to that.
 MOST_EXCUSED = 0.1
@@ -93,6 +93,11 @@ class Case:
         until create_timeout."""
         return self.runner == "2x1" and (self.how, self.stage) in UNSEEN
 
+    def ends_unseen(self):
+        """It stops alone on its machine when the others may have closed their stores: they wait in MPI_Finalize until
+        key_timeout."""
+        return self.runner == "2x1" and self.how == "stop" and self.left_in_peace()
+
     def in_flight(self):
         """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
         if self.leaves() or self.is_unseen():
@@ -106,6 +111,8 @@ class Case:
     def over_within(self, slowness):
         if self.stage == "start" or self.is_unseen():
             return CREATE_SECONDS + THEN_OVER_WITHIN * slowness
+        if self.ends_unseen():
+            return KEY_SECONDS + THEN_OVER_WITHIN * slowness
         if self.how == "stop":
             return HEARTBEAT_SECONDS + THEN_OVER_WITHIN * slowness
         return OVER_WITHIN * slowness
@@ -134,9 +141,13 @@ class Harness:
         env = {}
         if case.stage == "start" or case.is_unseen():
             env["TUTTI_CREATE_SECONDS"] = str(CREATE_SECONDS)
+        if case.ends_unseen():
+            env["TUTTI_TIMEOUT_SECONDS"] = str(KEY_SECONDS)
         if case.how == "stop":
             env["TUTTI_HEARTBEAT_SECONDS"] = str(HEARTBEAT_SECONDS)
-            # mpirun's daemon on another host takes three times this, a second each, to end a rank that is stopped.
+        if case.how == "stop" or case.is_unseen():
+            # mpirun's daemon on another host takes three times this, a second each, to end a rank that is stopped or in
+            # MPI_Finalize.
             env["OMPI_MCA_odls_base_sigkill_timeout"] = "0" if "x" in case.runner else "1"
         watched = case.over_within(self.slowness) + WATCHED_FOR
         return Job(self.words(case, env), limit=START_WITHIN * self.slowness, limit_when_wrong=watched, **env)
@@ -188,7 +199,7 @@ def naming_problem(case, job):
     said = [line for _, line in said_by_survivors(case, job)]
     for line in said:
         lost = re.search(r"rank (\d+) is lost", line)
-        if lost and int(lost[1]) != case.victim and not was_ended(int(lost[1]), job):
+        if lost and int(lost[1]) != case.victim and not has_gone(int(lost[1]), case, job):
             return f"a survivor blames rank {lost[1]}"
     if case.left_in_peace() and finished(case, job, case.survivors()):
         return None
@@ -202,6 +213,12 @@ def naming_problem(case, job):
 def was_ended(rank, job):
     """By mpirun, which ends all when one has gone wrong: to others that rank is lost, too."""
     return bool(job.lines(rf"\brank {rank} was ended by SIGTERM"))
+
+
+def has_gone(rank, case, job):
+    """So that others lose it. Before mpirun ends all it wakes the stopped one, which misses those that ended for it."""
+    went = case.how == "stop" and job.lines(rf"\brank {rank} caught peer_lost: rank {case.victim} is lost")
+    return bool(went) or was_ended(rank, job)
 
 
 def ended_by_mpirun(case, job):
@@ -259,7 +276,8 @@ def all_cases(seed):
 
 
 def unseen_cases():
-    return [Case("2x1", 2, victim, how, stage) for how, stage in UNSEEN for victim in (0, 1)]
+    alone = [Case("2x1", 2, victim, how, stage) for how, stage in itertools.product(WAYS, STAGES) for victim in (0, 1)]
+    return [case for case in alone if case.is_unseen() or case.ends_unseen()]
 
 
 def host_cases(seed, count):

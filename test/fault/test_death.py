@@ -52,8 +52,8 @@ class Told:
 class Judgement(unittest.TestCase):
     """Each pair: whether there is a problem, and whether it is excused."""
 
-    def judge(self, runner, stage, *said, ended=(0, 2, 3)):
-        case = Case(runner, 4 if runner == "2x2" else 3, 1, "kill", stage)
+    def judge(self, runner, stage, *said, ended=(0, 2, 3), how="kill"):
+        case = Case(runner, 4 if runner == "2x2" else 3, 1, how, stage)
         problem, excused = HARNESS.judge(case, Told(case.survivors() & set(ended), *said))
         return bool(problem), excused
 
@@ -73,6 +73,14 @@ class Judgement(unittest.TestCase):
         wrong = "tutti[rank 2] error: rank 0 is lost: its process ended; no key is in flight on rank 2"
         self.assertEqual(self.judge("mpirun", "idle", right, ended=[2]), (False, False))
         self.assertEqual(self.judge("mpirun", "idle", right, wrong, ended=[2]), (True, False))
+
+    def test_who_has_gone_because_a_rank_is_stopped_may_be_missed_by_that_one_when_it_is_woken(self):
+        right = "rank 0 caught peer_lost: rank 1 is lost: 4 heartbeats are missing; in flight on rank 0: 'gradient'"
+        woken = "tutti[rank 2] error: rank 0 is lost: its connection ended; in flight on rank 2: 'gradient'"
+        self.assertEqual(self.judge("mpirun", "late", right, woken, ended=[], how="stop"), (False, False))
+        self.assertEqual(self.judge("mpirun", "late", right, woken, ended=[]), (True, False))
+        self.assertEqual(self.judge("mpirun", "late", right, woken.replace("rank 0", "rank 2"), ended=[], how="stop"),
+                         (True, False))
 
     def test_that_another_is_lost_which_mpirun_has_ended_is_true_but_names_nobody(self):
         right = "tutti[rank 0] error: rank 1 is lost: its process ended; no key is in flight on rank 0"
