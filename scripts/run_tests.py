@@ -69,7 +69,9 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
                               "print_suppressions=0:allocator_may_return_null=1"})
 
 # A sanitizer takes long with many ranks on few cores. Of 9 are the leaders that do not hear of each other in one round.
-CROWDED = [word for ranks in range(6, 9) for word in ("--no-suite", f"ranks-{ranks}")]
+CROWDED = [word for ranks in (4, 6, 7, 8) for word in ("--no-suite", f"ranks-{ranks}")]
+# Of jobs with servers, which take long everywhere and use no MPI anywhere, few.
+FEW_SERVERS = [word for suite in ("unit", "threads", "mpi", "batch", "excerpt", "python") for word in ("--suite", suite)]
 
 
 def reason(said):
@@ -242,12 +244,10 @@ def other_tests(tally, aside):
     """The tests of the full tier's other builds."""
     if aside.finished(tally, RELEASE.what):
         # Nobody tries MXNet with -O3: its tests take long, and little of that is spent in the library.
-        meson_tests(tally, RELEASE, "--no-suite", "slow", "--no-suite", "lab", "--no-suite", "fault", "--no-suite",
-                    "mxnet", "--no-suite", "compare", "--no-suite", "scripts")
+        meson_tests(tally, RELEASE, *FEW_SERVERS, "--no-suite", "slow", "--no-suite", "fault", "--no-suite", "mxnet",
+                    "--no-suite", "compare", "--no-suite", "scripts")
     if aside.finished(tally, WITHOUT_MPI.what):
-        # Few jobs with servers: those use no MPI where there is one, either.
-        meson_tests(tally, WITHOUT_MPI, "--no-suite", "slow", "--suite", "unit", "--suite", "threads", "--suite",
-                    "batch", "--suite", "excerpt", "--suite", "python", "--no-suite", "scripts")
+        meson_tests(tally, WITHOUT_MPI, *FEW_SERVERS, "--no-suite", "slow", "--no-suite", "scripts")
     if aside.finished(tally, WITHOUT_SERVERS.what):
         meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--suite", "unit", "--suite", "ranks-1", "--suite",
                     "ranks-3", "--suite", "python", "--no-suite", "compare", "--no-suite", "scripts")
