@@ -69,9 +69,9 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
                               "print_suppressions=0:allocator_may_return_null=1"})
 
 # A sanitizer takes long with many ranks on few cores. Of 9 are the leaders that do not hear of each other in one round.
-CROWDED = [word for ranks in (4, 6, 7, 8) for word in ("--no-suite", f"ranks-{ranks}")]
+CROWDED = [word for ranks in range(6, 9) for word in ("--no-suite", f"ranks-{ranks}")]
 # Of jobs with servers, which take long everywhere and use no MPI anywhere, few.
-FEW_SERVERS = [word for suite in ("unit", "threads", "mpi", "batch", "excerpt", "python") for word in ("--suite", suite)]
+FEW_SERVERS = [word for one in ("unit", "threads", "mpi", "batch", "excerpt", "python") for word in ("--suite", one)]
 
 
 def reason(said):
@@ -80,8 +80,7 @@ def reason(said):
 
 
 class Tally:
-    """What passed, failed and was skipped; what the failed said is said again at the end, and why others were
-    skipped."""
+    """What passed, failed and was skipped; at the end what the failed said, and why others were skipped."""
 
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, [], []

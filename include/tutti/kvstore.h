@@ -58,10 +58,10 @@ class TUTTI_EXPORT KVStore {
   /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
   /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
   /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. Those
-  /// beside it tell other machines, once all ranks have called `create`. A rank alone on its
-  /// machine is noticed by the time limit alone until the store's ranks are connected, and so are
-  /// all where the launcher sets no PMIX_RANK. A timeout between machines may be `internal`: the
-  /// job must end. Nothing interrupts MPI_Init: where it would wait for a lost rank or longer than
+  /// beside it tell other machines, once all have called `create` once. Until the ranks are
+  /// connected only the time limit holds for one that has none of the store beside it, and for all
+  /// where the launcher sets no PMIX_RANK. A timeout between machines may be `internal`: the job
+  /// must end. Nothing interrupts MPI_Init: where it would wait for a lost rank or longer than
   /// `create_timeout`, the process says for whom and ends with status 1.
   ///
   /// `dist_sync`, `dist_async` and their kin join the parameter-server job that DMLC_PS_ROOT_URI,

@@ -61,7 +61,10 @@ class Case:
     def names_it(self):
         """A pattern in what a survivor says."""
         if self.is_unseen():
-            return f"rank {self.victim} is not seen from here"
+            return f"(timeout|internal): .*rank {self.victim} is not seen from here"
+        if self.ends_unseen():
+            return (rf"rank {self.victim} is lost|"
+                    rf"MPI_Finalize for .*rank {self.victim} is not seen from here.*key_timeout")
         if self.stage == "start":
             named = rf"rank {self.victim} has not called create|rank {self.victim} is lost: .* in MPI_Init"
             if "x" not in self.runner:
@@ -100,7 +103,7 @@ class Case:
 
     def in_flight(self):
         """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
-        if self.leaves() or self.is_unseen():
+        if self.leaves() or self.is_unseen() or self.ends_unseen():
             return ""
         return GRADIENT if (self.stage, self.how) == ("idle", "stop") else STAGES[self.stage]
 
@@ -112,7 +115,8 @@ class Case:
         if self.stage == "start" or self.is_unseen():
             return CREATE_SECONDS + THEN_OVER_WITHIN * slowness
         if self.ends_unseen():
-            return KEY_SECONDS + THEN_OVER_WITHIN * slowness
+            # mpirun wakes the stopped rank, which may be in its own close, and ends it.
+            return KEY_SECONDS + OVER_WITHIN * slowness
         if self.how == "stop":
             return HEARTBEAT_SECONDS + THEN_OVER_WITHIN * slowness
         return OVER_WITHIN * slowness
@@ -201,7 +205,7 @@ def naming_problem(case, job):
         lost = re.search(r"rank (\d+) is lost", line)
         if lost and int(lost[1]) != case.victim and not has_gone(int(lost[1]), case, job):
             return f"a survivor blames rank {lost[1]}"
-    if case.left_in_peace() and finished(case, job, case.survivors()):
+    if case.left_in_peace() and not case.ends_unseen() and finished(case, job, case.survivors()):
         return None
     named = [line for line in said if re.search(case.names_it(), line)]
     if not named:
@@ -216,9 +220,11 @@ def was_ended(rank, job):
 
 
 def has_gone(rank, case, job):
-    """So that others lose it. Before mpirun ends all it wakes the stopped one, which misses those that ended for it."""
-    went = case.how == "stop" and job.lines(rf"\brank {rank} caught peer_lost: rank {case.victim} is lost")
-    return bool(went) or was_ended(rank, job)
+    """So that others lose it. Before mpirun ends all it wakes the stopped one, which then loses those that have ended
+    for it, and tells its machine."""
+    knew = job.lines(rf"\brank {rank} caught peer_lost: rank {case.victim} is lost")
+    told = job.lines(rf"tutti\[rank {case.victim}\] (error|critical): rank {rank} is lost")
+    return bool(case.how == "stop" and knew and told) or was_ended(rank, job)
 
 
 def ended_by_mpirun(case, job):

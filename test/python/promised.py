@@ -41,8 +41,8 @@ class Promises:
 
 
 class MorePromises(Promises):
-    """What is tried with other numbers of ranks, too. A rank fails in jobs of as many as `FAIL_AMONG` says, and `server`
-    is the path of tutti-server."""
+    """What is tried with other numbers of ranks, too. A rank fails in jobs of as many as `FAIL_AMONG` says; `server` is
+    the path of tutti-server."""
     FAIL_AMONG = (2, 3)
     FORKED = "forked"
 
