@@ -70,7 +70,7 @@ TSAN = Build("build-tsan", "it builds for the thread sanitizer",
 
 # A sanitizer takes long with many ranks on few cores. Of 9 are the leaders that do not hear of each other in one round.
 CROWDED = [word for ranks in range(6, 9) for word in ("--no-suite", f"ranks-{ranks}")]
-# Of jobs with servers, which take long everywhere and use no MPI anywhere, few.
+# Where few jobs with servers are tried: they take long, and use MPI in no build.
 FEW_SERVERS = [word for one in ("unit", "threads", "mpi", "batch", "excerpt", "python") for word in ("--suite", one)]
 
 

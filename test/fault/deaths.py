@@ -22,6 +22,7 @@ WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "termin
         "vanish": 0, "throw": 1, "stop": 137}
 CREATE_STAGES = ("duplicate", "compare", "connect", "reserve", "second")
 LATE_STAGES = ("closing", "closed")
+# Ways and stages in which no other machine learns of a rank that is alone on its own.
 UNSEEN = (("stop", "duplicate"), ("stop", "compare"), ("stop", "second"), ("exit0", "second"))
 # Ends in which the store is closed in order, so that the rank is not lost: it leaves.
 ORDERLY = ("exit0", "throw")
