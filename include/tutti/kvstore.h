@@ -35,14 +35,15 @@ struct Setting;
 
 /// The store: named tensors exchanged between devices, processes and machines.
 ///
-/// All methods are thread-safe. Calls that return a `Pending` never wait for other ranks. A second
-/// call for a key in flight throws `duplicate_key`. Tensors are borrowed until the `Pending` is
-/// done. Where two outputs of one call overlap in memory, the call throws `invalid_argument`; only
-/// in a broadcast two keys may share one tensor. The outputs of two calls in flight are not
-/// compared: if they overlap, their contents are undefined. In steps that repeat `dist_sync_mpi`
-/// takes nothing from the heap, except for inputs that overlap another key's output, for several
-/// devices and for `Pending::then`. In a forked child of the process that created the store every
-/// method that exchanges or changes something throws `unsupported`.
+/// All methods are thread-safe. Calls that return a `Pending` never wait for other ranks. A key
+/// twice in one call throws `duplicate_key`, and with `dist_sync_mpi` so does a second call for a
+/// key in flight. Tensors are borrowed until the `Pending` is done. Where two outputs of one call
+/// overlap in memory, the call throws `invalid_argument`; only in a broadcast two keys may share
+/// one tensor. The outputs of two calls in flight are not compared: if they overlap, their contents
+/// are undefined. In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
+/// inputs that overlap another key's output, for several devices and for `Pending::then`. In a
+/// forked child of the process that created the store every method that exchanges or changes
+/// something throws `unsupported`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -57,12 +58,13 @@ class TUTTI_EXPORT KVStore {
   ///
   /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
   /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
-  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. Those
-  /// beside it tell other machines, once all have called `create` once. Until the ranks are
-  /// connected only the time limit holds for one that has none of the store beside it, and for all
-  /// where the launcher sets no PMIX_RANK. A timeout between machines may be `internal`: the job
-  /// must end. Nothing interrupts MPI_Init: where it would wait for a lost rank or longer than
-  /// `create_timeout`, the process says for whom and ends with status 1.
+  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. On other
+  /// machines it throws that as soon as a rank beside the lost one has told them, which needs an
+  /// earlier `create` over these ranks, or that all have begun this one. Where no rank of the store
+  /// is beside the lost one, or the launcher sets no PMIX_RANK, the others notice nothing until the
+  /// ranks are connected, and `create` throws `timeout`. A timeout between machines may be
+  /// `internal`: the job must end. Nothing interrupts MPI_Init: where it would wait for a lost rank
+  /// or longer than `create_timeout`, the process says for whom and ends with status 1.
   ///
   /// `dist_sync`, `dist_async` and their kin join the parameter-server job that DMLC_PS_ROOT_URI,
   /// DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY tell of, as
@@ -213,7 +215,8 @@ class TUTTI_EXPORT KVStore {
   int num_dead_node() const;
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
-  /// it with the same value before the first tensor; later it throws `invalid_argument`. What is
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. A store of
+  /// one process sends nothing: it knows "none" alone, else it throws `unsupported`. What is
   /// broadcast or gathered under a key that begins with "tutti:" is none. With "fp16" a sum of a
   /// node above 65504 becomes infinite.
   ///
@@ -225,9 +228,9 @@ class TUTTI_EXPORT KVStore {
   /// +threshold, -threshold or 0 for each element (16 times fewer bytes than f32), with "1bit" +1
   /// above the threshold, else -1 (32 times fewer). An element that is not finite makes the sum so,
   /// and nothing of it stays for the next push: with "2bit" it arrives as NaN, with "1bit" its part
-  /// of the tensor travels whole. What a push has sent or left counts also where the push then
-  /// fails: who makes it again brings that part twice. `threshold` is finite, and above 0 with
-  /// "2bit", at least 0 with "1bit": `invalid_argument`. Other formats have none.
+  /// of the tensor travels whole. A push that fails may have sent a part, and keeps what it left
+  /// for the next: pushing the gradient again counts that part twice. `threshold` is finite, and
+  /// above 0 with "2bit", at least 0 with "1bit": `invalid_argument`. Other formats have none.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
   /// Blocks until every rank has called it. Does not wait for tensors in flight. Throws `timeout`

@@ -117,6 +117,7 @@ class Judgement(unittest.TestCase):
 
 class Deaths(unittest.TestCase):
     outcomes = collections.defaultdict(list)  # verdict -> cases
+    again = collections.Counter()  # case -> how often it was tried again, after Open MPI itself had failed
 
     @classmethod
     def tearDownClass(cls):
@@ -130,11 +131,13 @@ class Deaths(unittest.TestCase):
         print(f"{total} tries: {len(cls.outcomes['clean'])} clean, {len(cls.outcomes['unclean'])} not; in "
               f"{len(cls.outcomes['excused'])} mpirun ended the survivors before they could say a word:",
               *cls.outcomes["excused"], file=sys.stderr)
+        print(f"{cls.again.total()} more tries, after one in which Open MPI itself had failed:", *+cls.again,
+              file=sys.stderr)
 
     def attempt(self, case):
         again = shlex.join(["python3", *sys.argv[:4], str(case)])
         try:
-            for _ in range(3):
+            for self.again[case] in range(3):
                 job = HARNESS.run(case)
                 problem, excused = HARNESS.judge(case, job)
                 if not problem or not (job.code in MPIRUN_DIED or job.lines(OPEN_MPI_DIED)):
