@@ -215,10 +215,10 @@ class TUTTI_EXPORT KVStore {
   int num_dead_node() const;
 
   /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
-  /// it with the same value before the first tensor; later it throws `invalid_argument`. A store of
-  /// one process sends nothing: it knows "none" alone, else it throws `unsupported`. What is
-  /// broadcast or gathered under a key that begins with "tutti:" is none. With "fp16" a sum of a
-  /// node above 65504 becomes infinite.
+  /// it with the same value before the first tensor; later it throws `invalid_argument`. Keys that
+  /// begin with "tutti:" do not count there in broadcast and allgather. With "fp16" a sum of a node
+  /// above 65504 becomes infinite. A store of one process sends nothing: it takes "none" and throws
+  /// `unsupported` for others.
   ///
   /// With a parameter server this is the format of gradients on their way to servers: of push and
   /// pushpull with sum or average. Everything else travels whole, and so does what comes back. It
