@@ -137,7 +137,8 @@ class Deaths(unittest.TestCase):
     def attempt(self, case):
         again = shlex.join(["python3", *sys.argv[:4], str(case)])
         try:
-            for self.again[case] in range(3):
+            for tries_before in range(3):
+                self.again[case] = tries_before
                 job = HARNESS.run(case)
                 problem, excused = HARNESS.judge(case, job)
                 if not problem or not (job.code in MPIRUN_DIED or job.lines(OPEN_MPI_DIED)):
