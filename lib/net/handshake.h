@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/patience.h"
 #include "net/secret.h"
+#include "tutti/error.h"
 
 namespace tutti::net {
 
@@ -51,10 +52,16 @@ struct Identity {
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
                                      std::vector<int> expected, const base::Patience& patience);
 
+/// Something answers that does not know the secret. The listener may yet come there.
+struct NotOfThisJob : Error {
+  explicit NotOfThisJob(const std::string& message) : Error(ErrorCode::peer_lost, message) {}
+};
+
 /// The calling side. `ways` are sockets that are connected, or being connected, to addresses at
 /// which the listener may be. The first that leads to the listener is taken, the others are closed.
-/// Throws `peer_lost` if none does, saying why, or `mismatch` if something answers that does not
-/// know the secret, and `timeout`.
+/// Throws `peer_lost` if none does, saying why, as `NotOfThisJob` if something answers that does
+/// not know the secret; `mismatch` if the listener encrypts and this end does not, or the other way
+/// round; and `timeout`.
 struct Way {
   base::Fd socket;
   std::string address;

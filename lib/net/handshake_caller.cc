@@ -62,7 +62,7 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
   std::ranges::copy(answer.subspan(4, nonce_bytes), listeners.nonce.begin());
   const Transcript transcript(me, mine_, listeners);
   if (!equal(transcript.listeners_proof(), answer.last(mac_bytes))) {
-    throw Error(ErrorCode::mismatch, "what answers there does not know the job's secret");
+    throw NotOfThisJob("a process that does not know the job's key listens there");
   }
   if (const std::string why = transcript.disagreement(mine_); !why.empty()) {
     throw Error(ErrorCode::mismatch, why);
@@ -99,8 +99,8 @@ class Approach::Search {
   /// Goes on with what is ready within so long. `when`: for errors.
   std::optional<ProvenPeer> advance(int milliseconds, const std::string& when) {
     if (attempts_.empty()) {
-      throw Error(code_, fmt::format("{} found no way to {}{}:{}", me_.describe(),
-                                     me_.describe_listener(listener_rank_), when, failures_));
+      throw_lost(fmt::format("{} found no way to {}{}:{}", me_.describe(),
+                             me_.describe_listener(listener_rank_), when, failures_));
     }
     const std::vector<pollfd> ready = wait(milliseconds);
     for (std::size_t i = 0; i < ready.size(); ++i) {
@@ -129,6 +129,7 @@ class Approach::Search {
       return attempt.advance(me_, listener_rank_);
     } catch (const Error& failure) {
       if (failure.code() == ErrorCode::mismatch) code_ = ErrorCode::mismatch;
+      met_stranger_ = met_stranger_ || dynamic_cast<const NotOfThisJob*>(&failure) != nullptr;
       add_failure(attempt.way().address, failure.what());
       attempt.close();
       return std::nullopt;
@@ -137,6 +138,11 @@ class Approach::Search {
 
   void add_failure(const std::string& address, const std::string& why) {
     failures_ += fmt::format(" {}: {};", address, why);
+  }
+
+  [[noreturn]] void throw_lost(const std::string& text) const {
+    if (code_ == ErrorCode::peer_lost && met_stranger_) throw NotOfThisJob(text);
+    throw Error(code_, text);
   }
 
   [[noreturn]] void throw_late(const base::Patience& patience) const {
@@ -154,6 +160,7 @@ class Approach::Search {
   std::vector<Attempt> attempts_;
   std::string failures_;
   ErrorCode code_ = ErrorCode::peer_lost;
+  bool met_stranger_ = false;
 };
 
 Approach::Approach(std::vector<Way> ways, const Identity& me, int listener_rank)

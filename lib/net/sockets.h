@@ -48,6 +48,9 @@ base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
 /// the family (IPv4 or IPv6) of `like`.
 base::Fd listen_tcp(const std::string& address, std::uint16_t port = 0);
 base::Fd listen_tcp_everywhere(const std::string& like);
+/// Takes over a socket that listens at a TCP port already, as `listen_tcp` makes it. Throws
+/// `invalid_argument` for a descriptor that is none.
+base::Fd adopt_listener(int number);
 std::uint16_t port_of(const base::Fd& listener);
 /// This host's numeric address on the connection.
 std::string local_address(const base::Fd& socket);

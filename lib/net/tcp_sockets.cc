@@ -1,5 +1,6 @@
 // TCP sockets, and waiting for any socket.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -104,6 +105,25 @@ base::Fd listen_tcp(const std::string& address, std::uint16_t port) {
 base::Fd listen_tcp_everywhere(const std::string& like) {
   const std::string any = numeric_address(like, 0).family() == AF_INET ? "0.0.0.0" : "::";
   return listen_tcp(any);
+}
+
+base::Fd adopt_listener(int number) {
+  int listens = 0;
+  int family = 0;
+  socklen_t size = sizeof listens;
+  const bool is_ours = ::getsockopt(number, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+                       listens == 1 &&
+                       ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
+                       (family == AF_INET || family == AF_INET6);
+  if (!is_ours) {
+    throw Error(ErrorCode::invalid_argument,
+                "descriptor " + std::to_string(number) + " is no TCP socket that listens");
+  }
+  base::Fd socket(number);
+  if (::fcntl(number, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(number, F_SETFL, O_NONBLOCK) != 0) {
+    throw base::system_failure("take over a TCP socket");
+  }
+  return socket;
 }
 
 std::uint16_t port_of(const base::Fd& listener) {

@@ -103,7 +103,7 @@ bool is_nearby(const base::Fd& socket) {
          family == AF_UNIX;
 }
 
-/// As the kernel says. Another user's process may know the name where a job has no secret.
+/// As the kernel says.
 bool is_same_user(const base::Fd& socket) {
   ucred who{};
   socklen_t size = sizeof who;
@@ -115,6 +115,8 @@ AbstractPeer connect_abstract(const std::string& name) {
   base::Fd socket = unix_socket();
   const Address address = abstract_address(name);
   if (::connect(socket.get(), address.get(), address.size) == 0) {
+    // The name may be known to another user, whose process is none of the job.
+    if (!is_same_user(socket)) return {Reached::nobody, {}};
     return {Reached::connected, std::move(socket)};
   }
   if (errno == EAGAIN) return {Reached::busy, {}};

@@ -19,12 +19,15 @@ class Reader {
  public:
   explicit Reader(Variables variables) : variables_(variables) {}
 
-  /// Empty: it is not set.
-  std::string text(std::string_view name) const {
+  std::optional<std::string> value(std::string_view name) const {
     const auto it =
         std::ranges::find(variables_, name, &std::pair<std::string, std::string>::first);
-    return it == variables_.end() ? "" : it->second;
+    if (it == variables_.end()) return std::nullopt;
+    return it->second;
   }
+
+  /// Empty: it is not set.
+  std::string text(std::string_view name) const { return value(name).value_or(""); }
 
   std::string required(std::string_view name, std::string_view what) const {
     std::string value = text(name);
@@ -83,6 +86,19 @@ std::optional<std::chrono::milliseconds> seconds(const Reader& reader, std::stri
   return std::chrono::seconds(*number);
 }
 
+void read_listener(const Reader& reader, Job& job) {
+  constexpr std::string_view name = "TUTTI_LISTEN_FD";
+  const auto number = reader.optional_number(name, 3, std::numeric_limits<int>::max());
+  if (!number) return;
+  if (job.role != Role::scheduler) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} (--listen-fd) is for the scheduler alone, which takes over a "
+                            "socket that listens already; leave it out",
+                            name));
+  }
+  job.listener = static_cast<int>(*number);
+}
+
 void read_heartbeat(const Reader& reader, Job& job) {
   job.heartbeat_interval = seconds(reader, "PS_HEARTBEAT_INTERVAL");
   job.heartbeat_timeout = seconds(reader, "PS_HEARTBEAT_TIMEOUT");
@@ -134,10 +150,10 @@ Job Job::from(Variables variables) {
     job.big_count = reader.number("MXNET_KVSTORE_BIGARRAY_BOUND", bound, 1,
                                   std::numeric_limits<std::int64_t>::max());
   }
-  const auto secret = secret_of(reader.text("TUTTI_JOB_KEY"), reader.text("TUTTI_JOB_KEY_FILE"));
+  const auto secret = secret_of(reader.value("TUTTI_JOB_KEY"), reader.value("TUTTI_JOB_KEY_FILE"));
   job.has_secret = secret.has_value();
-  // Without a secret there is still a handshake; it keeps out nobody but what speaks otherwise.
-  job.secret = secret ? *secret : net::make_secret(std::string(net::secret_bytes, '\0'));
+  job.secret = secret ? *secret : secret_of_user(reader.text("HOME"));
+  read_listener(reader, job);
   job.verbose = static_cast<int>(reader.optional_number("PS_VERBOSE", 0, 2).value_or(0));
   read_heartbeat(reader, job);
   read_resending(reader, job);

@@ -7,8 +7,14 @@
 namespace tutti::ps {
 
 /// The job's secret out of TUTTI_JOB_KEY, or of the file that TUTTI_JOB_KEY_FILE names, which only
-/// its owner, this user, may read. None where both are empty. Throws `invalid_argument`; the secret
-/// is in no message.
-std::optional<net::Secret> secret_of(const std::string& key, const std::string& file);
+/// its owner, this user, may read. None where neither is set. Throws `invalid_argument`, for a key
+/// that everybody can guess, too; the secret is in no message.
+std::optional<net::Secret> secret_of(const std::optional<std::string>& key,
+                                     const std::optional<std::string>& file);
+
+/// The secret of this user's jobs that are given none. It lies in a file below the user's home,
+/// .cache/tutti/job-key, which the first of the processes makes; other users cannot read it. Throws
+/// `invalid_argument` where that is not possible; `home` may be empty then.
+net::Secret secret_of_user(const std::string& home);
 
 }  // namespace tutti::ps

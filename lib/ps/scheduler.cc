@@ -51,7 +51,15 @@ std::string place_to_listen(const Job& job, const std::string& interface) {
   return address;
 }
 
+/// Who has started this process kept the port for it.
+base::Fd take_over_listener(const Job& job) {
+  base::Fd listener = net::adopt_listener(job.listener);
+  check_may_use(job, net::local_address(listener));
+  return listener;
+}
+
 base::Fd listen(const Job& job, const std::string& interface) {
+  if (job.listener >= 0) return take_over_listener(job);
   const std::string address = place_to_listen(job, interface);
   check_may_use(job, address);
   try {
@@ -91,6 +99,11 @@ class Scheduler {
               if (it != links_.end()) it->second->send(encode(message));
             },
             new_job_id()) {
+    if (!job.has_secret) {
+      base::log().warn(
+          "the job has no TUTTI_JOB_KEY: it stays on this machine, and lets in "
+          "processes of this user alone");
+    }
     poller_.add(reception_.descriptor(), reception_token);
     poller_.add(termination_.descriptor(), signal_token);
   }

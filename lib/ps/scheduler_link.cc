@@ -24,6 +24,10 @@ std::string describe(const Job& job) {
   return fmt::format("{} {}", name(job.role), job.wanted_rank);
 }
 
+bool is_stranger(const Error& error) {
+  return dynamic_cast<const net::NotOfThisJob*>(&error) != nullptr;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -96,16 +100,20 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
                          .encrypts = options.encrypt};
   const auto begun = Clock::now();
   Clock::duration report_after = options.stall_report_after;
+  bool met_stranger = false;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
     try {
       return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler), deadline_);
     } catch (const Error& error) {
+      // Even where a stranger listens: it may go, and let the scheduler listen.
       const bool may_come = error.code() == ErrorCode::peer_lost;
+      const bool is_news = is_stranger(error) && !met_stranger;
+      met_stranger = met_stranger || is_news;
       const Clock::duration waited = Clock::now() - begun;
-      if (may_come && waited >= report_after) {
+      if (may_come && (waited >= report_after || is_news)) {
         base::log().warn("{} has waited {:.0f} s for {}: {}", me.name,
                          std::chrono::duration<double>(waited).count(), scheduler_, error.what());
-        report_after = 2 * waited;
+        report_after = std::max(report_after, 2 * waited);
       }
       if (may_come && Clock::now() + pause < deadline_) {
         std::this_thread::sleep_for(pause);

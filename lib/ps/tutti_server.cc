@@ -32,11 +32,14 @@ constexpr const char* help =
     "  DMLC_PS_ROOT_PORT   --root-port PORT: port of the scheduler\n"
     "  DMLC_NUM_WORKER     --num-worker N: how many workers the job has\n"
     "  DMLC_NUM_SERVER     --num-server N: how many servers the job has\n"
-    "  TUTTI_JOB_KEY       the job's secret, 64 digits 0-9a-f; without it the job stays on this "
-    "machine\n"
+    "  TUTTI_JOB_KEY       the job's secret, 64 digits 0-9a-f; without it the job stays on this\n"
+    "                      machine, and only processes of the same user get in\n"
     "  DMLC_INTERFACE      the network to use (default: that which leads to the scheduler)\n"
     "  DMLC_NODE_HOST      the address at which a server listens (default: as above)\n"
     "  DMLC_RANK           --rank RANK: the rank that a server would like (default: any)\n"
+    "  TUTTI_LISTEN_FD     --listen-fd N: a socket that listens already, which the scheduler "
+    "takes\n"
+    "                      over from who starts it (default: it listens at the root by itself)\n"
     "  MXNET_KVSTORE_BIGARRAY_BOUND  at the scheduler: values of so many elements are split "
     "(default: 1000000)\n"
     "\n"
@@ -115,12 +118,13 @@ struct Place {
   std::string_view option;
   const char* variable;
 };
-constexpr std::array<Place, 6> places{{{"--role", "DMLC_ROLE"},
+constexpr std::array<Place, 7> places{{{"--role", "DMLC_ROLE"},
                                        {"--root-uri", "DMLC_PS_ROOT_URI"},
                                        {"--root-port", "DMLC_PS_ROOT_PORT"},
                                        {"--num-worker", "DMLC_NUM_WORKER"},
                                        {"--num-server", "DMLC_NUM_SERVER"},
-                                       {"--rank", "DMLC_RANK"}}};
+                                       {"--rank", "DMLC_RANK"},
+                                       {"--listen-fd", "TUTTI_LISTEN_FD"}}};
 
 /// From now on as if the variable had been set.
 void set(const Place& place, const std::string& value) {

@@ -26,7 +26,7 @@ ps::Job job_of(const LocalJob::Size& size) {
   set("DMLC_PS_ROOT_PORT", std::to_string(free_port()));
   set("DMLC_NUM_WORKER", std::to_string(size.workers));
   set("DMLC_NUM_SERVER", std::to_string(size.servers));
-  set("TUTTI_JOB_KEY", std::string(64, 'a'));
+  set("TUTTI_JOB_KEY", "a4c1" + std::string(60, 'a'));
   const std::vector<std::pair<std::string, std::string>> variables = [] {
     std::vector<std::pair<std::string, std::string>> all;
     for (const char* name : {"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT",

@@ -90,7 +90,7 @@ class Job:
         folder = str(pathlib.Path(server).parent)
         self.env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "DMLC_PS_ROOT_URI": "127.0.0.1",
                     "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_NUM_WORKER": str(workers),
-                    "DMLC_NUM_SERVER": str(servers), "TUTTI_JOB_KEY": "5a" * 32, "TUTTI_CREATE_SECONDS": "20",
+                    "DMLC_NUM_SERVER": str(servers), "TUTTI_JOB_KEY": "5a" * 31 + "5b", "TUTTI_CREATE_SECONDS": "20",
                     "TUTTI_TIMEOUT_SECONDS": "20", "MXNET_KVSTORE_BIGARRAY_BOUND": "1000", **env}
         self.scheduler = self.start("scheduler", [server])
 

@@ -9,14 +9,19 @@
 #include <thread>
 
 #include "../unit/base/stderr_of.h"
+#include "net/reception.h"
 #include "net/sockets.h"
 #include "ps/local_job.h"
+#include "ps/roles.h"
 #include "ps/scheduler_link.h"
 #include "ps/sleeper.h"
 #include "unit/base/logged.h"
+#include "unit/errors.h"
 
 using namespace tutti;
+using namespace std::chrono_literals;
 using Catch::Contains;
+using Catch::StartsWith;
 using Floats = std::vector<float>;
 using Said = std::vector<std::string>;
 
@@ -206,17 +211,47 @@ TEST_CASE("a durable server that cannot be reached for a time is waited for") {
              Contains("peer_lost: server 0 is lost") && Contains("not started again in time"));
 }
 
+TEST_CASE(
+    "a worker whose scheduler's port a stranger has says so at once, and tries until it is free") {
+  const Logged log;
+  ps::Job job;
+  job.root = "127.0.0.1";
+  job.secret.fill(std::byte{7});
+  const net::Identity scheduler{.rank = static_cast<int>(ps::Role::scheduler),
+                                .secret = job.secret,
+                                .purpose = ps::scheduler_purpose};
+  base::Fd port = net::listen_tcp("127.0.0.1");
+  job.port = net::port_of(port);
+  const auto expects = [](int) { return true; };
+  std::thread listener([&] {
+    {
+      net::Identity stranger = scheduler;
+      stranger.secret.fill(std::byte{8});
+      net::Reception reception(port, stranger, {expects, 1});
+      while (log.text().find("does not know the job's key") == std::string::npos) {
+        net::wait_readable(reception.descriptor(), base::Clock::now() + 10ms);
+        reception.advance();
+      }
+    }
+    net::accept_peers(port, scheduler, {static_cast<int>(ps::Role::worker)},
+                      base::Clock::now() + 10s);
+  });
+  net::Poller poller;
+  CHECK(error_of([&] { ps::SchedulerLink(job, LocalJob::options(), poller, 0); }) == "no error");
+  listener.join();
+  CHECK_THAT(log.text(), Contains("has waited 0 s for the scheduler at 127.0.0.1:") &&
+                             Contains("a process that does not know the job's key listens there"));
+}
+
 TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
   LocalJob job({.workers = 1, .servers = 1});
   ps::Job stranger = job.job();
   stranger.secret.fill(std::byte{7});
-  try {
-    const Sleeper refused(stranger, 0);
-    FAIL("it got in");
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::mismatch);
-    CHECK_THAT(error.what(), Contains("does not know the job's secret"));
-  }
+  Options impatient = LocalJob::options();
+  impatient.create_timeout = std::chrono::milliseconds(100);
+  net::Poller poller;
+  CHECK_THAT(error_of([&] { ps::SchedulerLink(stranger, impatient, poller, 0); }),
+             StartsWith("timeout: ") && Contains("does not know the job's key"));
   // Nor does what speaks otherwise.
   const net::Bytes noise(100'000, std::byte{0x41});
   const base::Fd caller = net::start_connecting("127.0.0.1", job.job().port, "");

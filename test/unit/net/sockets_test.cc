@@ -1,12 +1,19 @@
 #include "net/sockets.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
 #include <thread>
+
+#include "unit/errors.h"
 
 using namespace tutti;
 using namespace tutti::net;
@@ -48,7 +55,67 @@ int option_of(const base::Fd& socket, int level, int name) {
   return value;
 }
 
+/// A process of another user that listens there while this object lives.
+class OtherUser {
+ public:
+  explicit OtherUser(const std::string& name) {
+    int up[2];
+    REQUIRE(::pipe(up) == 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      if (::setuid(65534) != 0) ::_exit(1);
+      const base::Fd listener = listen_abstract(name);
+      ::write(up[1], "", 1);
+      for (;;) ::pause();
+    }
+    ::close(up[1]);
+    char ready = 0;
+    REQUIRE(::read(up[0], &ready, 1) == 1);
+    ::close(up[0]);
+  }
+  ~OtherUser() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  OtherUser(const OtherUser&) = delete;
+  OtherUser& operator=(const OtherUser&) = delete;
+
+ private:
+  pid_t child_ = -1;
+};
+
 }  // namespace
+
+TEST_CASE("a socket that listens already is taken over, and nothing else is") {
+  base::Fd listener = listen_tcp("127.0.0.1");
+  const std::uint16_t port = port_of(listener);
+  ::fcntl(listener.get(), F_SETFD, 0);
+  ::fcntl(listener.get(), F_SETFL, 0);
+  const base::Fd taken = adopt_listener(listener.release());
+  CHECK((::fcntl(taken.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK((::fcntl(taken.get(), F_GETFL) & O_NONBLOCK) != 0);
+  CHECK(port_of(taken) == port);
+  const base::Fd caller = start_connecting("127.0.0.1", port, "");
+  REQUIRE(wait_readable(taken, base::Clock::now() + 5s));
+  CHECK(accept_one(taken));
+  const base::Fd near = listen_nearby("tutti-test-" + std::to_string(::getpid()));
+  for (const int none : {caller.get(), near.get(), ::open("/dev/null", O_RDONLY), 4095}) {
+    CHECK(error_of([&] { adopt_listener(none); }) == "invalid_argument: descriptor " +
+                                                         std::to_string(none) +
+                                                         " is no TCP socket that listens");
+  }
+}
+
+TEST_CASE("another user's process that listens at a name of the job's is nobody") {
+  if (::geteuid() != 0) return;  // nobody else can become another user
+  const std::string name = "tutti-test-other-" + std::to_string(::getpid());
+  {
+    const base::Fd mine = listen_abstract(name);
+    CHECK(connect_abstract(name).reached == Reached::connected);
+  }
+  const OtherUser other(name);
+  CHECK(connect_abstract(name).reached == Reached::nobody);
+}
 
 TEST_CASE("an idle connection of much data is asked for before others on the way forget it") {
   const base::Fd listener = listen_tcp("127.0.0.1");
