@@ -3,7 +3,7 @@
 import os
 import sys
 
-from launcher import batch, hosts, members, mpirun, options, output, servers, starter
+from launcher import batch, hosts, members, mpirun, options, output, programs, servers, starter
 from launcher.job import Job
 
 
@@ -28,13 +28,13 @@ def starter_of(request, listed, env, forwarded):
         return mpirun.starter(request, placed(request, listed), env, forwarded, server)
     if request.launcher == "local":
         return members.starter(request, [None] * request.processes(), env, forwarded, server)
-    members.check_ssh()
     where = members.spread(request, placed(request, listed), list(dict.fromkeys(host for host, _ in listed)))
     return members.starter(request, where, env, forwarded, server)
 
 
 def started(words):
     """The job that the words ask for, under way."""
+    programs.leave_out_empty_entries(os.environ)
     request = options.parse(words)
     if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")

@@ -4,40 +4,34 @@ import json
 import os
 import pathlib
 import shlex
-import shutil
 import subprocess
 import sys
 
 from launcher import helper, mpirun
 from launcher.options import UsageError
-from launcher.starter import Starter, groups
+from launcher.programs import find, must_find
+from launcher.starter import Starter, carriers_environment, groups, place
 
 SUBMIT = pathlib.Path(__file__).with_name("submit.py")
 # They tell of the end when they look next.
 LEAVE_SECONDS = 120.0
 # The names that Grid Engine's sites give to the parallel environments that are for MPI.
 USUAL_ENVIRONMENTS = ("mpi", "openmpi", "ompi", "orte")
-# In a job of mode mpi: becomes mpirun, with the job's variables.
-BECOME = ("import json, os, sys\ntold = json.loads(sys.stdin.readline())\nos.environ.update(told['env'])\n"
-          "if os.path.isdir(told['folder']): os.chdir(told['folder'])\n"
-          "os.execvp(told['words'][0], told['words'])\n")
-
-
-def find(program, launcher, package):
-    path = shutil.which(program)
-    if path is None:
-        raise UsageError(f"--launcher {launcher} needs {program}, and it is not in PATH: {package}")
-    return path
+# Who asks for their programs, and where these come from.
+SLURM = "--launcher slurm", "apt-get install slurm-client"
+SGE = "--launcher sge", "it comes with Grid Engine"
+YARN = "--launcher yarn", "it comes with Hadoop"
 
 
 def told(request, index, env, forwarded, server, placement=()):
     """What a task of the job reads. In mode mpi the job has one, which becomes mpirun."""
-    here = {"env": {name: env[name] for name in forwarded}, "folder": os.getcwd()}
+    here = {"env": {name: env[name] for name in forwarded}, **place(request)}
     if request.mode == "ps":
         return helper.lines(helper.source(), {**here, "groups": groups(request, server), "index": index})
     # By these mpirun does as root what it does for others.
     here["env"].update((name, env[name]) for name in env if name.startswith("OMPI_"))
-    return helper.lines(BECOME, {**here, "words": mpirun.words("mpirun", request, placement, forwarded)})
+    return helper.lines(helper.source("trust", "become"),
+                        {**here, "words": mpirun.words("mpirun", request, placement, forwarded)})
 
 
 def task_words():
@@ -47,24 +41,28 @@ def task_words():
 def slurm(request, env, forwarded, server):
     """srun gives its standard input to every task. An allocation that there is already is used."""
     if request.mode == "ps":
-        words = [find("srun", "slurm", "apt-get install slurm-client"), "--ntasks", str(request.processes()),
-                 "--kill-on-bad-exit=0", "--wait=0", "--job-name", "tutti", *helper.python(False), helper.BOOT]
-        return Starter("srun", words, env, told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
+        # srun also looks for a program in the current folder.
+        python = [find("python3") or sys.executable, *helper.python(False)[1:]]
+        words = [must_find("srun", *SLURM), "--ntasks", str(request.processes()), "--kill-on-bad-exit=0", "--wait=0",
+                 "--job-name", "tutti", *python, helper.BOOT]
+        return Starter("srun", words, carriers_environment(),
+                       told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
     line = mpirun.words(mpirun.find_mpirun(request), request, [], forwarded)
     if "SLURM_JOB_ID" not in env:
-        line = [find("salloc", "slurm", "apt-get install slurm-client"), "--ntasks", str(request.workers),
+        line = [must_find("salloc", *SLURM), "--ntasks", str(request.workers),
                 "--job-name", "tutti", *line]
     return Starter(pathlib.Path(line[0]).name, line, env, leave_seconds=LEAVE_SECONDS)
 
 
-def submitted(name, words, env, file, script=""):
+def submitted(name, words, file, script=""):
     plan = {"words": words, "file": file, "script": script}
-    return Starter(name, [sys.executable, "-I", "-S", str(SUBMIT)], env, json.dumps(plan), LEAVE_SECONDS)
+    return Starter(name, [sys.executable, "-I", "-S", str(SUBMIT)], carriers_environment(), json.dumps(plan),
+                   LEAVE_SECONDS)
 
 
 def parallel_environment():
-    known = subprocess.run(["qconf", "-spl"], check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.DEVNULL, text=True).stdout.split()
+    known = subprocess.run([must_find("qconf", *SGE), "-spl"], check=False, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.split()
     for name in (*USUAL_ENVIRONMENTS, *(known if len(known) == 1 else ())):
         if name in known:
             return name
@@ -77,9 +75,9 @@ def sge(request, env, forwarded, server):
     launcher is killed, the helper has time to end what its command has started; Grid Engine would kill it at once."""
     tasks = (["-pe", parallel_environment(), str(request.workers)] if request.mode == "mpi"
              else ["-t", f"1-{request.processes()}"])
-    words = [find("qsub", "sge", "it comes with Grid Engine"), "-sync", "y", "-notify", "-S", "/bin/sh", "-N", "tutti",
+    words = [must_find("qsub", *SGE), "-sync", "y", "-notify", "-S", "/bin/sh", "-N", "tutti",
              "-o", "/dev/null", "-j", "y", *tasks]
-    return submitted("qsub", words, env, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
+    return submitted("qsub", words, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
                      f"trap '' USR2\n{task_words()} <@FILE@\n")
 
 
@@ -98,10 +96,10 @@ def yarn(request, env, forwarded, server):
     jar = distributed_shell(env)
     containers = 1 if request.mode == "mpi" else request.processes()
     here = [("localhost", request.workers)]  # a container knows of no other
-    words = [find("yarn", "yarn", "it comes with Hadoop"), "jar", jar, "-jar", jar, "-appname", "tutti",
+    words = [must_find("yarn", *YARN), "jar", jar, "-jar", jar, "-appname", "tutti",
              "-num_containers", str(containers), "-shell_script", "@FILE@"]
     text = told(request, ["YARN_SHELL_ID", 1], env, forwarded, server, here)
-    return submitted("yarn", words, env, f"{task_words()} <<'TOLD'\n{text}TOLD\n")
+    return submitted("yarn", words, f"{task_words()} <<'TOLD'\n{text}TOLD\n")
 
 
 SYSTEMS = {"slurm": slurm, "sge": sge, "yarn": yarn}

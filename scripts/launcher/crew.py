@@ -30,7 +30,8 @@ class Member:
     """What one process of the job is started by."""
 
     def __init__(self, one):
-        self.title, self.host, self.program, self.up = one["title"], one["host"], one["words"][0], False
+        self.title, self.host, self.up = one["title"], one["host"], False
+        self.program = os.path.basename(one["words"][0])
         self.process = start(one)
 
     def hear(self):

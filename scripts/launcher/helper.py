@@ -4,15 +4,15 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("sealed_lines", "contact", "processes", "shim")
+MODULES = ("sealed_lines", "contact", "processes", "trust", "shim")
 # Runs the program in its first line of standard input. What that needs follows, so that no command line has it.
 BOOT = "import json,sys;exec(json.loads(sys.stdin.readline()))"
 PYTHON = ["python3", "-I", "-S", "-c"]
 
 
-def source():
-    """The helper in one text of Python."""
-    texts = {f"launcher.{name}": (HERE / f"{name}.py").read_text(encoding="utf-8") for name in MODULES}
+def source(*modules):
+    """Modules in one text of Python, which runs the last one's `main`; without any, the helper."""
+    texts = {f"launcher.{name}": (HERE / f"{name}.py").read_text(encoding="utf-8") for name in modules or MODULES}
     return (f"import sys, types\nfor name, text in {texts!r}.items():\n"
             "    module = sys.modules[name] = types.ModuleType(name)\n"
             "    exec(compile(text, name, 'exec'), module.__dict__)\n"

@@ -3,7 +3,6 @@ import fcntl
 import os
 import re
 import shlex
-import shutil
 import socket
 import struct
 import subprocess
@@ -11,14 +10,20 @@ import sys
 import time
 
 from command_line import printable
+from launcher import helper
+from launcher.destination import REFUSED
 from launcher.options import UsageError
 from launcher.output import write
+from launcher.processes import file_of
+from launcher.programs import must_find
 
 SIOCGIFADDR = 0x8915
 # How rsync says that files went away while it copied, such as a program's temporary ones.
 VANISHED = 24
 # Nobody is there to answer a question.
-SSH = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=20"]
+SSH_OPTIONS = ["-oBatchMode=yes", "-oConnectTimeout=20"]
+# A copy belongs to the user who starts the job, and nobody else may write to it. The folder itself stays as it is.
+RSYNC_OPTIONS = ["-a", "--no-owner", "--no-group", "--no-perms", "--executability", "--chmod=go-w"]
 
 
 def read_hostfile(path):
@@ -105,18 +110,42 @@ def reachable(interface=None, others=()):
     return [address for address in ordered if not address.startswith("127.")] or known
 
 
+def ssh():
+    """The words that start it."""
+    return [must_find("ssh", "a job on other hosts", "apt-get install openssh-client"), *SSH_OPTIONS]
+
+
+def words_to(host, words):
+    return [*ssh(), "-x", "-T", host, shlex.join(["exec", *words])]
+
+
 def rsync_words(source, host, folder):
-    return ["rsync", "-a", "-e", shlex.join(SSH), f"{source}/", f"{host}:{folder}"]
+    rsync = must_find("rsync", "--sync-dst-dir", "apt-get install rsync, here and on every host")
+    return [rsync, *RSYNC_OPTIONS, "-e", shlex.join(ssh()), f"{source}/", f"{host}:{folder}"]
 
 
 def sync(hosts, folder):
     """Copies the current folder to every host; a log line each. To the first alone, then to the rest at once: on
     a file system that hosts share the rest find everything there and get in nobody's way."""
-    if shutil.which("rsync") is None:
-        raise UsageError("--sync-dst-dir needs rsync, here and on every host: apt-get install rsync")
-    failed = copy_to(hosts[:1], folder) or copy_to(hosts[1:], folder)
-    if failed:
-        raise UsageError("--sync-dst-dir: rsync failed", failed)
+    for some in filter(None, (hosts[:1], hosts[1:])):
+        prepare(some, folder)
+        failed = copy_to(some, folder)
+        if failed:
+            raise UsageError("--sync-dst-dir: rsync failed", failed)
+
+
+def prepare(hosts, folder):
+    """Makes the folder on each host. Raises UsageError where it is not the user's alone."""
+    told = helper.lines(helper.source("trust", "destination"), {"folder": folder})
+    words = [*helper.python(False), helper.BOOT]
+    for host, code, lines in run_all([(host, words_to(host, words), told) for host in hosts]):
+        refusals = [line.removeprefix(REFUSED) for line in lines if line.startswith(REFUSED)]
+        if refusals:
+            raise UsageError(f"--sync-dst-dir {folder}: on {host} {refusals[0]}. It must be a folder that the launcher "
+                             "makes, or one that is yours and that no other user may write to, such as one in your "
+                             "home; what other users may have put there runs in the job")
+        if code != 0:
+            raise UsageError(f"--sync-dst-dir {folder}: ssh to {host} failed with {code}", lines)
 
 
 def copy_to(hosts, folder):
@@ -126,13 +155,22 @@ def copy_to(hosts, folder):
     for host in hosts:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         write(sys.stdout, [f"{now} rsync {printable(source)}/ -> {printable(host)}:{printable(folder)}"])
-        words = rsync_words(source, host, folder)
-        copies.append((words, subprocess.Popen(words, stdin=subprocess.DEVNULL,
-                                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))
+        copies.append((rsync_words(source, host, folder), ""))
     failed = []
-    for words, process in copies:
-        said, _ = process.communicate()
-        if process.returncode not in (0, VANISHED):
-            failed += [f"{shlex.join(words)} failed with {process.returncode}:",
-                       *said.decode("utf-8", "surrogateescape").rstrip().split("\n")]
+    for words, code, lines in run_all([(words, words, told) for words, told in copies]):
+        if code not in (0, VANISHED):
+            failed += [f"{shlex.join(words)} failed with {code}:", *lines]
     return failed
+
+
+def run_all(programs):
+    """Runs [(name, words, standard input)] at once: [(name, exit code, lines of output)]."""
+    running, done = [], []
+    for name, words, told in programs:
+        with file_of(told.encode()) as file:
+            running.append((name, subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE,
+                                                   stderr=subprocess.STDOUT)))
+    for name, process in running:
+        said, _ = process.communicate()
+        done.append((name, process.returncode, said.decode("utf-8", "surrogateescape").rstrip().split("\n")))
+    return done

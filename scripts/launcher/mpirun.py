@@ -2,12 +2,12 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 
 from launcher import helper
 from launcher.options import UsageError
-from launcher.starter import Starter, groups
+from launcher.programs import must_find
+from launcher.starter import Starter, groups, place
 
 # Open MPI 4.1 says this when a process is lost and the others may go on; it means nothing to a user.
 NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
@@ -15,10 +15,8 @@ NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
 
 
 def find_mpirun(request):
-    path = shutil.which("mpirun")
-    if path is None:
-        asks = "--mode mpi" if request.mode == "mpi" else f"--launcher {request.launcher}"
-        raise UsageError(f"{asks} needs mpirun, and it is not in PATH: apt-get install openmpi-bin")
+    path = must_find("mpirun", "--mode mpi" if request.mode == "mpi" else f"--launcher {request.launcher}",
+                     "apt-get install openmpi-bin")
     version = subprocess.run([path, "--version"], check=False, stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
     if "Open MPI" not in version:
@@ -47,7 +45,7 @@ def words(mpirun, request, placement, forwarded, server=None):
         line += ["--wdir", request.sync_dst_dir]
     for name in forwarded:
         line += ["-x", name]
-    told = {"groups": groups(request, server), "index": ["OMPI_COMM_WORLD_RANK", 0]}
+    told = {"groups": groups(request, server), "index": ["OMPI_COMM_WORLD_RANK", 0], **place(request)}
     # As one word: mpirun would take a lone colon for the start of another program.
     return line + helper.python(request.launcher == "local") + [helper.source(), json.dumps(told)]
 

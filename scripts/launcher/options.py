@@ -2,6 +2,7 @@
 import argparse
 import dataclasses
 import math
+import os
 import re
 import shlex
 import sys
@@ -11,7 +12,7 @@ from command_line import Parser, meant, program
 
 DESCRIPTION = """Starts a distributed training job: the same command once for each worker.
 
-on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir /tmp/job "python train.py --kv-store dist_sync"
+on several hosts:  %(prog)s -n 8 -H hosts --sync-dst-dir ~/job "python train.py --kv-store dist_sync"
 on this machine:   %(prog)s -n 2 --launcher local build/examples/train --kv-store dist_sync
 without servers:   %(prog)s -n 4 --mode mpi --launcher local build/examples/train --kv-store dist_sync_mpi
 
@@ -23,8 +24,8 @@ The exit code is that of the process that failed first; its last lines are print
 BATCH = ("sge", "yarn", "slurm")
 LAUNCHERS = ("ssh", "local", "mpi", *BATCH)
 # What the launcher tells its workers by.
-OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "DMLC_ROLE", "DMLC_RANK",
-                 "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LISTEN_FD",
+                 "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
 DAY_SECONDS = 86400
 
 
@@ -78,14 +79,14 @@ def make_parser():
         help="how many servers, in --mode ps (default: as many as workers; example: -s 2)")
     add("--server-state", metavar="FOLDER",
         help="servers keep values, optimizer states and rounds there, each on its host, and the next job goes on from "
-             "them (default: nothing is kept; example: --server-state /var/tmp/job)")
+             "them (default: nothing is kept; example: --server-state ~/state)")
     add("--durable", metavar="HOW",
         help="when what servers keep is on the disk: each: before a worker hears of its push; seconds=N: N seconds "
              "later at most; with both a server that is killed is started again, and the job goes on; off: now and "
              "then, for another job (default: off; example: --durable each)")
     add("--restore", metavar="FOLDER",
         help="servers that have kept nothing yet begin with what those of an earlier job kept there, however many they "
-             "were (default: with nothing; example: --restore /var/tmp/old)")
+             "were (default: with nothing; example: --restore ~/old-state)")
     add("-H", "--hostfile", metavar="FILE",
         help="the hosts, one name or address a line, each optionally with slots=COUNT; "
              "~/.ssh/config is honoured (default: none; example: -H hosts)")
@@ -96,8 +97,9 @@ def make_parser():
         help="ps: a parameter server, for the stores dist_sync, dist_async and their kin; mpi: collectives under "
              "mpirun, for dist_sync_mpi (default: ps; example: --mode mpi)")
     add("--sync-dst-dir", metavar="FOLDER",
-        help="first copy the current folder to this one on every host, with rsync, and start the "
-             "command there (default: no copy; example: --sync-dst-dir /tmp/job)")
+        help="first copy the current folder to this one on every host, with rsync, and start the command there; the "
+             "folder is made, or is one that no other user may write to (default: no copy; example: --sync-dst-dir "
+             "~/job)")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]",
         help="a variable that every worker gets, from here or with the value given; may be "
              "repeated (default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and what starts with "
@@ -218,6 +220,8 @@ def parse(words):
     servers = given.num_servers
     if mode == "ps" and servers is None:
         servers = given.num_workers
-    return Request(given.num_workers, servers, mode, given.hostfile, launcher, given.sync_dst_dir, given.env,
+    # As a shell has done it where it could.
+    folder = given.sync_dst_dir and os.path.expanduser(given.sync_dst_dir)
+    return Request(given.num_workers, servers, mode, given.hostfile, launcher, folder, given.env,
                    given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command,
                    server_options(given), given.server_state, given.durable not in (None, "off"))

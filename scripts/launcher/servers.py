@@ -6,26 +6,44 @@ import sys
 
 from launcher import hosts
 from launcher.options import UsageError
+from launcher.output import say
+from launcher.programs import find, found_as_by_a_shell
+from launcher.trust import problem_of_program
 
 SERVER = "tutti-server"
+HERE = pathlib.Path(__file__).resolve()
 
 
 def folders(command):
-    """Where it may be: near the command, where this launcher is, in PATH."""
+    """Where it may be beside PATH: near the command, and where this launcher is."""
+    found = found_as_by_a_shell(command[0])
     # The python of an environment is a link to one elsewhere.
-    near = pathlib.Path(os.path.abspath(command[0])).parent
-    linked = pathlib.Path(command[0]).resolve().parent
-    here = pathlib.Path(__file__).resolve().parents[1]
-    launcher = pathlib.Path(sys.argv[0]).resolve().parent
-    return near, near.parent, linked, linked.parent, here, here.parent / "build", launcher, None
+    of_command = [pathlib.Path(found).parent, pathlib.Path(found).resolve().parent] if found else []
+    near = [folder for one in of_command for folder in (one, one.parent)]
+    return [*near, HERE.parents[1], HERE.parents[2] / "build", pathlib.Path(sys.argv[0]).resolve().parent]
+
+
+def candidates(command):
+    inside = (shutil.which(SERVER, path=str(folder)) for folder in folders(command))
+    return dict.fromkeys(filter(None, (*inside, find(SERVER))))
+
+
+def owners(command):
+    """The users, beside root and the one who starts the job, whose programs the job runs anyway."""
+    programs = filter(None, (found_as_by_a_shell(command[0]), str(HERE)))
+    found = {os.stat(program).st_uid for program in programs if os.path.exists(program)}
+    return sorted(found - {0, os.geteuid()})
 
 
 def find_server(request):
-    """The program that is scheduler and server, as its hosts have it."""
-    for folder in folders(request.command):
-        path = shutil.which(SERVER, path=folder and str(folder))
-        if path:
+    """The program that is scheduler and server, as its hosts have it. It gets the job's key, so who may have put it
+    there counts."""
+    trusted = {0, os.geteuid(), *owners(request.command)}
+    for path in candidates(request.command):
+        problem = problem_of_program(path, trusted)
+        if problem is None:
             return copied(path, request.sync_dst_dir)
+        say(f"{path} is not used: {problem}")
     raise UsageError(f"--mode ps needs {SERVER}, which is neither beside the command nor in PATH; "
                      "it is built and installed with tutti")
 

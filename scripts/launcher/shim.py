@@ -3,10 +3,10 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py, processes.py and sealed_lines.py, which is all of ours that it may
-import.
+file goes to other hosts as text, with contact.py, processes.py, sealed_lines.py and trust.py, which is all of ours that
+it may import.
 """
-import contextlib
+import errno
 import json
 import os
 import pty
@@ -22,6 +22,7 @@ from launcher.contact import connect, is_cut_off
 from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
                                 signal_all)
 from launcher.sealed_lines import Forged
+from launcher.trust import enter_folder, problem_of_program
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
@@ -36,6 +37,8 @@ WRITER = "tutti-state"
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 LONGEST_LINE = 65536
+# The exit status of a command that is not started because of what was asked for.
+NOT_BEGUN = 2
 ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 # How often it looks whether the launcher's host is silent.
 LOOK_SECONDS = 5.0
@@ -54,12 +57,21 @@ def open_terminal():
     return ours, theirs
 
 
-def hold_port():
-    """Keeps a port for the scheduler: a socket which nobody shares it with who does not ask for that, as it does."""
-    held = socket.socket()
-    held.bind(("", 0))
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return held
+class CannotBegin(Exception):
+    """The command is not started; the text says why."""
+
+
+def listen_for_scheduler(address, variables):
+    """The socket that the scheduler takes over: at no time can another user's process listen in its place."""
+    wanted = variables.get("DMLC_PS_ROOT_PORT") or "0"
+    if not (wanted.isascii() and wanted.isdigit() and int(wanted) < 1 << 16):
+        raise CannotBegin(f"environment variable DMLC_PS_ROOT_PORT={wanted!a} is not usable; it takes a whole number "
+                          "from 1 to 65535")
+    try:
+        return socket.create_server((address, int(wanted)), backlog=socket.SOMAXCONN)
+    except OSError as error:
+        raise CannotBegin(f"the scheduler cannot listen at {address}, DMLC_PS_ROOT_PORT={wanted}: {error.strerror}; "
+                          "choose another port, or make the port free") from error
 
 
 class Restarts:
@@ -81,9 +93,12 @@ class Restarts:
 class Shim:
     """One event loop over the command's output, the launcher's orders, signals and deadlines."""
 
-    def __init__(self, link, command, restarts=0):
-        """`restarts`: how often the command is started again, where signals that nobody ordered end it."""
-        self.link, self.command, self.restarts, self.variables = link, command, Restarts(restarts), {}
+    def __init__(self, link, group):
+        """`group`: of equal processes, one of which this is. `restarts` there: how often the command is started again,
+        where signals that nobody ordered end it; `owners`: who may own it beside root and this user."""
+        self.link, self.command, self.owners = link, group["command"], group.get("owners")
+        self.restarts, self.variables = Restarts(group.get("restarts", 0)), {}
+        self.listener = None       # that the command takes over
         self.told = False          # did the launcher or mpirun order the end
         self.wrote = False         # did it write its state when its time was last up
         self.deadline = None       # of what comes next
@@ -109,8 +124,7 @@ class Shim:
         out, their_out = open_terminal()
         err, their_err = os.pipe()
         try:
-            self.child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=their_out,
-                                          stderr=their_err, preexec_fn=dies_with_parent(signal.SIGKILL))
+            self.child = self.started(their_out, their_err)
         except OSError as error:
             os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}\n".encode())
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
@@ -120,6 +134,27 @@ class Shim:
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
+
+    def started(self, out, err):
+        problem = None if self.owners is None else problem_of_program(self.command[0], {0, os.geteuid(), *self.owners})
+        if problem:
+            raise PermissionError(errno.EACCES, problem)
+        how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err,
+               "preexec_fn": dies_with_parent(signal.SIGKILL)}
+        if self.listener is None:
+            return subprocess.Popen(self.command, **how)
+        with self.listener as listener:  # once the command has ended nobody listens there
+            number = listener.fileno()
+            return subprocess.Popen([*self.command, "--listen-fd", str(number)], pass_fds=[number], **how)
+
+    def listen(self, address):
+        self.listener = listen_for_scheduler(address, os.environ)
+        self.send(port=self.listener.getsockname()[1])
+
+    def give_up(self, reason):
+        """Before the command was started."""
+        self.send_lines(2, [reason.encode("utf-8", "surrogateescape")])
+        self.send(exit=NOT_BEGUN, told=False)
 
     def send(self, **message):
         self.link.send(json.dumps(message).encode())
@@ -258,15 +293,18 @@ def enter(link, told, number, parent):
     group, rank = part_of(told["groups"], number)
     if "role" in group:
         os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
-    if os.path.isdir(told.get("folder", "")):
-        os.chdir(told["folder"])
-    shim = Shim(link, group["command"], group.get("restarts", 0))
-    with contextlib.ExitStack() as held:
+    shim = Shim(link, group)
+    try:
+        if "folder" in told:
+            enter_folder(told["folder"], told["folder_owner"])
         if group.get("role") == "scheduler":
-            shim.send(port=held.enter_context(hold_port()).getsockname()[1])
-        if os.getppid() != parent:
-            raise ConnectionError("what started this is gone")
-        shim.run()
+            shim.listen(group.get("address") or link.connection.getsockname()[0])
+    except (CannotBegin, PermissionError) as error:
+        shim.give_up(str(error))
+        return
+    if os.getppid() != parent:
+        raise ConnectionError("what started this is gone")
+    shim.run()
 
 
 def main():

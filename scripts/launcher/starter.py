@@ -5,8 +5,12 @@ import re
 import secrets
 from typing import Dict, List
 
+from launcher import servers
 from launcher.options import UsageError
 
+# By these a process gets into its job. Those of the launcher's own environment are for other jobs; those of its job are
+# for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
+OF_ONE_JOB = "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LISTEN_FD"
 FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH)$")
 # Once every worker has ended, how long what started them may take to notice.
 LEAVE_SECONDS = 10.0
@@ -24,15 +28,22 @@ class Starter:
     leave_seconds: float = LEAVE_SECONDS
 
 
+def carriers_environment():
+    """Of a program that carries to the processes what they are told, and need not know it."""
+    env = {name: value for name, value in os.environ.items() if name not in OF_ONE_JOB}
+    if os.geteuid() == 0:  # which Open MPI refuses unless told twice
+        env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return env
+
+
 def environment(request, contact):
-    """(environment of what starts the processes, names of what every process gets of it)."""
-    env = dict(os.environ)
+    """(environment of the processes, names of what every one of them gets of it, wherever it runs)."""
+    env = carriers_environment()
     env.update(TUTTI_MODE=request.mode, TUTTI_LAUNCH_CONTACT=contact)
     env.setdefault("TUTTI_AUTOLOAD", "mxnet")  # the package, where it is installed, gives MXNet tutti's stores
     if request.mode == "ps":
         env.update(TUTTI_JOB_KEY=secrets.token_hex(32), DMLC_NUM_WORKER=str(request.workers),
                    DMLC_NUM_SERVER=str(request.servers))
-        env.pop("TUTTI_JOB_KEY_FILE", None)  # each job has a key of its own
     named = set()
     for assignment in request.env:
         name, given, value = assignment.partition("=")
@@ -44,10 +55,15 @@ def environment(request, contact):
     if request.sync_dst_dir:  # what lies beside the script wins
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):
             env[name] = ":".join(filter(None, [request.sync_dst_dir, env.get(name)]))
-    forwarded = sorted(named | {name for name in env if FORWARDED.match(name)})
-    if os.geteuid() == 0:
-        env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return env, forwarded
+    return env, sorted(named | {name for name in env if FORWARDED.match(name)})
+
+
+def place(request):
+    """Where the command starts. On another host something else may lie there, so it is told who owns it here."""
+    if request.sync_dst_dir:
+        return {"folder": request.sync_dst_dir, "folder_owner": 0}
+    owner = os.stat(os.curdir).st_uid
+    return {"folder": os.getcwd(), "folder_owner": 0 if owner == os.geteuid() else owner}
 
 
 def groups(request, server):
@@ -55,7 +71,13 @@ def groups(request, server):
     workers = {"count": request.workers, "command": request.command}
     if request.mode == "mpi":
         return [workers]
-    servers = {"count": request.servers, "role": "server", "command": [server, *request.server_options],
-               "restarts": MOST_RESTARTS if request.survives else 0}
-    return [{**workers, "role": "worker"}, servers,
-            {"count": 1, "role": "scheduler", "command": [server]}]
+    owners = servers.owners(request.command)
+    return [{**workers, "role": "worker"},
+            {"count": request.servers, "role": "server", "command": [server, *request.server_options], "owners": owners,
+             "restarts": MOST_RESTARTS if request.survives else 0},
+            {"count": 1, "role": "scheduler", "command": [server], "owners": owners, **address_of_scheduler(request)}]
+
+
+def address_of_scheduler(request):
+    """Elsewhere it is the one from which its helper comes."""
+    return {"address": servers.root_address(os.environ.get("DMLC_INTERFACE"))} if request.launcher == "local" else {}

@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/python"))
 import slurm
-from launching import LaunchCase
+from launching import LaunchCase, variables_of
 
 SKIPPED = 77
 SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
@@ -81,6 +81,21 @@ class Slurm(LaunchCase):
         self.assertEqual(code, 7, err)
         self.assertIn("worker 1 on", err[err.index("was the first to fail") - 60:])
 
+    def test_the_programs_of_slurm_have_no_secret_of_the_job_in_their_environment(self):
+        process = self.start("--launcher", "slurm", "-n", 1, "-s", 1, "echo up; sleep 600")
+        self.wait_for_lines(process, 1, "up")
+        seen = 0
+        for pid in self.marked():
+            program = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+            variables = variables_of(pid)
+            if program == "srun":
+                seen += 1
+                self.assertLessEqual(variables.keys() & {"TUTTI_JOB_KEY", "TUTTI_LAUNCH_CONTACT"}, set())
+                self.assertIn("PATH", variables)
+        self.assertGreater(seen, 0)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
     def test_ctrl_c_and_the_launchers_death_leave_no_process_and_no_job(self):
         for number in (signal.SIGINT, signal.SIGKILL):
             process = self.start("--launcher", "slurm", "-n", 2, "setsid sleep 600 & echo up; sleep 600")
@@ -102,7 +117,7 @@ class Slurm(LaunchCase):
     def test_srun_starts_programs_without_the_launcher(self):
         script = self.top / "by_hand.sh"
         script.write_text(BY_HAND.format(server=SERVER, train=TRAIN))
-        self.weights(self.run_words("srun", "-n", 4, "sh", script, TUTTI_JOB_KEY="5e" * 32))
+        self.weights(self.run_words("srun", "-n", 4, "sh", script, TUTTI_JOB_KEY="5e" * 31 + "5f"))
 
     def test_srun_starts_mpi_programs_without_the_launcher_where_it_speaks_to_mpi(self):
         kinds = re.findall(r"\b(pmix|pmi2)\b", self.run_words("srun", "--mpi=list"))

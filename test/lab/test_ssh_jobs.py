@@ -140,7 +140,7 @@ class Refused(Jobs):
         self.assert_hosts_are_idle()
         code, _, err = self.train("-n", 2, "--sync-dst-dir", self.folder / "job")
         self.assertEqual(code, 2, err)
-        self.assertRegex(err, "rsync failed\n.*nowhere")
+        self.assertRegex(err, "ssh to nowhere failed with 255\n.*nowhere")
 
     def test_an_empty_host_file_is_refused(self):
         self.write_hosts([])

@@ -23,6 +23,24 @@ if SLOW:
     sys.argv.pop()
 # Gives up well before the test does.
 IMPATIENT = {"TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20"}
+# Tries to listen at the scheduler's port as another program does that allows it to be shared.
+INTRUDE = """
+import os, socket, time
+try:
+    one = socket.create_server(("127.0.0.1", int(os.environ["DMLC_PS_ROOT_PORT"])))
+except OSError as error:
+    print(error, flush=True)
+else:
+    time.sleep(20)
+"""
+# In tutti-server's place: the scheduler has no time yet, and an intruder has.
+HELD_UP = """#!/bin/sh
+if [ "$DMLC_ROLE" = scheduler ]; then
+  {python} -c '{intrude}' >&2 &
+  sleep 1
+fi
+exec {server} "$@"
+"""
 
 
 def weights(text):
@@ -272,6 +290,18 @@ class Misuse(JobCase):
                                        TUTTI_JOB_KEY_FILE=file.name)
         self.assertNotEqual(code, 0)
         self.assertRegex(err, r"TUTTI_JOB_KEY_FILE\) is not usable: its mode is 0640.*chmod 600")
+
+    def test_nobody_can_listen_at_the_schedulers_port_before_the_scheduler_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = pathlib.Path(folder, "tutti-server")
+            server.write_text(HELD_UP.format(python=sys.executable, intrude=INTRUDE, server=SERVER))
+            server.chmod(0o755)
+            # Beside the worker's program lies the real one.
+            code, out, err = self.launch("-n", 1, "-s", 1, *LOCAL, "--grace", 1, "env", TRAIN, "--network", "mlp",
+                                         "--kv-store", "dist_sync", "--epochs", 1,
+                                         PATH=f"{folder}:{os.environ['PATH']}")
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("Address already in use", err)
 
     def test_the_jobs_secret_is_in_no_command_line(self):
         process = self.begun()

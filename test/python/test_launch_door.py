@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -212,15 +213,40 @@ class Workers(DoorCase):
 
 
 class Ports(unittest.TestCase):
-    def test_a_port_is_kept_for_the_scheduler_from_all_that_ask_for_any(self):
-        held = [self.enterContext(shim.hold_port()) for _ in range(100)]
-        ports = {one.getsockname()[1] for one in held}
+    def listening(self, **variables):
+        return self.enterContext(shim.listen_for_scheduler("127.0.0.1", variables))
+
+    def test_nobody_else_can_listen_at_the_port_that_is_kept_for_the_scheduler(self):
+        ports = {self.listening().getsockname()[1] for _ in range(100)}
         self.assertEqual(len(ports), 100)
         for port in ports:
-            with socket.socket() as other, self.assertRaisesRegex(OSError, "in use"):
-                other.bind(("127.0.0.1", port))
-            with socket.create_server(("127.0.0.1", port)):  # shares it, as the scheduler does
-                pass
+            for address in ("127.0.0.1", ""):
+                with self.assertRaisesRegex(OSError, "in use"), socket.create_server((address, port)):
+                    pass
+
+    def test_the_command_gets_the_socket_and_the_helper_keeps_none(self):
+        one = shim.Shim.__new__(shim.Shim)
+        code = "import socket, sys; print(socket.socket(fileno=int(sys.argv[2])).getsockname()[1])"
+        one.command, one.owners, one.listener = [sys.executable, "-c", code], None, self.listening()
+        port = one.listener.getsockname()[1]
+        with tempfile.TemporaryFile() as out, one.started(out, subprocess.DEVNULL) as process:
+            self.assertEqual(one.listener.fileno(), -1)
+            self.assertEqual(process.wait(20), 0)
+            out.seek(0)
+            self.assertEqual(int(out.read()), port)
+        with socket.create_server(("127.0.0.1", port)):  # once it has ended
+            pass
+
+    def test_a_port_that_was_asked_for_is_taken_or_an_error_says_why_not(self):
+        port = self.listening().getsockname()[1]
+        with self.assertRaisesRegex(shim.CannotBegin, f"at 127.0.0.1, DMLC_PS_ROOT_PORT={port}: Address already"):
+            self.listening(DMLC_PS_ROOT_PORT=str(port))
+        for bad in ("x", "-1", "65536", "1e3", "²"):
+            with self.assertRaisesRegex(shim.CannotBegin, "DMLC_PS_ROOT_PORT=.* is not usable; it takes a whole"):
+                self.listening(DMLC_PS_ROOT_PORT=bad)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            wanted = free.getsockname()[1]
+        self.assertEqual(self.listening(DMLC_PS_ROOT_PORT=str(wanted)).getsockname()[1], wanted)
 
 
 def has_token(connection):

@@ -68,7 +68,8 @@ class TwoHosts(LaunchCase):
         self.assertIn("nowhere", err)
         code, _, err = self.launch("-n", 1, "--sync-dst-dir", self.folder / "target", "true")
         self.assertEqual(code, 2, err)
-        self.assertIn("rsync", err)
+        self.assertIn("--sync-dst-dir", err)
+        self.assertIn("ssh to nowhere failed", err)
 
 
 if __name__ == "__main__":

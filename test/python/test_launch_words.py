@@ -212,7 +212,8 @@ class Mpirun(unittest.TestCase):
                      "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0"):
             self.assertIn(part, text)
         self.assertEqual(json.loads(line[-1]), {"groups": [{"count": 4, "command": ["python", "train.py"]}],
-                                                "index": ["OMPI_COMM_WORLD_RANK", 0]})
+                                                "index": ["OMPI_COMM_WORLD_RANK", 0],
+                                                "folder": "/tmp/job", "folder_owner": 0})
         self.assertNotIn(str(ROOT), text, "another host may not have this folder")
 
     def test_in_mode_ps_mpirun_starts_every_role_and_goes_round_the_hosts(self):

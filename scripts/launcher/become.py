@@ -1,0 +1,16 @@
+"""Becomes a program, with the job's variables and in its folder: mpirun, in a batch system's job of mode mpi."""
+import json
+import os
+import sys
+
+from launcher.trust import enter_folder
+
+
+def main():
+    told = json.loads(sys.stdin.readline())
+    os.environ.update(told["env"])
+    try:
+        enter_folder(told["folder"], told["folder_owner"])
+    except PermissionError as error:
+        sys.exit(f"{os.uname().nodename}: {error}")
+    os.execvp(told["words"][0], told["words"])

@@ -1,0 +1,35 @@
+"""Programs that the launcher itself runs, such as ssh."""
+import os
+import shutil
+
+from launcher.options import UsageError
+
+
+def find(name):
+    """Where it is by PATH, or None. An entry that is empty or relative leads into the current folder, and another user
+    may have written there: it does not count here."""
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+    return shutil.which(name, path=os.pathsep.join(folders))
+
+
+def must_find(name, asks, package):
+    path = find(name)
+    if path is None:
+        raise UsageError(f"{asks} needs {name}, and it is not in PATH: {package}")
+    return path
+
+
+def found_as_by_a_shell(word):
+    """The file that a command's first word names, or None: a word with a slash is a path."""
+    return os.path.abspath(word) if os.sep in word else find(word)
+
+
+def leave_out_empty_entries(env):
+    """A variable that was put together of one that was not set has an empty entry. It stands for the current folder,
+    from which every program would load its libraries and modules."""
+    for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
+        folders = list(filter(None, env.get(name, "").split(os.pathsep)))
+        if folders:
+            env[name] = os.pathsep.join(folders)
+        else:
+            env.pop(name, None)
