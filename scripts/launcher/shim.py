@@ -70,8 +70,8 @@ def listen_for_scheduler(address, variables):
     try:
         return socket.create_server((address, int(wanted)), backlog=socket.SOMAXCONN)
     except OSError as error:
-        raise CannotBegin(f"the scheduler cannot listen at {address}, DMLC_PS_ROOT_PORT={wanted}: {error.strerror}; "
-                          "choose another port, or make the port free") from error
+        raise CannotBegin(f"the scheduler cannot listen at {address}, DMLC_PS_ROOT_PORT={wanted}: "
+                          f"{os.strerror(error.errno)}; choose another port, or make the port free") from error
 
 
 class Restarts:

@@ -23,8 +23,12 @@ OTHER = 65534
 
 
 class JobCase(unittest.TestCase):
+    def setUp(self):
+        self.home = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
     def start(self, title, words, **env):
-        one = Process(title, words, {**PLAIN, "TUTTI_CREATE_SECONDS": "20", "PS_VERBOSE": "1", **env})
+        one = Process(title, words, {**PLAIN, "HOME": str(self.home), "TUTTI_CREATE_SECONDS": "20", "PS_VERBOSE": "1",
+                                     **env})
         self.addCleanup(one.process.stdout.close)
         self.addCleanup(one.kill)
         return one
@@ -57,7 +61,8 @@ class Place(JobCase):
                                 DMLC_NUM_SERVER="1", DMLC_PS_ROOT_URI="127.0.0.1", DMLC_PS_ROOT_PORT=port)
             server = self.start("server", [SERVER, "--role", "server", *place])
             scheduler = subprocess.Popen([SERVER, "--role", "scheduler", *place, "--listen-fd",
-                                          str(listener.fileno())], env=PLAIN, pass_fds=[listener.fileno()])
+                                          str(listener.fileno())], env={**PLAIN, "HOME": str(self.home)},
+                                         pass_fds=[listener.fileno()])
         self.assertEqual([one.wait(30) if one is scheduler else one.end() for one in (scheduler, server, worker)],
                          [0, 0, 0], f"{server}{worker}")
         with self.assertRaises(ConnectionRefusedError):
@@ -67,27 +72,25 @@ class Place(JobCase):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("only root can play another user")
         as_other = ["setpriv", f"--reuid={OTHER}", "--clear-groups"]
-        with tempfile.TemporaryDirectory() as folder:
-            homes = [pathlib.Path(folder, name) for name in ("mine", "theirs")]
-            pathlib.Path(folder).chmod(0o755)
-            for home in homes:
-                home.mkdir()
-            os.chown(homes[1], OTHER, OTHER)
-            place = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_NUM_WORKER": "1",
-                     "DMLC_NUM_SERVER": "1", "HOME": str(homes[0])}
-            scheduler, server = (self.start(role, [SERVER], DMLC_ROLE=role, **place)
-                                 for role in ("scheduler", "server"))
-            stranger = self.start("stranger", [*as_other, STEPS, "dist_sync", "mixed", 2, 10],
-                                  **{**place, "HOME": str(homes[1]), "TUTTI_CREATE_SECONDS": "2"})
-            self.assertNotEqual(stranger.end(), 0)
-            self.assertIn("a process that does not know the job's key listens there", stranger.text)
-            # Nor with the other's home.
-            stranger = self.start("stranger", [*as_other, STEPS, "dist_sync", "mixed", 2, 10], **place)
-            self.assertNotEqual(stranger.end(), 0)
-            self.assertIn("Set TUTTI_JOB_KEY for all processes of the job", stranger.text)
-            worker = self.start("worker", [STEPS, "dist_sync", "mixed", 2, 10], **place)
-            self.assertEqual([one.end() for one in (worker, server, scheduler)], [0, 0, 0], str(worker))
-            self.assertRegex(scheduler.text, "the job has no TUTTI_JOB_KEY: .* lets in processes of this user alone")
+        theirs = self.home / "theirs"
+        theirs.mkdir()
+        self.home.chmod(0o755)
+        os.chown(theirs, OTHER, OTHER)
+        place = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_NUM_WORKER": "1",
+                 "DMLC_NUM_SERVER": "1"}
+        steps = [STEPS, "dist_sync", "mixed", 2, 10]
+        scheduler, server = (self.start(role, [SERVER], DMLC_ROLE=role, **place) for role in ("scheduler", "server"))
+        stranger = self.start("stranger", [*as_other, *steps], HOME=str(theirs),
+                              **{**place, "TUTTI_CREATE_SECONDS": "2"})
+        self.assertNotEqual(stranger.end(), 0)
+        self.assertIn("a process that does not know the job's key listens there", stranger.text)
+        # Nor with the home of the user whose job it is.
+        stranger = self.start("stranger", [*as_other, *steps], **place)
+        self.assertNotEqual(stranger.end(), 0)
+        self.assertIn("Set TUTTI_JOB_KEY for all processes of the job", stranger.text)
+        worker = self.start("worker", steps, **place)
+        self.assertEqual([one.end() for one in (worker, server, scheduler)], [0, 0, 0], str(worker))
+        self.assertRegex(scheduler.text, "the job has no TUTTI_JOB_KEY: .* lets in processes of this user alone")
 
 
 class Misuse(unittest.TestCase):
