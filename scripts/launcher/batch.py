@@ -9,8 +9,9 @@ import sys
 
 from launcher import helper, mpirun
 from launcher.options import UsageError
-from launcher.programs import find, must_find
+from launcher.programs import must_find
 from launcher.starter import Starter, carriers_environment, groups, place
+from launcher.trust import find
 
 SUBMIT = pathlib.Path(__file__).with_name("submit.py")
 # They tell of the end when they look next.

@@ -3,7 +3,7 @@ import json
 import os
 import sys
 
-from launcher.trust import enter_folder
+from launcher.trust import enter_folder, find
 
 
 def main():
@@ -13,4 +13,8 @@ def main():
         enter_folder(told["folder"], told["folder_owner"])
     except PermissionError as error:
         sys.exit(f"{os.uname().nodename}: {error}")
-    os.execvp(told["words"][0], told["words"])
+    program, *words = told["words"]
+    path = find(program)
+    if path is None:
+        sys.exit(f"{os.uname().nodename}: {program} is not in PATH")
+    os.execv(path, [program, *words])

@@ -1,15 +1,8 @@
 """Programs that the launcher itself runs, such as ssh."""
 import os
-import shutil
 
 from launcher.options import UsageError
-
-
-def find(name):
-    """Where it is by PATH, or None. An entry that is empty or relative leads into the current folder, and another user
-    may have written there: it does not count here."""
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
-    return shutil.which(name, path=os.pathsep.join(folders))
+from launcher.trust import find
 
 
 def must_find(name, asks, package):

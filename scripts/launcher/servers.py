@@ -7,8 +7,8 @@ import sys
 from launcher import hosts
 from launcher.options import UsageError
 from launcher.output import say
-from launcher.programs import find, found_as_by_a_shell
-from launcher.trust import problem_of_program
+from launcher.programs import found_as_by_a_shell
+from launcher.trust import find, problem_of_program
 
 SERVER = "tutti-server"
 HERE = pathlib.Path(__file__).resolve()

@@ -3,9 +3,17 @@ import collections
 import grp
 import os
 import pwd
+import shutil
 import stat
 
 MOST_LINKS = 40
+
+
+def find(name):
+    """Where a program is by PATH, or None. An entry that is empty or relative leads into the current folder, where
+    another user may have written: it does not count here."""
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+    return shutil.which(name, path=os.pathsep.join(folders))
 
 
 def user(number):
@@ -60,10 +68,18 @@ def way_to(path):
         left.extendleft(reversed(target.split(os.sep)))
 
 
+def leads_home(path):
+    """Whether this is the user's home or above it: who may exchange that has the user's account anyway."""
+    home = os.path.expanduser("~")
+    return any(os.path.join(one, "").startswith(os.path.join(path, "")) for one in (home, os.path.realpath(home)))
+
+
 def problem_of_way(way, owners):
     """Why a user who is not among the owners may put something else there. Where others may write to a folder with the
     sticky bit, as to /tmp, only its owner and that of a file may exchange the file."""
     for path, status in way:
+        if leads_home(path):
+            continue
         if status.st_uid not in owners:
             return f"{path} belongs to {user(status.st_uid)}"
         is_shared = stat.S_ISDIR(status.st_mode) and others_may_write(status)

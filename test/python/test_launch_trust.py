@@ -58,10 +58,10 @@ class Programs(FolderCase):
         self.enter(self.folder / "here")
         for path in ("", ".", ":/bin", "/bin:", "/bin::/usr/bin", ".:/bin", "../here"):
             with mock.patch.dict(os.environ, PATH=path):
-                self.assertIsNone(programs.find("tool"), path)
+                self.assertIsNone(trust.find("tool"), path)
                 self.assertIsNone(programs.found_as_by_a_shell("tool"), path)
         with mock.patch.dict(os.environ, PATH=f":{self.folder}/here"):
-            self.assertEqual(programs.find("tool"), f"{self.folder}/here/tool")
+            self.assertEqual(trust.find("tool"), f"{self.folder}/here/tool")
         self.assertEqual(programs.found_as_by_a_shell("./tool"), f"{self.folder}/here/tool")
 
     def test_every_program_of_the_launchers_own_is_run_by_its_full_path(self):
@@ -182,12 +182,12 @@ class Servers(FolderCase):
 class Destination(FolderCase):
     """The folder of --sync-dst-dir, on its host."""
 
-    def problem(self, path):
+    def problem(self, path, home="/nonexistent"):
         """What the program says that runs there."""
         path = self.folder / path
         told = helper.lines(helper.source("trust", "destination"), {"folder": str(path)})
         done = subprocess.run([*helper.python(True), helper.BOOT], input=told, capture_output=True, text=True,
-                              check=False)
+                              check=False, env={**os.environ, "HOME": str(home)})
         self.assertEqual((done.stderr, done.returncode), ("", int(bool(done.stdout))))
         return done.stdout.removeprefix(destination.REFUSED).rstrip().replace(f"{self.folder}/", "")
 
@@ -237,6 +237,16 @@ class Destination(FolderCase):
         self.made("scratch")
         (self.folder / "job").symlink_to(self.folder / "scratch")
         self.assertEqual(self.problem("job"), "")
+
+    def test_a_folder_of_the_home_is_the_users_whoever_made_the_way_to_it(self):
+        home = self.made("team/me")
+        self.of_other(self.folder / "team")
+        self.assertRegex(self.problem("team/me/job"), "team belongs to user nobody")
+        self.assertEqual(self.problem("team/me/job", home), "")
+        (self.folder / "link").symlink_to(self.folder / "team")
+        self.assertEqual(self.problem("link/me/job", self.folder / "link/me"), "")
+        self.of_other(self.made("team/me/job/theirs"))
+        self.assertRegex(self.problem("team/me/job", home), "theirs belongs to user nobody")
 
     def test_what_another_user_has_put_into_the_users_folder_is_found(self):
         self.made("job/deep")
@@ -300,7 +310,7 @@ class Secrets(unittest.TestCase):
 
     def test_what_carries_the_secrets_to_the_processes_has_them_in_no_variable_and_on_no_command_line(self):
         key, contact = "5e" * 32, "c0" * 16 + "@h:1"
-        found = mock.patch.object(programs.shutil, "which", side_effect=lambda name, path=None: f"/bin/{name}")
+        found = mock.patch.object(trust.shutil, "which", side_effect=lambda name, path=None: f"/bin/{name}")
         jar = mock.patch.object(batch, "distributed_shell", return_value="/a.jar")
         with found, jar, mock.patch.dict(os.environ, HOME="/home/me", TUTTI_JOB_KEY="0a" * 32,
                                                TUTTI_JOB_KEY_FILE="/0a0a"), \
