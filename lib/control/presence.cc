@@ -148,6 +148,11 @@ std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stop
 }
 
 void Presence::note(const LostRank& lost) {
+  const base::Lock lock(mutex_);
+  note_locked(lost);
+}
+
+void Presence::note_locked(const LostRank& lost) {
   if (!std::exchange(has_noted_, true)) pid_files_.note_lost(lost);
 }
 
@@ -161,7 +166,7 @@ std::optional<Presence::Lost> Presence::poll_lost(std::chrono::milliseconds stop
     count_stops();
   }
   auto lost = find_lost(stopped_for, among);
-  if (lost) note(*lost);
+  if (lost) note_locked(*lost);
   return lost;
 }
 
@@ -179,7 +184,7 @@ std::optional<LostRank> Presence::poll_leaving(const std::vector<int>& among) {
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || listens(rank)) continue;
     LostRank leaving{rank, "it ends, and has left MPI"};
-    note(leaving);
+    note_locked(leaving);
     return leaving;
   }
   return std::nullopt;

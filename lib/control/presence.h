@@ -50,6 +50,10 @@ class Presence {
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
+  /// This process has found that rank lost by other means, for those that see this one end because
+  /// of that.
+  void note(const LostRank& lost) TUTTI_EXCLUDES(mutex_);
+
   /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
   /// ten times a second at most; nothing in between. Does not block.
   std::optional<LostRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
@@ -81,7 +85,7 @@ class Presence {
   std::optional<Lost> find_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
   Lost cause_of_end(int rank, const std::vector<int>& among) const;
-  void note(const LostRank& lost) TUTTI_REQUIRES(mutex_);
+  void note_locked(const LostRank& lost) TUTTI_REQUIRES(mutex_);
   std::optional<Lost> stopped_for_long(base::Clock::duration limit,
                                        const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
 

@@ -11,13 +11,14 @@ namespace tutti {
 namespace {
 
 /// Variables that set no option: the launcher's mode, the secret of a parameter-server job, which
-/// nobody should print, its scheduler's socket, one of the Python package, and a process's place in
-/// a parameter-server job (ps::Job reads them).
+/// nobody should print, its scheduler's socket, one of the Python package, where the launcher says
+/// who has ended, and a process's place in a parameter-server job (ps::Job reads them).
 constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "TUTTI_JOB_KEY",
                                             "TUTTI_JOB_KEY_FILE",
                                             "TUTTI_LISTEN_FD",
                                             "TUTTI_AUTOLOAD",
+                                            "TUTTI_END_NOTICES",
                                             "DMLC_ROLE",
                                             "DMLC_PS_ROOT_URI",
                                             "DMLC_PS_ROOT_PORT",

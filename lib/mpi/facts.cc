@@ -51,7 +51,7 @@ std::optional<Launched> launched() {
   const char* const job = std::getenv("PMIX_NAMESPACE");
   const auto rank = number_in("PMIX_RANK");
   if (job == nullptr || !rank) return std::nullopt;
-  Launched launched{.job = job, .rank = *rank};
+  Launched launched{.job = job, .name_space = job, .rank = *rank};
   launched.on_machine = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0);
   const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
   if (folder != nullptr) launched.folder = folder;

@@ -215,6 +215,7 @@ void start(const StartSettings& settings) {
   if (process().started) return;
   process().settings = settings;
   if (!is_initialised()) initialise(settings);
+  process().settings.while_starting = nullptr;
   // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes those of
   // MPI_COMM_WORLD when it has waited for all ranks.
   when_deleted(MPI_COMM_SELF, on_finalise);

@@ -26,6 +26,7 @@ struct StartSettings {
 /// is initialised. `launched` returns nothing in a process that no MPI launcher started.
 struct Launched {
   std::string job;  ///< differs from all other jobs that run on this machine
+  std::string name_space;  ///< the MPI launcher's name for it
   int rank = 0;     ///< in MPI_COMM_WORLD
   int size = 1;
   std::string folder{};  ///< on this machine, removed with the job; empty: none

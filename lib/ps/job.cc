@@ -154,6 +154,7 @@ Job Job::from(Variables variables) {
   job.has_secret = secret.has_value();
   job.secret = secret ? *secret : secret_of_user(reader.text("HOME"));
   read_listener(reader, job);
+  job.end_notices = reader.text(net::EndNotices::variable);
   job.verbose = static_cast<int>(reader.optional_number("PS_VERBOSE", 0, 2).value_or(0));
   read_heartbeat(reader, job);
   read_resending(reader, job);
@@ -170,6 +171,10 @@ net::Heartbeat Job::heartbeat(const Options& options) const {
 
 std::string Job::nearby_name(const std::string& address, std::uint16_t at) const {
   return net::secret_name(secret, fmt::format("server at {}:{}", address, at));
+}
+
+net::EndNotices Job::notices() const {
+  return {end_notices, fmt::format("{}:{}", root, port)};
 }
 
 std::string Job::describe_scheduler() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "net/end_notices.h"
 #include "net/heartbeat.h"
 #include "net/secret.h"
 #include "ps/injector.h"
@@ -31,8 +32,9 @@ struct Job {
   /// Whether the job was given its secret. Else it is that of this user's own jobs, and the job
   /// stays on this machine.
   bool has_secret = false;
-  int listener = -1;  ///< that the scheduler takes over; -1: it listens by itself
-  int verbose = 0;    ///< 1: connections are logged, 2: every message
+  int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself
+  std::string end_notices;  ///< where the launcher says who has ended; empty: there is none
+  int verbose = 0;          ///< 1: connections are logged, 2: every message
   /// Between heartbeats, and how long they may be missing; unset: as the options say.
   std::optional<std::chrono::milliseconds> heartbeat_interval{};
   std::optional<std::chrono::milliseconds> heartbeat_timeout{};
@@ -47,10 +49,11 @@ struct Job {
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
-  /// TUTTI_LISTEN_FD, PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT, PS_RESEND,
-  /// PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG; without a key also HOME,
-  /// where it makes the user's own, if there is none yet. Throws `invalid_argument`, naming the
-  /// variable, for one that is missing or not usable, and for those that contradict each other.
+  /// TUTTI_LISTEN_FD, TUTTI_END_NOTICES, PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT,
+  /// PS_RESEND, PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG; without a key
+  /// also HOME, where it makes the user's own, if there is none yet. Throws `invalid_argument`,
+  /// naming the variable, for one that is missing or not usable, and for those that contradict each
+  /// other.
   static Job from(Variables variables);
 
   net::Heartbeat heartbeat(const Options& options) const;
@@ -61,6 +64,8 @@ struct Job {
   /// Where a server that listens at this address is also found by the job's processes of its
   /// machine and network namespace.
   std::string nearby_name(const std::string& address, std::uint16_t at) const;
+  /// What the launcher says, if it is this job's.
+  net::EndNotices notices() const;
   /// "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;
 };

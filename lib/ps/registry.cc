@@ -235,14 +235,44 @@ std::string Registry::doubt_about_state() const {
   return difference_of(moments);
 }
 
+void Registry::note_end(const Failure& failure) {
+  if (!end_) end_ = failure;
+  refuse_after_end();
+}
+
+void Registry::refuse_after_end() {
+  if (end_ && !complete_ && !over_ && count(Role::worker) > 0) refuse_all(*end_);
+}
+
+/// The ranks that nobody has. None where nodes did not ask for theirs: then any may be missing.
+std::vector<int> Registry::missing(Role role) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < (role == Role::worker ? company_.workers : company_.servers); ++rank) {
+    if (find(role, rank) == nullptr) ranks.push_back(rank);
+  }
+  const bool are_chosen = std::ranges::all_of(members_, [&](const auto& one) {
+    return one.second.said.role != role || one.second.said.rank == one.second.rank;
+  });
+  if (!are_chosen) ranks.clear();
+  return ranks;
+}
+
+std::string Registry::missing() const {
+  std::vector<std::string> nodes;
+  for (const Role role : {Role::worker, Role::server}) {
+    for (const int rank : missing(role)) nodes.push_back(fmt::format("{} {}", name(role), rank));
+  }
+  return nodes.empty() ? "" : fmt::format(" for {}", fmt::join(nodes, ", "));
+}
+
 void Registry::give_up_waiting() {
   const std::string text = fmt::format(
-      "the scheduler gave up waiting: {} of {} workers and {} of {} servers have come; "
-      "are the others running, do they reach this scheduler, and do they have the "
-      "job's TUTTI_JOB_KEY?{}{}",
-      count(Role::worker), company_.workers, count(Role::server), company_.servers,
+      "the scheduler gave up waiting{}: {} of {} workers and {} of {} servers have come; are the "
+      "others running, not stopped nor busy before their create, do they reach this scheduler, and "
+      "do they have the job's TUTTI_JOB_KEY?{}{}",
+      missing(), count(Role::worker), company_.workers, count(Role::server), company_.servers,
       gone_.empty() ? "" : " ", fmt::join(gone_, "; "));
-  refuse_all({ErrorCode::timeout, text, {}});
+  refuse_all({ErrorCode::timeout, text, missing(Role::worker)});
 }
 
 void Registry::stop(const std::string& reason) {

@@ -48,6 +48,10 @@ class Registry {
   /// They have not come within this time: the barrier is over for those who have, and for who comes
   /// to it late.
   void give_up_barrier(std::chrono::duration<double> waited);
+  /// A process of the job has ended, whichever: until all are there this means that they never will
+  /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
+  /// nobody waits.
+  void note_end(const Failure& failure);
   /// Too much time has passed, and not all are there: tells those that are who is missing, and
   /// who came and went.
   void give_up_waiting();
@@ -100,6 +104,9 @@ class Registry {
   const Member* find(Role role, int rank) const;
   int count(Role role) const;
   void send_all(const FromScheduler& message);
+  std::string missing() const;
+  std::vector<int> missing(Role role) const;
+  void refuse_after_end();
   void refuse_all(const Failure& failure);
   void gather();
   void welcome_workers();
@@ -116,6 +123,7 @@ class Registry {
   std::set<Node> in_barrier_;
   std::map<int, BarrierOver> given_up_;  ///< barriers, by a worker's number of them
   std::map<int, Lost> away_;             ///< durable servers that are waited for, by rank
+  std::optional<Failure> end_;           ///< the first that was noted
   std::deque<std::string> gone_;         ///< the last that came, and went before all were there
   std::vector<Lost> lost_workers_;       ///< which a server that returns has not heard of
   Register kind_;                        ///< a worker's: of all

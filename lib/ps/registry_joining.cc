@@ -177,7 +177,11 @@ void Registry::on(Node node, const Register& said) {
   const int rank = free_rank(said);
   members_.emplace(node, Member{.said = said, .rank = rank});
   complete_ = count(Role::worker) == company_.workers && count(Role::server) == company_.servers;
-  if (complete_) gather();
+  if (complete_) {
+    gather();
+  } else {
+    refuse_after_end();
+  }
 }
 
 Welcome Registry::welcome() const {

@@ -32,6 +32,7 @@ using namespace std::chrono_literals;
 // Nodes count from 1.
 constexpr std::uint64_t reception_token = 0;
 constexpr std::uint64_t signal_token = std::uint64_t{1} << 63;
+constexpr std::uint64_t notices_token = signal_token + 1;
 
 /// Not 0.
 std::uint64_t new_job_id() {
@@ -92,6 +93,7 @@ class Scheduler {
         key_timeout_(options.key_timeout),
         deadline_(Clock::now() + patience_),
         terms_(Channel::Terms::of(job)),
+        notices_(job.notices()),
         registry_(
             job.company, job.big_count,
             [this](Registry::Node node, const FromScheduler& message) {
@@ -106,6 +108,7 @@ class Scheduler {
     }
     poller_.add(reception_.descriptor(), reception_token);
     poller_.add(termination_.descriptor(), signal_token);
+    if (notices_.descriptor()) poller_.add(notices_.descriptor(), notices_token);
   }
 
   bool run();
@@ -120,6 +123,7 @@ class Scheduler {
   }
   Clock::time_point wake_up_by() const;
   void on_event(std::uint64_t token);
+  void hear_notices();
   void welcome();
   void hear(Registry::Node node);
   void beat();
@@ -151,6 +155,7 @@ class Scheduler {
   std::optional<Wait> barrier_;
   std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
   const Channel::Terms terms_;
+  net::EndNotices notices_;  ///< heard until all have come
   net::Poller poller_;
   std::map<Registry::Node, std::unique_ptr<Channel>> links_;
   Registry::Node last_node_ = 0;
@@ -169,7 +174,10 @@ Clock::time_point Scheduler::wake_up_by() const {
 
 bool Scheduler::run() {
   while (!registry_.is_over()) {
-    for (const epoll_event& event : poller_.wait(wake_up_by())) on_event(event.data.u64);
+    const auto events = poller_.wait(wake_up_by());
+    // First: who is told to end says why.
+    hear_notices();
+    for (const epoll_event& event : events) on_event(event.data.u64);
     welcome();
     if (ticker_.tick()) beat();
     look(Clock::now());
@@ -184,9 +192,18 @@ bool Scheduler::run() {
 void Scheduler::on_event(std::uint64_t token) {
   if (token == signal_token) {
     registry_.stop("it was ended by SIGTERM");
-  } else if (token != reception_token) {
+  } else if (token != reception_token && token != notices_token) {
     hear(token);
   }
+}
+
+void Scheduler::hear_notices() {
+  if (!notices_.descriptor()) return;
+  for (const net::EndNotice& notice : notices_.heard()) registry_.note_end(failure_of(notice));
+  if (!registry_.is_complete()) return;
+  notices_.tell_complete();
+  poller_.remove(notices_.descriptor());
+  notices_.close();
 }
 
 /// Whose time is up.

@@ -49,6 +49,16 @@ Failure failure_of(const Lost& lost) {
           std::move(ranks)};
 }
 
+Failure failure_of(const net::EndNotice& notice) {
+  std::vector<int> ranks;
+  if (notice.worker >= 0) ranks.push_back(notice.worker);
+  return {ErrorCode::peer_lost,
+          fmt::format("{} is lost: {} before all workers and servers of the job had come, so that "
+                      "no store can begin",
+                      notice.title, notice.text),
+          std::move(ranks)};
+}
+
 void check_may_use(const Job& job, const std::string& address) {
   if (job.has_secret || net::is_loopback(address)) return;
   throw Error(ErrorCode::invalid_argument,
@@ -78,6 +88,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
       begin_timeout_(options.key_timeout),
+      notices_(job.notices()),
       ticker_(heartbeat_.beat),
       bell_(net::EpollBell::make_descriptor(), asleep_) {
   net::ProvenPeer peer = connect(job, options);
@@ -88,8 +99,20 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
   link_->connect(std::move(peer));
 }
 
+void SchedulerLink::check_ends() {
+  const auto& ended = notices_.heard();
+  if (!ended.empty()) throw_failure(failure_of(ended.front()));
+}
+
+/// An end of which the launcher tells cuts it short.
+void SchedulerLink::pause_for(Clock::duration time) {
+  if (!notices_.descriptor()) return std::this_thread::sleep_for(time);
+  net::wait_readable(notices_.descriptor(), Clock::now() + time);
+  check_ends();
+}
+
 /// The scheduler may not listen yet, and nothing tells when it does, so it is asked again.
-net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) const {
+net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) {
   const std::string source =
       options.interface.empty() ? "" : net::reachable_addresses(options.interface).front();
   const net::Identity me{.rank = static_cast<int>(job.role),
@@ -103,8 +126,10 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
   bool met_stranger = false;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
     try {
-      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler), deadline_);
+      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler),
+                           {deadline_, [this] { check_ends(); }});
     } catch (const Error& error) {
+      check_ends();
       // Even where a stranger listens: it may go, and let the scheduler listen.
       const bool may_come = error.code() == ErrorCode::peer_lost;
       const bool is_news = is_stranger(error) && !met_stranger;
@@ -116,7 +141,7 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) c
         report_after = std::max(report_after, 2 * waited);
       }
       if (may_come && Clock::now() + pause < deadline_) {
-        std::this_thread::sleep_for(pause);
+        pause_for(pause);
         continue;
       }
       throw Error(
@@ -203,6 +228,24 @@ Welcome SchedulerLink::join(Register said) {
   said.host = host_name();
   said.process = ::getpid();
   send(said);
+  try {
+    return wait_for_welcome(said.asynchronous);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) await_word_of_end();
+    base::log().error("{}", error.what());
+    throw;
+  }
+}
+
+/// The scheduler, or its connection, may be gone because of a process that has ended before.
+void SchedulerLink::await_word_of_end() {
+  if (notices_.descriptor() && notices_.heard().empty()) {
+    net::wait_readable(notices_.descriptor(), Clock::now() + 1s);
+  }
+  check_ends();
+}
+
+Welcome SchedulerLink::wait_for_welcome(bool asynchronous) {
   std::optional<Welcome> welcome;
   // The scheduler gives up at deadlines of its own, and then says who is missing.
   auto deadline = deadline_ + 5s;
@@ -216,9 +259,11 @@ Welcome SchedulerLink::join(Register said) {
         throw_failure(refused->failure);
       // An asynchronous worker goes on without others: it hears of them again behind its welcome.
       const auto* const lost = std::get_if<Lost>(&message);
-      const bool ends = lost != nullptr && !(said.asynchronous && lost->role == Role::worker);
+      const bool ends = lost != nullptr && !(asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
       if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_ + 5s;
+      // From now on the scheduler tells of losses.
+      notices_.close();
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "net/end_notices.h"
 #include "net/epoll_bell.h"
 #include "net/heartbeat.h"
 #include "ps/channel.h"
@@ -35,7 +36,7 @@ class SchedulerLink {
   const std::string& local_address() const { return local_address_; }
 
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
-  /// scheduler answers instead. It adds host and process to what is said.
+  /// scheduler answers instead, and logs that. It adds host and process to what is said.
   Welcome join(Register said);
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
@@ -54,7 +55,12 @@ class SchedulerLink {
   void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
  private:
-  net::ProvenPeer connect(const Job& job, const Options& options) const;
+  net::ProvenPeer connect(const Job& job, const Options& options);
+  Welcome wait_for_welcome(bool asynchronous);
+  /// Throws `peer_lost` where the launcher says that a process has ended: all must come.
+  void check_ends();
+  void pause_for(base::Clock::duration time);
+  void await_word_of_end();
   void show_life_until_stopped() noexcept;
 
   const std::string scheduler_;
@@ -62,6 +68,7 @@ class SchedulerLink {
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
   const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
+  net::EndNotices notices_;                    ///< heard until all have come
   std::string local_address_;
   mutable base::Mutex mutex_;  ///< level 5
   std::optional<Channel> link_ TUTTI_GUARDED_BY(mutex_);
@@ -83,6 +90,8 @@ inline std::string server_purpose(std::uint64_t job) {
 /// An error that a node's failure is for this process.
 [[noreturn]] void throw_failure(const Failure& failure);
 Failure failure_of(const Lost& lost);
+/// Of a process that has ended before all had come.
+Failure failure_of(const net::EndNotice& notice);
 
 /// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
 void check_may_use(const Job& job, const std::string& address);

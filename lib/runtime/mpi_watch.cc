@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::runtime {
@@ -33,12 +35,13 @@ void say(std::string& text, const std::vector<int>& ranks, const char* one, cons
 /// Remembers which rank was seen to be lost first, and when.
 class Loss {
  public:
-  Loss(control::Presence& presence, milliseconds stopped_for, milliseconds grace)
-      : presence_(presence), stopped_for_(stopped_for), grace_(grace) {}
+  using Poll = std::function<std::optional<control::Presence::Lost>()>;
+
+  Loss(Poll poll, milliseconds grace) : poll_(std::move(poll)), grace_(grace) {}
 
   /// A loss that is older than the grace time, or a stop: the call is hopeless.
   std::optional<control::Presence::Lost> after(milliseconds waited) {
-    const auto lost = presence_.poll_lost(stopped_for_);
+    const auto lost = poll_();
     if (!lost) {
       since_.reset();
       return std::nullopt;
@@ -51,8 +54,7 @@ class Loss {
   }
 
  private:
-  control::Presence& presence_;
-  const milliseconds stopped_for_;
+  const Poll poll_;
   const milliseconds grace_;
   std::optional<milliseconds> since_;
   control::Presence::Lost first_;
@@ -82,8 +84,12 @@ std::string who_has_not_come(control::Presence& presence) {
 
 }  // namespace
 
-base::Watchdog::Look watch_start(control::Presence& presence, const Options& options) {
-  const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_start);
+base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<Ends> ends,
+                                 const Options& options) {
+  const auto loss =
+      std::make_shared<Loss>([ends = std::move(ends),
+                              limit = options.heartbeat_timeout] { return ends->poll_lost(limit); },
+                             grace_at_start);
   const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
   return [&presence, loss, next_report, limit = options.create_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {
@@ -111,7 +117,9 @@ base::Watchdog::Look watch_start(control::Presence& presence, const Options& opt
 }
 
 base::Watchdog::Look watch_end(control::Presence& presence, const Options& options) {
-  const auto loss = std::make_shared<Loss>(presence, options.heartbeat_timeout, grace_at_end);
+  const auto loss = std::make_shared<Loss>(
+      [&presence, limit = options.heartbeat_timeout] { return presence.poll_lost(limit); },
+      grace_at_end);
   const auto next_report = std::make_shared<milliseconds>(options.stall_report_after);
   return [&presence, loss, next_report, limit = options.key_timeout](
              milliseconds waited) -> std::optional<base::Watchdog::Finding> {

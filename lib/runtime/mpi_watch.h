@@ -1,6 +1,9 @@
 #pragma once
+#include <memory>
+
 #include "base/watchdog.h"
 #include "control/presence.h"
+#include "runtime/ends.h"
 #include "tutti/options.h"
 
 namespace tutti::runtime {
@@ -11,7 +14,8 @@ namespace tutti::runtime {
 
 /// MPI_Init is hopeless if a rank has ended or is stopped for `heartbeat_timeout`, or after
 /// `create_timeout`.
-base::Watchdog::Look watch_start(control::Presence& presence, const Options& options);
+base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<Ends> ends,
+                                 const Options& options);
 
 /// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Of a
 /// rank on another machine nothing is seen, so that it alone is waited for until then.

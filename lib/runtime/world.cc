@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 
 #include "base/log.h"
 #include "base/mutex.h"
 #include "control/presence.h"
 #include "mpi/library.h"
+#include "net/end_notices.h"
 #include "runtime/creating.h"
+#include "runtime/ends.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
 #include "tutti/error.h"
@@ -54,8 +57,20 @@ std::string short_name(const std::string& text) {
   return fmt::format("{:02x}", fmt::join(hash, ""));
 }
 
+/// Sees the job's processes, while this one creates a store. Empty where no launcher is known.
+struct Sight {
+  control::Presence* presence = nullptr;
+  std::shared_ptr<Ends> ends;
+};
+
+net::EndNotices notices_for(const mpi::Launched& launched) {
+  const char* const address = std::getenv(net::EndNotices::variable);
+  return {address == nullptr ? "" : address, launched.name_space};
+}
+
 /// Before MPI is up, so that a rank's end is seen even there.
-void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
+  Sight sight;
   mpi::StartSettings settings;
   settings.interface = options.interface;
   const auto launched = mpi::launched();
@@ -67,12 +82,14 @@ void start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
                                                           launched->on_machine);
     }
     control::Presence& presence = *here.presence;
-    settings.while_starting = watch_start(presence, options);
+    sight = {&presence, std::make_shared<Ends>(presence, notices_for(*launched))};
+    settings.while_starting = watch_start(presence, sight.ends, options);
     settings.while_finalising = watch_end(presence, options);
     settings.leaving = [&presence] { presence.leave(); };
   }
   mpi::start(settings);
   mpi::check_world_size();
+  return sight;
 }
 
 [[noreturn]] void refuse_stranger(int mine, const std::vector<int>& ranks) {
@@ -108,15 +125,18 @@ std::optional<control::LostRank> among(const std::vector<int>& group,
   return lost;
 }
 
-std::shared_ptr<Lookout> look_out(control::Presence* presence, const std::vector<int>& group,
+std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& group,
                                   const Options& options,
                                   const std::shared_ptr<Creating>& creating) {
   auto lookout = std::make_shared<Lookout>();
-  if (presence == nullptr) return lookout;
-  lookout->watch([presence, group, limit = options.heartbeat_timeout] {
-    return among(group, presence->poll_lost(limit, group));
+  if (sight.presence == nullptr) return lookout;
+  // The store keeps the lookout, and the launcher tells nothing to those that wait no more.
+  lookout->watch([seen = std::weak_ptr(sight.ends), group, limit = options.heartbeat_timeout] {
+    const auto ends = seen.lock();
+    return ends ? among(group, ends->poll_lost(limit, group)) : std::nullopt;
   });
-  lookout->watch([presence, group] { return among(group, presence->poll_leaving(group)); });
+  lookout->watch(
+      [presence = sight.presence, group] { return among(group, presence->poll_leaving(group)); });
   lookout->excuse([creating, group](int rank) {
     return creating->was_given_up_by(group.empty() ? rank : group[static_cast<std::size_t>(rank)]);
   });
@@ -163,12 +183,12 @@ mpi::Communicator meeting_place(const std::vector<int>& group, std::chrono::mill
                        : mpi::Communicator::group(group, limit, look);
 }
 
-World meet(Circle& circle, control::Presence* presence, const std::vector<int>& group,
+World meet(Circle& circle, const Sight& sight, const std::vector<int>& group,
            const Options& options, const std::shared_ptr<Creating>& creating)
     TUTTI_REQUIRES(circle.mutex) {
   const auto limit = options.create_timeout;
   World world;
-  world.lookout = look_out(presence, group, options, creating);
+  world.lookout = look_out(sight, group, options, creating);
   const auto look = [lookout = world.lookout, creating] {
     lookout->look();
     creating->look();
@@ -194,14 +214,14 @@ World meet(Circle& circle, control::Presence* presence, const std::vector<int>& 
   return world;
 }
 
-void create_in_step(Circle& circle, control::Presence* presence, const std::vector<int>& group,
+void create_in_step(Circle& circle, const Sight& sight, const std::vector<int>& group,
                     const Options& options, const std::function<void(World)>& create)
     TUTTI_REQUIRES(circle.mutex) {
   const auto creating =
-      std::make_shared<Creating>(presence, group, circle.stores, options.stall_report_after);
+      std::make_shared<Creating>(sight.presence, group, circle.stores, options.stall_report_after);
   for (;;) {
     try {
-      World world = meet(circle, presence, group, options, creating);
+      World world = meet(circle, sight, group, options, creating);
       const int number = world.creation_number;
       create(std::move(world));
       circle.stores = number + 1;
@@ -216,15 +236,14 @@ void create_in_step(Circle& circle, control::Presence* presence, const std::vect
 }
 
 /// Starts MPI, one thread at a time.
-control::Presence* start(const Options& options) {
+Sight start(const Options& options) {
   Process& here = process();
-  control::Presence* presence = nullptr;
+  Sight sight;
   mpi::in_turn(starting(), options.create_timeout, [&] {
     const base::Lock lock(here.mutex);
-    start(here, options);
-    presence = here.presence.get();
+    sight = start(here, options);
   });
-  return presence;
+  return sight;
 }
 
 Circle& circle_of(const std::vector<int>& group) {
@@ -250,7 +269,7 @@ bool is_alone(const Options& options) {
 }
 
 void with_mpi_world(const Options& options, const std::function<void(World)>& create) {
-  control::Presence* const presence = start(options);
+  const Sight sight = start(options);
   const std::vector<int> group = group_of(options.ranks);
   Circle& circle = circle_of(group);
   // Where MPI may not be called by two threads at once, all worlds are taken in turns.
@@ -258,7 +277,7 @@ void with_mpi_world(const Options& options, const std::function<void(World)>& cr
   mpi::in_turn(turn, options.create_timeout, [&] {
     const base::Lock lock(circle.mutex);
     try {
-      create_in_step(circle, presence, group, options, create);
+      create_in_step(circle, sight, group, options, create);
     } catch (const Error& error) {
       // Its end would be waited for at the end of MPI.
       if (error.code() == ErrorCode::peer_lost) mpi::abandon(true);

@@ -20,6 +20,11 @@ STEP_SECONDS = 5.0
 WRITING_SECONDS = 15.0
 # Once the starter has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
+# Of servers, when a worker has failed before all processes of the job had come: they have nothing to save, and who waits
+# for the job hears from the scheduler why.
+IDLE_SERVERS_SECONDS = 1.0
+# Of ends, to processes that wait: orders must find room in the connection.
+MOST_TOLD = 256
 # From the first process that comes to the last.
 GATHER_SECONDS = 300.0
 
@@ -34,10 +39,13 @@ class Job:
         self.variables = {} if request.mode == "mpi" else None  # by which processes begin, once they are known
         self.printer = Printer(request.prefix)
         self.workers, self.links = {}, set()
+        self.ended = []            # the first workers to end, in turn
         self.failed = None         # the worker that failed first
         self.signal = None         # that ended the launcher
         self.level, self.deadline = 0, None
         self.gather_by = None      # while some processes have come and others have not
+        self.complete = False      # in mode ps: all processes have come to the scheduler, so that stores may begin
+        self.dismiss_by = None     # when servers are ended for which there is nothing to do
         self.starter, self.process, self.unfinished = None, None, b""
         self.events = selectors.DefaultSelector()
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,7 +84,8 @@ class Job:
 
     def seconds_left(self):
         """Until the next deadline; None without one."""
-        deadlines = [at for at in (self.deadline, self.gather_by, self.door.deadline()) if at is not None]
+        deadlines = [at for at in (self.deadline, self.gather_by, self.dismiss_by, self.door.deadline())
+                     if at is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     # What happens
@@ -85,6 +94,8 @@ class Job:
         now = time.monotonic()
         if self.gather_by is not None and now >= self.gather_by:
             self.on_missing()
+        if self.dismiss_by is not None and now >= self.dismiss_by:
+            self.dismiss_idle_servers()
         if self.deadline is not None and now >= self.deadline:
             self.on_deadline()
 
@@ -134,6 +145,8 @@ class Job:
         for message in messages:
             if "port" in message:
                 self.on_scheduler(link, message["port"])
+            elif "waits" in message:
+                self.on_waiting(link, message["waits"])
             else:
                 self.on_message(link.worker, message)
         if not more and link in self.links:  # a message may have ended all of them
@@ -156,13 +169,31 @@ class Job:
             worker.last += self.printer.lines(worker.title, message["stream"], message["lines"])
         if "writes" in message:
             self.on_writing(worker)
+        if "complete" in message:
+            self.complete = self.complete or worker.title == "scheduler"
         if "exit" in message:
             worker.status, worker.told = message["exit"], message["told"]
+            self.on_end(worker)
             if worker.status != 0:
                 self.on_failure(worker)
         if worker.status is not None:  # an exit is told before the last lines
             self.end_the_silent()
             self.dismiss_servers()
+
+    def on_waiting(self, link, waits):
+        """Its processes wait for others, or wait no more."""
+        link.waits = waits
+        if waits and self.ended:
+            link.tell_ended(self.ended)
+
+    def on_end(self, worker):
+        """Whatever its exit code: those that wait may wait for it."""
+        if len(self.ended) == MOST_TOLD:
+            return
+        self.ended.append(worker)
+        for link in self.links:
+            if link.waits:
+                link.tell_ended([worker])
 
     def on_writing(self, server):
         """It was told to end, and has the time that its state takes, unless it is told once more."""
@@ -177,6 +208,7 @@ class Job:
         link.connection.close()
         self.links.discard(link)
         if link.worker.status is None:
+            self.on_end(link.worker)
             self.on_failure(link.worker)
         elif link.worker.cut_off:
             say(f"lines of {link.worker.name()} may be missing: {link.worker.cut_off}")
@@ -197,6 +229,7 @@ class Job:
             say(f"{worker.name()} {worker.fate()}; {left} more {'has' if left == 1 else 'have'} "
                 f"{self.request.grace:g} s to end by themselves")
             self.give(self.request.grace)
+            self.dismiss_by = None if self.complete else time.monotonic() + IDLE_SERVERS_SECONDS
 
     def on_missing(self):
         """A queue that is full, or a host that hangs, keeps those that have come from beginning or going on."""
@@ -223,6 +256,12 @@ class Job:
         ended = len(workers) == self.request.workers and all(worker.status is not None for worker in workers)
         if ended and self.level == 0 and self.failed is None and self.running():
             self.give(STEP_SECONDS)
+
+    def dismiss_idle_servers(self):
+        self.dismiss_by = None
+        for link in self.links:
+            if link.worker.rank >= self.request.workers:
+                link.order()
 
     def on_signal(self):
         for number in os.read(self.wake, 4096):

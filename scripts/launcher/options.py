@@ -24,8 +24,8 @@ The exit code is that of the process that failed first; its last lines are print
 BATCH = ("sge", "yarn", "slurm")
 LAUNCHERS = ("ssh", "local", "mpi", *BATCH)
 # What the launcher tells its workers by.
-OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LISTEN_FD",
-                 "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
+OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_END_NOTICES", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE",
+                 "TUTTI_LISTEN_FD", "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
 DAY_SECONDS = 86400
 
 

@@ -3,8 +3,8 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py, processes.py, sealed_lines.py and trust.py, which is all of ours that
-it may import.
+file goes to other hosts as text, with contact.py, notices.py, processes.py, sealed_lines.py and trust.py, which is all
+of ours that it may import.
 """
 import errno
 import json
@@ -19,6 +19,7 @@ import termios
 import time
 
 from launcher.contact import connect, is_cut_off
+from launcher.notices import Notices
 from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
                                 signal_all)
 from launcher.sealed_lines import Forged
@@ -115,6 +116,7 @@ class Shim:
         signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
         self.events.register(link.connection, selectors.EVENT_READ, self.on_order)
+        self.notices = Notices(self.events, self.send)
         # Kept whole: a Popen that nobody holds would take the exit status with it.
         self.child = None
 
@@ -188,15 +190,18 @@ class Shim:
             self.link.connection.shutdown(socket.SHUT_RDWR)
 
     def on_order(self):
-        """Variables in JSON, where the scheduler is, start the command; an empty line ends it."""
+        """Variables in JSON, where the scheduler is, start the command; an empty line ends it. {"ended": [[title, what
+        became of it] ...]} is for processes that wait."""
         orders = self.link.receive()
         if orders is None:
             raise ConnectionError("the launcher is gone")
         for order in orders:
+            told = json.loads(order) if order else {}
             if not order:
                 self.end_command()
+            elif "ended" in told:
+                self.notices.tell(told["ended"])
             elif self.child is None and self.status is None:
-                told = json.loads(order)
                 self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
 
     def on_signal(self):

@@ -126,7 +126,8 @@ def are_lines(texts):
 
 def message_of(line):
     """{"stream": 1 or 2, "lines": [text ...]}, {"exit": code, "told": whether by order}, {"port": one that is free for
-    the scheduler}, {"writes": true} of a server that is to end and writes its state, or None."""
+    the scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
+    wait for others}, {"complete": true} of the scheduler to which all others have come, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
@@ -136,7 +137,9 @@ def message_of(line):
         return said
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
         return said
-    if said.keys() == {"writes"} and said["writes"] is True:
+    if said.keys() in ({"writes"}, {"complete"}) and list(said.values()) == [True]:
+        return said
+    if said.keys() == {"waits"} and isinstance(said["waits"], bool):
         return said
     return None
 
@@ -146,6 +149,7 @@ class Link:
 
     def __init__(self, lines, worker):
         self.lines, self.connection, self.worker = lines, lines.connection, worker
+        self.waits = False  # its processes want to know who has ended
 
     def read(self):
         """(the messages that are complete, perhaps none yet, whether more may come): none come at the end of the
@@ -177,6 +181,10 @@ class Link:
             return self.connection.getpeername()[0]
         except OSError:
             return None
+
+    def tell_ended(self, workers):
+        """Tells the shim's processes who has ended, and how."""
+        self.send(json.dumps({"ended": [[one.title, f"{one.name()} {one.fate()}"] for one in workers]}).encode())
 
     def order(self):
         """Tells the shim to end its command; told again, at once."""

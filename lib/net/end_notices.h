@@ -1,0 +1,43 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace tutti::net {
+
+/// A process of the job has ended, as its launcher says.
+struct EndNotice {
+  std::string title;  ///< "worker 1", "server 0", "scheduler"
+  int worker = -1;    ///< its number; -1: it is none
+  std::string text;   ///< "worker 1 on h1 ended with exit code 3"
+};
+
+/// What scripts/launch.py tells a process that waits for others: who of the job has ended, with
+/// whatever exit status, on whatever host, and before it came to any store. Its helper beside this
+/// process passes that on (scripts/launcher/notices.py), as long as this object lives. Without a
+/// launcher nothing is ever heard. For one thread at a time.
+class EndNotices {
+ public:
+  /// The environment variable in which the launcher gives the address.
+  static constexpr const char* variable = "TUTTI_END_NOTICES";
+
+  /// `address`: of an abstract Unix socket; empty: there is no launcher. `job`: this job's name. A
+  /// launcher whose job has another name is not this job's, and says nothing.
+  EndNotices(const std::string& address, const std::string& job);
+
+  /// Readable when there is something to take in; empty: nothing will ever come.
+  const base::Fd& descriptor() const { return socket_; }
+  /// The ends heard of so far, the first one first. Does not block.
+  const std::vector<EndNotice>& heard();
+  /// Hears no more.
+  void close() { socket_.reset(); }
+  /// Tells the launcher that all processes have come, so that servers have something to do.
+  void tell_complete() const;
+
+ private:
+  base::Fd socket_;
+  std::vector<EndNotice> heard_;
+};
+
+}  // namespace tutti::net
