@@ -83,7 +83,8 @@ std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
 
 SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller& poller,
                              std::uint64_t token)
-    : scheduler_(job.describe_scheduler()),
+    : is_server_(job.role == Role::server),
+      scheduler_(job.describe_scheduler()),
       poller_(poller),
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
@@ -99,9 +100,13 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
   link_->connect(std::move(peer));
 }
 
+/// For a server nothing is wrong as long as no worker waits, which the scheduler knows.
 void SchedulerLink::check_ends() {
   const auto& ended = notices_.heard();
-  if (!ended.empty()) throw_failure(failure_of(ended.front()));
+  const bool has_scheduler_ended =
+      std::ranges::find(ended, "scheduler", &net::EndNotice::title) != ended.end();
+  if (ended.empty() || (is_server_ && !has_scheduler_ended)) return;
+  throw_failure(failure_of(ended.front()));
 }
 
 /// An end of which the launcher tells cuts it short.
@@ -232,7 +237,6 @@ Welcome SchedulerLink::join(Register said) {
     return wait_for_welcome(said.asynchronous);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::peer_lost) await_word_of_end();
-    base::log().error("{}", error.what());
     throw;
   }
 }

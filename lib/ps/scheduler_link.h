@@ -36,7 +36,7 @@ class SchedulerLink {
   const std::string& local_address() const { return local_address_; }
 
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
-  /// scheduler answers instead, and logs that. It adds host and process to what is said.
+  /// scheduler answers instead. It adds host and process to what is said.
   Welcome join(Register said);
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
@@ -57,12 +57,13 @@ class SchedulerLink {
  private:
   net::ProvenPeer connect(const Job& job, const Options& options);
   Welcome wait_for_welcome(bool asynchronous);
-  /// Throws `peer_lost` where the launcher says that a process has ended: all must come.
+  /// Throws `peer_lost` where the launcher says that a process has ended that must come.
   void check_ends();
   void pause_for(base::Clock::duration time);
   void await_word_of_end();
   void show_life_until_stopped() noexcept;
 
+  const bool is_server_;
   const std::string scheduler_;
   net::Poller& poller_;
   const net::Heartbeat heartbeat_;

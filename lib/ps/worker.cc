@@ -11,11 +11,17 @@ namespace tutti::ps {
 
 Worker::Worker(const Job& job, bool asynchronous, const Options& options)
     : size_(job.company.workers), bell_(net::EpollBell::make_descriptor(), asleep_) {
-  courier_ = std::make_unique<Courier>(*this, job, options);
   // To be ahead of nobody is to go together.
   const bool together = !asynchronous || options.staleness == 0;
-  welcome_ =
-      courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
+  try {
+    courier_ = std::make_unique<Courier>(*this, job, options);
+    welcome_ =
+        courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
+  } catch (const Error& error) {
+    // The launcher reads the log: who is missing began what this process fails of.
+    base::log().error("{}", error.what());
+    throw;
+  }
   thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
 }
 

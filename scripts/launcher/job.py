@@ -20,8 +20,8 @@ STEP_SECONDS = 5.0
 WRITING_SECONDS = 15.0
 # Once the starter has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
-# Of servers, when a worker has failed before all processes of the job had come: they have nothing to save, and who waits
-# for the job hears from the scheduler why.
+# Of servers whose job has not begun, when a worker has failed or all have ended: they have nothing to save. The scheduler
+# may just be telling others why.
 IDLE_SERVERS_SECONDS = 1.0
 # Of ends, to processes that wait: orders must find room in the connection.
 MOST_TOLD = 256
@@ -255,7 +255,7 @@ class Job:
         workers = [worker for rank, worker in self.workers.items() if rank < self.request.workers]
         ended = len(workers) == self.request.workers and all(worker.status is not None for worker in workers)
         if ended and self.level == 0 and self.failed is None and self.running():
-            self.give(STEP_SECONDS)
+            self.give(STEP_SECONDS if self.complete else IDLE_SERVERS_SECONDS)
 
     def dismiss_idle_servers(self):
         self.dismiss_by = None

@@ -23,6 +23,10 @@ SERVED_LOST = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[ra
                          r"tutti-server: peer_lost: )(?:the job ends: )?(?:the )?"
                          r"(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
                          r"(\d+ heartbeats are missing)?")
+# What they log of those that have not come to a create in time.
+SERVED_AWAITED = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: |"
+                            r"tutti-server: timeout: )(?:the job ends: )?the scheduler gave up waiting for "
+                            r"((?:worker|server) \d{1,9}(?:, (?:worker|server) \d{1,9}){0,999}): ")
 ORDER = b""
 
 
@@ -46,7 +50,7 @@ class Worker:
         """The first loss counts, for it is the cause of others."""
         for line in map(as_on_terminal, lines):
             said, awaited, left = LOST.match(line), AWAITED.match(line), LEFT.search(line)
-            served = SERVED_LOST.match(line)
+            served, served_awaited = SERVED_LOST.match(line), SERVED_AWAITED.match(line)
             is_first = self.lost is None or self.lost_left
             if said and int(said[1]) == self.rank and is_first:
                 self.lost, self.lost_left = int(said[2]), False
@@ -54,6 +58,9 @@ class Worker:
             elif served and served[1] in self.numbers and is_first:
                 self.lost, self.lost_left = self.numbers[served[1]], False
                 self.silent = {self.lost} if served[2] else set()
+            elif served_awaited and is_first:
+                self.silent = {self.numbers[title] for title in served_awaited[1].split(", ") if title in self.numbers}
+                self.lost, self.lost_left = min(self.silent, default=None), False
             elif awaited and int(awaited[1]) == self.rank and is_first:
                 self.silent = {int(rank) for rank in re.findall(r"\d+", awaited[2])}
                 self.lost, self.lost_left = min(self.silent), False
