@@ -4,18 +4,21 @@
 //
 //   creating RANK HOW CALL NUMBER [STORES]
 //
-// HOW     kill, exit (with 3), stop; files: gets no more descriptors, and for DEAF_MS its MPI has
-//         nothing done; late: LATE_MS; local: creates
-//         a store of that type, and stays until it is ended
+// HOW     kill, exit (with 3), leave (with 0), throw, stop; files: gets no more descriptors, and
+//         for DEAF_MS its MPI has nothing done; late: LATE_MS; local: creates a store of that type,
+//         and stays until it is ended
 // CALL    Init, idup, gather, Finalize: MPI's; send: of a descriptor to another process; create;
-//         early: Init, while the others have not called create; none
+//         early: Init, while the others have not called create; time: NUMBER milliseconds after
+//         the start, whatever it does then; it calls create COMES_MS after the start, and the rank
+//         after it LAST_MS; none
 //
 // NUMBER  of such calls since the last store was made, from 1 on
 //
 // STORES  that were made in peace before, 0 if it is not said
 //
 // Each rank tries until it has its store, or until something else than its patience ends it. With
-// OWN_MPI=1 the program itself starts MPI and ends it.
+// OWN_MPI=1 the program itself starts MPI and ends it. STORE: the type, dist_sync_mpi if it is not
+// said.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -24,11 +27,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -46,7 +51,16 @@ constexpr int survivor_status = 42;
 constexpr int victim_status = 3;
 
 int own_rank() {
-  return number_in("OMPI_COMM_WORLD_RANK");
+  return std::max(number_in("OMPI_COMM_WORLD_RANK"), number_in("DMLC_RANK"));
+}
+
+int size() {
+  return std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("DMLC_NUM_WORKER"));
+}
+
+std::string store_type() {
+  const char* const type = std::getenv("STORE");
+  return type == nullptr ? "dist_sync_mpi" : type;
 }
 
 /// What is to go wrong in this process, and when.
@@ -74,6 +88,8 @@ void go_wrong() {
   std::fflush(stdout);
   if (plan.how == "kill") ::raise(SIGKILL);
   if (plan.how == "exit") std::_Exit(victim_status);
+  if (plan.how == "leave") std::_Exit(0);
+  if (plan.how == "throw") throw std::runtime_error("nobody catches this");
   if (plan.how == "stop") ::kill(::getpid(), SIGSTOP);
   if (plan.how == "late") std::this_thread::sleep_for(milliseconds(number_in("LATE_MS")));
   if (plan.how == "files") {
@@ -95,12 +111,26 @@ std::unique_ptr<KVStore> create() {
   for (;;) {
     try {
       before("create");
-      return KVStore::create("dist_sync_mpi");
+      return KVStore::create(store_type());
     } catch (const Error& error) {
       fmt::print("rank {} caught {}: {}\n", own_rank(), name(error.code()), error.what());
       std::fflush(stdout);
       if (error.code() != ErrorCode::timeout) return nullptr;
     }
+  }
+}
+
+/// The victim and the rank after it are late for create.
+void come_in_time(int victim, const std::string& how, milliseconds when) {
+  if (own_rank() == victim) {
+    std::thread([how, when] {
+      std::this_thread::sleep_for(when);
+      plan.how = how;
+      go_wrong();
+    }).detach();
+    std::this_thread::sleep_for(milliseconds(number_in("COMES_MS")));
+  } else if (own_rank() == (victim + 1) % size()) {
+    std::this_thread::sleep_for(milliseconds(number_in("LAST_MS")));
   }
 }
 
@@ -160,7 +190,10 @@ int main(int argc, char** argv) {
   for (int i = argc > 5 ? std::atoi(argv[5]) : 0; i > 0; --i) {
     if (!sums_right(*KVStore::create("dist_sync_mpi"))) return 1;
   }
-  if (own_rank() == std::atoi(argv[1])) {
+  const int victim = std::atoi(argv[1]);
+  if (std::string_view(argv[3]) == "time") {
+    come_in_time(victim, argv[2], milliseconds(std::atoi(argv[4])));
+  } else if (own_rank() == victim) {
     plan = {argv[2], argv[3], std::atoi(argv[4])};
   } else if (std::string_view(argv[3]) == "early") {
     std::this_thread::sleep_for(1s);

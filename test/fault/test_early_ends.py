@@ -1,0 +1,108 @@
+"""When a rank ends before or during `create`: the others soon hear which one, where and how.
+
+    test_early_ends.py CREATING LAUNCHER SERVER quick|all [unittest options]
+"""
+import os
+import pathlib
+import random
+import shlex
+import sys
+import tempfile
+import unittest
+
+from jobs import NO_HOSTS, Job, each, mpirun
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import hosts
+from launching import add_ssh
+from registry import made
+
+CREATING, LAUNCHER, SERVER, TIER = sys.argv[1:5]
+SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
+OVER_WITHIN = 15.0 if SLOW else 5.0
+RANKS = 3
+# When the victim comes to create, and when the last rank does; the others wait there from the start.
+COMES_MS, LAST_MS = 500, 1500
+# (the exit code that the launcher tells, what it says of the victim)
+WAYS = {"kill": (137, r"was ended by signal 9 \(SIGKILL\), exit code 137"), "exit": (3, "ended with exit code 3"),
+        "leave": (0, "ended with exit code 0"), "throw": (134, r"was ended by signal 6 \(SIGABRT\), exit code 134")}
+
+
+def words_of(runner, victim, how, at):
+    own = [CREATING, str(victim), how, "time", str(at)]
+    if runner == "mpirun":
+        return mpirun(RANKS, *own)
+    return [sys.executable, LAUNCHER, "--mode", runner, "--launcher", "local", "-n", str(RANKS),
+            *(("-s", "2") if runner == "ps" else ()), *own]
+
+
+def cases_at_random(seed):
+    """(runner, victim, how, milliseconds after its start): half of them before its create, half during it."""
+    chance = random.Random(seed)
+    cases = []
+    for runner, count in (("ps", 14), ("mpi", 14), ("mpirun", 12)):
+        for i in range(count):
+            at = chance.randrange(0, COMES_MS - 100) if i % 2 else chance.randrange(COMES_MS + 100, LAST_MS - 200)
+            cases.append((runner, i % RANKS, list(WAYS)[(i // 2) % len(WAYS)], at))
+    return cases
+
+
+def chosen():
+    cases = cases_at_random(20261127)
+    return cases if TIER == "all" else cases[0:5:4] + cases[14:18:3] + cases[29:31]
+
+
+class Ends(unittest.TestCase):
+    def test_the_others_name_who_ended_and_the_job_is_soon_over(self):
+        each(self, chosen(), self.ends)
+
+    def ends(self, runner, victim, how, at):
+        job = Job(words_of(runner, victim, how, at), COMES_MS=str(COMES_MS), LAST_MS=str(LAST_MS),
+                  STORE="dist_sync" if runner == "ps" else "dist_sync_mpi",
+                  PATH=f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+        self.assertIsNotNone(job.lived_on, job)
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.assertNotEqual(job.code, 0, job)
+        if runner == "mpirun":
+            self.named_by_mpirun(job, victim, how)
+        else:
+            self.named_by_all(job, victim, how, os.uname().nodename)
+
+    def named_by_all(self, job, victim, how, host, ranks=RANKS):
+        code, fate = WAYS[how]
+        named = rf"(rank|worker) {victim} is lost: worker {victim} on {host} {fate}"
+        for rank in set(range(ranks)) - {victim}:
+            self.assertTrue(job.lines(rf"^\[worker {rank}\] .*{named}"), job)
+        if code:
+            self.assertEqual(job.code, code, job)
+        lost = rf"first to fail: it {fate}" if code else rf"had lost worker {victim} on {host}, which {fate}"
+        self.assertTrue(job.lines(rf"^launch.py: .*{lost}"), job)
+
+    def named_by_mpirun(self, job, victim, how):
+        """It ends the others at once where the status is not 0."""
+        said = {"kill": rf"process rank {victim} .*signal 9", "exit": rf"Process name: \[\[.*\],{victim}\]",
+                "throw": rf"process rank {victim} .*signal 6", "leave": rf"rank {victim} is lost: its process ended"}
+        self.assertTrue(job.lines(said[how]), job)
+
+    @unittest.skipIf(NO_HOSTS, NO_HOSTS)
+    def test_between_hosts_the_launcher_tells_of_a_rank_that_is_alone_on_its_own(self):
+        with made(hosts.Lab(f"ends{os.getpid()}", (1, 1))) as lab, tempfile.TemporaryDirectory() as folder:
+            add_ssh(pathlib.Path(folder))
+            pathlib.Path(folder, "hosts").write_text("".join(f"{name}\n" for name in lab.names))
+            cases = [("mpi", "leave", "time", 200), ("mpi", "kill", "idup", 1), ("mpi", "exit", "gather", 2),
+                     ("ps", "kill", "time", 200), ("ps", "leave", "time", 300)]
+            each(self, [(lab, folder, *case) for case in cases], self.ends_on_hosts, at_once=1)
+
+    def ends_on_hosts(self, lab, folder, mode, how, call, number):
+        words = [sys.executable, LAUNCHER, "--mode", mode, "-H", f"{folder}/hosts", "-n", "2", "--env", "COMES_MS",
+                 "--env", "LAST_MS", "--env", "STORE", CREATING, "1", how, call, str(number)]
+        job = Job(hosts.enter(lab.names[0], shlex.join(words)), COMES_MS=str(COMES_MS), LAST_MS="0",
+                  STORE="dist_sync" if mode == "ps" else "dist_sync_mpi", DMLC_INTERFACE="eth0",
+                  PATH=f"{folder}:{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.assertNotEqual(job.code, 0, job)
+        self.named_by_all(job, 1, how, lab.names[1], ranks=2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
