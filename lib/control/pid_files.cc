@@ -25,7 +25,7 @@ std::string pid_name_space() {
 }  // namespace
 
 ProcessState state_of(pid_t process) {
-  constexpr int fields_before_start = 19;
+  constexpr int fields_before_start = 18;
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
   // The name of the program, in brackets, may hold anything.
@@ -33,7 +33,7 @@ ProcessState state_of(pid_t process) {
   if (name_ends == line.npos) return {};
   ProcessState state;
   std::istringstream fields(line.substr(name_ends + 2));
-  fields >> state.letter;
+  fields >> state.letter >> state.parent;
   for (int i = 0; i < fields_before_start; ++i) fields >> state.start;
   return state;
 }

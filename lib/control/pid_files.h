@@ -43,6 +43,7 @@ class PidFiles {
 struct ProcessState {
   /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
   char letter = 'X';
+  pid_t parent = 0;
   /// When it started, in clock ticks since the machine did: a number that is used again has
   /// another.
   std::string start{};

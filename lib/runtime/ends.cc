@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace tutti::runtime {
 namespace {
@@ -9,6 +10,8 @@ namespace {
 /// From the end of a process to the launcher's word on it, which usually takes some milliseconds.
 /// None comes where the launcher has started another program, which has started this process.
 constexpr auto word_takes = std::chrono::seconds(1);
+
+constexpr auto count_every = std::chrono::milliseconds(500);
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -26,15 +29,38 @@ std::optional<control::LostRank> Ends::notice_of_any(const std::vector<int>& ran
   return std::nullopt;
 }
 
+/// Of two counts, for mpirun may be about to start it.
+std::optional<control::LostRank> Ends::missing_among(const std::vector<int>& ranks) {
+  const auto now = base::Clock::now();
+  if (presence_.on_machine() != presence_.size()) return std::nullopt;
+  if (now < next_count_) return missing_;
+  next_count_ = now + count_every;
+  const auto running = siblings_.running();
+  const auto it = std::find_if(ranks.begin(), ranks.end(), [&](int rank) {
+    return running && !running->contains(rank) && presence_.has_yet_to_come(rank);
+  });
+  const int before = std::exchange(suspect_, it == ranks.end() ? nobody : *it);
+  missing_.reset();
+  if (suspect_ != nobody && suspect_ == before) {
+    missing_ = {suspect_, "its process ended before it had called create"};
+  }
+  return missing_;
+}
+
+std::optional<control::LostRank> Ends::find_unseen(const std::vector<int>& ranks) {
+  auto found = notice_of_any(ranks);
+  return found ? found : missing_among(ranks);
+}
+
 std::optional<control::Presence::Lost> Ends::poll_lost(std::chrono::milliseconds stopped_for,
                                                        const std::vector<int>& among) {
   // First, for it knows why a process has ended that had lost another one.
   auto lost = presence_.poll_lost(stopped_for, among);
   if (!lost) {
-    const auto noticed = notice_of_any(among.empty() ? all_ranks(presence_.size()) : among);
-    if (!noticed) return std::nullopt;
-    presence_.note(*noticed);
-    return {{*noticed}};
+    const auto found = find_unseen(among.empty() ? all_ranks(presence_.size()) : among);
+    if (!found) return std::nullopt;
+    presence_.note(*found);
+    return {{*found}};
   }
   if (lost->stopped || !notices_.descriptor()) return lost;
   const auto now = base::Clock::now();

@@ -6,18 +6,20 @@
 
 #include "base/clock.h"
 #include "control/presence.h"
+#include "control/siblings.h"
 #include "net/end_notices.h"
 
 namespace tutti::runtime {
 
-/// Who is lost while a store is created: the processes of this machine that have come are seen,
-/// and the launcher, if there is one, tells of every process of the job that has ended. For one
+/// Who is lost while a store is created, as three see it: `Presence` the processes of this machine
+/// that have come; scripts/launch.py, if it started the job, every process that has ended; mpirun's
+/// children, where all ranks are on this machine, those that have ended before they came. For one
 /// thread at a time.
 class Ends {
  public:
   /// `presence` outlives this.
-  Ends(control::Presence& presence, net::EndNotices notices)
-      : presence_(presence), notices_(std::move(notices)) {}
+  Ends(control::Presence& presence, net::EndNotices notices, control::Siblings siblings)
+      : presence_(presence), notices_(std::move(notices)), siblings_(std::move(siblings)) {}
 
   /// As `Presence::poll_lost`. A process that is seen to end is lost when the launcher has said how
   /// it ended, or a moment later.
@@ -25,10 +27,18 @@ class Ends {
                                                    const std::vector<int>& among = {});
 
  private:
+  std::optional<control::LostRank> find_unseen(const std::vector<int>& ranks);
   std::optional<control::LostRank> notice_of_any(const std::vector<int>& ranks);
+  std::optional<control::LostRank> missing_among(const std::vector<int>& ranks);
 
   control::Presence& presence_;
   net::EndNotices notices_;
+  const control::Siblings siblings_;
+  base::Clock::time_point next_count_{};
+  // When mpirun's children were last counted:
+  static constexpr int nobody = -1;
+  int suspect_ = nobody;
+  std::optional<control::LostRank> missing_;
   std::optional<base::Clock::time_point> wait_until_;
 };
 

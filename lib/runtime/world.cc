@@ -82,7 +82,8 @@ Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
                                                           launched->on_machine);
     }
     control::Presence& presence = *here.presence;
-    sight = {&presence, std::make_shared<Ends>(presence, notices_for(*launched))};
+    sight = {&presence, std::make_shared<Ends>(presence, notices_for(*launched),
+                                               control::Siblings(launched->name_space))};
     settings.while_starting = watch_start(presence, sight.ends, options);
     settings.while_finalising = watch_end(presence, options);
     settings.leaving = [&presence] { presence.leave(); };

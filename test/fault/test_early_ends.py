@@ -81,8 +81,16 @@ class Ends(unittest.TestCase):
     def named_by_mpirun(self, job, victim, how):
         """It ends the others at once where the status is not 0."""
         said = {"kill": rf"process rank {victim} .*signal 9", "exit": rf"Process name: \[\[.*\],{victim}\]",
-                "throw": rf"process rank {victim} .*signal 6", "leave": rf"rank {victim} is lost: its process ended"}
+                "throw": rf"process rank {victim} .*signal 6", "leave": rf"rank {victim} .*exiting improperly"}
         self.assertTrue(job.lines(said[how]), job)
+
+    def test_under_mpirun_a_rank_that_ends_with_0_before_any_has_started_mpi_is_named(self):
+        own = shlex.join([CREATING, str(RANKS), "none", "none", "1"])
+        job = Job(mpirun(RANKS, "sh", "-c", "[ $OMPI_COMM_WORLD_RANK != 1 ] || "
+                         "{ echo \"rank 1 (process $$) goes wrong: leave\"; exit 0; }; sleep 0.5; exec " + own))
+        self.assertLess(job.lived_on, OVER_WITHIN, job)
+        self.assertNotEqual(job.code, 0, job)
+        self.assertTrue(job.lines("critical: rank 1 is lost: its process ended before it had called create"), job)
 
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_the_launcher_tells_of_a_rank_that_is_alone_on_its_own(self):
