@@ -58,19 +58,27 @@ class TUTTI_EXPORT KVStore {
   ///
   /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
   /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
-  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. On other
-  /// machines it throws that as soon as a rank beside the lost one has told them, which needs an
-  /// earlier `create` over these ranks, or that all have begun this one. Where no rank of the store
-  /// is beside the lost one, or the launcher sets no PMIX_RANK, the others notice nothing until the
-  /// ranks are connected, and `create` throws `timeout`. A timeout between machines may be
-  /// `internal`: the job must end. Nothing interrupts MPI_Init: where it would wait for a lost rank
-  /// or longer than `create_timeout`, the process says for whom and ends with status 1.
+  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. Under
+  /// `scripts/launch.py` it throws that within seconds for a rank of the store that ends on any
+  /// machine, with whatever status, before its own `create` or during it; the message has the
+  /// host, and the exit code or the signal. Without that launcher
+  /// - a rank that ends before its `create` is seen where all ranks run on one machine;
+  /// - other machines hear of a lost rank as soon as a rank beside it has told them, which needs an
+  ///   earlier `create` over these ranks, or that all have begun this one;
+  /// - where no rank of the store is beside the lost one, or the launcher sets no PMIX_RANK, the
+  ///   others notice nothing until the ranks are connected, and `create` throws `timeout`.
+  ///
+  /// A timeout between machines may be `internal`: the job must end. Nothing interrupts MPI_Init:
+  /// where it would wait for a lost rank or longer than `create_timeout`, the process says for whom
+  /// and ends with status 1.
   ///
   /// `dist_sync`, `dist_async` and their kin join the parameter-server job that DMLC_PS_ROOT_URI,
   /// DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY tell of, as
   /// `scripts/launch.py --mode ps` sets them, and block until all of it is there. They throw
   /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
-  /// some do not come. They have no reduce_scatter, allgather and join; each says what to call
+  /// some do not come, naming those. Under that launcher they throw `peer_lost` within seconds when
+  /// a worker, a server or the scheduler ends, with whatever status, before all have come; the
+  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather and join; each says what to call
   /// instead.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);

@@ -19,6 +19,8 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
+constexpr std::string_view scheduler_title = "scheduler";
+
 std::string describe(const Job& job) {
   if (job.wanted_rank < 0) return fmt::format("this {}", name(job.role));
   return fmt::format("{} {}", name(job.role), job.wanted_rank);
@@ -52,11 +54,12 @@ Failure failure_of(const Lost& lost) {
 Failure failure_of(const net::EndNotice& notice) {
   std::vector<int> ranks;
   if (notice.worker >= 0) ranks.push_back(notice.worker);
-  return {ErrorCode::peer_lost,
-          fmt::format("{} is lost: {} before all workers and servers of the job had come, so that "
-                      "no store can begin",
-                      notice.title, notice.text),
-          std::move(ranks)};
+  return {
+      ErrorCode::peer_lost,
+      fmt::format("{}{} is lost: {} before all workers and servers of the job had come, so that "
+                  "no store can begin",
+                  notice.title == scheduler_title ? "the " : "", notice.title, notice.text),
+      std::move(ranks)};
 }
 
 void check_may_use(const Job& job, const std::string& address) {
@@ -104,7 +107,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
 void SchedulerLink::check_ends() {
   const auto& ended = notices_.heard();
   const bool has_scheduler_ended =
-      std::ranges::find(ended, "scheduler", &net::EndNotice::title) != ended.end();
+      std::ranges::find(ended, scheduler_title, &net::EndNotice::title) != ended.end();
   if (ended.empty() || (is_server_ && !has_scheduler_ended)) return;
   throw_failure(failure_of(ended.front()));
 }

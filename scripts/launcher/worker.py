@@ -144,8 +144,9 @@ def message_of(line):
         return said
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
         return said
-    if said.keys() in ({"writes"}, {"complete"}) and list(said.values()) == [True]:
-        return said
+    for word in ("writes", "complete"):
+        if said.keys() == {word} and said[word] is True:
+            return said
     if said.keys() == {"waits"} and isinstance(said["waits"], bool):
         return said
     return None

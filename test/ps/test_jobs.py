@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
@@ -233,6 +234,49 @@ class Deaths(JobCase):
         self.assert_nothing_left()
 
 
+class Beginnings(JobCase):
+    """What goes wrong before all have come. test_early_ends.py has workers that end then."""
+
+    def ends_soon(self, *words, after=0.0, **env):
+        """(exit code, standard error) of a job that is over in seconds."""
+        begun = time.monotonic()
+        code, _, err = self.launch("-n", 2, "-s", 2, *LOCAL, *words, **env)
+        self.assertLess(time.monotonic() - begun, after + (20 if "ASAN_OPTIONS" in os.environ else 6), err)
+        self.assert_nothing_left()
+        return code, err
+
+    def test_a_job_whose_program_cannot_begin_is_soon_over_and_the_launcher_says_why(self):
+        for command, code, said in ((("no-such-program",), 127, "cannot start no-such-program"),
+                                    ((sys.executable, "-c", "import no_such_module"), 1, "No module named")):
+            with self.subTest(command):
+                given, err = self.ends_soon(*command)
+                self.assertEqual(given, code, err)
+                self.assertRegex(err.splitlines()[-1], said)
+                self.assertRegex(err, rf"worker \d on \S+ was the first to fail: it ended with exit code {code}\.")
+
+    def test_a_worker_that_is_stopped_before_its_create_is_named_by_the_others_and_the_launcher(self):
+        code, err = self.ends_soon("sh", "-c", f"[ $DMLC_RANK = 0 ] || kill -STOP $$; exec {TRAIN} --kv-store dist_sync",
+                                   after=3.0, TUTTI_CREATE_SECONDS="3")
+        self.assertNotEqual(code, 0, err)
+        self.assertRegex(err, r"\[worker 0\] train: timeout: the scheduler gave up waiting for worker 1: 1 of 2 workers")
+        self.assertRegex(err, r"launch.py: worker 1 on \S+ was the first to fail: it did not end by itself")
+
+    def test_a_server_that_cannot_begin_is_named_by_the_workers(self):
+        code, err = self.ends_soon("--server-state", "/proc/nowhere", TRAIN, "--kv-store", "dist_sync")
+        self.assertNotEqual(code, 0, err)
+        for rank in range(2):
+            self.assertRegex(err, rf"\[worker {rank}\] train: peer_lost: server \d is lost: server \d on \S+ ended with "
+                                  "exit code")
+
+    def test_a_scheduler_that_is_killed_before_all_have_come_is_named_by_the_workers(self):
+        process = self.start("-n", 2, "-s", 1, *LOCAL, "--grace", 1, "sh", "-c",
+                             f"[ $DMLC_RANK = 0 ] || {{ echo waits; sleep 600; }}; exec {TRAIN} --kv-store dist_sync")
+        self.wait_for_lines(process, 1, "waits")
+        os.kill(self.process_of("scheduler", 0), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertRegex(err, r"\[worker 0\] train: peer_lost: the scheduler is lost: scheduler on \S+ was ended by signal 9")
+
+
 class Misuse(JobCase):
     def test_workers_without_a_store_end_well_and_take_the_servers_with_them(self):
         code, out, err = self.launch("-n", 2, "-s", 2, *LOCAL, "echo hello")
@@ -315,7 +359,7 @@ class Misuse(JobCase):
 
 
 def load_tests(loader, _tests, _pattern):
-    cases = (AtLength,) if SLOW else (Training, Values, Deaths, Misuse)
+    cases = (AtLength,) if SLOW else (Training, Values, Deaths, Beginnings, Misuse)
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
 
 

@@ -55,7 +55,7 @@ class Case:
                 return r"the scheduler (at \S+ )?is lost|the scheduler at \S+"
             # The servers have registered by then, and the worker has not.
             came = rf".*server 1 came and went: .*\(process {pid} on \S+\)" if self.role == "server" else ""
-            return rf"the scheduler gave up waiting: \d of 2 workers and \d of 2 servers{came}|" + \
+            return rf"the scheduler gave up waiting(?: for [^:]*)?: \d of 2 workers and \d of 2 servers{came}|" + \
                 rf"{self.role} \d is lost: .*\(process {pid} on \S+\)"
         if self.role == "scheduler":
             return r"the scheduler (at \S+ )?is lost"

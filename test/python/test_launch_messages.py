@@ -63,7 +63,7 @@ class Links(unittest.TestCase):
                       of(exit=0), of(exit="0", told=False), of(exit=True, told=False), of(exit=256, told=False),
                       of(exit=-1, told=False), of(exit=None, told=False), of(exit=10**300, told=False),
                       of(exit=0, told=0), of(port=0), of(port="1"), of(port=65536), of(port=1, exit=0),
-                      of(writes=1), of(writes=False),
+                      of(writes=1), of(writes=False), of(complete=1), of(complete=False), of(waits=1),
                       of(exit=0, told=False, more=1), b'{"exit": 1e0, "told": false}', b'{"exit": NaN, "told": false}'):
             with self.subTest(words):
                 self.connect()

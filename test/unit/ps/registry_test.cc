@@ -159,6 +159,54 @@ TEST_CASE("who waits for processes that never come is told how many are missing"
              Contains("1 of 2 workers and 0 of 1 servers"));
 }
 
+TEST_CASE("who waits is told which ranks have not come, where nodes have asked for theirs") {
+  for (const bool is_asked_for : {true, false}) {
+    Job job({.workers = 3, .servers = 1});
+    Register said = Job::worker(is_asked_for ? 2 : -1);
+    said.workers = 3;
+    job.registry.receive(1, said);
+    job.registry.give_up_waiting();
+    const Failure failure = job.heard.last<Refused>(1).failure;
+    CHECK(failure.ranks == (is_asked_for ? std::vector<int>{0, 1} : std::vector<int>{}));
+    CHECK_THAT(failure.text,
+               Contains(is_asked_for ? "gave up waiting for worker 0, worker 1, server 0: 1 of 3"
+                                     : "gave up waiting for server 0: 1 of 3"));
+  }
+}
+
+TEST_CASE(
+    "a process that ends before all have come ends the wait of those that wait, with its name") {
+  const Failure end{ErrorCode::peer_lost, "worker 1 is lost: it ended with exit code 0", {1}};
+  SECTION("at once") {
+    Job job;
+    job.registry.receive(1, Job::worker(0));
+    job.registry.receive(3, Job::server());
+    job.registry.note_end(end);
+    for (const Registry::Node node : {Registry::Node{1}, Registry::Node{3}}) {
+      CHECK(job.heard.last<Refused>(node).failure.text == end.text);
+    }
+    CHECK(job.registry.trouble() == end.text);
+  }
+  SECTION("as soon as one comes that waits") {
+    Job job;
+    job.registry.receive(3, Job::server());
+    job.registry.note_end(end);
+    job.registry.note_end({ErrorCode::peer_lost, "worker 0 is lost: later", {0}});
+    CHECK(job.heard.all.empty());
+    CHECK_FALSE(job.registry.is_over());
+    job.registry.receive(1, Job::worker(0));
+    CHECK(job.heard.last<Refused>(1).failure.ranks == std::vector<int>{1});
+    CHECK(job.registry.is_over());
+  }
+}
+
+TEST_CASE("when all have come an end is for the connections to tell") {
+  const auto job = Job::complete(true);
+  job->registry.note_end({ErrorCode::peer_lost, "worker 1 is lost: it ended", {1}});
+  CHECK_FALSE(job->registry.is_over());
+  CHECK(job->registry.trouble().empty());
+}
+
 TEST_CASE("who waits is told, too, who came and went") {
   Job job;
   Register server = Job::server();
