@@ -13,9 +13,9 @@ struct EndNotice {
   std::string text;   ///< "worker 1 on h1 ended with exit code 3"
 };
 
-/// What scripts/launch.py tells a process that waits for others: who of the job has ended, with
-/// whatever exit status, on whatever host, and before it came to any store. Its helper beside this
-/// process passes that on (scripts/launcher/notices.py), as long as this object lives. Without a
+/// Hears from scripts/launch.py which processes of the job have ended, with whatever exit status
+/// and on whatever host, also before they came to any store. The launcher's helper beside this
+/// process tells that (scripts/launcher/notices.py), as long as this object lives. Without a
 /// launcher nothing is ever heard. For one thread at a time.
 class EndNotices {
  public:

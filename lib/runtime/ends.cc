@@ -7,8 +7,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// From the end of a process to the launcher's word on it, which usually takes some milliseconds.
-/// None comes where the launcher has started another program, which has started this process.
+/// The launcher's word on a process that has ended takes some milliseconds. It never comes where
+/// the launcher has started another program, such as a shell, which goes on.
 constexpr auto word_takes = std::chrono::seconds(1);
 
 constexpr auto count_every = std::chrono::milliseconds(500);
@@ -29,7 +29,7 @@ std::optional<control::LostRank> Ends::notice_of_any(const std::vector<int>& ran
   return std::nullopt;
 }
 
-/// Of two counts, for mpirun may be about to start it.
+/// A rank must be missing in two counts, for mpirun may be about to start it.
 std::optional<control::LostRank> Ends::missing_among(const std::vector<int>& ranks) {
   const auto now = base::Clock::now();
   if (presence_.on_machine() != presence_.size()) return std::nullopt;

@@ -11,10 +11,13 @@
 
 namespace tutti::runtime {
 
-/// Who is lost while a store is created, as three see it: `Presence` the processes of this machine
-/// that have come; scripts/launch.py, if it started the job, every process that has ended; mpirun's
-/// children, where all ranks are on this machine, those that have ended before they came. For one
-/// thread at a time.
+/// Finds the ranks that are lost while a store is created. Three sources tell of them:
+/// - `Presence` sees the processes of this machine that have come to a `create`.
+/// - scripts/launch.py, if it started the job, tells of every process of the job that has ended.
+/// - Where all ranks run on this machine, the children that mpirun still has show which ranks have
+///   ended before they came.
+///
+/// For one thread at a time: tutti-watch in MPI_Init, then the thread that creates the store.
 class Ends {
  public:
   /// `presence` outlives this.

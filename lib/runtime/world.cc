@@ -57,7 +57,8 @@ std::string short_name(const std::string& text) {
   return fmt::format("{:02x}", fmt::join(hash, ""));
 }
 
-/// Sees the job's processes, while this one creates a store. Empty where no launcher is known.
+/// The means by which a process that creates a store sees the others. Empty where no launcher of
+/// MPI is known.
 struct Sight {
   control::Presence* presence = nullptr;
   std::shared_ptr<Ends> ends;
@@ -131,7 +132,7 @@ std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& gr
                                   const std::shared_ptr<Creating>& creating) {
   auto lookout = std::make_shared<Lookout>();
   if (sight.presence == nullptr) return lookout;
-  // The store keeps the lookout, and the launcher tells nothing to those that wait no more.
+  // The store keeps the lookout. The launcher's word is for the time of its creation alone.
   lookout->watch([seen = std::weak_ptr(sight.ends), group, limit = options.heartbeat_timeout] {
     const auto ends = seen.lock();
     return ends ? among(group, ends->poll_lost(limit, group)) : std::nullopt;

@@ -20,10 +20,10 @@ STEP_SECONDS = 5.0
 WRITING_SECONDS = 15.0
 # Once the starter has ended, how long its shims' next words may be under way.
 LINGER_SECONDS = 2.0
-# Of servers whose job has not begun, when a worker has failed or all have ended: they have nothing to save. The scheduler
-# may just be telling others why.
+# Servers whose job has not begun get this long when a worker has failed, or all have ended. They have nothing to save,
+# but the scheduler may just be telling others why.
 IDLE_SERVERS_SECONDS = 1.0
-# Of ends, to processes that wait: orders must find room in the connection.
+# A process that waits is told of so many ends at most, for orders must find room in the connection.
 MOST_TOLD = 256
 # From the first process that comes to the last.
 GATHER_SECONDS = 300.0
@@ -45,7 +45,7 @@ class Job:
         self.level, self.deadline = 0, None
         self.gather_by = None      # while some processes have come and others have not
         self.complete = False      # in mode ps: all processes have come to the scheduler, so that stores may begin
-        self.dismiss_by = None     # when servers are ended for which there is nothing to do
+        self.dismiss_by = None     # when servers are ended whose job will not begin
         self.starter, self.process, self.unfinished = None, None, b""
         self.events = selectors.DefaultSelector()
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,6 +1,8 @@
-"""Tells the processes of a command that wait for others who of the job has ended. A part of what runs on other hosts.
+"""Tells the processes of a command, while they wait for others, which processes of the job have ended. A part of what
+runs on other hosts.
 
-Such a process connects to an abstract Unix socket beside it, whose name is in NOTICES_VARIABLE. Each message is a packet:
+A process that waits connects to an abstract Unix socket beside it, whose name is in NOTICES_VARIABLE. Each message is
+a packet:
     process: the name of its job, as MPI or its place in a parameter-server job gives it; nothing else is heard before
     here:    "worker 1\\nworker 1 on h1 ended with exit code 3", for each process that has ended or ends later
     process: COMPLETE, of the scheduler, once all processes of its job have come
@@ -33,7 +35,7 @@ def user_of(connection):
 
 
 class Notices:
-    """The listener, and those that wait; lives in the event loop of the shim."""
+    """The listener, and the connections of those that wait, in the event loop of the shim."""
 
     def __init__(self, events, send):
         """`send`: tells the launcher {"waits": whether a process waits}, so that it says who has ended, and

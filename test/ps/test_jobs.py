@@ -235,7 +235,7 @@ class Deaths(JobCase):
 
 
 class Beginnings(JobCase):
-    """What goes wrong before all have come. test_early_ends.py has workers that end then."""
+    """Jobs that go wrong before all have come. In test_early_ends.py workers end then."""
 
     def ends_soon(self, *words, after=0.0, **env):
         """(exit code, standard error) of a job that is over in seconds."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the launcher's helper tells the processes of its command of those that have ended."""
+"""The launcher and its helpers tell processes that wait which others have ended."""
 import contextlib
 import io
 import json
@@ -121,7 +121,7 @@ class Launcher(unittest.TestCase):
     def heard(self, rank):
         return [json.loads(line) if line else "end" for line in self.shims[rank].receive()]
 
-    def test_who_waits_hears_who_has_ended_and_who_ends_with_whatever_exit_code(self):
+    def test_a_process_that_waits_hears_who_has_ended_and_who_ends_with_whatever_exit_code(self):
         self.say(2, exit=0, told=False)
         self.say(0, waits=True)
         self.say(1, exit=137, told=False)
@@ -130,7 +130,7 @@ class Launcher(unittest.TestCase):
             {"ended": [["worker 1", "worker 1 on h1 was ended by signal 9 (SIGKILL), exit code 137"]]}])
         self.assertEqual(self.heard(3), [])
 
-    def test_who_waits_no_more_hears_nothing(self):
+    def test_a_process_that_waits_no_more_hears_nothing(self):
         self.say(0, waits=True)
         self.say(0, waits=False)
         self.say(1, exit=3, told=False)

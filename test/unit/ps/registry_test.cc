@@ -159,7 +159,8 @@ TEST_CASE("who waits for processes that never come is told how many are missing"
              Contains("1 of 2 workers and 0 of 1 servers"));
 }
 
-TEST_CASE("who waits is told which ranks have not come, where nodes have asked for theirs") {
+TEST_CASE(
+    "a node that waits is told which ranks have not come, where nodes have asked for theirs") {
   for (const bool is_asked_for : {true, false}) {
     Job job({.workers = 3, .servers = 1});
     Register said = Job::worker(is_asked_for ? 2 : -1);
