@@ -11,7 +11,7 @@ namespace {
 /// the launcher has started another program, such as a shell, which goes on.
 constexpr auto word_takes = std::chrono::seconds(1);
 
-constexpr auto count_every = std::chrono::milliseconds(500);
+constexpr auto count_every = std::chrono::milliseconds(250);
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));

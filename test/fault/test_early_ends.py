@@ -17,7 +17,9 @@ import hosts
 from launching import add_ssh
 from registry import made
 
-CREATING, LAUNCHER, SERVER, TIER = sys.argv[1:5]
+# An ssh begins in another folder.
+CREATING, LAUNCHER, SERVER = map(os.path.abspath, sys.argv[1:4])
+TIER = sys.argv[4]
 SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 RANKS = 3
@@ -87,7 +89,7 @@ class Ends(unittest.TestCase):
     def test_under_mpirun_a_rank_that_ends_with_0_before_any_has_started_mpi_is_named(self):
         own = shlex.join([CREATING, str(RANKS), "none", "none", "1"])
         job = Job(mpirun(RANKS, "sh", "-c", "[ $OMPI_COMM_WORLD_RANK != 1 ] || "
-                         "{ echo \"rank 1 (process $$) goes wrong: leave\"; exit 0; }; sleep 0.5; exec " + own))
+                         "{ echo \"rank 1 (process $$) goes wrong: leave\"; exit 0; }; sleep 0.2; exec " + own))
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         self.assertNotEqual(job.code, 0, job)
         self.assertTrue(job.lines("critical: rank 1 is lost: its process ended before it had called create"), job)
@@ -99,14 +101,18 @@ class Ends(unittest.TestCase):
             pathlib.Path(folder, "hosts").write_text("".join(f"{name}\n" for name in lab.names))
             cases = [("mpi", "leave", "time", 200), ("mpi", "kill", "idup", 1), ("mpi", "exit", "gather", 2),
                      ("ps", "kill", "time", 200), ("ps", "leave", "time", 300)]
-            each(self, [(lab, folder, *case) for case in cases], self.ends_on_hosts, at_once=1)
+            each(self, [(lab, folder, *case) for case in cases[::1 if TIER == "all" else 2]], self.ends_on_hosts, at_once=1)
 
     def ends_on_hosts(self, lab, folder, mode, how, call, number):
         words = [sys.executable, LAUNCHER, "--mode", mode, "-H", f"{folder}/hosts", "-n", "2", "--env", "COMES_MS",
                  "--env", "LAST_MS", "--env", "STORE", CREATING, "1", how, call, str(number)]
-        job = Job(hosts.enter(lab.names[0], shlex.join(words)), COMES_MS=str(COMES_MS), LAST_MS="0",
-                  STORE="dist_sync" if mode == "ps" else "dist_sync_mpi", DMLC_INTERFACE="eth0",
-                  PATH=f"{folder}:{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+        # In some runs mpirun 4.1.4 crashes where it takes in Open MPI's own text about the peer that has gone.
+        for _ in range(5):
+            job = Job(hosts.enter(lab.names[0], shlex.join(words)), COMES_MS=str(COMES_MS), LAST_MS="0",
+                      STORE="dist_sync" if mode == "ps" else "dist_sync_mpi", DMLC_INTERFACE="eth0",
+                      PATH=f"{folder}:{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+            if not job.lines(r"\(pmix_server_log_fn\+"):
+                break
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         self.assertNotEqual(job.code, 0, job)
         self.named_by_all(job, 1, how, lab.names[1], ranks=2)

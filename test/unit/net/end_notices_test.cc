@@ -54,6 +54,7 @@ TEST_CASE("a helper that goes leaves what was heard, and nothing is waited for")
   Helper helper;
   EndNotices notices(helper.address, "job");
   helper.accept();
+  CHECK(helper.hear() == "job");
   helper.say("worker 0\nit \x1b[2J ended");
   helper.process.reset();
   REQUIRE(notices.heard().size() == 1);
