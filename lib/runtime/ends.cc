@@ -52,6 +52,10 @@ std::optional<control::LostRank> Ends::find_unseen(const std::vector<int>& ranks
   return found ? found : missing_among(ranks);
 }
 
+std::optional<control::LostRank> Ends::poll_leaving(const std::vector<int>& among) {
+  return wait_until_ ? std::nullopt : presence_.poll_leaving(among);
+}
+
 std::optional<control::Presence::Lost> Ends::poll_lost(std::chrono::milliseconds stopped_for,
                                                        const std::vector<int>& among) {
   // First, for it knows why a process has ended that had lost another one.

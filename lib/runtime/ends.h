@@ -28,6 +28,8 @@ class Ends {
   /// it ended, or a moment later.
   std::optional<control::Presence::Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                                    const std::vector<int>& among = {});
+  /// As `Presence::poll_leaving`, but for a process that is known to have ended.
+  std::optional<control::LostRank> poll_leaving(const std::vector<int>& among = {});
 
  private:
   std::optional<control::LostRank> find_unseen(const std::vector<int>& ranks);

@@ -137,8 +137,10 @@ std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& gr
     const auto ends = seen.lock();
     return ends ? among(group, ends->poll_lost(limit, group)) : std::nullopt;
   });
-  lookout->watch(
-      [presence = sight.presence, group] { return among(group, presence->poll_leaving(group)); });
+  lookout->watch([seen = std::weak_ptr(sight.ends), group] {
+    const auto ends = seen.lock();
+    return ends ? among(group, ends->poll_leaving(group)) : std::nullopt;
+  });
   lookout->excuse([creating, group](int rank) {
     return creating->was_given_up_by(group.empty() ? rank : group[static_cast<std::size_t>(rank)]);
   });

@@ -64,6 +64,7 @@ TEST_CASE("a process that is seen to end is lost when the launcher has said how 
   }
   ::waitpid(child, nullptr, 0);
   CHECK_FALSE(launched.ends.poll_lost(long_stop));
+  CHECK_FALSE(launched.ends.poll_leaving());
   launched.say("worker 1\nworker 1 on h0 ended with exit code 3");
   const auto lost = launched.ends.poll_lost(long_stop);
   REQUIRE(lost);
