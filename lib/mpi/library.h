@@ -25,9 +25,9 @@ struct StartSettings {
 /// What the MPI launcher's environment variables say of this process; they can be read before MPI
 /// is initialised. `launched` returns nothing in a process that no MPI launcher started.
 struct Launched {
-  std::string job;  ///< differs from all other jobs that run on this machine
+  std::string job;         ///< differs from all other jobs that run on this machine
   std::string name_space;  ///< the MPI launcher's name for it
-  int rank = 0;     ///< in MPI_COMM_WORLD
+  int rank = 0;            ///< in MPI_COMM_WORLD
   int size = 1;
   std::string folder{};  ///< on this machine, removed with the job; empty: none
   int on_machine = 0;    ///< how many of the ranks run on this machine; 0: not known

@@ -83,7 +83,8 @@ class Helper(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can be another user")
     def test_another_users_process_hears_nothing(self):
-        code = ("import os, socket\nos.setuid(65534)\nwith socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:\n"
+        code = ("import os, socket\nos.setuid(65534)\n"
+                "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:\n"
                 "    one.connect('\\0' + os.environ['TUTTI_END_NOTICES'])\n    print('up', flush=True)\n"
                 "    print(one.recv(100))\n")
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
@@ -155,8 +156,8 @@ class Launcher(unittest.TestCase):
         self.assertEqual([self.heard(rank) for rank in (0, 3, 4)], [[], ["end"], ["end"]])
 
     def test_those_that_the_scheduler_waits_for_in_vain_began_it(self):
-        said = ("2026-11-27 23:41:38.032 tutti error: the scheduler gave up waiting for worker 1, server 0: 2 of 3 workers "
-                "and 0 of 1 servers have come")
+        said = ("2026-11-27 23:41:38.032 tutti error: the scheduler gave up waiting for worker 1, server 0: 2 of 3 "
+                "workers and 0 of 1 servers have come")
         one = Worker(0, "h0", "worker 0", self.made.request.numbers())
         one.hear([said])
         self.assertEqual((one.lost, one.silent), (1, {1, 3}))
