@@ -125,16 +125,13 @@ def enter_folder(folder, owner):
 
 
 def problem_of_program(path, owners):
-    """Why nobody should run it who trusts the owners alone; or None."""
+    """Why nobody should run it who trusts the owners alone; or None. What others may yet put in its place is theirs, so
+    it is asked again where it is run."""
     try:
-        *way, (at, status) = way_to(path)
+        named, status = os.lstat(path), os.stat(path)
     except OSError as error:
-        return f"{path}: {error.strerror or error}"
-    if status.st_uid not in owners:
-        return f"{at} belongs to {user(status.st_uid)}"
-    if others_may_write(status):
-        return f"other users may write to {at} (mode {mode(status)})"
-    for folder, above in way:
-        if stat.S_ISDIR(above.st_mode) and above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
-            return f"every user may write to {folder} (mode {mode(above)})"
-    return None
+        return f"{path}: {error.strerror}"
+    for one in (named, status):  # a link, too, chooses what runs
+        if one.st_uid not in owners:
+            return f"it belongs to {user(one.st_uid)}"
+    return f"other users may write to it (mode {mode(status)})" if others_may_write(status) else None

@@ -65,8 +65,7 @@ class OtherUser {
     if (child_ == 0) {
       if (::setuid(65534) != 0) ::_exit(1);
       const base::Fd listener = listen_abstract(name);
-      ::write(up[1], "", 1);
-      for (;;) ::pause();
+      while (::write(up[1], "", listener ? 1 : 0) >= 0) ::pause();
     }
     ::close(up[1]);
     char ready = 0;

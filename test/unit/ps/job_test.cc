@@ -164,6 +164,7 @@ TEST_CASE("processes that begin at the same time make one key") {
     const Folder home;
     std::vector<net::Secret> found(4);
     std::vector<std::thread> processes;
+    processes.reserve(found.size());
     for (net::Secret& mine : found) {
       processes.emplace_back([&] { mine = secret_of_user(home.path()); });
     }
