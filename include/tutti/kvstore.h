@@ -78,8 +78,8 @@ class TUTTI_EXPORT KVStore {
   /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
   /// some do not come, naming those. Under that launcher they throw `peer_lost` within seconds when
   /// a worker, a server or the scheduler ends, with whatever status, before all have come; the
-  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather and join; each says what to call
-  /// instead.
+  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather
+  /// and join; each says what to call instead.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
