@@ -15,15 +15,19 @@ struct Durability {
   /// the system's hands, so that it survives the server, and on the disk `interval` later.
   enum class When : std::uint8_t { off, seconds, each };
 
-  /// The state's folder; empty: nothing is kept. A server needs its own DMLC_RANK then. Where the
-  /// servers of a job that did not end in order left states of different moments, the next job's
-  /// scheduler and workers log a warning that names them.
+  /// The state's folder; empty: nothing is kept. It is made where it is missing, for this user
+  /// alone; one that another user may change is refused. A server needs its own DMLC_RANK then.
+  /// Where the servers of a job that did not end in order left states of different moments, the
+  /// next job's scheduler and workers log a warning that names them.
   std::string folder{};
   When when = When::off;
   std::chrono::seconds interval{0};
   /// The folder of an earlier job's state, of all its servers, which may have been more or fewer.
   /// `folder` has no state yet then.
   std::string restore{};
+  /// A journal of more bytes than this, and than two checkpoints have, is worth another checkpoint.
+  /// A server that is started again reads the journal; a smaller one costs more checkpoints.
+  std::uint64_t journal_bytes = std::uint64_t{64} << 20;
 };
 
 /// Makes this process the scheduler or a server of a parameter-server job, as DMLC_ROLE says, until

@@ -15,5 +15,7 @@ struct RegularFile {
 /// the call does not wait for a pipe's other end. `flags` as of open(2); with O_NOFOLLOW a link is
 /// not opened either. A file that is made may be read and written by all whom the umask lets.
 RegularFile open_regular(const std::string& path, int flags);
+/// The same for a path that begins in this folder.
+RegularFile open_regular(const Fd& folder, const std::string& path, int flags);
 
 }  // namespace tutti::base

@@ -3,20 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sodium/crypto_generichash.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <tuple>
 
 #include "base/failure.h"
+#include "base/posix_disk.h"
 #include "base/printable.h"
-#include "base/regular_file.h"
 #include "tutti/error.h"
 
 namespace tutti::base {
@@ -32,97 +29,14 @@ Hash hash_of(std::span<const std::uint8_t> bytes) {
   return hash;
 }
 
-Fd folder_of(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  Fd folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) throw system_failure(fmt::format("write {}", printable(path)));
-  return folder;
-}
-
-/// A file that is removed again unless it gets its final name.
-class Unfinished {
- public:
-  /// Opens the folder first: without it nothing is begun.
-  explicit Unfinished(const std::string& path)
-      : final_(path), path_(unfinished_file(path, ::getpid())), folder_(folder_of(path)) {
-    constexpr mode_t for_all = 0666;
-    file_ =
-        Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, for_all));
-    if (!file_) fail();
-  }
-  ~Unfinished() {
-    if (file_) ::unlink(path_.c_str());
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
-  void append(std::span<const std::uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail();
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-  }
-  /// On the disk, then under its name, which must survive a crash, too.
-  void finish() {
-    if (::fsync(file_.get()) != 0 || std::rename(path_.c_str(), final_.c_str()) != 0) fail();
-    file_.reset();
-    if (sync_names(folder_)) return;
-    throw system_failure(fmt::format("write the folder of {}", printable(final_)));
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw system_failure(fmt::format("write {}", printable(final_)));
-  }
-
-  const std::string final_;
-  const std::string path_;
-  const Fd folder_;
-  Fd file_;
-};
-
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", printable(path), why));
 }
 
-std::vector<std::uint8_t> read_all(const std::string& path) {
-  const RegularFile opened = open_regular(path, O_RDONLY);
-  if (!opened.file) refuse(path, opened.failure);
-  std::vector<std::uint8_t> all(std::filesystem::file_size(path));
-  std::size_t size = 0;
-  while (size < all.size()) {
-    const ssize_t got = ::read(opened.file.get(), all.data() + size, all.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_failure(fmt::format("read {}", printable(path)));
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  all.resize(size);
-  return all;
-}
-
-}  // namespace
-
-bool sync_names(const Fd& folder) {
-  return ::fsync(folder.get()) == 0 || errno == EINVAL;
-}
-
-std::string unfinished_file(const std::string& path, pid_t process) {
-  return fmt::format("{}.{}.unfinished", path, process);
-}
-
-void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes) {
-  Unfinished file(path);
-  file.append({reinterpret_cast<const std::uint8_t*>(magic.data()), magic.size()});
-  file.append(hash_of(bytes));
-  file.append(bytes);
-  file.finish();
-}
-
-std::vector<std::uint8_t> read_sealed(const std::string& path) {
-  std::vector<std::uint8_t> all = read_all(path);
+/// Of the file at this path.
+std::vector<std::uint8_t> unsealed(const std::string& path, const ReadableFile& file) {
+  std::vector<std::uint8_t> all(file.size());
+  all.resize(file.read(0, std::as_writable_bytes(std::span(all))));
   if (all.size() < header_bytes || std::memcmp(all.data(), magic.data(), magic.size()) != 0) {
     refuse(path, "not a file that tutti wrote, or cut short");
   }
@@ -133,6 +47,33 @@ std::vector<std::uint8_t> read_sealed(const std::string& path) {
   }
   all.erase(all.begin(), bytes);
   return all;
+}
+
+}  // namespace
+
+void write_sealed(Disk& disk, const std::string& name, std::span<const std::uint8_t> bytes) {
+  const Hash hash = hash_of(bytes);
+  create_whole(
+      disk, name,
+      {std::as_bytes(std::span(magic)), std::as_bytes(std::span(hash)), std::as_bytes(bytes)});
+}
+
+void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes) {
+  constexpr mode_t for_all = 0666;
+  const std::filesystem::path whole(path);
+  const std::string parent = whole.parent_path().string();
+  Fd folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) throw system_failure(fmt::format("write {}", printable(path)));
+  PosixDisk disk(parent, std::move(folder), for_all);
+  write_sealed(disk, whole.filename().string(), bytes);
+}
+
+std::vector<std::uint8_t> read_sealed(const std::string& path) {
+  return unsealed(path, *open_to_read(path));
+}
+
+std::vector<std::uint8_t> read_sealed(const Disk& disk, const std::string& name) {
+  return unsealed(disk.path(name), *disk.open(name));
 }
 
 }  // namespace tutti::base

@@ -1,12 +1,10 @@
 #pragma once
-#include <sys/types.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/disk.h"
 
 namespace tutti::base {
 
@@ -14,16 +12,11 @@ namespace tutti::base {
 /// the disk. The file carries a hash of the bytes. Blocks. Throws `internal` when the system
 /// refuses.
 void write_sealed(const std::string& path, std::span<const std::uint8_t> bytes);
+void write_sealed(Disk& disk, const std::string& name, std::span<const std::uint8_t> bytes);
 
 /// The bytes of such a file. Blocks. Throws `invalid_argument` when there is no such file, when it
 /// was not written by `write_sealed`, and when it has been cut or changed since.
 std::vector<std::uint8_t> read_sealed(const std::string& path);
-
-/// Puts the names in a folder onto the disk, where its file system knows how. False: the system
-/// refuses, and errno says why. Blocks.
-bool sync_names(const Fd& folder);
-
-/// What is left of a file when the process that writes it is killed.
-std::string unfinished_file(const std::string& path, pid_t process);
+std::vector<std::uint8_t> read_sealed(const Disk& disk, const std::string& name);
 
 }  // namespace tutti::base

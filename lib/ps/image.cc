@@ -125,7 +125,7 @@ Image Image::loaded(const net::Bytes& bytes, const StateFiles& files) {
 }
 
 Image Image::read(const StateFiles& files) {
-  const std::string path = files.checkpoint(files.generation());
+  const std::string path = files.disk().path(files.checkpoint(files.generation()));
   try {
     Image image = loaded(files.read_checkpoint(), files);
     std::vector<Delivery>& deliveries = image.deliveries;
@@ -148,7 +148,8 @@ Image Image::read_prepared(const StateFiles& files) {
     return loaded(files.read_prepared(), files);
   } catch (const Error& error) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the state in {} cannot be used: {}", files.prepared(), error.what()));
+                fmt::format("the state in {} cannot be used: {}",
+                            files.disk().path(files.prepared()), error.what()));
   }
 }
 

@@ -1,25 +1,22 @@
 #pragma once
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 
-#include "base/fd.h"
+#include "base/disk.h"
 #include "net/bytes.h"
+#include "ps/journal_format.h"
 
 namespace tutti::ps {
 
 /// A file to which records are appended; each carries a hash of itself and of its number. Marks
-/// between them say how far it has been on the disk.
+/// between them say how far it has been on the disk. Its beginning says where the journal before it
+/// ended, which must be on the disk by then.
 class Journal {
  public:
-  /// At random, so that what a disk still has of another file is not taken for a part of this one.
-  using Id = std::array<std::byte, 16>;
-
-  /// Makes the file, in place of one that is there; `job`: what is written is of that. Throws
-  /// `internal` when the system refuses.
-  Journal(std::string path, std::uint64_t job);
+  /// Makes the file, in place of one that is there; it is on the disk then, with its name. `job`:
+  /// what is written is of that. Throws `internal` when the system refuses.
+  Journal(base::Disk& disk, const std::string& name, std::uint64_t job, JournalPlace follows = {});
 
   /// What the system has refused once is not written again: nobody knows what the disk has of it.
   /// From then on `write` and `sync` throw `internal`; the file has what was whole before.
@@ -33,25 +30,17 @@ class Journal {
   void sync();
   /// Of the file.
   std::uint64_t bytes() const { return bytes_; }
-
-  /// Whether something stands behind the records that none is. Then the machine went down before
-  /// that had reached the disk, or the process while it wrote.
-  enum class End : std::uint8_t { whole, torn };
-  /// Calls `take` with every whole record, up to the first that is not as it was written. Throws
-  /// `invalid_argument` where a mark says that this one was on the disk, and for a file that is no
-  /// journal of this job.
-  static End read(const std::string& path, std::uint64_t job,
-                  const std::function<void(net::ConstBytes)>& take);
+  /// Behind all records that were appended.
+  const JournalPlace& end() const { return end_; }
 
  private:
   [[noreturn]] void fail();
 
   const std::string path_;
-  base::Fd file_;
-  Id id_{};
+  JournalPlace end_;
+  std::unique_ptr<base::WritableFile> file_;
   net::Bytes unwritten_;
-  std::uint64_t records_ = 0;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_ = JournalBeginning::bytes;
   bool has_failed_ = false;
 };
 

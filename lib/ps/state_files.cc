@@ -4,35 +4,23 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
+#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/sealed_file.h"
+#include "ps/journal_reader.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view checkpoint_word = "checkpoint-";
 constexpr std::string_view journal_word = "journal-";
 constexpr std::string_view prepared_word = "prepared";
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  if (!error) return names;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("the folder {} of a server's state cannot be read: {}",
-                          base::quoted(folder), error.message()));
-}
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t number = 0;
@@ -47,8 +35,8 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return text.starts_with(start) ? number_in(text.substr(start.size())) : std::nullopt;
 }
 
-net::Bytes unsealed(const std::string& path) {
-  const std::vector<std::uint8_t> sealed = base::read_sealed(path);
+net::Bytes unsealed(const base::Disk& disk, const std::string& name) {
+  const std::vector<std::uint8_t> sealed = base::read_sealed(disk, name);
   const auto bytes = std::as_bytes(std::span(sealed));
   return {bytes.begin(), bytes.end()};
 }
@@ -60,13 +48,9 @@ std::string name_of(int rank, int servers) {
 
 }  // namespace
 
-StateFiles::StateFiles(const std::string& folder, int rank, int servers)
-    : folder_(folder),
-      rank_(rank),
-      servers_(servers),
-      name_(name_of(rank, servers)),
-      prefix_((fs::path(folder) / name_).string()) {
-  for (const std::string& name : names_in(folder)) {
+StateFiles::StateFiles(std::shared_ptr<base::Disk> disk, int rank, int servers)
+    : disk_(std::move(disk)), rank_(rank), servers_(servers), name_(name_of(rank, servers)) {
+  for (const std::string& name : disk_->names()) {
     if (!name.starts_with(name_)) continue;
     const std::string_view rest = std::string_view(name).substr(name_.size());
     if (const auto number = number_after(rest, checkpoint_word)) checkpoints_.insert(*number);
@@ -76,15 +60,15 @@ StateFiles::StateFiles(const std::string& folder, int rank, int servers)
 }
 
 std::string StateFiles::checkpoint(std::uint64_t generation) const {
-  return fmt::format("{}{}{}", prefix_, checkpoint_word, generation);
+  return fmt::format("{}{}{}", name_, checkpoint_word, generation);
 }
 
 std::string StateFiles::journal(std::uint64_t generation) const {
-  return fmt::format("{}{}{}", prefix_, journal_word, generation);
+  return fmt::format("{}{}{}", name_, journal_word, generation);
 }
 
 std::string StateFiles::prepared() const {
-  return fmt::format("{}{}", prefix_, prepared_word);
+  return fmt::format("{}{}", name_, prepared_word);
 }
 
 std::uint64_t StateFiles::last_generation() const {
@@ -92,15 +76,16 @@ std::uint64_t StateFiles::last_generation() const {
 }
 
 net::Bytes StateFiles::read_checkpoint() const {
-  return unsealed(checkpoint(generation()));
+  return unsealed(*disk_, checkpoint(generation()));
 }
 
 net::Bytes StateFiles::read_prepared() const {
-  return unsealed(prepared());
+  return unsealed(*disk_, prepared());
 }
 
 void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const {
   const std::uint64_t last = last_generation();
+  std::optional<JournalPlace> before;
   for (std::uint64_t each = generation(); each <= last; ++each) {
     // The first is missing where the server was killed when it had written the checkpoint.
     if (!journals_.contains(each) && each == last) return;
@@ -108,47 +93,62 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is missing, and a later one is there; put it back, or remove the "
                               "later ones to go on from what was before them",
-                              base::printable(journal(each))));
+                              base::printable(disk_->path(journal(each)))));
     }
-    if (Journal::read(journal(each), job, take) == Journal::End::whole) continue;
-    if (each != last) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} has been cut short, and a later one is there",
-                              base::printable(journal(each))));
-    }
+    JournalReader reader(*disk_, journal(each), job);
+    if (before) check_follows(reader.follows(), *before, each);
+    reader.replay(take);
+    before = reader.end();
+    if (!reader.is_torn() || each != last) continue;
     base::log().warn(
         "the end of {} had not reached the disk, and is left out; with --durable each no worker "
         "has been told otherwise",
-        journal(each));
+        disk_->path(journal(each)));
   }
+}
+
+/// The journal before this generation's was on the disk when this one was begun.
+void StateFiles::check_follows(const JournalPlace& said, const JournalPlace& before,
+                               std::uint64_t generation) const {
+  if (said == before) return;
+  const std::string earlier = base::printable(disk_->path(journal(generation - 1)));
+  const std::string later = base::printable(disk_->path(journal(generation)));
+  if (said.id != before.id) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} does not follow {}: one of them was put there later; put back what "
+                            "was there",
+                            later, earlier));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} has been cut short, and a later one is there: it has {} whole "
+                          "records, and had {} when {} was begun; put it back, or remove the later "
+                          "ones to go on from what was before them",
+                          earlier, before.records, said.records, later));
 }
 
 void StateFiles::remove_unfinished() const {
-  std::error_code error;
-  for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(name_) || !name.ends_with(".unfinished")) continue;
-    fs::remove(fs::path(folder_) / name, error);
+  for (const std::string& name : disk_->names()) {
+    if (name.starts_with(name_) && base::is_unfinished(name)) disk_->remove(name);
   }
 }
 
-void StateFiles::remove_before(std::uint64_t generation) {
-  std::error_code error;
-  for (const std::string& name : names_in(folder_)) {
+void StateFiles::remove_before(std::uint64_t generation) const {
+  for (const std::string& name : disk_->names()) {
     if (!name.starts_with(name_)) continue;
     const std::string_view rest = std::string_view(name).substr(name_.size());
     auto number = number_after(rest, checkpoint_word);
     if (!number) number = number_after(rest, journal_word);
-    if (number && *number < generation) fs::remove(fs::path(folder_) / name, error);
+    if (number && *number < generation) disk_->remove(name);
   }
 }
 
-std::string lock_of(const std::string& folder, int rank, int servers) {
-  return (fs::path(folder) / (name_of(rank, servers) + "lock")).string();
+std::string lock_of(int rank, int servers) {
+  return name_of(rank, servers) + "lock";
 }
 
-std::set<int> server_counts(const std::string& folder) {
+std::set<int> server_counts(const base::Disk& disk) {
   std::set<int> counts;
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : disk.names()) {
     const std::string_view text = name;
     const std::size_t of = text.find("-of-");
     const std::size_t dot = text.find('.');

@@ -1,24 +1,27 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 
+#include "base/disk.h"
 #include "net/bytes.h"
-#include "ps/journal.h"
+#include "ps/journal_format.h"
 
 namespace tutti::ps {
 
 /// The files of one server's state: a checkpoint, and journals of what has come since. Both have a
-/// generation; the journal of one holds what has come since the checkpoint of the same one. Beside
-/// them there may be the state with which a job was to begin: it counts for nothing until it is
-/// known that all its servers have theirs.
+/// generation; the journal of one holds what has come since the checkpoint of the same one, and
+/// says where the journal before it ended. Beside them there may be the state with which a job was
+/// to begin: it counts for nothing until it is known that all its servers have theirs. Files are
+/// called by their names on the disk.
 class StateFiles {
  public:
-  /// Looks what there is. Throws `internal` when the folder cannot be read.
-  StateFiles(const std::string& folder, int rank, int servers);
+  /// Looks what there is. Throws `invalid_argument` when the folder cannot be read.
+  StateFiles(std::shared_ptr<base::Disk> disk, int rank, int servers);
 
+  base::Disk& disk() const { return *disk_; }
   int rank() const { return rank_; }
   int servers() const { return servers_; }
   bool has_state() const { return !checkpoints_.empty(); }
@@ -32,7 +35,7 @@ class StateFiles {
   net::Bytes read_checkpoint() const;
   net::Bytes read_prepared() const;
   /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
-  /// or of another job; but for an end that had not reached the disk.
+  /// or of another job; but for an end of the last journal that had not reached the disk.
   void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;
@@ -41,23 +44,25 @@ class StateFiles {
   /// Removes what killed processes have left half written. Only where no other process writes.
   void remove_unfinished() const;
   /// Removes what is older.
-  void remove_before(std::uint64_t generation);
+  void remove_before(std::uint64_t generation) const;
 
  private:
-  const std::string folder_;
+  void check_follows(const JournalPlace& said, const JournalPlace& before,
+                     std::uint64_t generation) const;
+
+  const std::shared_ptr<base::Disk> disk_;
   const int rank_;
   const int servers_;
-  const std::string name_;    ///< "server-0-of-2."
-  const std::string prefix_;  ///< with the folder in front
+  const std::string name_;  ///< "server-0-of-2."
   std::set<std::uint64_t> checkpoints_;
   std::set<std::uint64_t> journals_;
   bool has_prepared_ = false;
 };
 
 /// The file whose lock a server holds while it uses its files.
-std::string lock_of(const std::string& folder, int rank, int servers);
+std::string lock_of(int rank, int servers);
 
 /// Of how many servers the folder has states: one number for each job.
-std::set<int> server_counts(const std::string& folder);
+std::set<int> server_counts(const base::Disk& disk);
 
 }  // namespace tutti::ps

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "optimizer/catalogue.h"
 #include "optimizer/updater.h"
 #include "ps/image.h"
+#include "ps/state_folder.h"
 #include "ps/states.h"
 #include "tutti/shard.h"
 
@@ -66,7 +68,8 @@ void warn_incomplete(const Key& key) {
 }
 
 Stock Stock::read(const std::string& folder) {
-  const std::set<int> counts = server_counts(folder);
+  const std::shared_ptr<base::Disk> disk = state_folder(folder);
+  const std::set<int> counts = server_counts(*disk);
   if (counts.size() != 1) {
     refuse(folder, counts.empty() ? "there is none"
                                   : fmt::format("it has those of {} servers; leave one job's",
@@ -77,7 +80,7 @@ Stock Stock::read(const std::string& folder) {
   Found found;
   std::vector<StateFiles> all;
   all.reserve(static_cast<std::size_t>(servers));
-  for (int rank = 0; rank < servers; ++rank) all.emplace_back(folder, rank, servers);
+  for (int rank = 0; rank < servers; ++rank) all.emplace_back(disk, rank, servers);
   const std::optional<std::uint64_t> interrupted = interrupted_job(all);
   std::optional<std::uint64_t> job;
   for (const StateFiles& files : all) {

@@ -1,7 +1,4 @@
 #pragma once
-#include <sys/types.h>
-
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -9,20 +6,26 @@
 #include "base/fd.h"
 #include "ps/journal.h"
 #include "ps/state_files.h"
+#include "ps/state_folder.h"
+#include "ps/state_writer.h"
 #include "tutti/server.h"
 
 namespace tutti::ps {
 
 /// Keeps one server's state in a folder, which no other process uses meanwhile: checkpoints, which
-/// a child process writes in the background, and between them a journal of what has come.
+/// are written in the background, and between them a journal of what has come.
+///
+/// A file has its name once all that it must have is on the disk, and nothing is removed before the
+/// name of what replaces it is there, too. So a machine may go down at any moment.
 class Storage {
  public:
-  using State = std::function<net::Bytes()>;
+  using State = StateWriter::State;
 
-  /// Makes the folder. Throws `invalid_argument` when it cannot be used, when another process uses
-  /// this server's state there, and when it has the state of another number of servers.
+  /// Throws `invalid_argument` when a journal is there without its checkpoint, and as `state_place`
+  /// does.
   Storage(const Durability& durability, int rank, int servers);
-  ~Storage();
+  Storage(const Durability& durability, int rank, int servers, StatePlace place);
+  ~Storage() = default;
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
@@ -33,8 +36,8 @@ class Storage {
   /// What an interrupted beginning has prepared takes the place of all that was there before, or
   /// goes. Blocks.
   void settle(bool takes_prepared);
-  /// A child process writes this state beside what was there before, which still counts. What is
-  /// returned is readable when that child has ended.
+  /// The writer writes this state beside what was there before, which still counts. What is
+  /// returned is readable when it has ended.
   base::Fd prepare(const State& state);
   /// Throws `internal` if it could not be written.
   bool has_prepared();
@@ -42,12 +45,12 @@ class Storage {
   /// of this job. Only then may anything be appended. Blocks.
   void begin(std::uint64_t job);
   /// This state stands in place of all that was there before, once it is on the disk, and is the
-  /// last: a child process writes it. Returns as `prepare` does.
+  /// last: the writer writes it. Returns as `prepare` does.
   base::Fd replace(const State& state);
   /// Throws `internal` if it could not be written.
   bool has_replaced();
   /// Whether the last checkpoint lacks something, or is still being written.
-  bool has_changed() const { return has_changed_ || child_ != 0; }
+  bool has_changed() const { return has_changed_ || is_writing_; }
   void append(net::ConstBytes head, net::ConstBytes body);
   /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
   void commit();
@@ -61,26 +64,21 @@ class Storage {
   std::optional<base::Clock::time_point> due() const;
 
  private:
-  base::Fd written(const std::string& path, const State& state);
+  base::Fd written(const std::string& name, const State& state);
+  base::Fd written_here(const State& state) const;
   void take_prepared();
   void start_journal();
-  void sync_folder() const;
-  bool wants_checkpoint(base::Clock::time_point now) const;
+  bool wants_checkpoint() const;
   void start_checkpoint(const State& state);
   void put_off_checkpoint();
-  bool start_writer(const State& state);
-  base::Fd written_here(const State& state) const;
+  bool writer_has_ended();
   bool is_written() const;
   void check_written() const;
-  bool writer_has_ended();
-  bool take_checkpoint();
-  void stop_writer();
   void reap();
-  void take_for_state(std::uint64_t bytes);
+  void take_for_state(const std::string& name);
 
   const Durability durability_;
-  base::Fd folder_;
-  base::Fd lock_;
+  const StatePlace place_;
   StateFiles files_;  ///< looked for when no other process makes any
   std::uint64_t generation_ = 0;
   std::uint64_t job_ = 0;
@@ -90,8 +88,8 @@ class Storage {
   std::uint64_t checkpoint_bytes_ = 0;
   /// Of the next sync, or of the next checkpoint where there is no journal.
   std::optional<base::Clock::time_point> due_;
-  pid_t child_ = 0;      ///< writes a state
-  std::string writing_;  ///< the file that it writes, or has written
+  bool is_writing_ = false;  ///< in the background
+  std::string writing_;      ///< the file that is written, or was last
 };
 
 }  // namespace tutti::ps

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -54,22 +55,28 @@ constexpr const char* help =
     "                        goes down, and not only the server, so much is lost\n"
     "  --durable off         checkpoints now and then, for another job (default)\n"
     "  --restore DIR         begin with the state of an earlier job, of any number of servers,\n"
-    "                        where --state has none yet\n";
+    "                        where --state has none yet\n"
+    "  --journal-bytes N     a checkpoint is written when more has come since the last than this,\n"
+    "                        and than two of them have (default: 67108864)\n"
+    "\n"
+    "DIR is this user's own, such as $HOME/states/job: one that others may change is refused. A\n"
+    "server makes it where it is missing.\n";
 
 struct UsageError {
   std::string text;
 };
 
-std::chrono::seconds seconds_in(std::string_view text) {
-  constexpr int most = 86'400;
-  int number = 0;
+std::uint64_t number_in(std::string_view text, std::string_view option, std::uint64_t most) {
+  std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stop == end && number >= 1 && number <= most) {
-    return std::chrono::seconds(number);
-  }
-  throw UsageError{
-      fmt::format("--durable seconds {}: it takes a whole number from 1 to {}", text, most)};
+  if (error == std::errc() && stop == end && number >= 1 && number <= most) return number;
+  throw UsageError{fmt::format("{} {}: it takes a whole number from 1 to {}", option, text, most)};
+}
+
+std::chrono::seconds seconds_in(std::string_view text) {
+  constexpr std::uint64_t day = 86'400;
+  return std::chrono::seconds(number_in(text, "--durable seconds", day));
 }
 
 void set_durable(tutti::Durability& durability, std::string_view text) {
@@ -137,7 +144,8 @@ void set(const Place& place, const std::string& value) {
 }
 
 [[noreturn]] void refuse(const std::string& option) {
-  std::vector<std::string_view> known{"--state", "--durable", "--restore", "--help", "--version"};
+  std::vector<std::string_view> known{"--state",         "--durable", "--restore",
+                                      "--journal-bytes", "--help",    "--version"};
   for (const Place& place : places) known.push_back(place.option);
   throw UsageError{
       fmt::format("unknown option {}{}", option, tutti::base::suggestion(option, known))};
@@ -159,6 +167,9 @@ tutti::Durability read(Words words) {
       set_durable(durability, how);
     } else if (option == "--restore") {
       durability.restore = words.value_of(option);
+    } else if (option == "--journal-bytes") {
+      constexpr auto most = std::uint64_t{1} << 60;
+      durability.journal_bytes = number_in(words.value_of(option), option, most);
     } else {
       refuse(option);
     }

@@ -4,13 +4,16 @@
 #include <fstream>
 
 #include "base/log.h"
-#include "base/sealed_file.h"
 #include "fuzz/decoders.h"
 #include "fuzz/folder.h"
 #include "net/bytes.h"
 #include "ps/archive.h"
 #include "ps/image.h"
+#include "ps/journal.h"
+#include "ps/journal_reader.h"
 #include "ps/state_files.h"
+#include "ps/state_folder.h"
+#include "ps/state_writer.h"
 #include "ps/stock.h"
 #include "ps/wire.h"
 
@@ -80,20 +83,20 @@ void add_part(net::Bytes& to, Bytes part) {
   net::append(to, part);
 }
 
-void write_sealed(const std::string& path, Bytes bytes) {
-  base::write_sealed(path, {net::as_unsigned(bytes.data()), bytes.size()});
+void write(const StateFiles& files, const std::string& name, Bytes bytes) {
+  write_state(files.disk(), name, [&] { return net::Bytes(bytes.begin(), bytes.end()); });
 }
 
 /// A checkpoint and the records of a journal, which are as a server writes them but for what is in
 /// them.
 bool read_image(Bytes bytes) {
   static const Folder folder;
-  const StateFiles names(folder.path(), head.rank, head.servers);
-  write_sealed(names.checkpoint(1), next_part(bytes));
-  Journal journal(names.journal(1), head.job);
+  const StateFiles names(state_folder(folder.path()), head.rank, head.servers);
+  write(names, names.checkpoint(1), next_part(bytes));
+  Journal journal(names.disk(), names.journal(1), head.job);
   while (!bytes.empty()) journal.append(next_part(bytes), {});
   journal.write();
-  const StateFiles files(folder.path(), head.rank, head.servers);
+  const StateFiles files(state_folder(folder.path()), head.rank, head.servers);
   return accepted([&] { return Image::read(files).table != nullptr; },
                   {ErrorCode::invalid_argument})
       .has_value();
@@ -103,7 +106,8 @@ bool read_image(Bytes bytes) {
 bool read_stock(Bytes bytes) {
   static const Folder folder;
   for (const int rank : {0, 1}) {
-    write_sealed(StateFiles(folder.path(), rank, 2).checkpoint(1), next_part(bytes));
+    const StateFiles files(state_folder(folder.path()), rank, 2);
+    write(files, files.checkpoint(1), next_part(bytes));
   }
   const auto stock =
       accepted([&] { return Stock::read(folder.path()); }, {ErrorCode::invalid_argument});
@@ -120,12 +124,13 @@ bool read_stock(Bytes bytes) {
 /// The file of a journal may have been changed.
 bool read_journal(Bytes bytes) {
   static const Folder folder;
-  const std::string path = folder.path() + "/journal";
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << net::as_text(bytes);
+  const auto disk = state_folder(folder.path());
+  if (!disk->create("journal")->append(bytes)) fail("no journal was written");
   return accepted(
              [&] {
                std::size_t taken = 0;
-               Journal::read(path, head.job, [&](Bytes record) { taken += record.size(); });
+               JournalReader reader(*disk, "journal", head.job);
+               reader.replay([&](Bytes record) { taken += record.size(); });
                if (taken > bytes.size()) fail("there is more in it than its bytes");
                return true;
              },
@@ -136,8 +141,8 @@ bool read_journal(Bytes bytes) {
 /// What an interrupted beginning has left.
 bool read_prepared(Bytes bytes) {
   static const Folder folder;
-  const StateFiles files(folder.path(), head.rank, head.servers);
-  write_sealed(files.prepared(), bytes);
+  const StateFiles files(state_folder(folder.path()), head.rank, head.servers);
+  write(files, files.prepared(), bytes);
   return accepted([&] { return Image::read_prepared(files).table != nullptr; },
                   {ErrorCode::invalid_argument})
       .has_value();
@@ -218,11 +223,10 @@ net::Bytes two_servers() {
 
 net::Bytes journal_bytes() {
   const Folder folder;
-  const std::string path = folder.path() + "/journal";
-  Journal journal(path, head.job);
+  Journal journal(*state_folder(folder.path()), "journal", head.job);
   for (const char* text : {"one", "", "another"}) journal.append(net::as_bytes(text), {});
   journal.sync();
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(folder.path() + "/journal", std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const Bytes bytes = net::as_bytes(text);
   return {bytes.begin(), bytes.end()};

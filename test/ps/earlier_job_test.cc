@@ -1,9 +1,9 @@
 // Servers that begin with what those of an earlier job had on the disk.
 #include <catch2/catch.hpp>
 
-#include "base/sealed_file.h"
 #include "ps/image.h"
 #include "ps/local_job.h"
+#include "ps/state_folder.h"
 #include "unit/folder.h"
 
 using namespace tutti;
@@ -30,8 +30,8 @@ void leave_incomplete(const std::string& folder) {
     image.table->receive(0, init(1, {"v", index, 2}, {1, 2}));
     if (rank == 0) image.table->receive(0, init(2, {"w", index, 2}, {3, 4}));
     const auto bytes = ps::image_bytes(head, *image.table, {&image.deliveries[0]});
-    base::write_sealed(ps::StateFiles(folder, rank, 2).checkpoint(1),
-                       {net::as_unsigned(bytes.data()), bytes.size()});
+    const ps::StateFiles files(ps::state_folder(folder), rank, 2);
+    ps::write_state(files.disk(), files.checkpoint(1), [&] { return bytes; });
   }
 }
 

@@ -12,6 +12,8 @@
 //                 job lose a node, and does not close its store
 //        mixed    push, and pull of what the optimizer has made of it
 //        mixed-after-N  the same, where an earlier job has made N steps
+//        each     as mixed, and it says every step
+//        found    once: it says how many such steps an earlier job has made
 // LARGE  elements of the larger key (2,000,000)
 // PAUSE  milliseconds between steps (0)
 //
@@ -83,6 +85,7 @@ class Program {
   void step(const std::string& phase, int i);
   void check(float expected) const;
   void mixed(int i);
+  void find();
   void meet_in_the_end(int steps);
   void lose_unseen();
   bool together() const { return store_.type().find("async") == std::string::npos; }
@@ -122,6 +125,15 @@ void Program::mixed(int i) {
   if (i % 10 == 0) say("step " + std::to_string(i));
 }
 
+void Program::find() {
+  constexpr int most = 1'000'000;
+  pull();
+  int steps = 0;
+  while (weight_.value() != small_[0] && ++steps < most) weight_.push(gradient());
+  check(weight_.value());
+  say("an earlier job has made " + std::to_string(steps) + " steps");
+}
+
 /// Without an order of updates, but with equal gradients.
 void Program::meet_in_the_end(int steps) {
   store_.barrier();
@@ -147,8 +159,9 @@ void Program::step(const std::string& phase, int i) {
     store_.pushpull("large", over(large_gradient_), over(large_)).wait();
   } else if (phase == "barrier") {
     store_.barrier();
-  } else if (phase == "mixed") {
+  } else if (phase == "mixed" || phase == "each") {
     mixed(i);
+    if (phase == "each") say("made " + std::to_string(i + 1) + " steps");
   }
 }
 
@@ -168,6 +181,7 @@ void Program::run(const std::string& named, int steps) {
     if (i % 10 == 0 && phase == "mixed" && !together()) say("step " + std::to_string(i));
   }
   if (phase == "mixed" && !together()) meet_in_the_end(steps);
+  if (phase == "found") find();
   if (phase == "unseen") lose_unseen();
   if (phase == "end" && store_.rank() != 0) std::this_thread::sleep_for(1s);
 }

@@ -358,6 +358,18 @@ class Misuse(DurableCase):
                 self.assertIn(r"\n\x1b[2Jforged", said)
                 self.assertEqual([line for line in said.splitlines() if line.startswith("forged")], [])
 
+    @unittest.skipIf(os.geteuid() != 0, "no other user can be played")
+    def test_a_state_that_another_user_has_put_there_is_refused(self):
+        forged = self.folder / "forged"
+        self.checked_run(self.job(servers=1), "--state", forged, steps=2)
+        nobody = 65534
+        for path in (forged, *forged.iterdir()):
+            os.chown(path, nobody, nobody)
+        for words in (("--state", forged), ("--state", self.folder / "new", "--restore", forged)):
+            with self.subTest(words=words):
+                self.assertRegex(self.said(*words, DMLC_RANK="0", DMLC_NUM_SERVER="1"),
+                                 f"{forged}.* cannot be used: it belongs to user {nobody}, .*name one of your own")
+
     def test_a_state_needs_a_rank(self):
         self.assertIn("set DMLC_RANK to a number from 0 to 1", self.said("--state", self.folder))
 

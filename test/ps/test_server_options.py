@@ -108,7 +108,7 @@ class Misuse(unittest.TestCase):
         self.assertIn("--rank 2 and DMLC_RANK=1 contradict each other", self.said("--rank", "1", "--rank=2"))
 
     def test_a_misspelt_option_suggests_the_right_one(self):
-        for option in (*OPTIONS, "--state", "--durable", "--restore"):
+        for option in (*OPTIONS, "--state", "--durable", "--restore", "--journal-bytes"):
             with self.subTest(option):
                 misspelt = option[:-1]
                 self.assertIn(f"unknown option {misspelt}, did you mean '{option}'?", self.said(misspelt, "x"))

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <random>
 
+#include "ps/state_folder.h"
 #include "ps/wire.h"
 #include "unit/errors.h"
 #include "unit/folder.h"
@@ -126,7 +127,7 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
   keeper.begin(7, keeper.state());
-  const Image again = Image::read(StateFiles(folder.path(), 0, 1));
+  const Image again = Image::read(StateFiles(state_folder(folder.path()), 0, 1));
   std::vector<const Delivery*> deliveries;
   for (const Delivery& delivery : again.deliveries) deliveries.push_back(&delivery);
   CHECK(image_bytes(again.head, *again.table, deliveries) == keeper.state());
@@ -145,7 +146,7 @@ TEST_CASE("checkpoints with any byte changed or cut are refused, and never crash
     // Sealed again, as if somebody had meant it.
     keeper.begin(7, changed);
     try {
-      Image::read(StateFiles(folder.path(), 0, 1));
+      Image::read(StateFiles(state_folder(folder.path()), 0, 1));
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::invalid_argument);
     }
@@ -160,9 +161,9 @@ TEST_CASE("a checkpoint of one job and a journal of another are not taken for on
   const std::string name = "/server-0-of-1.journal-1";
   std::filesystem::copy(other.path() + name, folder.path() + name,
                         std::filesystem::copy_options::overwrite_existing);
-  CHECK_THAT(
-      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 1)); }),
-      Contains("journal-1: it is of another job"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] { Image::read(StateFiles(state_folder(folder.path()), 0, 1)); }),
+             Contains("journal-1: it is of another job"));
 }
 
 TEST_CASE("the state of one server under the name of another is refused") {
@@ -170,9 +171,9 @@ TEST_CASE("the state of one server under the name of another is refused") {
   { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
   const std::string path = folder.path() + "/server-";
   std::filesystem::rename(path + "1-of-2.checkpoint-1", path + "0-of-2.checkpoint-1");
-  CHECK_THAT(
-      text_of(ErrorCode::invalid_argument, [&] { Image::read(StateFiles(folder.path(), 0, 2)); }),
-      Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
+  CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                     [&] { Image::read(StateFiles(state_folder(folder.path()), 0, 2)); }),
+             Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
 }
 
 TEST_CASE("a value of the job before stays when the next one initialises it, once") {
@@ -247,7 +248,7 @@ TEST_CASE("a journal whose record of a loss says something else is refused") {
   const Event event{.worker = 0, .is_loss = true, .message = end};
   keeper.storage().append(event.head(), event.message);
   keeper.storage().commit();
-  const StateFiles files(folder.path(), 0, 1);
+  const StateFiles files(state_folder(folder.path()), 0, 1);
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Image::read(files); }),
              Contains("a loss that is none"));
 }

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/sealed_file.h"
 #include "ps/image.h"
 #include "ps/registry.h"
+#include "ps/state_folder.h"
 #include "tutti/version.h"
 #include "unit/errors.h"
 #include "unit/folder.h"
@@ -101,9 +101,9 @@ TEST_CASE("a server counts the rounds that changed something, and keeps the numb
   job.say(0, Kind::push, {1});
   CHECK(job.table().rounds() == 4);
   const Folder folder;
-  const StateFiles files(folder.path(), 0, 1);
+  const StateFiles files(state_folder(folder.path()), 0, 1);
   const net::Bytes bytes = written(job.table(), of_two_workers);
-  base::write_sealed(files.prepared(), {net::as_unsigned(bytes.data()), bytes.size()});
+  write_state(files.disk(), files.prepared(), [&] { return bytes; });
   CHECK(Image::read_prepared(files).moment() == Moment{0, 4, false});
 }
 
@@ -148,8 +148,8 @@ TEST_CASE("a state of an earlier format is refused, naming who wrote it") {
   net::Bytes bytes = written(job.table(), of_two_workers);
   bytes[0] = std::byte{2};
   const Folder folder;
-  const StateFiles files(folder.path(), 0, 1);
-  base::write_sealed(files.prepared(), {net::as_unsigned(bytes.data()), bytes.size()});
+  const StateFiles files(state_folder(folder.path()), 0, 1);
+  write_state(files.disk(), files.prepared(), [&] { return bytes; });
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Image::read_prepared(files); }),
              Contains(std::string("this state was written by tutti ") + version()) &&
                  Contains("go on with that version"));

@@ -2,6 +2,7 @@
 #include "ps/storage.h"
 
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,9 +20,11 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 
-#include "base/sealed_file.h"
+#include "base/disk.h"
+#include "ps/journal.h"
 #include "unit/errors.h"
 #include "unit/folder.h"
 
@@ -41,6 +44,10 @@ net::Bytes bytes(const std::string& text) {
   return {all.begin(), all.end()};
 }
 
+std::string checkpoint_of(const Storage& storage, std::uint64_t generation) {
+  return storage.files().disk().path(storage.files().checkpoint(generation));
+}
+
 void begin(Storage& storage, const Storage::State& state) {
   const base::Fd writer = storage.replace(state);
   pollfd end{writer.get(), POLLIN, 0};
@@ -54,7 +61,7 @@ void replace(Storage& storage, const Storage::State& state) {
 
 /// Of what is there now.
 std::string state_in(const Folder& folder) {
-  const net::Bytes state = StateFiles(folder.path(), 0, 1).read_checkpoint();
+  const net::Bytes state = StateFiles(state_folder(folder.path()), 0, 1).read_checkpoint();
   return std::string(net::as_text(state));
 }
 
@@ -77,16 +84,32 @@ class Ignored {
   void (*const before_)(int);
 };
 
+constexpr uid_t nobody = 65534;
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777U;
+}
+
+/// With all that is in it.
+void give(const Folder& folder, uid_t user) {
+  REQUIRE(::chown(folder.path().c_str(), user, user) == 0);
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    REQUIRE(::chown(file.path().c_str(), user, user) == 0);
+  }
+}
+
 /// Runs it in a process that cannot start others, for root, who may, as somebody else. Returns
 /// whether it threw nothing.
 bool works_without_processes(const Folder& folder, const std::function<void()>& run) {
-  constexpr uid_t nobody = 65534;
-  REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+  const bool is_root = ::getuid() == 0;
+  if (is_root) give(folder, nobody);
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_NPROC, &none);
-    if (::getuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(2);
+    if (is_root && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(2);
     try {
       run();
       ::_exit(0);
@@ -96,13 +119,23 @@ bool works_without_processes(const Folder& folder, const std::function<void()>& 
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
+  if (is_root) give(folder, 0);
   return status == 0;
 }
 
 /// What is made or renamed in folders does not reach the disk.
 bool names_are_lost = false;
+/// Why no file can be locked; 0: files can.
+int lock_failure = 0;
 
 }  // namespace
+
+/// In place of the system's.
+extern "C" int flock(int file, int how) {
+  if (lock_failure == 0) return static_cast<int>(::syscall(SYS_flock, file, how));
+  errno = lock_failure;
+  return -1;
+}
 
 /// In place of the system's.
 extern "C" int fsync(int file) {
@@ -122,9 +155,9 @@ TEST_CASE("what was before a checkpoint stays until that one's name is on the di
   CHECK_THAT(text_of(ErrorCode::internal, [&] { storage.has_replaced(); }),
              Contains("checkpoint-2 could not be written"));
   names_are_lost = false;
-  CHECK(std::filesystem::exists(storage.files().checkpoint(1)));
+  CHECK(std::filesystem::exists(checkpoint_of(storage, 1)));
   replace(storage, [] { return bytes("third"); });
-  CHECK_FALSE(std::filesystem::exists(storage.files().checkpoint(1)));
+  CHECK_FALSE(std::filesystem::exists(checkpoint_of(storage, 1)));
   CHECK(state_in(folder) == "third");
 }
 
@@ -149,7 +182,7 @@ TEST_CASE(
   {
     Storage storage(in(folder), 0, 1);
     replace(storage, [] { return bytes("good"); });
-    const std::string path = storage.files().checkpoint(2);
+    const std::string path = checkpoint_of(storage, 2);
     storage.replace([&] {
       std::ofstream(base::unfinished_file(path, ::getpid())) << "half of it";
       std::this_thread::sleep_for(60s);
@@ -205,7 +238,7 @@ TEST_CASE("a journal that grows while no process can be started is all there") {
   }));
   CHECK(state_in(folder) == "good");
   std::size_t found = 0;
-  StateFiles(folder.path(), 0, 1).replay(0, [&](net::ConstBytes) { ++found; });
+  StateFiles(state_folder(folder.path()), 0, 1).replay(0, [&](net::ConstBytes) { ++found; });
   CHECK(found == records + 1);
 }
 
@@ -221,8 +254,8 @@ TEST_CASE("what is found is what the process that had the lock before has left")
         const Storage storage(in(folder), 0, 1);
         const std::lock_guard lock(making);
         if (storage.files().generation() != static_cast<std::uint64_t>(made)) ++missed;
-        const std::ofstream file(storage.files().checkpoint(static_cast<std::uint64_t>(++made)));
-        std::filesystem::remove(storage.files().checkpoint(static_cast<std::uint64_t>(made - 1)));
+        const std::ofstream file(checkpoint_of(storage, static_cast<std::uint64_t>(++made)));
+        std::filesystem::remove(checkpoint_of(storage, static_cast<std::uint64_t>(made - 1)));
       } catch (const Error&) {
         continue;  // the other has it
       }
@@ -287,7 +320,7 @@ TEST_CASE("what is prepared counts for nothing until a job begins with it") {
   }
   CHECK(state_in(folder) == "best");
   std::size_t found = 0;
-  StateFiles(folder.path(), 0, 1).replay(7, [&](net::ConstBytes) { ++found; });
+  StateFiles(state_folder(folder.path()), 0, 1).replay(7, [&](net::ConstBytes) { ++found; });
   CHECK(found == 1);
 }
 
@@ -301,4 +334,119 @@ TEST_CASE("a state that could not be prepared leaves the one before") {
   CHECK_THAT(text_of(ErrorCode::internal, [&] { storage.has_prepared(); }),
              Contains("prepared could not be written"));
   CHECK(state_in(folder) == "good");
+}
+
+TEST_CASE("a journal that was cut is refused where a later one follows more records than it has") {
+  constexpr std::uint64_t job = 7;
+  const Folder folder;
+  const auto disk = state_folder(folder.path());
+  const StateFiles names(disk, 0, 1);
+  write_state(*disk, names.checkpoint(1), [] { return bytes("good"); });
+  Journal first(*disk, names.journal(1), job);
+  for (int i = 0; i < 3; ++i) first.append({}, bytes("a request"));
+  first.sync();
+  { const Journal second(*disk, names.journal(2), job, first.end()); }
+  const std::string path = disk->path(names.journal(1));
+  const auto whole = std::filesystem::file_size(path);
+  const auto replay = [&] {
+    std::size_t found = 0;
+    StateFiles(disk, 0, 1).replay(job, [&](net::ConstBytes) { ++found; });
+    return found;
+  };
+  for (auto size = whole; size >= whole - mark_bytes; --size) {
+    std::filesystem::resize_file(path, size);
+    CHECK(replay() == 3);
+  }
+  for (auto size = whole - mark_bytes; size-- > JournalBeginning::bytes;) {
+    std::filesystem::resize_file(path, size);
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, replay),
+               Contains(path + " has been cut short") && Contains("and had 3 when"));
+  }
+  { const Journal other(*disk, names.journal(1), job); }
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, replay),
+             Contains("journal-2 does not follow " + path));
+}
+
+TEST_CASE("a state is for its user alone, whatever the umask, and so are the folders made for it") {
+  const Folder folder;
+  const mode_t before = ::umask(0);
+  const std::string inner = folder.path() + "/above/state";
+  Storage storage({.folder = inner, .when = Durability::When::each}, 0, 1);
+  storage.prepare([] { return bytes("good"); });
+  while (!storage.has_prepared()) std::this_thread::sleep_for(1ms);
+  storage.begin(7);
+  ::umask(before);
+  CHECK(mode_of(folder.path() + "/above") == 0700);
+  CHECK(mode_of(inner) == 0700);
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(inner)) {
+    INFO(file.path());
+    CHECK(mode_of(file.path()) == 0600);
+    ++files;
+  }
+  CHECK(files == 3);
+}
+
+TEST_CASE("a folder that others may change is refused, and what to do is said") {
+  const Folder folder;
+  const auto refused = [&] {
+    return text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); });
+  };
+  for (const mode_t mode : {mode_t{0770}, mode_t{0702}, mode_t{01777}}) {
+    REQUIRE(::chmod(folder.path().c_str(), mode) == 0);
+    CHECK_THAT(refused(), Contains("the folder '" + folder.path() + "' of a server's state") &&
+                              Contains("other users may change it") && Contains("chmod go-w"));
+    CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { state_folder(folder.path()); }),
+               Contains("chmod go-w"));
+  }
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  const Storage storage(in(folder), 0, 1);
+}
+
+TEST_CASE("a state that another user may have put there is refused") {
+  if (::getuid() != 0) return;  // no other user can be played
+  const Folder folder;
+  {
+    Storage storage(in(folder), 0, 1);
+    replace(storage, [] { return bytes("forged"); });
+  }
+  const std::string checkpoint = folder.path() + "/server-0-of-1.checkpoint-1";
+  REQUIRE(::chown(checkpoint.c_str(), nobody, nobody) == 0);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { state_in(folder); }),
+             Contains(checkpoint + ": it belongs to user 65534"));
+  REQUIRE(::chown(checkpoint.c_str(), 0, 0) == 0);
+  REQUIRE(::chmod(checkpoint.c_str(), 0664) == 0);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { state_in(folder); }),
+             Contains(checkpoint + ": its mode is 0664"));
+  give(folder, nobody);
+  CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); }),
+             Contains("it belongs to user 65534, and this process runs as user 0"));
+}
+
+TEST_CASE("a lock that the file system lacks is not taken for another process") {
+  const Folder folder;
+  const auto refused = [&](int reason) {
+    lock_failure = reason;
+    const std::string text =
+        text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); });
+    lock_failure = 0;
+    return text;
+  };
+  CHECK_THAT(refused(EWOULDBLOCK), Contains("another process uses the state"));
+  for (const int reason : {ENOTSUP, ENOLCK, ENOSYS}) {
+    CHECK_THAT(refused(reason), Contains("server-0-of-1.lock") &&
+                                    Contains(std::generic_category().message(reason)) &&
+                                    Contains("on a file system that has flock") &&
+                                    !Contains("another process"));
+  }
+}
+
+TEST_CASE("a folder that is made for a state is on the disk with its name") {
+  const Folder folder;
+  names_are_lost = true;
+  const std::string text = text_of(ErrorCode::internal, [&] {
+    Storage({.folder = folder.path() + "/state", .when = Durability::When::each}, 0, 1);
+  });
+  names_are_lost = false;
+  CHECK_THAT(text, Contains("cannot write the folder '" + folder.path() + "'"));
 }

@@ -1,0 +1,35 @@
+#pragma once
+#include "base/disk.h"
+#include "base/fd.h"
+
+namespace tutti::base {
+
+/// A folder of a file system. Names are looked up in the folder that was opened, whatever becomes
+/// of its path. A file that another user may have changed is not opened.
+class PosixDisk : public Disk {
+ public:
+  /// `path`: for messages; `mode`: of the files that it makes, before the umask.
+  PosixDisk(const std::string& path, Fd folder, mode_t mode);
+
+  const Fd& folder() const { return folder_; }
+
+  std::vector<std::string> names() const override;
+  std::unique_ptr<ReadableFile> open(const std::string& name) const override;
+  std::unique_ptr<WritableFile> create(const std::string& name) override;
+  bool rename(const std::string& from, const std::string& to) override;
+  bool remove(const std::string& name) override;
+  bool sync() override;
+
+ private:
+  const Fd folder_;
+  const mode_t mode_;
+};
+
+/// Puts the names in a folder onto the disk, where its file system knows how. False: the system
+/// refuses, and errno says why. Blocks.
+bool sync_names(const Fd& folder);
+
+/// The file at this path. Throws `invalid_argument` where there is none.
+std::unique_ptr<ReadableFile> open_to_read(const std::string& path);
+
+}  // namespace tutti::base

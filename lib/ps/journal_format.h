@@ -1,0 +1,53 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "net/bytes.h"
+
+/// What a journal consists of: its beginning, records, and marks between them.
+namespace tutti::ps {
+
+/// At random, so that what a disk still has of another file is not taken for a part of this one.
+using JournalId = std::array<std::byte, 16>;
+
+/// A place behind some records of a journal.
+struct JournalPlace {
+  JournalId id{};
+  std::uint64_t records = 0;
+
+  bool operator==(const JournalPlace&) const = default;
+};
+
+struct JournalBeginning {
+  static constexpr std::size_t bytes = 17 + 16 + 8 + 16 + 8 + 16;
+
+  JournalId id{};
+  std::uint64_t job = 0;
+  /// Where the journal before it ended. All zeros: only a checkpoint is before it.
+  JournalPlace follows{};
+
+  net::Bytes encoded() const;
+};
+
+/// Why these are not the bytes of a beginning; null: they are.
+const char* decode(net::ConstBytes bytes, JournalBeginning& beginning);
+
+using JournalHash = std::array<std::byte, 16>;
+
+/// What stands before a record: its length, and a hash.
+inline constexpr std::size_t record_head_bytes = 4 + std::tuple_size_v<JournalHash>;
+
+/// Of the record with this number in this journal. So none can be left out, or stand elsewhere.
+JournalHash hash_of_record(const JournalId& id, std::uint64_t number, std::uint32_t length,
+                           net::ConstBytes head, net::ConstBytes body);
+
+/// Stands in place of a length. What follows the head is the id, and how many records are on the
+/// disk.
+inline constexpr std::uint32_t synced_mark = 0xffffffff;
+inline constexpr std::size_t mark_bytes = record_head_bytes + std::tuple_size_v<JournalId> + 8;
+
+/// A mark which says that all records before this place are on the disk.
+net::Bytes mark_of(const JournalPlace& place);
+
+}  // namespace tutti::ps

@@ -1,0 +1,49 @@
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+#include "base/fd.h"
+#include "base/posix_disk.h"
+#include "net/bytes.h"
+
+namespace tutti::ps {
+
+/// Writes a server's state into a file while the server goes on. One at a time.
+class StateWriter {
+ public:
+  using State = std::function<net::Bytes()>;
+
+  virtual ~StateWriter() = default;
+  /// Begins with the state as it is now. False: that cannot be done beside the server now.
+  virtual bool start(const std::string& name, const State& state) = 0;
+  /// Readable when it has ended.
+  virtual base::Fd end() const = 0;
+  /// It may have failed; that is logged.
+  virtual bool has_ended() = 0;
+  /// Ends it, if one is at work; the file is not wanted any more.
+  virtual void stop() = 0;
+};
+
+/// The same in a child process, which sees the state as it was when that began.
+class ForkedWriter : public StateWriter {
+ public:
+  explicit ForkedWriter(base::PosixDisk& disk) : disk_(disk) {}
+  ~ForkedWriter() override { ForkedWriter::stop(); }
+
+  bool start(const std::string& name, const State& state) override;
+  base::Fd end() const override;
+  bool has_ended() override;
+  void stop() override;
+
+ private:
+  base::PosixDisk& disk_;
+  std::string name_;  ///< of the file that is written
+  pid_t child_ = 0;
+};
+
+/// Writes it before this returns. Throws `internal` when the system refuses.
+void write_state(base::Disk& disk, const std::string& name, const StateWriter::State& state);
+
+}  // namespace tutti::ps
