@@ -5,6 +5,7 @@
 import os
 import pathlib
 import random
+import re
 import shlex
 import sys
 import tempfile
@@ -25,6 +26,8 @@ OVER_WITHIN = 15.0 if SLOW else 5.0
 RANKS = 3
 # When the victim comes to create, and when the last rank does; the others wait there from the start.
 COMES_MS, LAST_MS = 500, 1500
+# The last words of an mpirun that ends a job.
+MPIRUN_SAID = re.compile(r"\nmpirun (detected that one or more|noticed that process rank|has exited due to)")
 # (the exit code that the launcher tells, what it says of the victim)
 WAYS = {"kill": (137, r"was ended by signal 9 \(SIGKILL\), exit code 137"), "exit": (3, "ended with exit code 3"),
         "leave": (0, "ended with exit code 0"), "throw": (134, r"was ended by signal 6 \(SIGABRT\), exit code 134")}
@@ -58,10 +61,25 @@ class Ends(unittest.TestCase):
     def test_the_others_name_who_ended_and_the_job_is_soon_over(self):
         each(self, chosen(), self.ends)
 
+    def run_case(self, *case):
+        return Job(words_of(*case), COMES_MS=str(COMES_MS), LAST_MS=str(LAST_MS), limit_when_wrong=3 * OVER_WITHIN,
+                   STORE="dist_sync" if case[0] == "ps" else "dist_sync_mpi",
+                   PATH=f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+
+    def run_under_mpirun(self, *case):
+        """In one of eight runs, also of programs without tutti, mpirun 4.1.4 says which rank ended the job, its ranks
+        end, and it waits for itself for ever."""
+        for _ in range(4):
+            try:
+                return self.run_case(*case)
+            except AssertionError as hung:
+                if not MPIRUN_SAID.search(str(hung)):
+                    raise
+        return self.run_case(*case)
+
     def ends(self, runner, victim, how, at):
-        job = Job(words_of(runner, victim, how, at), COMES_MS=str(COMES_MS), LAST_MS=str(LAST_MS),
-                  STORE="dist_sync" if runner == "ps" else "dist_sync_mpi",
-                  PATH=f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+        run = self.run_under_mpirun if runner == "mpirun" else self.run_case
+        job = run(runner, victim, how, at)
         self.assertIsNotNone(job.lived_on, job)
         self.assertLess(job.lived_on, OVER_WITHIN, job)
         self.assertNotEqual(job.code, 0, job)
