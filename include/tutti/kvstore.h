@@ -80,6 +80,13 @@ class TUTTI_EXPORT KVStore {
   /// a worker, a server or the scheduler ends, with whatever status, before all have come; the
   /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather
   /// and join; each says what to call instead.
+  ///
+  /// Such a job has one store after another. All workers create each of them, of whatever type they
+  /// agree on, and it begins without keys and optimizer; servers that keep a state on the disk go
+  /// on from what the store before left there. While this process has an open one `create` throws
+  /// `invalid_argument` at once: close that one, or use it. `create` throws `peer_lost`, which
+  /// names the worker, when another worker's process has ended since the store before. Scheduler
+  /// and servers end when all workers' processes have ended.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 

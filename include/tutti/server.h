@@ -31,11 +31,13 @@ struct Durability {
 };
 
 /// Makes this process the scheduler or a server of a parameter-server job, as DMLC_ROLE says, until
-/// the job is over; the program `tutti-server` is this and nothing else. Blocks; SIGTERM is taken
-/// for a wish to end. Returns whether the job ended well; why it did not is logged. Throws
-/// `invalid_argument` for an environment that names no place in a job and for a state that cannot
-/// be used, and what keeps the process from joining; `peer_lost` when the scheduler is lost;
-/// `aborted` for a server that SIGTERM ended; `unsupported` in a build without parameter server.
+/// the job is over: until all workers' processes have ended, after however many stores. The program
+/// `tutti-server` is this and nothing else. Raises the process's limit of open files as far as it
+/// may be raised. Blocks; SIGTERM is taken for a wish to end. Returns whether the job ended well;
+/// why it did not is logged. Throws `invalid_argument` for an environment that names no place in a
+/// job, for a limit of open files that is too low for the job, and for a state that cannot be used,
+/// and what keeps the process from joining; `peer_lost` when the scheduler is lost; `aborted` for a
+/// server that SIGTERM ended; `unsupported` in a build without parameter server.
 TUTTI_EXPORT bool run_server(const Options& options, const Durability& durability = {});
 
 }  // namespace tutti

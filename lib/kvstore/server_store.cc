@@ -9,6 +9,7 @@
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/open_files.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
 #include "base/sealed_file.h"
@@ -286,11 +287,35 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
       type, std::make_unique<ps::Worker>(job, type.asynchronous, options));
 }
 
+namespace {
+
+/// Of a scheduler or server beside the connections of the job's processes: its state's files, those
+/// of checkpoints, what it sleeps on, and some for those that have still to prove who they are.
+constexpr std::size_t own_files = 48;
+
+void provide_files(const ps::Job& job) {
+  base::raise_most_open_files();
+  // A worker's process has a connection to the scheduler, and each store of it another.
+  const int connections = job.role == ps::Role::scheduler
+                              ? 2 * job.company.workers + job.company.servers
+                              : job.company.workers;
+  const std::size_t needed = own_files + static_cast<std::size_t>(connections);
+  const auto most = base::most_open_files();
+  if (!most || *most >= needed) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("a {} of a job with {} workers and {} servers needs {} open files, and "
+                          "{} are allowed here; allow more with ulimit -n",
+                          name(job.role), job.company.workers, job.company.servers, needed, *most));
+}
+
+}  // namespace
+
 bool run_server(const Options& options, const Durability& durability) {
   check(options);
   base::set_log_level(options.log_level);
   const ps::Job job = ps::Job::from(process_environment());
   show_connections(job, options);
+  if (job.role != ps::Role::worker) provide_files(job);
   switch (job.role) {
     case ps::Role::scheduler:
       if (durability.folder.empty()) return ps::run_scheduler(job, options);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/open_files.h"
 #include "net/handshake_wire.h"
 #include "net/poller.h"
 #include "net/refusals.h"
@@ -24,6 +25,10 @@ constexpr Clock::duration silence_limit = 5s;
 constexpr std::size_t most_strangers = 256;
 /// Before this process looks again whether it has room.
 constexpr Clock::duration room_pause = 100ms;
+/// So long nobody is turned away for those who come after: a peer speaks and answers in this time.
+constexpr Clock::duration settling_time = 50ms;
+/// Descriptors that strangers leave to the process, which opens files, too, and starts others.
+constexpr std::size_t kept_descriptors = 32;
 
 /// A connection that has proved nothing yet.
 class Stranger {
@@ -33,6 +38,7 @@ class Stranger {
   const base::Fd& socket() const { return socket_; }
   const std::string& address() const { return address_; }
   Clock::time_point deadline() const { return deadline_; }
+  Clock::time_point settled() const { return deadline_ - silence_limit + settling_time; }
   bool has_spoken() const { return answered_; }
 
   /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
@@ -108,9 +114,12 @@ struct Reception::State {
         refusals(me.describe(), "that came in" + when) {}
 
   void welcome();
-  base::Fd accept();
+  bool take_one(std::size_t& known);
+  bool is_full() const;
+  bool make_room(std::size_t& known);
+  void wait_for_room(const Error& lack);
+  void pause(Clock::time_point until);
   bool is_pausing();
-  void drop_oldest(std::size_t known);
   std::optional<ProvenPeer> talk_to(Stranger& stranger);
   void close(Stranger& stranger);
 
@@ -165,20 +174,19 @@ bool Reception::State::is_pausing() {
   return false;
 }
 
-/// Nothing: nobody calls, or there is no room.
-base::Fd Reception::State::accept() {
-  try {
-    return accept_one(listener);
-  } catch (const Error& error) {
-    if (!waits_for_room) throw;
-    if (!std::exchange(has_said_that_room_lacks, true)) {
-      base::log().warn("{} lets callers wait while it has no room: {}", me.describe(),
-                       error.what());
-    }
-    poller.remove(listener);
-    paused_until = Clock::now() + room_pause;
-    return {};
+/// Callers wait at the listener.
+void Reception::State::pause(Clock::time_point until) {
+  poller.remove(listener);
+  paused_until = until;
+}
+
+/// The lack is not strangers' fault.
+void Reception::State::wait_for_room(const Error& lack) {
+  if (!waits_for_room) throw lack;
+  if (!std::exchange(has_said_that_room_lacks, true)) {
+    base::log().warn("{} lets callers wait while it has no room: {}", me.describe(), lack.what());
   }
+  pause(Clock::now() + room_pause);
 }
 
 /// Takes a batch at most, so that those who came are heard before others can push them out.
@@ -186,24 +194,51 @@ void Reception::State::welcome() {
   if (is_pausing()) return;
   std::size_t known = strangers.size();
   for (std::size_t taken = 0; taken < most_strangers / 2; ++taken) {
-    base::Fd socket = accept();
-    if (!socket) return;
-    // Those who are waited for always have room.
-    if (strangers.size() >= most) drop_oldest(known--);
-    poller.add(strangers.emplace_back(std::move(socket)).socket(), 0);
+    if (!take_one(known)) return;
   }
 }
 
-/// Of the first ones, whom others may push out: of those who have said nothing, if there are any,
-/// for a peer speaks at once.
-void Reception::State::drop_oldest(std::size_t known) {
+/// False: nobody calls, or callers have to wait. `known`: so many were there before this batch.
+bool Reception::State::take_one(std::size_t& known) {
+  try {
+    if (is_full() && !make_room(known)) return false;
+    base::Fd socket = accept_one(listener);
+    if (!socket) return false;
+    poller.add(socket, 0);
+    strangers.emplace_back(std::move(socket));
+    return true;
+  } catch (const Error& lack) {
+    if (!strangers.empty()) return make_room(known);
+    wait_for_room(lack);
+    return false;
+  }
+}
+
+/// Those who are waited for always have room, and one at a time has it in any case.
+bool Reception::State::is_full() const {
+  if (strangers.empty()) return false;
+  return strangers.size() >= most || base::is_among_last(listener.duplicate(), kept_descriptors);
+}
+
+/// Turns away the oldest of the first ones, whom others may push out: of those who have said
+/// nothing, if there are any, for a peer speaks at once. False: they have had no time yet, so
+/// callers wait until they have.
+bool Reception::State::make_room(std::size_t& known) {
+  const auto now = Clock::now();
   const auto end = strangers.begin() + static_cast<std::ptrdiff_t>(known);
   const auto silent =
       std::find_if(strangers.begin(), end, [](const Stranger& one) { return !one.has_spoken(); });
   const auto oldest = silent != end ? silent : strangers.begin();
+  const auto settled = known == 0 ? now + settling_time : oldest->settled();
+  if (now < settled) {
+    pause(settled);
+    return false;
+  }
   refusals.add(oldest->address(), "it had proved nothing and others came");
   close(*oldest);
   strangers.erase(oldest);
+  --known;
+  return true;
 }
 
 void Reception::State::close(Stranger& stranger) {

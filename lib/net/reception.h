@@ -12,7 +12,7 @@ namespace tutti::net {
 
 /// The listening side of handshakes as a part of a thread's own loop; never blocks. Closes and logs
 /// a connection that says anything else, or nothing for 5 s, or that is the oldest when too many
-/// wait.
+/// wait, or when few of this process's descriptors are left.
 class Reception {
  public:
   using Expects = std::function<bool(int rank)>;
@@ -20,8 +20,8 @@ class Reception {
   struct Audience {
     Expects expects;
     std::size_t count = 0;
-    /// While this process has no room for another connection: callers wait until it has, for
-    /// strangers' connections end. Else `advance` throws.
+    /// While this process has no room for another connection, and no stranger here has any: callers
+    /// wait until it has. Else `advance` throws.
     bool waits_for_room = false;
   };
 
@@ -35,7 +35,7 @@ class Reception {
   /// And then, too; nothing: it need not be called.
   std::optional<base::Clock::time_point> deadline() const;
   /// Those who have proved themselves since. Throws `internal` when this process has no room for
-  /// another connection, unless it is to wait for that.
+  /// another connection, though no stranger has any, unless it is to wait for that.
   std::vector<ProvenPeer> advance();
 
  private:

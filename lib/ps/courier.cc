@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -27,6 +28,9 @@ using base::Clock;
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
 /// So many bytes are handed over to one server in a turn: it begins with them while others follow.
 constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
+
+/// How long the reason may be under way for which a scheduler has ended.
+constexpr auto cause_is_told = std::chrono::seconds(1);
 
 /// Why the pieces of a task do not fit their messages; empty: they do.
 std::string objection_to(const Task& task, std::size_t pieces) {
@@ -58,14 +62,16 @@ std::vector<std::uint32_t> pieces_with_rows(const Task& task, std::uint32_t piec
 
 }  // namespace
 
-Courier::Courier(Worker& worker, const Job& job, const Options& options)
+Courier::Courier(Worker& worker, const Job& job, const Options& options, Membership& membership)
     : worker_(worker),
+      membership_(membership),
       job_(job),
       interface_(options.interface),
       encrypts_(options.encrypt),
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job)),
-      scheduler_(job, options, poller_, scheduler_token),
+      // A scheduler that has ended said why to this process.
+      scheduler_(job, options, poller_, scheduler_token, [&membership] { membership.check(); }),
       limits_{
           options.stall_report_after, options.key_timeout,
           [this] {
@@ -75,18 +81,32 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options)
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
+Welcome Courier::register_worker(bool asynchronous, int staleness) {
+  const int rank = job_.wanted_rank >= 0 ? job_.wanted_rank : membership_.rank;
+  try {
+    return scheduler_.join({.role = Role::worker,
+                            .rank = rank,
+                            .workers = job_.company.workers,
+                            .servers = job_.company.servers,
+                            .version = version(),
+                            .asynchronous = asynchronous,
+                            .address = {},
+                            .port = 0,
+                            .staleness = staleness,
+                            .membership = membership_.number()});
+  } catch (const Error& error) {
+    // A scheduler that ended before it heard this says why to the process.
+    if (error.code() == ErrorCode::peer_lost && scheduler_.has_ended()) {
+      membership_.check(cause_is_told);
+    }
+    throw;
+  }
+}
+
 Welcome Courier::join(bool asynchronous, int staleness) {
-  Welcome welcome = scheduler_.join({.role = Role::worker,
-                                     .rank = job_.wanted_rank,
-                                     .workers = job_.company.workers,
-                                     .servers = job_.company.servers,
-                                     .version = version(),
-                                     .asynchronous = asynchronous,
-                                     .address = {},
-                                     .port = 0,
-                                     .staleness = staleness});
+  Welcome welcome = register_worker(asynchronous, staleness);
   scheduler_.beat_apart();
-  rank_ = welcome.rank;
+  rank_ = membership_.rank = welcome.rank;
   asynchronous_ = asynchronous;
   base::set_log_rank(rank_);
   if (!welcome.doubt.empty()) base::log().warn("{}", welcome.doubt);

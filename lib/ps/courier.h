@@ -10,6 +10,7 @@
 #include "net/approach.h"
 #include "ps/channel.h"
 #include "ps/compression.h"
+#include "ps/membership.h"
 #include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/scheduler_link.h"
@@ -24,7 +25,7 @@ namespace tutti::ps {
 /// Once it is the next, neither waits longer than a call may take.
 class Courier {
  public:
-  Courier(Worker& worker, const Job& job, const Options& options);
+  Courier(Worker& worker, const Job& job, const Options& options, Membership& membership);
 
   /// Blocks until all nodes are there and all servers reached.
   Welcome join(bool asynchronous, int staleness);
@@ -40,6 +41,7 @@ class Courier {
     base::Clock::duration report_after{};
   };
 
+  Welcome register_worker(bool asynchronous, int staleness);
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
   net::Way way_to(std::size_t server) const;
@@ -101,6 +103,7 @@ class Courier {
   void flush();
 
   Worker& worker_;
+  Membership& membership_;
   const Job job_;
   const std::string interface_;
   const bool encrypts_;

@@ -89,7 +89,12 @@ struct Register {
   std::vector<Brought> brings{};
   std::string host{};
   int process = 0;
+  /// Of a worker: as `Staying` said; 0: it has none.
+  std::uint64_t membership = 0;
 };
+/// On a connection of its own, before its first store: a worker's process is there for as long as
+/// this connection is, whether or not it has a store.
+struct Stay {};
 /// Of a server: what it begins this job with is on its disk.
 struct Ready {};
 struct BarrierAsked {};
@@ -113,8 +118,8 @@ struct Finished {};
 struct Stopping {
   std::string reason;
 };
-using ToScheduler =
-    std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll, Stopping, Ready>;
+using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll,
+                                 Stopping, Ready, Stay>;
 
 // From the scheduler to a node.
 
@@ -180,8 +185,12 @@ struct Lost {
   int rank = 0;
   std::string reason;
 };
-/// All workers have finished.
+/// All workers have finished: the store is over.
 struct End {};
+/// To a server, some time after `End`: workers create another store, so it registers anew.
+struct Another {};
+/// To a server, some time after `End`: all workers' processes have ended, so the job is over.
+struct Over {};
 /// A durable server is lost, and is waited for.
 struct Away {
   int rank = 0;
@@ -193,8 +202,12 @@ struct Returned {
   std::string address;
   std::uint16_t port = 0;
 };
+/// To a worker's process, whose `Stay` was heard.
+struct Staying {
+  std::uint64_t membership = 0;  ///< not 0
+};
 using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away,
-                                   Returned, Gathered, Begin>;
+                                   Returned, Gathered, Begin, Another, Over, Staying>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
 

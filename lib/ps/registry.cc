@@ -58,6 +58,17 @@ std::string Registry::describe(Node node) const {
   return fmt::format("{} {}", name(it->second.said.role), it->second.rank);
 }
 
+std::vector<Registry::Present> Registry::present(Role role) const {
+  std::vector<Present> all;
+  for (const auto& [node, member] : members_) {
+    const Register& said = member.said;
+    if (said.role != role) continue;
+    all.push_back({node, role, member.rank, said.durable, said.membership, place_of(said)});
+  }
+  std::ranges::sort(all, {}, &Present::rank);
+  return all;
+}
+
 void Registry::on(Node node, const BarrierAsked&) {
   static_cast<void>(member(node));
   const auto given_up = given_up_.find(members_.at(node).barriers++);
@@ -141,6 +152,10 @@ void Registry::on(Node node, const Finished&) {
 
 void Registry::on(Node node, const Stopping& stopping) {
   lose(node, base::printable(stopping.reason, 1024));
+}
+
+void Registry::on(Node node, const Stay&) {
+  if (members_.contains(node)) refuse_order("a process's own connection is another");
 }
 
 void Registry::lose(Node node, const std::string& reason) {

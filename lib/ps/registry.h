@@ -18,9 +18,9 @@ struct Company {
   int servers = 1;
 };
 
-/// The scheduler's side of the protocol, as a value: messages go in, messages come out. It numbers
-/// the nodes, knows when all servers have begun, counts barriers, says where values are, and knows
-/// when the job is over.
+/// The scheduler's side of one store of the job, as a value: messages go in, messages come out. It
+/// numbers the nodes, knows when all servers have begun, counts barriers, says where values are,
+/// and knows when the store is over. `Stores` has one for each store.
 class Registry {
  public:
   /// A node's connection, by a number that its owner chose.
@@ -57,6 +57,8 @@ class Registry {
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.
   void stop(const std::string& reason);
+  /// Ends the store: tells every node why.
+  void refuse_all(const Failure& failure);
 
   bool is_complete() const { return complete_; }
   bool has_begun() const { return begun_; }
@@ -66,6 +68,17 @@ class Registry {
   const std::string& trouble() const { return trouble_; }
   /// "worker 1"; a node that has no rank yet is "a node".
   std::string describe(Node node) const;
+  /// A node that has registered, and is not lost.
+  struct Present {
+    Node node = 0;
+    Role role = Role::worker;
+    int rank = 0;
+    bool is_durable = false;
+    std::uint64_t membership = 0;  ///< of a worker
+    std::string place{};           ///< " (process 12 on node1)"
+  };
+  /// Of this role, by rank.
+  std::vector<Present> present(Role role) const;
 
  private:
   struct Member {
@@ -85,6 +98,7 @@ class Registry {
   void on(Node node, const Goodbye&);
   void on(Node node, const Finished&);
   void on(Node node, const Stopping& stopping);
+  void on(Node node, const Stay&);
 
   const Member& member(Node node) const;
   std::optional<Failure> objection(const Register& said) const;
@@ -107,7 +121,6 @@ class Registry {
   std::string missing() const;
   std::vector<int> missing(Role role) const;
   void refuse_after_end();
-  void refuse_all(const Failure& failure);
   void gather();
   void welcome_workers();
   Welcome welcome() const;

@@ -17,9 +17,9 @@
 #include "net/sockets.h"
 #include "ps/address_choice.h"
 #include "ps/channel.h"
-#include "ps/registry.h"
 #include "ps/roles.h"
 #include "ps/scheduler_link.h"
+#include "ps/stores.h"
 #include "ps/termination.h"
 #include "ps/wire.h"
 
@@ -35,7 +35,7 @@ constexpr std::uint64_t signal_token = std::uint64_t{1} << 63;
 constexpr std::uint64_t notices_token = signal_token + 1;
 
 /// Not 0.
-std::uint64_t new_job_id() {
+std::uint64_t new_id() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random() | 1;
 }
@@ -91,16 +91,15 @@ class Scheduler {
         patience_(options.create_timeout),
         stall_report_after_(options.stall_report_after),
         key_timeout_(options.key_timeout),
-        deadline_(Clock::now() + patience_),
         terms_(Channel::Terms::of(job)),
         notices_(job.notices()),
-        registry_(
+        stores_(
             job.company, job.big_count,
-            [this](Registry::Node node, const FromScheduler& message) {
+            [this](Stores::Node node, const FromScheduler& message) {
               const auto it = links_.find(node);
               if (it != links_.end()) it->second->send(encode(message));
             },
-            new_job_id()) {
+            new_id) {
     if (!job.has_secret) {
       base::log().warn(
           "the job has no TUTTI_JOB_KEY: it stays on this machine, and lets in "
@@ -119,15 +118,17 @@ class Scheduler {
     const auto expects = [](int role) {
       return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);
     };
-    return {expects, static_cast<std::size_t>(company.workers + company.servers), true};
+    // A worker has a connection for its process, too.
+    return {expects, static_cast<std::size_t>(2 * company.workers + company.servers), true};
   }
   Clock::time_point wake_up_by() const;
   void on_event(std::uint64_t token);
   void hear_notices();
   void welcome();
-  void hear(Registry::Node node);
+  void hear(Stores::Node node);
   void beat();
   void look(Clock::time_point now);
+  void look_at_gathering(Clock::time_point now);
   void look_at_beginning(Clock::time_point now);
   void look_at_barrier(Clock::time_point now);
   void flush();
@@ -141,8 +142,8 @@ class Scheduler {
   net::Ticker ticker_;
   const Clock::duration patience_;  ///< for who has not come, and for who is away
   const Clock::duration stall_report_after_;
-  const Clock::duration key_timeout_;  ///< for who has not begun, or not come to a barrier
-  const Clock::time_point deadline_;
+  const Clock::duration key_timeout_;           ///< for who has not begun, or not come to a barrier
+  std::optional<Clock::time_point> gather_by_;  ///< while some have come to a store, or may come
   /// Some processes wait for others.
   struct Wait {
     Clock::time_point since{};
@@ -157,9 +158,9 @@ class Scheduler {
   const Channel::Terms terms_;
   net::EndNotices notices_;  ///< heard until all have come
   net::Poller poller_;
-  std::map<Registry::Node, std::unique_ptr<Channel>> links_;
-  Registry::Node last_node_ = 0;
-  Registry registry_;
+  std::map<Stores::Node, std::unique_ptr<Channel>> links_;
+  Stores::Node last_node_ = 0;
+  Stores stores_;
 };
 
 Clock::time_point Scheduler::wake_up_by() const {
@@ -173,7 +174,7 @@ Clock::time_point Scheduler::wake_up_by() const {
 }
 
 bool Scheduler::run() {
-  while (!registry_.is_over()) {
+  while (!stores_.is_over()) {
     const auto events = poller_.wait(wake_up_by());
     // First: who is told to end says why.
     hear_notices();
@@ -181,17 +182,18 @@ bool Scheduler::run() {
     welcome();
     if (ticker_.tick()) beat();
     look(Clock::now());
+    stores_.advance();
     flush();
   }
   close();
-  if (registry_.trouble().empty()) return true;
-  base::log().error("the job ends: {}", registry_.trouble());
+  if (stores_.trouble().empty()) return true;
+  base::log().error("the job ends: {}", stores_.trouble());
   return false;
 }
 
 void Scheduler::on_event(std::uint64_t token) {
   if (token == signal_token) {
-    registry_.stop("it was ended by SIGTERM");
+    stores_.stop("it was ended by SIGTERM");
   } else if (token != reception_token && token != notices_token) {
     hear(token);
   }
@@ -199,8 +201,10 @@ void Scheduler::on_event(std::uint64_t token) {
 
 void Scheduler::hear_notices() {
   if (!notices_.descriptor()) return;
-  for (const net::EndNotice& notice : notices_.heard()) registry_.note_end(failure_of(notice));
-  if (!registry_.is_complete()) return;
+  // Until the job's first store has all its nodes. Later the memberships tell of ends.
+  Registry& store = stores_.current();
+  for (const net::EndNotice& notice : notices_.heard()) store.note_end(failure_of(notice));
+  if (!store.is_complete()) return;
   notices_.tell_complete();
   poller_.remove(notices_.descriptor());
   notices_.close();
@@ -208,13 +212,13 @@ void Scheduler::hear_notices() {
 
 /// Whose time is up.
 void Scheduler::look(Clock::time_point now) {
-  if (!registry_.is_complete() && now >= deadline_) registry_.give_up_waiting();
-  const std::vector<int> away = registry_.servers_away();
+  look_at_gathering(now);
+  const std::vector<int> away = stores_.current().servers_away();
   std::erase_if(away_until_,
                 [&](const auto& one) { return std::ranges::find(away, one.first) == away.end(); });
   for (const int rank : away) {
     const auto it = away_until_.try_emplace(rank, now + patience_).first;
-    if (now >= it->second) registry_.give_up_on_server(rank, patience_);
+    if (now >= it->second) stores_.current().give_up_on_server(rank, patience_);
   }
   look_at_beginning(now);
   look_at_barrier(now);
@@ -233,61 +237,76 @@ bool Scheduler::is_too_long(std::optional<Wait>& wait, std::string_view who,
   return false;
 }
 
+void Scheduler::look_at_gathering(Clock::time_point now) {
+  if (!stores_.is_gathering()) return gather_by_.reset();
+  if (!gather_by_) gather_by_ = now + patience_;
+  if (now >= *gather_by_) stores_.give_up_waiting(patience_);
+}
+
 void Scheduler::look_at_beginning(Clock::time_point now) {
-  const std::vector<int> awaited = registry_.servers_not_ready();
-  if (registry_.has_begun() || awaited.empty()) return beginning_.reset();
+  Registry& store = stores_.current();
+  const std::vector<int> awaited = store.servers_not_ready();
+  if (store.has_begun() || awaited.empty()) return beginning_.reset();
   if (is_too_long(beginning_, "the job waits for what it begins with on server", awaited, now)) {
-    registry_.give_up_beginning(key_timeout_);
+    store.give_up_beginning(key_timeout_);
   }
 }
 
 /// Who hears that one is over can ask for the next only after this. While a server is not there,
 /// workers wait for it in their calls, and are late for no fault of theirs.
 void Scheduler::look_at_barrier(Clock::time_point now) {
-  const std::vector<int> awaited = registry_.awaited_in_barrier();
+  Registry& store = stores_.current();
+  const std::vector<int> awaited = store.awaited_in_barrier();
   if (awaited.empty()) return barrier_.reset();
-  if (barrier_ && !registry_.servers_not_ready().empty()) barrier_->until = now + key_timeout_;
+  if (barrier_ && !store.servers_not_ready().empty()) barrier_->until = now + key_timeout_;
   if (!is_too_long(barrier_, "a barrier waits for worker", awaited, now)) return;
-  registry_.give_up_barrier(now - barrier_->since);
+  store.give_up_barrier(now - barrier_->since);
   barrier_.reset();
 }
 
 void Scheduler::welcome() {
   for (net::ProvenPeer& peer : reception_.advance()) {
-    const Registry::Node node = ++last_node_;
-    auto& link = links_[node];
-    link = std::make_unique<Channel>(
+    const Stores::Node node = ++last_node_;
+    auto link = std::make_unique<Channel>(
         poller_, node, Channel::Ends{"the scheduler", fmt::format("node {}", node)}, terms_);
-    net::tune_link(peer.socket, silence_limit_);
-    link->connect(std::move(peer));
+    try {
+      // A worker's process says nothing, so the system asks whether its machine is there.
+      net::tune_data_link(peer.socket);
+      net::tune_link(peer.socket, silence_limit_);
+      link->connect(std::move(peer));
+      links_.emplace(node, std::move(link));
+    } catch (const Error& error) {
+      base::log().warn("the scheduler closes a connection that has just come: {}", error.what());
+    }
   }
 }
 
-void Scheduler::hear(Registry::Node node) {
+void Scheduler::hear(Stores::Node node) {
   const auto it = links_.find(node);
   if (it == links_.end()) return;
   std::optional<std::string> ended;
   try {
     ended = it->second->receive(
-        [&](net::ConstBytes bytes) { registry_.receive(node, decode_to_scheduler(bytes)); });
+        [&](net::ConstBytes bytes) { stores_.receive(node, decode_to_scheduler(bytes)); });
   } catch (const Error& error) {
     ended = error.what();
-    base::log().warn("the scheduler closes the connection of {} at {}: {}",
-                     registry_.describe(node), it->second->peer_address(), *ended);
+    base::log().warn("the scheduler closes the connection of {} at {}: {}", stores_.describe(node),
+                     it->second->peer_address(), *ended);
   }
   if (!ended) return;
   links_.erase(it);
-  registry_.lose(node, fmt::format("its connection to the scheduler ended: {}", *ended));
+  stores_.lose(node, fmt::format("its connection to the scheduler ended: {}", *ended));
 }
 
 void Scheduler::beat() {
-  std::vector<std::pair<Registry::Node, std::string>> silent;
+  std::vector<std::pair<Stores::Node, std::string>> silent;
   for (const auto& [node, link] : links_) {
+    if (stores_.is_process(node)) continue;
     if (const auto why = link->beat(heartbeat_)) silent.emplace_back(node, *why);
   }
   for (const auto& [node, why] : silent) {
     links_.erase(node);
-    registry_.lose(node, why + ", on its connection to the scheduler");
+    stores_.lose(node, why + ", on its connection to the scheduler");
   }
 }
 
@@ -297,6 +316,11 @@ void Scheduler::flush() {
 
 void Scheduler::close() {
   const auto deadline = Clock::now() + 3s;
+  // A worker's process reads what it was told when it creates a store again.
+  std::erase_if(links_, [this](const auto& one) {
+    if (stores_.is_process(one.first)) one.second->flush();
+    return stores_.is_process(one.first);
+  });
   for (const auto& [node, link] : links_) link->drain(deadline);
   for (const auto& [node, link] : links_) link->close_gracefully(deadline);
 }

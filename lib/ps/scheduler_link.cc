@@ -85,9 +85,9 @@ std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
 }  // namespace
 
 SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller& poller,
-                             std::uint64_t token)
-    : is_server_(job.role == Role::server),
-      scheduler_(job.describe_scheduler()),
+                             std::uint64_t token, const std::function<void()>& look)
+    : scheduler_(job.describe_scheduler()),
+      role_(job.role),
       poller_(poller),
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
@@ -95,7 +95,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       notices_(job.notices()),
       ticker_(heartbeat_.beat),
       bell_(net::EpollBell::make_descriptor(), asleep_) {
-  net::ProvenPeer peer = connect(job, options);
+  net::ProvenPeer peer = connect(job, options, look);
   net::tune_link(peer.socket, job.silence_limit(options));
   local_address_ = net::local_address(peer.socket);
   const base::Lock lock(mutex_);
@@ -108,7 +108,7 @@ void SchedulerLink::check_ends() {
   const auto& ended = notices_.heard();
   const bool has_scheduler_ended =
       std::ranges::find(ended, scheduler_title, &net::EndNotice::title) != ended.end();
-  if (ended.empty() || (is_server_ && !has_scheduler_ended)) return;
+  if (ended.empty() || (role_ == Role::server && !has_scheduler_ended)) return;
   throw_failure(failure_of(ended.front()));
 }
 
@@ -120,7 +120,8 @@ void SchedulerLink::pause_for(Clock::duration time) {
 }
 
 /// The scheduler may not listen yet, and nothing tells when it does, so it is asked again.
-net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) {
+net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
+                                       const std::function<void()>& look) {
   const std::string source =
       options.interface.empty() ? "" : net::reachable_addresses(options.interface).front();
   const net::Identity me{.rank = static_cast<int>(job.role),
@@ -129,15 +130,18 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) {
                          .name = describe(job),
                          .name_of_listener = scheduler_,
                          .encrypts = options.encrypt};
+  const base::Patience patience(deadline_, [&] {
+    if (look) look();
+    check_ends();
+  });
   const auto begun = Clock::now();
   Clock::duration report_after = options.stall_report_after;
   bool met_stranger = false;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
     try {
-      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler),
-                           {deadline_, [this] { check_ends(); }});
+      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler), patience);
     } catch (const Error& error) {
-      check_ends();
+      patience.look_now();
       // Even where a stranger listens: it may go, and let the scheduler listen.
       const bool may_come = error.code() == ErrorCode::peer_lost;
       const bool is_news = is_stranger(error) && !met_stranger;
@@ -161,9 +165,7 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options) {
 }
 
 SchedulerLink::~SchedulerLink() {
-  stops_ = true;
-  bell_.ring();
-  heart_.join();
+  beat_here();
 }
 
 void SchedulerLink::send(const ToScheduler& message) {
@@ -190,11 +192,24 @@ void SchedulerLink::receive(const std::function<void(const FromScheduler&)>& tak
         [&](net::ConstBytes bytes) { messages.push_back(decode_from_scheduler(bytes)); });
   }
   for (const FromScheduler& message : messages) {
-    over_ = over_ || std::holds_alternative<End>(message);
+    note(message);
     take(message);
   }
   if (ended && !over_)
     throw Error(ErrorCode::peer_lost, fmt::format("{} is lost: {}", scheduler_, *ended));
+}
+
+bool SchedulerLink::has_ended() const {
+  const base::Lock lock(mutex_);
+  return !link_->is_open();
+}
+
+void SchedulerLink::note(const FromScheduler& message) {
+  // From now on the scheduler tells of ends.
+  notices_.close();
+  over_ = over_ || std::holds_alternative<Over>(message) ||
+          (role_ == Role::worker && std::holds_alternative<End>(message));
+  another_ = another_ || std::holds_alternative<Another>(message);
 }
 
 Clock::time_point SchedulerLink::next_beat() const {
@@ -212,6 +227,13 @@ void SchedulerLink::beat() {
 
 void SchedulerLink::beat_apart() {
   heart_ = base::NamedThread("tutti-ps-beat", [this] { show_life_until_stopped(); });
+}
+
+void SchedulerLink::beat_here() {
+  stops_ = true;
+  bell_.ring();
+  heart_.join();
+  stops_ = false;
 }
 
 /// Beats where the owner is late with it.
@@ -254,8 +276,9 @@ void SchedulerLink::await_word_of_end() {
 
 Welcome SchedulerLink::wait_for_welcome(bool asynchronous) {
   std::optional<Welcome> welcome;
-  // The scheduler gives up at deadlines of its own, and then says who is missing.
-  auto deadline = deadline_ + 5s;
+  // The scheduler gives up at deadlines of its own, and then says who is missing. A server waits
+  // for that, however long: workers may not want another store for hours.
+  auto deadline = role_ == Role::server ? Clock::time_point::max() : deadline_ + 5s;
   while (!welcome) {
     flush();
     poller_.wait(std::min({deadline, next_beat(), due().value_or(deadline)}));
@@ -264,13 +287,15 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous) {
       if (welcome) return early_.push_back(message);
       if (const auto* const refused = std::get_if<Refused>(&message))
         throw_failure(refused->failure);
+      if (std::holds_alternative<Over>(message)) {
+        throw Error(ErrorCode::aborted, "all workers ended before they created another store");
+      }
       // An asynchronous worker goes on without others: it hears of them again behind its welcome.
       const auto* const lost = std::get_if<Lost>(&message);
       const bool ends = lost != nullptr && !(asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
-      if (std::holds_alternative<Gathered>(message)) deadline = Clock::now() + begin_timeout_ + 5s;
-      // From now on the scheduler tells of losses.
-      notices_.close();
+      const bool has_gathered = std::holds_alternative<Gathered>(message);
+      if (has_gathered) deadline = Clock::now() + begin_timeout_ + 5s;
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {

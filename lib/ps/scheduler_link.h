@@ -25,9 +25,10 @@ namespace tutti::ps {
 /// this object's sends the heartbeats, once `beat_apart` has started it.
 class SchedulerLink {
  public:
-  /// Tries to connect until `create_timeout` has passed since now. `token`: of its events in
-  /// `poller`, which outlives it.
-  SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token);
+  /// Tries to connect until `create_timeout` has passed since now, or `look` throws, which is
+  /// called meanwhile. `token`: of its events in `poller`, which outlives it.
+  SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token,
+                const std::function<void()>& look = {});
   ~SchedulerLink();
   SchedulerLink(const SchedulerLink&) = delete;
   SchedulerLink& operator=(const SchedulerLink&) = delete;
@@ -36,35 +37,45 @@ class SchedulerLink {
   const std::string& local_address() const { return local_address_; }
 
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
-  /// scheduler answers instead. It adds host and process to what is said.
+  /// scheduler answers instead, and `aborted` where it says that the job is over. It adds host and
+  /// process to what is said.
   Welcome join(Register said);
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
   void flush() TUTTI_EXCLUDES(mutex_);
   /// When to call `flush` though nothing was sent.
   std::optional<base::Clock::time_point> due() const TUTTI_EXCLUDES(mutex_);
-  /// Call it when its event has come. After `End` the scheduler may go.
+  /// Call it when its event has come. A worker's connection may end after `End`, a server's after
+  /// `Over`.
   void receive(const std::function<void(const FromScheduler&)>& take) TUTTI_EXCLUDES(mutex_);
   /// When to call `beat`, which does nothing before.
   base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
   void beat() TUTTI_EXCLUDES(mutex_);
-  /// From now on heartbeats leave also while nobody calls `beat`.
+  /// From now on heartbeats leave also while nobody calls `beat`; and no more.
   void beat_apart();
+  void beat_here();
+  /// The connection has.
+  bool has_ended() const TUTTI_EXCLUDES(mutex_);
+  /// Of a server: the job is over. Workers want another store, which is said once.
+  bool is_over() const { return over_; }
+  bool takes_another() { return std::exchange(another_, false); }
   /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
   void close() TUTTI_EXCLUDES(mutex_);
   void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
  private:
-  net::ProvenPeer connect(const Job& job, const Options& options);
+  net::ProvenPeer connect(const Job& job, const Options& options,
+                          const std::function<void()>& look);
   Welcome wait_for_welcome(bool asynchronous);
   /// Throws `peer_lost` where the launcher says that a process has ended that must come.
   void check_ends();
   void pause_for(base::Clock::duration time);
   void await_word_of_end();
   void show_life_until_stopped() noexcept;
+  void note(const FromScheduler& message);
 
-  const bool is_server_;
   const std::string scheduler_;
+  const Role role_;
   net::Poller& poller_;
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
@@ -76,6 +87,7 @@ class SchedulerLink {
   net::Ticker ticker_ TUTTI_GUARDED_BY(mutex_);
   std::vector<FromScheduler> early_;  ///< came together with Welcome
   bool over_ = false;
+  bool another_ = false;
   std::atomic<bool> stops_{false};
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "ps/roles.h"
 #include "ps/server_tokens.h"
 #include "ps/wire.h"
 
@@ -99,7 +98,7 @@ void Server::end(const std::optional<std::string>& reason) {
   // Before anything else may fail.
   say_why(reason);
   const base::Fd writer = start_last_state();
-  leave(std::nullopt);
+  if (reason) leave(std::nullopt);
   if (!writer) return;
   net::Poller poller;
   poller.add(writer, writer_token);
@@ -110,7 +109,7 @@ void Server::end(const std::optional<std::string>& reason) {
   }
 }
 
-/// For another job. Who is told to end may be killed soon, so it begins at once.
+/// For another store. Who is told to end may be killed soon, so it begins at once.
 base::Fd Server::start_last_state() {
   if (!storage_ || !has_begun_) return {};
   if (is_durable() && !storage_->has_failed()) storage_->sync();
@@ -209,21 +208,6 @@ void Server::hear(std::size_t rank) {
         .first->second.add(worker.peer_address(), error.what());
     worker.disconnect();
   }
-}
-
-void run_server(const Job& job, const Options& options, const Durability& durability) {
-  Server server(job, options, durability);
-  try {
-    server.run();
-  } catch (const Error& error) {
-    server.end(error.what());
-    throw;
-  } catch (const std::exception& error) {
-    // Such as too little memory, in the middle of anything: that is no state to leave behind.
-    server.leave(error.what());
-    throw;
-  }
-  server.end(std::nullopt);
 }
 
 }  // namespace tutti::ps

@@ -20,16 +20,39 @@
 
 namespace tutti::ps {
 
-/// The process that keeps values: server.cc is its loop, server_beginning.cc how it begins, perhaps
-/// from a state that an earlier process left.
+/// A server's connection to the scheduler, which outlives its stores.
+class ServerPost {
+ public:
+  ServerPost(const Job& job, const Options& options) : job_(job), options_(options) {}
+
+  /// The first call connects: by then a process has read what it brings, for which a scheduler
+  /// waits no longer than for one that has not come.
+  SchedulerLink& link();
+  /// Readable when something has arrived.
+  const base::Fd& descriptor() const { return poller_.descriptor(); }
+  bool is_over() const { return link_ && link_->is_over(); }
+  /// When a store is over: blocks until workers create another one. False: all of them have ended.
+  bool waits_for_another();
+  /// Says why this process ends, if it has connected.
+  void leave(const std::string& reason);
+
+ private:
+  const Job& job_;
+  const Options& options_;
+  net::Poller poller_;
+  std::optional<SchedulerLink> link_;
+};
+
+/// The process that keeps the values of one store: server.cc is its loop, server_beginning.cc how
+/// it begins, perhaps from a state that an earlier process left.
 class Server {
  public:
   /// Blocks until all of the job are there. Throws what keeps it from that. `run` begins.
-  Server(const Job& job, const Options& options, const Durability& durability);
+  Server(const Job& job, const Options& options, const Durability& durability, ServerPost& post);
 
-  /// Until the job is over.
+  /// Until the store is over.
   void run();
-  /// Tells the others why it ends, unless the job is over. What it keeps is on the disk then.
+  /// Tells the others why it ends, unless the store is over. What it keeps is on the disk then.
   void end(const std::optional<std::string>& reason);
   /// Only tells the others.
   void leave(const std::optional<std::string>& reason) noexcept;
@@ -78,7 +101,7 @@ class Server {
   std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
   std::vector<Image> brought_;        ///< the older first; until this one has begun
   std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
-  SchedulerLink scheduler_;
+  SchedulerLink& scheduler_;
   const std::string address_;
   // Both listen before this server is known to any worker.
   base::Fd listener_;

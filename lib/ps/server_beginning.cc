@@ -80,18 +80,21 @@ std::vector<Table::Content> contents_without(const std::vector<Key>& dropped, co
 
 }  // namespace
 
-Server::Server(const Job& job, const Options& options, const Durability& durability)
+Server::Server(const Job& job, const Options& options, const Durability& durability,
+               ServerPost& post)
     : job_(job),
       storage_(storage_for(job, durability)),
       brought_(images_in(storage_.get())),
       stock_(stock_in(durability.restore, storage_.get())),
-      scheduler_(job, options, poller_, scheduler_token),
+      scheduler_(post.link()),
       address_(own_address(options.interface)),
       listener_(listen()),
       near_listener_(listen_nearby()),
       welcome_(scheduler_.join(registration())),
       reception_(listener_, identity(options), audience()),
       near_reception_(near_listener_, identity(options), audience()) {
+  scheduler_.beat_here();
+  poller_.add(post.descriptor(), scheduler_token);
   base::set_log_rank(welcome_.rank);
   const auto terms = Channel::Terms::of(job, is_durable());
   for (int worker = 0; worker < job.company.workers; ++worker) {

@@ -132,8 +132,17 @@ void Storage::sync() {
 void Storage::take_for_state(const std::string& name) {
   checkpoint_bytes_ = place_.disk->open(name)->size();
   journal_bytes_ = 0;
-  files_.remove_before(generation_);
-  files_.remove_unfinished();
+  clean_up();
+}
+
+/// What is not removed now is removed by the next that comes here.
+void Storage::clean_up() {
+  try {
+    files_.remove_before(generation_);
+    files_.remove_unfinished();
+  } catch (const Error& error) {
+    base::log().warn("files that the state does not need any more may be left: {}", error.what());
+  }
 }
 
 void Storage::append(net::ConstBytes head, net::ConstBytes body) {

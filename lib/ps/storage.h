@@ -76,6 +76,7 @@ class Storage {
   void check_written() const;
   void reap();
   void take_for_state(const std::string& name);
+  void clean_up();
 
   const Durability durability_;
   const StatePlace place_;

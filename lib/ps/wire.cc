@@ -58,7 +58,8 @@ Offset<wire::Register> pack(Builder& to, const Register& said) {
   const auto states = to.CreateVector(brings);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
                               said.asynchronous, address, said.port, said.staleness, said.durable,
-                              said.keeps, states, to.CreateString(said.host), said.process);
+                              said.keeps, states, to.CreateString(said.host), said.process,
+                              said.membership);
 }
 Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
   return wire::CreateBarrierAsked(to);
@@ -85,6 +86,9 @@ Offset<wire::Stopping> pack(Builder& to, const Stopping& stopping) {
 }
 Offset<wire::Ready> pack(Builder& to, const Ready&) {
   return wire::CreateReady(to);
+}
+Offset<wire::Stay> pack(Builder& to, const Stay&) {
+  return wire::CreateStay(to);
 }
 
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
@@ -134,6 +138,15 @@ Offset<wire::Gathered> pack(Builder& to, const Gathered&) {
 }
 Offset<wire::Begin> pack(Builder& to, const Begin&) {
   return wire::CreateBegin(to);
+}
+Offset<wire::Another> pack(Builder& to, const Another&) {
+  return wire::CreateAnother(to);
+}
+Offset<wire::Over> pack(Builder& to, const Over&) {
+  return wire::CreateOver(to);
+}
+Offset<wire::Staying> pack(Builder& to, const Staying& staying) {
+  return wire::CreateStaying(to, staying.membership);
 }
 std::optional<wire::Room> pack(const std::optional<Room>& room) {
   if (!room) return std::nullopt;

@@ -50,7 +50,8 @@ Register unpack(const wire::Register& from) {
           .keeps = from.keeps(),
           .brings = unpack(from.brings()),
           .host = unpack(*from.host()),
-          .process = from.process()};
+          .process = from.process(),
+          .membership = from.membership()};
 }
 
 Locate unpack(const wire::Locate& from) {
@@ -133,6 +134,8 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
       return Stopping{up.body_as_Stopping()->reason()->str()};
     case wire::ToScheduler::Ready:
       return Ready{};
+    case wire::ToScheduler::Stay:
+      return Stay{};
     default:
       malformed("of no known kind");
   }
@@ -161,6 +164,12 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return Gathered{};
     case wire::FromScheduler::Begin:
       return Begin{};
+    case wire::FromScheduler::Another:
+      return Another{};
+    case wire::FromScheduler::Over:
+      return Over{};
+    case wire::FromScheduler::Staying:
+      return Staying{down.body_as_Staying()->membership()};
     default:
       malformed("of no known kind");
   }

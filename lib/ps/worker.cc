@@ -8,20 +8,34 @@
 #include "ps/courier.h"
 
 namespace tutti::ps {
+namespace {
 
-Worker::Worker(const Job& job, bool asynchronous, const Options& options)
-    : size_(job.company.workers), bell_(net::EpollBell::make_descriptor(), asleep_) {
-  // To be ahead of nobody is to go together.
-  const bool together = !asynchronous || options.staleness == 0;
+/// Calls `begin`. The launcher reads the log: the process that is missing began what this one fails
+/// of.
+template <typename Begin>
+auto logged(const Begin& begin) {
   try {
-    courier_ = std::make_unique<Courier>(*this, job, options);
-    welcome_ =
-        courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
+    return begin();
   } catch (const Error& error) {
-    // The launcher reads the log: who is missing began what this process fails of.
     base::log().error("{}", error.what());
     throw;
   }
+}
+
+}  // namespace
+
+Worker::Worker(const Job& job, bool asynchronous, const Options& options)
+    : size_(job.company.workers),
+      membership_(logged(
+          [&] { return Memberships::Loan(Memberships::of_process(), job, options); })),
+      bell_(net::EpollBell::make_descriptor(), asleep_) {
+  // To be ahead of nobody is to go together.
+  const bool together = !asynchronous || options.staleness == 0;
+  welcome_ = logged([&] {
+    courier_ = std::make_unique<Courier>(*this, job, options, *membership_);
+    return courier_->join(!together,
+                          together ? unbounded : options.staleness.value_or(unbounded));
+  });
   thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
 }
 
@@ -132,9 +146,11 @@ void Worker::close() {
   try {
     post_and_wait(Leaving{completion}, completion);
   } catch (const std::exception& error) {
+    membership_.give_back();
     if (!told) throw;
     base::log().debug("left a job that had ended already: {}", error.what());
   }
+  membership_.give_back();
 }
 
 Counters Worker::counters() const {

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "net/epoll_bell.h"
 #include "ps/job.h"
+#include "ps/membership.h"
 #include "ps/requests.h"
 #include "ps/states.h"
 #include "tutti/counters.h"
@@ -50,7 +51,8 @@ using Submission = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
 /// connections. Thread-safe.
 class Worker {
  public:
-  /// Joins the job; blocks until all of it is there. Throws what keeps it from joining.
+  /// Joins the job; blocks until all of it is there. Throws what keeps it from joining, at once
+  /// where this process has an open store of the job.
   Worker(const Job& job, bool asynchronous, const Options& options);
   /// Ends the thread. `close` comes before, unless the store has failed.
   ~Worker();
@@ -97,6 +99,7 @@ class Worker {
   bool has_told() TUTTI_EXCLUDES(mutex_);
 
   const int size_;
+  Memberships::Loan membership_;
   Welcome welcome_;
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;

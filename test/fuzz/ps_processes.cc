@@ -5,8 +5,8 @@
 #include "fuzz/decoders.h"
 #include "net/bytes.h"
 #include "optimizer/saved.h"
-#include "ps/registry.h"
 #include "ps/states.h"
+#include "ps/stores.h"
 #include "ps/table.h"
 #include "ps/wire.h"
 #include "tutti/version.h"
@@ -19,6 +19,8 @@ using namespace ps;
 constexpr int workers = 2;
 constexpr int most_servers = 2;
 constexpr std::size_t processes = workers + most_servers;
+/// Of the workers' processes: what the scheduler calls their connections.
+constexpr std::size_t first_process = 100;
 
 /// A conversation: of each message who says it (1 byte), its length (2 bytes) and the message.
 template <typename Message>
@@ -75,14 +77,18 @@ bool serve(Bytes bytes) {
 template <int servers>
 bool schedule(Bytes bytes) {
   constexpr std::uint64_t big_count = 4;
-  Registry registry({.workers = workers, .servers = servers}, big_count,
-                    [](Registry::Node, const FromScheduler& message) { encode(message); });
+  std::uint64_t ids = 0;
+  Stores stores(
+      {.workers = workers, .servers = servers}, big_count,
+      [](Stores::Node, const FromScheduler& message) { encode(message); },
+      [&ids] { return ++ids; });
+  // Each worker's process has a connection of its own, whose number its worker knows.
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    stores.receive(first_process + worker, Stay{});
   return converse(
       bytes, workers + servers,
-      [&](std::size_t node, Bytes message) {
-        registry.receive(node, decode_to_scheduler(message));
-      },
-      [&](std::size_t node) { registry.lose(node, "it is lost"); });
+      [&](std::size_t node, Bytes message) { stores.receive(node, decode_to_scheduler(message)); },
+      [&](std::size_t node) { stores.lose(node, "it is lost"); });
 }
 
 constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule<1>}, {schedule<most_servers>}};
@@ -136,6 +142,7 @@ net::Bytes with_scheduler(int servers) {
   const auto nodes = static_cast<std::size_t>(workers) + static_cast<std::size_t>(servers);
   for (std::size_t node = 0; node < nodes; ++node) {
     said.role = node < workers ? Role::worker : Role::server;
+    said.membership = node < workers ? first_process + node : 0;
     if (said.role == Role::server) said.brings = {{}};
     add(conversation, node, ToScheduler(said));
   }
@@ -151,6 +158,15 @@ net::Bytes with_scheduler(int servers) {
     add(conversation, worker, ToScheduler(Goodbye{}));
     add(conversation, worker, ToScheduler(Finished{}));
   }
+  return conversation;
+}
+
+/// One store after another, until a server ends between two of them.
+net::Bytes with_stores() {
+  net::Bytes conversation = with_scheduler(1);
+  net::append(conversation, with_scheduler(1));
+  add(conversation, workers, ToScheduler(Ready{}));
+  add(conversation, workers, ToScheduler(Stopping{"SIGTERM"}));
   return conversation;
 }
 
@@ -183,11 +199,8 @@ std::span<const Decoder> decoders() {
 }
 
 std::vector<Seed> seeds() {
-  return {{0, with_server()},
-          {1, with_server()},
-          {2, with_scheduler(1)},
-          {2, with_durable_server()},
-          {3, with_scheduler(most_servers)}};
+  return {{0, with_server()},         {1, with_server()}, {2, with_scheduler(1)},
+          {2, with_durable_server()}, {2, with_stores()}, {3, with_scheduler(most_servers)}};
 }
 
 }  // namespace tutti::fuzz

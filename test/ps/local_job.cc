@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "net/sockets.h"
+#include "ps/membership.h"
 #include "ps/roles.h"
 
 namespace tutti {
@@ -63,6 +64,7 @@ Options LocalJob::options() {
 }
 
 LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
+  ps::Memberships::of_process().allow(job_, size.workers);
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
   // Servers first: nobody depends on the order.
   for (int i = 1; i <= size.servers - size.played; ++i) {
@@ -95,6 +97,7 @@ void LocalJob::start(std::size_t at, std::function<std::string()> role) {
 }
 
 void LocalJob::join() {
+  ps::Memberships::of_process().leave(job_);
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }

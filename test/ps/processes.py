@@ -23,9 +23,9 @@ def free_port():
 class Process:
     """One that runs, and all it has said so far."""
 
-    def __init__(self, title, words, env):
+    def __init__(self, title, words, env, stdin=subprocess.DEVNULL):
         self.title, self.text, self.news = title, "", threading.Condition()
-        self.process = subprocess.Popen([str(word) for word in words], env=env, stdin=subprocess.DEVNULL, text=True,
+        self.process = subprocess.Popen([str(word) for word in words], env=env, stdin=stdin, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
@@ -82,27 +82,29 @@ def stopped_writer_of(server):
 
 
 class Job:
-    """Its scheduler runs from the beginning. `env` is every process's."""
+    """Its scheduler runs from the beginning. `server`: the program, or the words that start it. `env` is every
+    process's."""
 
     def __init__(self, server, worker, workers=2, servers=1, **env):
-        self.server, self.worker, self.workers, self.servers = server, worker, workers, servers
+        self.program = list(server) if isinstance(server, (list, tuple)) else [server]
+        self.worker, self.workers, self.servers = worker, workers, servers
         self.started = []
-        folder = str(pathlib.Path(server).parent)
+        folder = str(pathlib.Path(self.program[-1]).parent)
         self.env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "DMLC_PS_ROOT_URI": "127.0.0.1",
                     "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_NUM_WORKER": str(workers),
                     "DMLC_NUM_SERVER": str(servers), "TUTTI_JOB_KEY": "5a" * 31 + "5b", "TUTTI_CREATE_SECONDS": "20",
                     "TUTTI_TIMEOUT_SECONDS": "20", "MXNET_KVSTORE_BIGARRAY_BOUND": "1000", **env}
-        self.scheduler = self.start("scheduler", [server])
+        self.scheduler = self.start("scheduler", self.program)
 
-    def start(self, role, words, rank=None, **env):
+    def start(self, role, words, rank=None, make=Process, **env):
         ranked = {} if rank is None else {"DMLC_RANK": str(rank)}
-        process = Process(role if rank is None else f"{role} {rank}", words,
-                          {**self.env, "DMLC_ROLE": role, **ranked, **env})
+        process = make(role if rank is None else f"{role} {rank}", words,
+                       {**self.env, "DMLC_ROLE": role, **ranked, **env})
         self.started.append(process)
         return process
 
     def start_server(self, rank, *words, **env):
-        return self.start("server", [self.server, *words], rank, **env)
+        return self.start("server", [*self.program, *words], rank, **env)
 
     def start_workers(self, *words, **env):
         return [self.start("worker", [self.worker, *words], rank, **env) for rank in range(self.workers)]
@@ -112,6 +114,8 @@ class Job:
             if one.process.poll() is None:
                 one.kill()
             one.reader.join(5)
+            if one.process.stdin:
+                one.process.stdin.close()
             one.process.stdout.close()
 
     def __str__(self):

@@ -109,11 +109,12 @@ static void check_updates(tutti_store* store, tutti_tensor* table, float* data, 
   for (int i = 0; i < COUNT; ++i) CHECK(data[i] == 1 - 0.75F * workers);
 }
 
-int main(int count, char** words) {
-  if (count != 2) return 100;
+static void use_store(const char* file) {
   tutti_store* store = NULL;
+  tutti_store* beside = NULL;
   CHECK_OK(tutti_store_create("dist_sync", NULL, &store));
-  if (store == NULL) return failures;
+  if (store == NULL) return;
+  CHECK(tutti_store_create("dist_sync", NULL, &beside) == TUTTI_INVALID_ARGUMENT);
   CHECK(tutti_store_set_gradient_compression(store, "2bit", NAN) == TUTTI_INVALID_ARGUMENT);
   CHECK_OK(tutti_store_set_gradient_compression(store, "2bit", 0.5));
   float data[COUNT];
@@ -123,12 +124,19 @@ int main(int count, char** words) {
   CHECK_OK(tutti_store_init(store, 1, &key, &values));
   check_rows(store, table, data);
   check_callback(store, table);
-  check_updates(store, table, data, words[1]);
+  check_updates(store, table, data, file);
   int dead = -1;
   CHECK_OK(tutti_store_num_dead_node(store, &dead));
   CHECK(dead == 0);
   printf("worker %d: %d checks failed\n", tutti_store_rank(store), failures);
   tutti_tensor_destroy(table);
   tutti_store_destroy(store);
+}
+
+/* One store after another, each with its own values. */
+int main(int count, char** words) {
+  if (count != 2) return 100;
+  use_store(words[1]);
+  if (failures == 0) use_store(words[1]);
   return failures;
 }

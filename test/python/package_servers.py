@@ -18,6 +18,24 @@ from package_fixture import interrupt, until
 FILE = sys.argv.pop()
 
 
+class Stores(unittest.TestCase):
+    def test_one_follows_another_with_its_own_keys_and_type_and_none_is_beside_it(self):
+        for turn, kind in enumerate(("dist_sync", "dist_async", "dist_sync", "dist_sync")):
+            with self.subTest(turn):
+                kv = tutti.create(kind, key_timeout=30)
+                with self.assertRaisesRegex(tutti.InvalidArgumentError, "has a store .* is still open.* kv.close"):
+                    tutti.create("dist_sync")
+                value = np.full(2, 5, np.float32)
+                kv.init("w", value)
+                kv.pull("w", value).wait()
+                np.testing.assert_array_equal(value, np.full(2, 5, np.float32))
+                # As a cell of a notebook does that is run again.
+                if turn == 2:
+                    del kv
+                else:
+                    kv.close()
+
+
 class Values(unittest.TestCase):
     def test_what_servers_keep(self):
         with tutti.create("dist_sync", key_timeout=30) as kv:

@@ -46,7 +46,9 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
 
     For dist_sync_mpi it is collective over MPI_COMM_WORLD and blocking; it initialises MPI if nobody has. Start the
     program with mpirun. For the types with servers it joins the job that tutti-launch has started, and blocks until all
-    of it is there; under tutti-launch --mode mpi their synchronous names mean dist_sync_mpi. Options that are left out
+    of it is there. One store follows another there, each made by all workers, with its own keys and optimizer; beside
+    an open one a second is an InvalidArgumentError, so close the first (a store that was dropped is open until Python
+    has freed it). Under tutti-launch --mode mpi their synchronous names mean dist_sync_mpi. Options that are left out
     come from the environment, else the library's defaults hold; times are in seconds. Those marked * must be equal on
     all ranks.
 

@@ -1,10 +1,15 @@
 #include "net/reception.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <list>
+#include <string>
+#include <thread>
 
 #include "net/approach.h"
 #include "net/sockets.h"
@@ -35,18 +40,18 @@ Reception receptionist(const Fd& listener, bool waits_for_room) {
           {[](int) { return true; }, std::size_t{0}, waits_for_room}};
 }
 
-/// While it lives this process can open nothing.
-class NoRoom {
+/// While it lives this process can open so many more files and sockets.
+class Room {
  public:
-  NoRoom() {
+  explicit Room(rlim_t more = 0) {
     ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit none = before_;
-    none.rlim_cur = static_cast<rlim_t>(Fd(::dup(STDERR_FILENO)).get());
-    ::setrlimit(RLIMIT_NOFILE, &none);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(Fd(::dup(STDERR_FILENO)).get()) + more;
+    ::setrlimit(RLIMIT_NOFILE, &few);
   }
-  ~NoRoom() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoRoom(const NoRoom&) = delete;
-  NoRoom& operator=(const NoRoom&) = delete;
+  ~Room() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
 
  private:
   rlimit before_{};
@@ -71,7 +76,7 @@ TEST_CASE("callers wait while there is no room for them, and are heard when ther
   std::list<Approach> callers;
   callers.push_back(caller(listener));
   {
-    const NoRoom now;
+    const Room none;
     CHECK(reception.advance().empty());
     // It sleeps meanwhile.
     REQUIRE(reception.deadline());
@@ -84,7 +89,7 @@ TEST_CASE("where room is not waited for, its lack is an error") {
   const Fd listener = listen_tcp("127.0.0.1");
   Reception reception = receptionist(listener, false);
   const Approach one = caller(listener);
-  const NoRoom now;
+  const Room none;
   CHECK_THROWS_WITH(reception.advance(), Contains("Too many open files"));
 }
 
@@ -102,4 +107,74 @@ TEST_CASE("those who come together among too many strangers do not push each oth
   for (int rank : {2, 3, 4}) callers.push_back(caller(listener, rank));
   reception.advance();
   CHECK(proven_of(reception, callers) == 3);
+}
+
+namespace {
+
+/// Another process, which holds so many connections to the listener and says nothing.
+class SilentCallers {
+ public:
+  SilentCallers(const Fd& listener, int count) : process_(::fork()) {
+    if (process_ != 0) return;
+    std::list<Fd> held;
+    for (int i = 0; i < count; ++i) {
+      held.push_back(start_connecting("127.0.0.1", port_of(listener), ""));
+      wait_writable(held.back(), Clock::now() + patience);
+    }
+    ::pause();
+  }
+  ~SilentCallers() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  SilentCallers(const SilentCallers&) = delete;
+  SilentCallers& operator=(const SilentCallers&) = delete;
+
+ private:
+  const pid_t process_;
+};
+
+}  // namespace
+
+TEST_CASE("strangers leave descriptors to the process, and peers come in among them") {
+  const bool waits_for_room = GENERATE(true, false);
+  // Some for strangers, or none at all.
+  const rlim_t more = GENERATE(48, 36, 8);
+  const Fd listener = listen_tcp("127.0.0.1");
+  const SilentCallers silent(listener, 100);
+  Reception reception = receptionist(listener, waits_for_room);
+  const Room room(more);
+  // The siege has come.
+  for (const auto until = Clock::now() + 300ms; Clock::now() < until;) reception.advance();
+  std::list<Fd> opened;
+  for (rlim_t i = 0; i < std::min<rlim_t>(more - 4, 28); ++i) {
+    opened.emplace_back(::dup(STDERR_FILENO));
+    REQUIRE(opened.back());
+  }
+  opened.clear();
+  std::list<Approach> callers;
+  callers.push_back(caller(listener));
+  CHECK(proven_of(reception, callers) == 1);
+}
+
+TEST_CASE("strangers do not keep a rank from accepting the others, however few files it may have") {
+  const Fd listener = listen_tcp("127.0.0.1");
+  const SilentCallers silent(listener, 100);
+  std::string said;
+  const Room room(12);
+  std::thread other([&] {
+    std::vector<Way> ways;
+    ways.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
+    try {
+      said = "rank " + std::to_string(prove_to(std::move(ways), Identity{1, secret, "link"}, 0,
+                                               Clock::now() + 2 * patience)
+                                          .rank);
+    } catch (const tutti::Error& error) {
+      said = error.what();
+    }
+  });
+  CHECK(accept_peers(listener, Identity{0, secret, "link"}, {1}, Clock::now() + 2 * patience)
+            .size() == 1);
+  other.join();
+  CHECK(said == "rank 0");
 }

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""One store after another in the processes of a job, and when scheduler and servers end.
+
+    test_successive_stores.py TUTTI_SERVER OBEDIENT
+"""
+import os
+import signal
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from processes import SOON, Job, Process
+
+SERVER, OBEDIENT = sys.argv[1:3]
+#: At once, on a busy machine: far below TUTTI_CREATE_SECONDS.
+AT_ONCE = 10
+
+
+class Worker(Process):
+    """Does what it is told, and answers."""
+
+    def __init__(self, title, words, env):
+        super().__init__(title, words, env, stdin=subprocess.PIPE)
+        self.asked = 0
+
+    def tell(self, line):
+        self.asked += 1
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self, seconds=SOON):
+        """Its answer to the last line; None: it has not answered in time."""
+        found = self.wait_for(r"(?m)(?:^= .*\n(?:(?!= ).*\n)*){%d}" % self.asked, seconds)
+        return found and re.findall("^= (.*)$", found[0], re.M)[-1]
+
+
+class SuccessiveStores(unittest.TestCase):
+    def begin(self, workers=2, servers=1, words=()):
+        self.job = Job(SERVER, OBEDIENT, workers=workers, servers=servers, TUTTI_CREATE_SECONDS="60")
+        self.addCleanup(self.job.close)
+        self.servers = [self.job.start_server(rank, *words) for rank in range(servers)]
+        self.workers = [self.job.start("worker", [OBEDIENT], rank, make=Worker) for rank in range(workers)]
+
+    def all_do(self, line, *answers):
+        for worker in self.workers:
+            worker.tell(line)
+        expected = answers or [line]
+        for rank, worker in enumerate(self.workers):
+            self.assertEqual(worker.hear(), expected[rank % len(expected)], str(self.job))
+
+    def have_a_store(self, kind="dist_sync"):
+        self.all_do(f"create {kind}", *(f"created {rank}" for rank in range(len(self.workers))))
+        self.all_do("sum", f"summed {len(self.workers)}")
+        self.all_do("close", "closed")
+
+    def check_all_end(self, code=0):
+        for one in (self.job.scheduler, *self.servers):
+            self.assertEqual(one.end(AT_ONCE), code, str(self.job))
+
+    def test_stores_follow_each_other_and_all_end_with_the_workers(self):
+        self.begin(servers=2)
+        for kind in ("dist_sync", "dist_sync", "dist_device_sync"):
+            self.have_a_store(kind)
+        self.all_do("create dist_async", "created 0", "created 1")
+        self.all_do("close", "closed")
+        time.sleep(1)
+        self.assertEqual([one.process.poll() for one in self.job.started], [None] * 5, str(self.job))
+        for worker in self.workers:
+            worker.tell("exit")
+        self.assertEqual([worker.end() for worker in self.workers], [0, 0], str(self.job))
+        self.check_all_end()
+
+    def test_a_worker_that_leaves_by_exit_or_is_killed_or_has_a_forked_child_ends_the_job_with_it(self):
+        for end in ("quit", "fork", "kill"):
+            with self.subTest(end):
+                self.begin(workers=1)
+                self.have_a_store()
+                worker, child = self.workers[0], None
+                if end == "fork":
+                    worker.tell("fork")
+                    child = int(worker.hear().split()[1])
+                    self.have_a_store()
+                if end == "kill":
+                    worker.kill()
+                else:
+                    worker.tell("quit")
+                self.check_all_end()
+                if child:
+                    os.kill(child, signal.SIGKILL)
+
+    def test_a_worker_that_died_between_two_stores_is_named_at_once(self):
+        for dies_first in (True, False):
+            with self.subTest(dies_first=dies_first):
+                self.begin(workers=3)
+                self.have_a_store()
+                if dies_first:
+                    self.workers[2].kill()
+                for worker in self.workers[:2]:
+                    worker.tell("create dist_sync")
+                if not dies_first:
+                    time.sleep(0.5)
+                    self.workers[2].kill()
+                for worker in self.workers[:2]:
+                    died = f"worker 2 \\(process {self.workers[2].process.pid} on .*\\) has ended since the store"
+                    self.assertRegex(str(worker.hear(AT_ONCE)), f"caught peer_lost: .*{died}", str(self.job))
+                self.check_all_end(1)
+
+    def test_a_second_store_beside_an_open_one_is_refused_at_once_and_the_first_works_on(self):
+        self.begin(workers=2)
+        self.all_do("create dist_sync", "created 0", "created 1")
+        extra = self.workers[0]
+        extra.tell("create dist_async")
+        self.assertRegex(str(extra.hear(AT_ONCE)), "caught invalid_argument: this process has a store")
+        self.all_do("sum", "summed 2")
+        self.all_do("close", "closed")
+        self.have_a_store()
+
+    def test_servers_that_keep_a_state_go_on_from_it_also_when_one_is_killed_between_two_stores(self):
+        for words in ((), ("--durable", "each")):
+            with self.subTest(words), tempfile.TemporaryDirectory() as folder:
+                self.begin(servers=2, words=("--state", folder, *words))
+                self.have_a_store()
+                if words:
+                    self.servers[1].kill()
+                    self.servers[1] = self.job.start_server(1, "--state", folder, *words)
+                self.all_do("create dist_sync", "created 0", "created 1")
+                # Without an optimizer the sum replaces the value, whether or not init has left it.
+                self.all_do("sum", "summed 2")
+                self.all_do("close", "closed")
+                for worker in self.workers:
+                    worker.tell("exit")
+                self.check_all_end()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
