@@ -22,8 +22,6 @@ class Connection {
   /// The same for a message that lies in two places. If the body is large, it stays where it is
   /// until it is written.
   void queue(ConstBytes head, Slice body) { out_.add(head, std::move(body)); }
-  /// Copies what still lies elsewhere and is kept by nobody: afterwards its memory may go.
-  void keep_all() { out_.keep_all(); }
   /// Writes what the socket takes. If the connection is broken it discards everything; `receive`
   /// tells of it.
   void flush();

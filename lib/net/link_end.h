@@ -26,11 +26,10 @@ class LinkEnd {
   void queue(ConstBytes message) {
     if (open_) connection_.queue(message);
   }
-  /// A large body stays where it is until it is written, or `keep_all` is called.
+  /// A large body stays where it is until it is written.
   void queue(ConstBytes head, Slice body) {
     if (open_) connection_.queue(head, std::move(body));
   }
-  void keep_all() { connection_.keep_all(); }
   void flush();
   /// What is queued, or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }

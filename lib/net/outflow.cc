@@ -62,14 +62,6 @@ void Outflow::add_payload(Slice payload) {
   plain_.push_back(std::move(payload));
 }
 
-void Outflow::keep_all() {
-  for (SliceQueue* const queue : {&plain_, &wire_}) {
-    for (Slice& slice : queue->all()) {
-      if (!slice.keeper) slice = kept({slice.bytes.begin(), slice.bytes.end()});
-    }
-  }
-}
-
 void Outflow::seal_next() {
   Slice& front = plain_.front();
   const std::size_t size = std::min(front.bytes.size(), max_frame_payload);

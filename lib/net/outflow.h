@@ -15,8 +15,6 @@ class Outflow {
 
   /// Throws `internal` above `max_message_bytes`.
   void add(ConstBytes head, Slice body = {});
-  /// Copies what is not written yet and is kept by nobody, for that memory is about to go.
-  void keep_all();
   bool empty() const { return bytes() == 0; }
   std::size_t bytes() const {
     return (gathered_ ? gathered_->size() : 0) + plain_bytes_ + wire_bytes_;

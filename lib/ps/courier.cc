@@ -73,11 +73,10 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options, Members
       // A scheduler that has ended said why to this process.
       scheduler_(job, options, poller_, scheduler_token, [&membership] { membership.check(); }),
       limits_{
-          options.stall_report_after, options.key_timeout,
-          [this] {
-            for (const auto& server : servers_) server->keep_all();
-          },
-          [this](std::size_t server, const FindMissing& question) { send_to(server, question); }} {
+          .stall_report_after = options.stall_report_after,
+          .timeout = options.key_timeout,
+          .answer_within = std::max(options.key_timeout, options.heartbeat_timeout),
+          .send = [this](std::size_t server, const ToServer& said) { send_about(server, said); }} {
   poller_.add(worker_.bell_.descriptor(), bell_token);
 }
 
@@ -112,7 +111,8 @@ Welcome Courier::join(bool asynchronous, int staleness) {
   if (!welcome.doubt.empty()) base::log().warn("{}", welcome.doubt);
   connect(welcome);
   outboxes_.resize(servers_.size());
-  requests_ = std::make_unique<Requests>(servers_.size(), limits_, worker_.tally_);
+  recalled_.resize(servers_.size());
+  requests_ = std::make_unique<Requests>(rank_, servers_.size(), limits_, worker_.tally_);
   return welcome;
 }
 
@@ -214,9 +214,13 @@ void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& compl
   std::iota(concerned.begin(), concerned.end(), 0U);
   if (const std::string why = objection_to(task, pieces); !why.empty()) {
     // The others may have sent theirs.
-    call->objection = Failure{ErrorCode::invalid_argument, call->what + ": " + why, {}};
+    const std::string text = call->what + ": " + why;
+    call->withdrawn = Failure{ErrorCode::invalid_argument,
+                              fmt::format("key {}: worker {} could not bring its part: {}",
+                                          task.key.describe(), rank_, text),
+                              {rank_}};
     completion->finish(std::make_exception_ptr(
-        Error(ErrorCode::invalid_argument, call->objection->text, {.key = task.key, .ranks = {}})));
+        Error(ErrorCode::invalid_argument, text, {.key = task.key, .ranks = {}})));
   } else {
     if (task.rows) concerned = pieces_with_rows(task, pieces);
     call->completion = completion;
@@ -234,8 +238,9 @@ bool Courier::has_sent_tasks() const {
 
 bool Courier::takes_more(std::size_t server) {
   const ServerEnd& link = *servers_[server];
-  return !outboxes_[server].empty() && link.is_open() &&
-         link.unwritten_bytes() < most_unwritten_bytes && requests_->window().lets_through(server);
+  return !outboxes_[server].empty() && !outboxes_[server].next().call->is_undecided &&
+         link.is_open() && link.unwritten_bytes() < most_unwritten_bytes &&
+         requests_->window().lets_through(server);
 }
 
 /// Hands the most urgent pieces to the connection while it has little to write.
@@ -249,22 +254,44 @@ void Courier::fill(std::size_t server) {
       return;
     }
     const Outbox::Entry entry = outbox.take();
-    if (entry.call->completion) {
-      sent += send_piece(server, entry);
-    } else {
+    if (entry.call->withdrawn) {
       sent += withdraw(server, entry);
+    } else if (entry.call->completion) {
+      sent += send_piece(server, entry);
     }
     if (link.unwritten_bytes() >= most_unwritten_bytes) link.flush();
   }
 }
 
-/// The call is over, and its tensors may be gone. But its other pieces, or other workers', may have
-/// been sent, and the worker's next contribution must not stand for this one.
+/// The call fails. But its other pieces, or other workers', may have been sent, and the worker's
+/// next contribution must not stand for this one.
 std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   const Call& call = *entry.call;
   if (!call.kind) return 0;
+  const std::uint64_t sequence = call.completion
+                                     ? requests_->add(server, entry.call, entry.piece, entry.pieces)
+                                     : requests_->number(server);
+  if (call.completion) recalled_[server].last = sequence;
   const PieceName name{*call.key, entry.piece, entry.pieces};
-  return send_to(server, Withdrawal{requests_->number(server), name, *call.kind, call.objection});
+  return send_to(server, Withdrawal{sequence, name, *call.kind, *call.withdrawn});
+}
+
+/// A server that reads no more of a worker far ahead has to read what this says.
+void Courier::send_about(std::size_t server, const ToServer& said) {
+  if (const auto* const recall = std::get_if<Recall>(&said)) {
+    recalled_[server].last = recall->sequence;
+  }
+  send_to(server, said);
+}
+
+/// The scheduler tells the servers, for their connections to this worker may be full.
+void Courier::ask_to_read_on() {
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    Recalled& recalled = recalled_[server];
+    if (recalled.last == recalled.said) continue;
+    recalled.said = recalled.last;
+    scheduler_.send(ReadOn{static_cast<int>(server), recalled.last});
+  }
 }
 
 std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
@@ -304,12 +331,13 @@ std::size_t Courier::send_to(std::size_t server, const ToServer& message, std::s
 }
 
 void Courier::flush() {
-  scheduler_.flush();
   has_more_to_send_ = false;
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     fill(server);
     servers_[server]->flush();
   }
+  ask_to_read_on();
+  scheduler_.flush();
 }
 
 }  // namespace tutti::ps

@@ -75,7 +75,6 @@ class Courier {
   std::string awaited_by_queue() const;
   std::string under_way() const;
   void give_up_waiting();
-  void leave_behind_withdrawals();
   /// False: not yet, its keys are not placed.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
@@ -93,6 +92,8 @@ class Courier {
   void fill(std::size_t server);
   std::size_t send_piece(std::size_t server, const Outbox::Entry& entry);
   std::size_t withdraw(std::size_t server, const Outbox::Entry& entry);
+  void send_about(std::size_t server, const ToServer& said);
+  void ask_to_read_on();
   std::size_t send_to(std::size_t server, const ToServer& message, std::size_t answer_bytes = 0,
                       bool stays = false);
   void finish_leaving();
@@ -115,6 +116,12 @@ class Courier {
   std::vector<Welcome::Server> places_;  ///< of the servers
   std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
+  /// The last request to a server that it has to read, and the last that the scheduler was told.
+  struct Recalled {
+    std::uint64_t last = 0;
+    std::uint64_t said = 0;
+  };
+  std::vector<Recalled> recalled_;  ///< by server
   std::unique_ptr<Requests> requests_;
   Compressor compressor_;
   const Limits limits_;

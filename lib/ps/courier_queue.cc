@@ -75,32 +75,21 @@ std::string Courier::under_way() const {
   return requests_->describe();
 }
 
-/// What waits for servers fails alone: no server has heard of it. Without the scheduler's word
-/// nothing more can be sent, not even that a push is withdrawn, so that ends the worker.
+/// Without the scheduler's word nothing more can be sent, not even that a push is withdrawn, so
+/// that ends the worker. What waits for servers follows the calls before it, which end by
+/// themselves. A survey alone concerns no other worker, and need not wait for them.
 void Courier::give_up_waiting() {
   Submission& front = queue_.front();
-  if (std::holds_alternative<Leaving>(front)) return leave_behind_withdrawals();
-  std::string text = fmt::format("{} was not sent within {:g} s: it waited for {}", what_is(front),
-                                 seconds(limits_.timeout), awaited_by_queue());
+  const std::string text =
+      fmt::format("{} was not sent within {:g} s: it waited for {}", what_is(front),
+                  seconds(limits_.timeout), awaited_by_queue());
   if (held_up_->by_scheduler) throw_failure({ErrorCode::timeout, text, {}});
-  // The others may have made it, and wait for this worker's.
-  if (std::holds_alternative<Change>(front)) {
-    text += "; no server has heard of it: call it again, on this worker alone";
-  }
+  if (!std::holds_alternative<Survey>(front)) return;
   const Submission given_up = std::move(front);
   queue_.pop_front();
   held_up_.reset();
   const auto failure = std::make_exception_ptr(Error(ErrorCode::timeout, text));
   std::visit([&](const auto& one) { one.completion->finish(failure); }, given_up);
-}
-
-/// The calls that are unsent began sooner, so they are over. Their withdrawals are small, and
-/// `Goodbye` follows them.
-void Courier::leave_behind_withdrawals() {
-  base::log().warn("worker {} leaves though it waited for {}", rank_, awaited_by_queue());
-  for (std::size_t server = 0; server < outboxes_.size(); ++server) {
-    while (!outboxes_[server].empty()) withdraw(server, outboxes_[server].take());
-  }
 }
 
 }  // namespace tutti::ps

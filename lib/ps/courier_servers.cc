@@ -181,6 +181,8 @@ bool Courier::meet(std::size_t server, Absent& absent, Clock::time_point now) {
     if (auto peer = absent.call->advance()) {
       servers_[server]->connect(*std::move(peer), base::Patience(now + answers_within));
       base::log().warn("worker {} goes on: server {} is back", rank_, server);
+      // It may not have heard it before it went.
+      recalled_[server].said = 0;
       return true;
     }
     if (now < absent.due) return false;

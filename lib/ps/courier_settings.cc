@@ -66,7 +66,7 @@ void Courier::send_states(const Change& change, const std::shared_ptr<Call>& cal
       const auto server = static_cast<std::size_t>(it->second.server_of(piece));
       const std::vector<std::byte> bytes =
           packed({.rule = "", .states = {{key, part_of(state, piece, pieces)}}});
-      const std::uint64_t sequence = requests_->add(server, call, piece, pieces);
+      const std::uint64_t sequence = requests_->add(server, call, piece, pieces, 0, true);
       send_to(server, SetState{sequence, {key, piece, pieces}, bytes});
     }
   }
@@ -77,7 +77,9 @@ void Courier::send_states(const Change& change, const std::shared_ptr<Call>& cal
 
 void Courier::send_setting(const Setting& setting, std::size_t server,
                            const std::shared_ptr<Call>& call) {
-  const std::uint64_t sequence = requests_->add(server, call, 0, 1);
+  // Of several servers' failures the first one's counts.
+  const std::uint64_t sequence = requests_->add(server, call, static_cast<std::uint32_t>(server),
+                                                static_cast<std::uint32_t>(servers_.size()));
   std::visit(
       [&](auto numbered) {
         numbered.sequence = sequence;

@@ -17,7 +17,7 @@ constexpr std::size_t event_head_bytes = 16;
 constexpr std::uint32_t loss_mark = 1;
 constexpr std::uint64_t most_members = std::uint64_t{1} << 16;
 /// Of this format; another version of tutti may have another.
-constexpr std::uint64_t format = 3;
+constexpr std::uint64_t format = 4;
 
 void put(ArchiveWriter& to, const StateHead& head) {
   to.put(format);

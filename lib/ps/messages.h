@@ -118,8 +118,14 @@ struct Finished {};
 struct Stopping {
   std::string reason;
 };
+/// A worker tells the scheduler, and the scheduler the server: read the worker's requests up to
+/// this one, however far ahead it is. `rank`: to the scheduler the server's, from it the worker's.
+struct ReadOn {
+  int rank = 0;
+  std::uint64_t sequence = 0;
+};
 using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll,
-                                 Stopping, Ready, Stay>;
+                                 Stopping, Ready, Stay, ReadOn>;
 
 // From the scheduler to a node.
 
@@ -207,7 +213,7 @@ struct Staying {
   std::uint64_t membership = 0;  ///< not 0
 };
 using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away,
-                                   Returned, Gathered, Begin, Another, Over, Staying>;
+                                   Returned, Gathered, Begin, Another, Over, Staying, ReadOn>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
 
@@ -264,13 +270,25 @@ struct Pull {
   std::optional<std::vector<std::int64_t>> rows{};
   std::optional<Room> room{};
 };
-/// Takes the place of a contribution of this kind whose worker gave it up before all of it was
-/// sent.
+/// Takes the place of a contribution of this kind that its worker gives up before it has sent it.
+/// The round fails with this for all workers.
 struct Withdrawal {
   std::uint64_t sequence = 0;
   PieceName piece{};
   Kind kind = Kind::push;
-  std::optional<Failure> failure{};  ///< why; none: its time was up
+  Failure failure{};
+};
+/// The call has reached its worker's time limit, and this contribution or setting of it was sent.
+/// First the worker holds each that is not answered: the server executes none that is held. Where
+/// one had been executed before, the worker releases them, and the call goes on; else it gives them
+/// up, and their rounds fail with this failure for all workers.
+struct Recall {
+  enum class Step : std::uint8_t { hold, release, give_up };
+  std::uint64_t sequence = 0;
+  std::uint64_t request = 0;         ///< the sequence of what is recalled
+  std::optional<PieceName> piece{};  ///< none: of a setting
+  Step step = Step::hold;
+  std::optional<Failure> failure{};  ///< of `give_up`
 };
 /// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
@@ -317,7 +335,7 @@ using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
 using ToServer =
     std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression, PullOptimizer,
-                 PullState, SetState, LoadStates, Withdrawal, FindMissing>;
+                 PullState, SetState, LoadStates, Withdrawal, FindMissing, Recall>;
 
 /// From a server to a worker, once for each request.
 struct Answer {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "ps/requests.h"
+#include "ps/call.h"
 
 namespace tutti::ps {
 
@@ -24,7 +24,8 @@ class Outbox {
   void add(Entry entry);
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  /// Not when it is empty.
+  /// Neither when it is empty.
+  const Entry& next() const { return entries_.begin()->second; }
   Entry take();
 
  private:

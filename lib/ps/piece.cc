@@ -1,7 +1,6 @@
 #include "ps/piece.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,25 +8,6 @@
 #include "ps/missing.h"
 
 namespace tutti::ps {
-namespace {
-
-Failure withdrawn(const Key& key, std::vector<int> workers) {
-  return {ErrorCode::timeout,
-          fmt::format("key {}: workers {} gave up their call at their time limit, before all of it "
-                      "was sent; where the key's other pieces had been sent, they count",
-                      key.describe(), fmt::join(workers, ", ")),
-          std::move(workers)};
-}
-
-/// What it brought would have been an error.
-Failure withdrawn(const Key& key, int worker, const Failure& failure) {
-  return {failure.code,
-          fmt::format("key {}: workers {} could not bring their part: {}", key.describe(), worker,
-                      failure.text),
-          {worker}};
-}
-
-}  // namespace
 
 Piece::Piece(const PieceName& name, const Rules& rules, Waiting& waiting)
     : rules_(rules),
@@ -60,15 +40,25 @@ void Piece::add(int worker, const Contribution& said) {
 }
 
 void Piece::add(int worker, const Pull& pull) {
-  queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
+  queues_[static_cast<std::size_t>(worker)].push_back({pull});
 }
 
 void Piece::add(int worker, const PullState& pull) {
-  queues_[static_cast<std::size_t>(worker)].push_back({pull, {}});
+  queues_[static_cast<std::size_t>(worker)].push_back({pull});
 }
 
 void Piece::add(int worker, const Withdrawal& said) {
-  queues_[static_cast<std::size_t>(worker)].push_back({said, {}});
+  queues_[static_cast<std::size_t>(worker)].push_back({.said = said, .given_up = said.failure});
+}
+
+std::optional<Failure> Piece::recall(int worker, const Recall& said) {
+  const auto at = static_cast<std::size_t>(worker);
+  Queue& queue = queues_[at];
+  const auto request = std::ranges::find(queue, said.request, sequence_of);
+  if (request == queue.end()) return std::nullopt;
+  request->is_held = said.step == Recall::Step::hold;
+  if (said.step == Recall::Step::give_up) request->given_up = said.failure;
+  return missing_for(at, request);
 }
 
 /// Memory that is shared is there in any case.
@@ -86,10 +76,14 @@ void Piece::advance() {
   for (bool moved = true; moved;) {
     moved = false;
     for (int worker = 0; worker < rules_.workers; ++worker) {
-      while (advance_alone(worker)) moved = true;
+      while (bury(worker) || advance_alone(worker)) moved = true;
     }
-    moved = advance_round() || fail_for_absent() || moved;
+    moved = fail_given_up() || advance_round() || fail_for_absent() || moved;
   }
+}
+
+std::uint64_t Piece::sequence_of(const Request& request) {
+  return std::visit([](const auto& said) { return said.sequence; }, request.said);
 }
 
 /// Of a contribution, also of one that was withdrawn.
@@ -99,19 +93,36 @@ std::optional<Kind> Piece::kind_of(const Request& request) {
   return std::nullopt;
 }
 
-/// An asynchronous pushpull of a key without a value only reduces, and for that it needs all.
-bool Piece::is_collective(Kind kind) const {
-  if (!rules_.asynchronous) return true;
-  if (kind == Kind::pushpull) return !value_.is_stored();
-  return kind != Kind::push;
+/// Whether it belongs to a round. An asynchronous pushpull of a key without a value only reduces,
+/// and for that it needs all.
+bool Piece::is_collective(const Request& request) const {
+  const std::optional<Kind> kind = kind_of(request);
+  if (!kind || !rules_.asynchronous) return kind.has_value();
+  if (*kind == Kind::pushpull) return !value_.is_stored();
+  return *kind != Kind::push;
 }
 
 /// Whether the worker's first request waits for those of all others.
 bool Piece::is_in_round(std::size_t worker) const {
   const Queue& queue = queues_[worker];
-  if (queue.empty()) return false;
-  const std::optional<Kind> kind = kind_of(queue.front());
-  return kind && is_collective(*kind);
+  return !queue.empty() && is_collective(queue.front());
+}
+
+bool Piece::is_held() const {
+  return std::ranges::any_of(
+      queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
+}
+
+/// Why the worker's first request fails. Nobody can say what a lost worker would have done with one
+/// that it held.
+std::optional<Failure> Piece::given_up(std::size_t worker) const {
+  const Request& request = queues_[worker].front();
+  if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];
+  return request.given_up;
+}
+
+bool Piece::comes_no_more(std::size_t worker) const {
+  return rules_.absent[worker] && queues_[worker].empty();
 }
 
 /// Whether the worker's first request waits for something of this other one: its part in the round,
@@ -135,18 +146,40 @@ bool Piece::is_too_far_ahead(std::size_t worker) const {
   return false;
 }
 
-/// What is behind its first request waits for that.
-std::optional<Failure> Piece::missing_for(int worker) const {
-  const auto at = static_cast<std::size_t>(worker);
-  const auto kind = queues_[at].empty() ? std::nullopt : kind_of(queues_[at].front());
+/// The workers that have brought nothing to this round, counted from the next one on.
+std::vector<int> Piece::absent_from(std::size_t round) const {
+  std::vector<int> absent;
+  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
+    const auto come = std::ranges::count_if(
+        queues_[worker], [this](const Request& request) { return is_collective(request); });
+    if (static_cast<std::size_t>(come) <= round) absent.push_back(static_cast<int>(worker));
+  }
+  return absent;
+}
+
+std::optional<Failure> Piece::missing_for(std::size_t worker, Queue::const_iterator request) const {
+  const std::optional<Kind> kind = kind_of(*request);
   if (!kind) return std::nullopt;
   std::vector<int> missing;
-  for (std::size_t other = 0; other < queues_.size(); ++other) {
-    if (holds_up(other, at)) missing.push_back(static_cast<int>(other));
+  if (is_collective(*request)) {
+    missing = absent_from(static_cast<std::size_t>(
+        std::count_if(queues_[worker].begin(), request,
+                      [this](const Request& before) { return is_collective(before); })));
+  } else {
+    for (std::size_t other = 0; other < queues_.size(); ++other) {
+      if (holds_up(other, worker)) missing.push_back(static_cast<int>(other));
+    }
   }
   if (missing.empty()) return std::nullopt;
   return not_made(std::move(missing),
                   fmt::format("{} of key {}", name(*kind), value_.key().describe()));
+}
+
+/// What is behind its first request waits for that.
+std::optional<Failure> Piece::missing_for(int worker) const {
+  const auto at = static_cast<std::size_t>(worker);
+  if (queues_[at].empty()) return std::nullopt;
+  return missing_for(at, queues_[at].begin());
 }
 
 void Piece::answer(int worker, const Value::Result& result) {
@@ -155,7 +188,7 @@ void Piece::answer(int worker, const Value::Result& result) {
   const auto* const said = std::get_if<Contribution>(&request.said);
   const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;
-  answer.sequence = std::visit([](const auto& one) { return one.sequence; }, request.said);
+  answer.sequence = sequence_of(request);
   answer.failure = result.failure;
   if (said != nullptr) answer.room = said->room;
   if (pull != nullptr) answer.room = pull->room;
@@ -197,12 +230,51 @@ bool Piece::advance_alone(int worker) {
     return true;
   }
   const auto at = static_cast<std::size_t>(worker);
-  if (is_in_round(at) || is_too_far_ahead(at)) return false;
-  const auto* const said = std::get_if<Contribution>(&queue.front().said);
-  const Value::Result result =
-      result_of([&] { return said == nullptr ? Value::Result{} : value_.execute_alone(*said); });
+  if (is_in_round(at)) return false;
+  // It counts as none, and its worker may make it again.
+  if (const auto failure = given_up(at)) {
+    answer(worker, {.failure = failure});
+    return true;
+  }
+  if (queue.front().is_held || is_too_far_ahead(at)) return false;
+  const auto& said = std::get<Contribution>(queue.front().said);
+  const Value::Result result = result_of([&] { return value_.execute_alone(said); });
   ++pushes_[at];
   answer(worker, result);
+  return true;
+}
+
+/// The worker's first contribution belongs to a round that has failed.
+bool Piece::bury(int worker) {
+  if (tombstones_.empty()) return false;
+  if (comes_no_more(static_cast<std::size_t>(worker))) {
+    tombstones_.forget(worker);
+    return false;
+  }
+  const Failure* const failure = tombstones_.first(worker);
+  if (failure == nullptr || !is_in_round(static_cast<std::size_t>(worker))) return false;
+  answer(worker, {.failure = *failure});
+  tombstones_.take(worker);
+  return true;
+}
+
+/// For those that have come to the round at once; the others have yet to hear of it.
+bool Piece::fail_given_up() {
+  std::optional<Failure> failure;
+  for (std::size_t worker = 0; worker < queues_.size() && !failure; ++worker) {
+    if (is_in_round(worker)) failure = given_up(worker);
+  }
+  if (!failure) return false;
+  std::set<int> absent;
+  for (int worker = 0; worker < rules_.workers; ++worker) {
+    const auto at = static_cast<std::size_t>(worker);
+    if (is_in_round(at)) {
+      answer(worker, {.failure = failure});
+    } else if (!comes_no_more(at)) {
+      absent.insert(worker);
+    }
+  }
+  tombstones_.add(*failure, std::move(absent));
   return true;
 }
 
@@ -210,6 +282,7 @@ bool Piece::advance_round() {
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!is_in_round(worker)) return false;
   }
+  if (is_held()) return false;
   const Value::Result result = result_of([this] { return execute_round(); });
   if (!result.failure) ++rounds_;
   for (int worker = 0; worker < rules_.workers; ++worker) answer(worker, result);
@@ -218,18 +291,9 @@ bool Piece::advance_round() {
 
 Value::Result Piece::execute_round() {
   std::vector<const Contribution*> round;
-  std::vector<int> given_up;
-  for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
-    const Request& request = queues_[worker].front();
-    if (const auto* const gone = std::get_if<Withdrawal>(&request.said)) {
-      const int rank = static_cast<int>(worker);
-      if (gone->failure) return {.failure = withdrawn(value_.key(), rank, *gone->failure)};
-      given_up.push_back(rank);
-    }
-    round.push_back(std::get_if<Contribution>(&request.said));
-  }
-  if (given_up.empty()) return value_.execute(round);
-  return {.failure = withdrawn(value_.key(), std::move(given_up)), .elements = {}};
+  round.reserve(queues_.size());
+  for (const Queue& queue : queues_) round.push_back(&std::get<Contribution>(queue.front().said));
+  return value_.execute(round);
 }
 
 /// A round that lacks a worker which brings nothing more never comes about.

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "ps/tombstones.h"
 #include "ps/value.h"
 
 namespace tutti::ps {
@@ -13,7 +14,8 @@ namespace tutti::ps {
 /// One piece of one value on its server, and the requests for it. These wait in a queue for each
 /// worker, in the order in which it made them. A round is the contributions at the heads of all
 /// queues: so a worker's second push is never taken for another's first, and a pull follows the
-/// worker's own last push.
+/// worker's own last push. A round that a worker gives up fails for all: for those that have come
+/// to it at once, for each other with its next contribution.
 class Piece {
  public:
   /// By worker: bytes of its contributions that wait in this server's memory.
@@ -27,6 +29,9 @@ class Piece {
   void add(int worker, const Pull& pull);
   void add(int worker, const PullState& pull);
   void add(int worker, const Withdrawal& said);
+  /// Holds, releases or gives up a contribution; does nothing where it is answered. Who has yet to
+  /// bring what it waits for; none: nobody.
+  std::optional<Failure> recall(int worker, const Recall& said);
   /// Executes what can be executed and answers through `rules.send`. Call it when requests have
   /// been added and when a worker has become absent.
   void advance();
@@ -48,19 +53,29 @@ class Piece {
  private:
   struct Request {
     std::variant<Contribution, Pull, PullState, Withdrawal> said;
-    std::vector<std::byte> data;  ///< what a contribution refers to that nothing else keeps
+    std::vector<std::byte> data{};  ///< what a contribution refers to that nothing else keeps
+    bool is_held = false;           ///< its worker may give it up
+    std::optional<Failure> given_up{};
   };
   /// There are as many as workers and pieces, and most are empty: those take no memory of their
   /// own.
   using Queue = std::list<Request>;
 
   static std::uint64_t bytes_here(const Request& request);
+  static std::uint64_t sequence_of(const Request& request);
   static std::optional<Kind> kind_of(const Request& request);
-  bool is_collective(Kind kind) const;
+  bool is_collective(const Request& request) const;
   bool is_in_round(std::size_t worker) const;
+  bool is_held() const;
+  std::optional<Failure> given_up(std::size_t worker) const;
+  bool comes_no_more(std::size_t worker) const;
+  std::vector<int> absent_from(std::size_t round) const;
+  std::optional<Failure> missing_for(std::size_t worker, Queue::const_iterator request) const;
   bool holds_up(std::size_t other, std::size_t worker) const;
   bool is_too_far_ahead(std::size_t worker) const;
+  bool bury(int worker);
   bool advance_alone(int worker);
+  bool fail_given_up();
   bool advance_round();
   Value::Result execute_round();
   template <typename Execute>
@@ -71,7 +86,8 @@ class Piece {
   const Rules& rules_;
   Waiting& waiting_;
   Value value_;
-  std::vector<Queue> queues_;          ///< by worker
+  std::vector<Queue> queues_;  ///< by worker
+  Tombstones tombstones_;
   std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
   std::uint64_t rounds_ = 0;           ///< that were executed
 };

@@ -158,6 +158,14 @@ void Registry::on(Node node, const Stay&) {
   if (members_.contains(node)) refuse_order("a process's own connection is another");
 }
 
+void Registry::on(Node node, const ReadOn& asked) {
+  const int worker = member(node).rank;
+  for (const auto& [other, server] : members_) {
+    const bool is_asked = server.said.role == Role::server && server.rank == asked.rank;
+    if (is_asked) send_(other, ReadOn{worker, asked.sequence});
+  }
+}
+
 void Registry::lose(Node node, const std::string& reason) {
   const auto it = members_.find(node);
   if (it == members_.end()) return;

@@ -99,6 +99,7 @@ class Registry {
   void on(Node node, const Finished&);
   void on(Node node, const Stopping& stopping);
   void on(Node node, const Stay&);
+  void on(Node node, const ReadOn& asked);
 
   const Member& member(Node node) const;
   std::optional<Failure> objection(const Register& said) const;

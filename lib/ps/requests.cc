@@ -79,26 +79,33 @@ void Tally::add(const Task& done) {
   (broadcast ? bytes_broadcast : bytes_reduced) += done.shape.count() * size_of(done.dtype);
 }
 
-Requests::Requests(std::size_t servers, const Limits& limits, Tally& tally)
+Requests::Requests(int rank, std::size_t servers, const Limits& limits, Tally& tally)
     : limits_(limits),
       tally_(tally),
       waiting_(servers),
       questions_(servers),
       sequence_(servers),
       window_(servers),
+      recalls_(rank, limits.timeout, limits.answer_within,
+               [this](std::size_t server, Recall said) {
+                 said.sequence = number(server);
+                 limits_.send(server, said);
+                 return said.sequence;
+               }),
       next_report_(limits.stall_report_after) {}
 
 void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
-  call->begun = Clock::now();
+  call->begun = limits_.clock();
   call->unanswered = answers;
   calls_.push_back(call);
 }
 
 std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
-                            std::uint32_t pieces, std::size_t bytes) {
+                            std::uint32_t pieces, std::size_t bytes, bool prepares) {
   const std::uint64_t sequence = number(server);
-  waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces, bytes});
-  window_.send(server, bytes, Clock::now());
+  const bool takes_part = call->takes_part() && !prepares;
+  waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces, bytes, takes_part});
+  window_.send(server, bytes, limits_.clock());
   return sequence;
 }
 
@@ -107,11 +114,16 @@ void Requests::take(std::size_t server, const Answer& answer) {
   if (it == waiting_[server].end()) return take_missing(server, answer);
   const Request request = std::move(it->second);
   waiting_[server].erase(it);
-  window_.answer(server, request.bytes, Clock::now());
+  window_.answer(server, request.bytes, limits_.clock());
   Call& call = *request.call;
   if (call.missing && call.missing->server == server) call.missing.reset();
+  if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence);
+  if (!answer.failure && request.takes_part) call.is_executed = true;
   if (answer.failure) {
-    if (!call.failure) call.failure = error_of(*answer.failure, call);
+    if (!call.failure || request.piece < call.failed_piece) {
+      call.failure = error_of(*answer.failure, call);
+      call.failed_piece = request.piece;
+    }
   } else if (call.take) {
     call.take(request.piece, request.pieces, answer.data);
   } else if (!call.task.outs.empty()) {
@@ -123,6 +135,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
 }
 
 void Requests::take_missing(std::size_t server, const Answer& answer) {
+  if (recalls_.take(server, answer, limits_.clock())) return;
   const auto asked = questions_[server].extract(answer.sequence);
   if (asked && answer.failure) asked.mapped()->missing = {server, *answer.failure};
 }
@@ -133,6 +146,9 @@ void Requests::finish(const std::shared_ptr<Call>& call) {
     if (call->task.rows) clear_others(call->task);
     tally_.add(call->task);
   }
+  if (call->is_overdue) recalls_.forget(*call);
+  const auto now = limits_.clock();
+  if (call->kind && now - call->begun > limits_.timeout / 2) slow_[*call->key] = now;
   {
     const base::CallbackScope scope;
     call->task = {};
@@ -152,9 +168,11 @@ void Requests::fail_all(const std::exception_ptr& failure) {
   }
 }
 
-/// Of the oldest call: its next report, or its end.
+/// Of the oldest call: its next report, or its time limit.
 Clock::duration Requests::next_step() const {
-  return std::min(next_report_, limits_.timeout);
+  const Call& oldest = *calls_.front();
+  const bool has_passed = limit_of(oldest) != oldest.begun + limits_.timeout;
+  return has_passed ? next_report_ : std::min(next_report_, limits_.timeout);
 }
 
 /// No call before it has yet to be asked about for its end.
@@ -169,10 +187,27 @@ std::optional<Clock::time_point> Requests::due() const {
   if (calls_.empty()) return std::nullopt;
   const Call& oldest = *calls_.front();
   const Clock::duration step = next_step();
-  const auto due = oldest.begun + (oldest.asked_for < step ? asked_by(step) : step);
+  auto due = oldest.begun + (oldest.asked_for < step ? asked_by(step) : step);
   const auto unasked = first_unasked();
-  if (unasked == calls_.end()) return due;
-  return std::min(due, (*unasked)->begun + asked_by(limits_.timeout));
+  if (unasked != calls_.end()) due = std::min(due, (*unasked)->begun + asked_by(limits_.timeout));
+  for (const auto& call : calls_) {
+    const auto limit = limit_of(*call);
+    due = std::min(due, limit.value_or(due));
+    // Those that began later have more time.
+    if (limit == call->begun + limits_.timeout) break;
+  }
+  return std::min(due, recalls_.due().value_or(due));
+}
+
+/// None: it is over, or has passed. A pull that follows a call for its key is answered once that is
+/// over, and has its time from then on.
+std::optional<Clock::time_point> Requests::limit_of(const Call& call) const {
+  if (!call.completion || call.is_overdue) return std::nullopt;
+  const auto limit = call.begun + limits_.timeout;
+  if (call.takes_part() || !call.key) return limit;
+  if (recalls_.concern(*call.key)) return std::nullopt;
+  const auto slow = slow_.find(*call.key);
+  return slow == slow_.end() ? limit : std::max(limit, slow->second + limits_.timeout);
 }
 
 /// For the oldest call's next report, and for the end of each.
@@ -188,7 +223,7 @@ void Requests::ask(Clock::time_point now) {
   };
   if (!calls_.empty()) is_due(*calls_.front(), next_step());
   for (auto it = first_unasked(); it != calls_.end() && is_due(**it, limits_.timeout);) ++it;
-  if (!about.empty() && limits_.ask) ask_about(about);
+  if (!about.empty()) ask_about(about);
 }
 
 /// Each server once about each call: what is wanted of its pieces is wanted of the first.
@@ -201,42 +236,78 @@ void Requests::ask_about(const std::set<const Call*>& calls) {
       FindMissing question{number(server), {}};
       if (request.call->key) question.piece = {*request.call->key, request.piece, request.pieces};
       questions_[server].emplace(question.sequence, request.call);
-      limits_.ask(server, question);
+      limits_.send(server, question);
     }
   }
 }
 
 void Requests::look(Clock::time_point now) {
   ask(now);
-  while (!calls_.empty()) {
-    const std::shared_ptr<Call> oldest = calls_.front();
-    const Clock::duration waited = now - oldest->begun;
-    if (waited < std::min(limits_.stall_report_after, limits_.timeout)) break;
-    if (waited >= next_report_) {
-      base::log().warn("{} has waited {:.0f} s for {}: {}", oldest->what, seconds(waited),
-                       awaited(*oldest), cause_of(*oldest));
-      next_report_ = 2 * waited;
-    }
-    if (waited < limits_.timeout) return;
-    time_out(oldest);
+  report(now);
+  const auto late = late_calls(now);
+  recall(late, now);
+  for (const auto& call : late) {
+    if (limit_of(*call)) time_out(call);
   }
-  next_report_ = limits_.stall_report_after;
+  recalls_.look(now);
+  std::erase_if(slow_, [&](const auto& one) { return now - one.second > 2 * limits_.timeout; });
 }
 
+void Requests::report(Clock::time_point now) {
+  const Clock::duration waited = calls_.empty() ? Clock::duration() : now - calls_.front()->begun;
+  if (waited < std::min(limits_.stall_report_after, limits_.timeout)) {
+    next_report_ = limits_.stall_report_after;
+    return;
+  }
+  if (waited < next_report_) return;
+  const Call& oldest = *calls_.front();
+  base::log().warn("{} has waited {:.0f} s for {}: {}", oldest.what, seconds(waited),
+                   awaited(oldest), cause_of(oldest));
+  next_report_ = 2 * waited;
+}
+
+/// Those whose time limit has just passed.
+std::vector<std::shared_ptr<Call>> Requests::late_calls(Clock::time_point now) const {
+  std::vector<std::shared_ptr<Call>> late;
+  for (const auto& call : calls_) {
+    if (now - call->begun < limits_.timeout) break;
+    const auto limit = limit_of(*call);
+    if (limit && *limit <= now) late.push_back(call);
+  }
+  return late;
+}
+
+/// Those of these calls that take part in rounds.
+void Requests::recall(const std::vector<std::shared_ptr<Call>>& calls, Clock::time_point now) {
+  std::map<const Call*, std::vector<Sent>> sent;
+  for (const auto& call : calls) {
+    if (call->takes_part()) sent[call.get()];
+  }
+  for (std::size_t server = 0; server < waiting_.size() && !sent.empty(); ++server) {
+    for (const auto& [sequence, request] : waiting_[server]) {
+      const auto of_call = sent.find(request.call.get());
+      if (!request.takes_part || of_call == sent.end()) continue;
+      Sent one{server, sequence, {}};
+      if (const auto& key = request.call->key) one.piece = {*key, request.piece, request.pieces};
+      of_call->second.push_back(std::move(one));
+    }
+  }
+  for (const auto& call : calls) {
+    if (call->takes_part()) recalls_.begin(call, std::move(sent[call.get()]), now);
+  }
+}
+
+/// Of one that reads: no other worker has a part in it.
 void Requests::time_out(const std::shared_ptr<Call>& call) {
-  if (limits_.before_timeout) limits_.before_timeout();
-  // A second one would stand for the next of the others.
-  constexpr std::string_view still_counts =
-      " (it was sent, and counts when the others make theirs: do not call it again)";
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
-      fmt::format("{} was not answered by {} within {:g} s: {}{}", call->what, awaited(*call),
-                  seconds(limits_.timeout), cause_of(*call), call->is_setting ? still_counts : ""),
+      fmt::format("{} was not answered by {} within {:g} s (key_timeout): {}", call->what,
+                  awaited(*call), seconds(limits_.timeout), cause_of(*call)),
       {.key = call->key, .ranks = call->missing ? call->missing->who.ranks : std::vector<int>{}}));
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     std::erase_if(waiting_[server], [&](const auto& one) {
       if (one.second.call != call) return false;
-      window_.answer(server, one.second.bytes, Clock::now());
+      window_.answer(server, one.second.bytes, limits_.clock());
       return true;
     });
     std::erase_if(questions_[server], [&](const auto& one) { return one.second == call; });
@@ -245,7 +316,8 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
 }
 
 void Requests::postpone(Clock::duration time) {
-  const auto now = Clock::now();
+  const auto now = limits_.clock();
+  recalls_.postpone(time, now);
   for (const auto& call : calls_) {
     call->begun = std::min(now, call->begun + time);
     call->asked_for = {};

@@ -1,6 +1,5 @@
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -9,60 +8,13 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/completion.h"
-#include "ps/messages.h"
+#include "ps/recalls.h"
 #include "ps/window.h"
 
 namespace tutti::ps {
-
-/// One key of a method call, as a worker sends it.
-struct Task {
-  std::optional<Kind> kind{};  ///< none: a pull
-  Key key = 0;
-  ReduceOp op = ReduceOp::sum;
-  int root = 0;
-  DType dtype = DType::f32;
-  Shape shape{};
-  Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
-  std::vector<Tensor> outs{};  ///< for what comes back
-  /// Of a pull: these rows alone, ascending; the others become zeros.
-  std::optional<std::vector<std::int64_t>> rows{};
-  int priority = 0;
-  Compression compression{};
-
-  /// "push of key 'w'".
-  std::string describe() const;
-};
-
-/// A task, or a setting, on its way: it is over when all servers that it went to have answered.
-struct Call {
-  Task task{};
-  std::optional<Key> key{};    ///< of a task
-  std::optional<Kind> kind{};  ///< of a task
-  int priority = 0;            ///< of a task
-  bool is_setting = false;     ///< which servers keep until all workers have made theirs
-  std::string what{};
-  std::shared_ptr<base::Completion> completion{};  ///< none: it is over
-  std::optional<Failure> objection{};  ///< of a task that is over: why none of it was sent
-  base::Clock::time_point begun{};
-  /// Takes what the answer for one of so many pieces brings; none: it is for the outputs.
-  std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
-      take{};
-  std::size_t unanswered = 0;    ///< also those requests that are still to be sent
-  std::exception_ptr failure{};  ///< the first one
-  /// The newest answer to who is missing, of a server that still has to answer the call.
-  struct Missing {
-    std::size_t server = 0;
-    Failure who{};
-  };
-  std::optional<Missing> missing{};
-  base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
-};
 
 /// What has been done; read by any thread.
 struct Tally {
@@ -79,35 +31,39 @@ struct Tally {
 struct Limits {
   base::Clock::duration stall_report_after{};
   base::Clock::duration timeout{};
-  /// Called before a call ends that has taken too long: its tensors may still be on their way.
-  std::function<void()> before_timeout{};
-  /// Sends a question to this server; none: no server is asked who is missing.
-  std::function<void(std::size_t server, const FindMissing& question)> ask{};
+  /// A server that does not answer a recall for so long is lost.
+  base::Clock::duration answer_within{};
+  /// Sends a request about a call to this server: who is missing, or that it is recalled.
+  std::function<void(std::size_t server, const ToServer& request)> send{};
+  std::function<base::Clock::time_point()> clock = base::Clock::now;
 };
 
 /// The calls of a worker that are under way, and their requests that servers have not answered. For
 /// one thread.
 class Requests {
  public:
-  /// The tally outlives this.
-  Requests(std::size_t servers, const Limits& limits, Tally& tally);
+  /// Of the worker of this rank. The tally outlives this.
+  Requests(int rank, std::size_t servers, const Limits& limits, Tally& tally);
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
 
   /// From now on the call is under way. It is over when it has had so many answers, one at least.
   void begin(const std::shared_ptr<Call>& call, std::size_t answers);
   /// Numbers a request to this server whose answer nobody waits for.
   std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
   /// Numbers a request to this server for a piece of the call, which has begun. `bytes`: what of
-  /// it and of its answer the window counts.
+  /// it and of its answer the window counts. `prepares`: it is executed before the call's round.
   std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
-                    std::uint32_t pieces, std::size_t bytes = 0);
+                    std::uint32_t pieces, std::size_t bytes = 0, bool prepares = false);
   /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
   /// nothing that waits is ignored: the call has ended before. Throws `internal` if the server sent
   /// another number of elements.
   void take(std::size_t server, const Answer& answer);
   /// Ends every call.
   void fail_all(const std::exception_ptr& failure);
-  /// Ends calls that have taken too long and logs those that take long. Shortly before, it asks the
-  /// servers who is missing, so that report and error can name them. Call it when `due` says.
+  /// Ends calls that have taken too long, or begins to recall them (`Recalls`), and logs those that
+  /// take long. Shortly before, it asks the servers who is missing, so that report and error can
+  /// name them. Call it when `due` says. Throws what ends the store.
   void look(base::Clock::time_point now);
   /// None: no call is under way.
   std::optional<base::Clock::time_point> due() const;
@@ -129,6 +85,7 @@ class Requests {
     std::uint32_t piece = 0;
     std::uint32_t pieces = 1;
     std::size_t bytes = 0;
+    bool takes_part = false;  ///< in a round
   };
   using Table = std::map<std::uint64_t, Request>;
   using Questions = std::map<std::uint64_t, std::shared_ptr<Call>>;
@@ -139,6 +96,10 @@ class Requests {
   void take_missing(std::size_t server, const Answer& answer);
   Calls::const_iterator first_unasked() const;
   base::Clock::duration next_step() const;
+  std::optional<base::Clock::time_point> limit_of(const Call& call) const;
+  void report(base::Clock::time_point now);
+  std::vector<std::shared_ptr<Call>> late_calls(base::Clock::time_point now) const;
+  void recall(const std::vector<std::shared_ptr<Call>>& calls, base::Clock::time_point now);
   void finish(const std::shared_ptr<Call>& call);
   void time_out(const std::shared_ptr<Call>& call);
   std::string awaited(const Call& call) const;
@@ -150,6 +111,9 @@ class Requests {
   std::vector<Questions> questions_;     ///< by server: who is missing in this call?
   std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   Window window_;
+  Recalls recalls_;
+  /// When calls for these keys ended that had taken most of their time.
+  std::map<Key, base::Clock::time_point> slow_;
   base::Clock::duration next_report_;
 };
 

@@ -56,7 +56,7 @@ void Server::flush() {
 }
 
 /// Who is far ahead waits, unless others wait for it: for other workers, or until it has read its
-/// answers.
+/// answers. One whose calls have reached their time limit is read until it has said so.
 void Server::set_reading(int rank) {
   WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
   const std::uint64_t bytes = table_->waiting_bytes(rank);
@@ -64,7 +64,8 @@ void Server::set_reading(int rank) {
   const std::uint64_t unread = worker.unwritten_bytes();
   const bool is_much =
       std::max(bytes, unread) > job_.most_waiting_bytes || requests > job_.most_waiting_requests;
-  const bool is_ahead = is_much && !table_->waits_for(rank);
+  const bool is_asked_for = table_->received(rank) < read_on_[rank];
+  const bool is_ahead = is_much && !is_asked_for && !table_->waits_for(rank);
   worker.set_reading(!is_ahead);
   if (!is_ahead || !told_ahead_.insert(rank).second) return;
   base::log().warn(
@@ -161,6 +162,7 @@ void Server::hear_scheduler(const FromScheduler& message) {
   told_to_begin_ = told_to_begin_ || std::holds_alternative<Begin>(message);
   if (const auto* const located = std::get_if<Located>(&message)) located_ = *located;
   if (const auto* const refused = std::get_if<Refused>(&message)) throw_failure(refused->failure);
+  if (const auto* const on = std::get_if<ReadOn>(&message)) read_on_[on->rank] = on->sequence;
   const auto* const lost = std::get_if<Lost>(&message);
   if (lost == nullptr) return;
   has_lost_ = true;

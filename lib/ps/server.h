@@ -112,6 +112,7 @@ class Server {
   Termination termination_;
   std::vector<std::unique_ptr<WorkerEnd>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
+  std::map<int, std::uint64_t> read_on_;  ///< by worker: it is read up to this request in any case
   std::map<std::size_t, net::Refusals> refusals_;  ///< by worker
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;

@@ -21,9 +21,6 @@ class ServerEnd : public LinkOrChannel<ServerLink> {
   bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }
 
   std::size_t send(const ToServer& message, std::size_t answer_bytes, bool stays);
-  void keep_all() {
-    if (link_) link_->keep_all();
-  }
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
   void abandon();
 };

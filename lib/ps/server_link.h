@@ -19,12 +19,11 @@ class ServerLink {
   ServerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
              const base::Patience& patience);
 
-  /// `stays`: the message's elements stay where they are until it is answered, or `keep_all` is
-  /// called; else they are copied. `answer_bytes`: of elements that the answer brings. Returns how
-  /// many bytes go to the server, by whichever way.
+  /// `stays`: the message's elements stay where they are until it is answered; else they are
+  /// copied. `answer_bytes`: of elements that the answer brings. Returns how many bytes go to the
+  /// server, by whichever way.
   std::size_t send(ToServer message, std::size_t answer_bytes, bool stays);
   bool shares_memory() const { return rooms_.has_value(); }
-  void keep_all() { link_.keep_all(); }
   void flush() { link_.flush(); }
   std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }
   /// Calls `take` with every answer. A text: the link has ended, and why. Throws `internal` for

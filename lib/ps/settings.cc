@@ -97,29 +97,51 @@ std::optional<std::size_t> Settings::leader() const {
   return static_cast<std::size_t>(first - absent.begin());
 }
 
-std::optional<Failure> Settings::missing_for(int worker) const {
-  const auto& mine = queues_[static_cast<std::size_t>(worker)];
-  if (mine.empty()) return std::nullopt;
+std::optional<Failure> Settings::missing_for(std::size_t worker,
+                                             Queue::const_iterator request) const {
+  const auto before = static_cast<std::size_t>(request - queues_[worker].begin());
   std::vector<int> missing;
   for (std::size_t other = 0; other < queues_.size(); ++other) {
-    const bool is_late = rules_.asynchronous ? other == leader() : queues_[other].empty();
+    const bool is_late = rules_.asynchronous ? other == leader() : queues_[other].size() <= before;
     if (is_late) missing.push_back(static_cast<int>(other));
   }
   if (missing.empty()) return std::nullopt;
-  return not_made(std::move(missing), fmt::format("call of {}", name(mine.front())));
+  return not_made(std::move(missing), fmt::format("call of {}", name(request->setting)));
+}
+
+std::optional<Failure> Settings::missing_for(int worker) const {
+  const auto at = static_cast<std::size_t>(worker);
+  if (queues_[at].empty()) return std::nullopt;
+  return missing_for(at, queues_[at].begin());
+}
+
+std::optional<Failure> Settings::recall(int worker, const Recall& said) {
+  const auto at = static_cast<std::size_t>(worker);
+  Queue& queue = queues_[at];
+  const auto request = std::ranges::find(
+      queue, said.request, [](const Request& one) { return sequence_of(one.setting); });
+  if (request == queue.end()) return std::nullopt;
+  request->is_held = said.step == Recall::Step::hold;
+  if (said.step == Recall::Step::give_up) request->given_up = said.failure;
+  return missing_for(at, request);
 }
 
 void Settings::advance() {
   if (rules_.asynchronous) return advance_in_turn();
-  while (advance_together()) {
+  while (bury() || fail_given_up() || advance_together() || fail_for_absent()) {
   }
 }
 
-void Settings::answer(std::size_t worker, const std::optional<Failure>& failure) {
-  const std::uint64_t sequence = sequence_of(queues_[worker].front());
+/// Without making it count.
+void Settings::refuse(std::size_t worker, const std::optional<Failure>& failure) {
+  const std::uint64_t sequence = sequence_of(queues_[worker].front().setting);
   queues_[worker].pop_front();
-  ++answered_[worker];
   rules_.send(static_cast<int>(worker), {sequence, failure, {}});
+}
+
+void Settings::answer(std::size_t worker, const std::optional<Failure>& failure) {
+  ++answered_[worker];
+  refuse(worker, failure);
 }
 
 void Settings::answer_all(const std::optional<Failure>& failure) {
@@ -128,27 +150,71 @@ void Settings::answer_all(const std::optional<Failure>& failure) {
   }
 }
 
+/// Why the worker's first one fails. Nobody can say what a lost worker would have done with one
+/// that it held.
+std::optional<Failure> Settings::given_up(std::size_t worker) const {
+  if (queues_[worker].empty()) return std::nullopt;
+  const Request& request = queues_[worker].front();
+  if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];
+  return request.given_up;
+}
+
+bool Settings::is_held() const {
+  return std::ranges::any_of(
+      queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
+}
+
+/// A worker's first one belongs to those that have failed.
+bool Settings::bury() {
+  bool moved = false;
+  for (std::size_t at = 0; at < queues_.size() && !tombstones_.empty(); ++at) {
+    const int worker = static_cast<int>(at);
+    if (rules_.absent[at] && queues_[at].empty()) tombstones_.forget(worker);
+    const Failure* const failure = tombstones_.first(worker);
+    if (failure == nullptr || queues_[at].empty()) continue;
+    answer(at, *failure);
+    tombstones_.take(worker);
+    moved = true;
+  }
+  return moved;
+}
+
+/// For those that have made theirs at once; the others have yet to hear of it.
+bool Settings::fail_given_up() {
+  std::optional<Failure> failure;
+  std::set<int> absent;
+  for (std::size_t at = 0; at < queues_.size(); ++at) {
+    if (!failure) failure = given_up(at);
+    if (queues_[at].empty() && !rules_.absent[at]) absent.insert(static_cast<int>(at));
+  }
+  if (!failure) return false;
+  answer_all(failure);
+  tombstones_.add(*failure, std::move(absent));
+  return true;
+}
+
 std::optional<Failure> Settings::disagreement() const {
   std::vector<int> ranks;
-  const Setting& first = queues_[0].front();
+  const Setting& first = queues_[0].front().setting;
   for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
-    if (!agree(queues_[worker].front(), first)) ranks.push_back(static_cast<int>(worker));
+    if (!agree(queues_[worker].front().setting, first)) ranks.push_back(static_cast<int>(worker));
   }
   if (ranks.empty()) return std::nullopt;
   const int worker = ranks.front();
-  const Setting& other = queues_[static_cast<std::size_t>(worker)].front();
+  const Setting& other = queues_[static_cast<std::size_t>(worker)].front().setting;
   return mismatch_of({first, 0, other, worker}, "nothing has changed", std::move(ranks));
 }
 
 /// True: something has moved.
 bool Settings::advance_together() {
-  const auto is_empty = [](const auto& queue) { return queue.empty(); };
-  if (std::ranges::all_of(queues_, is_empty)) return false;
-  if (std::ranges::none_of(queues_, is_empty)) {
-    const auto differing = disagreement();
-    answer_all(differing ? differing : apply_(queues_[0].front()));
-    return true;
-  }
+  if (std::ranges::any_of(queues_, &Queue::empty) || is_held()) return false;
+  const auto differing = disagreement();
+  answer_all(differing ? differing : apply_(queues_[0].front().setting));
+  return true;
+}
+
+bool Settings::fail_for_absent() {
+  if (std::ranges::all_of(queues_, &Queue::empty)) return false;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!queues_[worker].empty() || !rules_.absent[worker]) continue;
     answer_all(rules_.absent[worker]);
@@ -163,10 +229,17 @@ void Settings::advance_in_turn() {
   forget_applied();
 }
 
+/// Whether the worker's first one waits for nothing but its turn. Those that were given up are
+/// over.
+bool Settings::may_answer(std::size_t worker) {
+  while (const auto failure = given_up(worker)) refuse(worker, failure);
+  return !queues_[worker].empty() && !queues_[worker].front().is_held;
+}
+
 void Settings::lead(std::size_t worker) {
   follow(worker);
-  while (!queues_[worker].empty()) {
-    const Setting& setting = queues_[worker].front();
+  while (may_answer(worker)) {
+    const Setting& setting = queues_[worker].front().setting;
     applied_.push_back({static_cast<int>(worker), setting, apply_of(worker, setting)});
     answer(worker, applied_.back().failure);
   }
@@ -179,13 +252,13 @@ std::optional<Failure> Settings::apply_of(std::size_t worker, const Setting& set
 }
 
 void Settings::follow(std::size_t worker) {
-  while (!queues_[worker].empty() && answered_[worker] < forgotten_ + applied_.size()) {
+  while (may_answer(worker) && answered_[worker] < forgotten_ + applied_.size()) {
     if (answered_[worker] < forgotten_) {
       answer(worker, std::nullopt);
       continue;
     }
     const Applied& first = applied_[answered_[worker] - forgotten_];
-    const Setting& mine = queues_[worker].front();
+    const Setting& mine = queues_[worker].front().setting;
     if (agree(mine, first.setting)) {
       answer(worker, first.failure);
     } else {

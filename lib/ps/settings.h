@@ -6,6 +6,7 @@
 
 #include "ps/archive.h"
 #include "ps/rules.h"
+#include "ps/tombstones.h"
 
 namespace tutti::ps {
 
@@ -13,7 +14,8 @@ namespace tutti::ps {
 /// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
 /// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
 /// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
-/// Either way a worker that says something else is told.
+/// Either way a worker that says something else is told. One that a worker gives up fails in a
+/// synchronous store for all; in an asynchronous one for that worker, which may make it again.
 class Settings {
  public:
   /// What does not keep a setting from being applied returns nothing.
@@ -23,8 +25,11 @@ class Settings {
   Settings(const Rules& rules, Apply apply);
 
   void add(int worker, const Setting& setting) {
-    queues_[static_cast<std::size_t>(worker)].push_back(setting);
+    queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
   }
+  /// Holds, releases or gives up one; does nothing where it is answered. Who has yet to make it;
+  /// none: nobody. Call `advance` after it.
+  std::optional<Failure> recall(int worker, const Recall& said);
   /// Others wait, and this worker has made none that is not answered.
   bool waits_for(int worker) const;
   /// Who has yet to make what this worker waits for; none: nobody.
@@ -37,6 +42,12 @@ class Settings {
   void load(ArchiveReader& from);
 
  private:
+  struct Request {
+    Setting setting;
+    bool is_held = false;  ///< its worker may give it up
+    std::optional<Failure> given_up{};
+  };
+  using Queue = std::deque<Request>;
   /// One of a leader's that others have yet to make.
   struct Applied {
     int worker = 0;
@@ -45,19 +56,28 @@ class Settings {
   };
 
   std::optional<std::size_t> leader() const;
+  std::optional<Failure> missing_for(std::size_t worker, Queue::const_iterator request) const;
+  std::optional<Failure> given_up(std::size_t worker) const;
+  bool is_held() const;
+  bool bury();
+  bool fail_given_up();
+  bool fail_for_absent();
   bool advance_together();
   void advance_in_turn();
+  bool may_answer(std::size_t worker);
   void lead(std::size_t worker);
   void follow(std::size_t worker);
   std::optional<Failure> apply_of(std::size_t worker, const Setting& setting);
   void forget_applied();
   std::optional<Failure> disagreement() const;
   void answer(std::size_t worker, const std::optional<Failure>& failure);
+  void refuse(std::size_t worker, const std::optional<Failure>& failure);
   void answer_all(const std::optional<Failure>& failure);
 
   const Rules& rules_;
   const Apply apply_;
-  std::vector<std::deque<Setting>> queues_;  ///< by worker: not answered yet
+  std::vector<Queue> queues_;  ///< by worker: not answered yet
+  Tombstones tombstones_;      ///< of a synchronous store
   // Of an asynchronous store:
   std::vector<std::size_t> answered_;  ///< by worker: how many
   std::deque<Applied> applied_;

@@ -36,8 +36,7 @@ void Table::receive(int worker, const ToServer& request) {
 /// What a worker that is lost had sent must not count when the others have heard that it does not:
 /// it would stand for a later round.
 bool Table::hears(int worker) const {
-  const auto& absent = rules_.absent.at(static_cast<std::size_t>(worker));
-  return !absent || absent->code == ErrorCode::aborted;
+  return !rules_.is_lost(static_cast<std::size_t>(worker));
 }
 
 /// Whatever it says next would be taken for something else.
@@ -164,16 +163,34 @@ void Table::on(int worker, const LoadStates& load) {
 
 void Table::on(int worker, const FindMissing& asked) {
   if (!is_new(worker, asked.sequence)) return;
-  auto missing = asked.piece ? missing_for(worker, *asked.piece) : settings_.missing_for(worker);
+  std::optional<Failure> missing;
+  if (!asked.piece) {
+    missing = settings_.missing_for(worker);
+  } else if (const Piece* const piece = find_held(*asked.piece)) {
+    missing = piece->missing_for(worker);
+  }
   rules_.send(worker, {asked.sequence, std::move(missing), {}});
 }
 
+void Table::on(int worker, const Recall& said) {
+  if (!is_new(worker, said.sequence)) return;
+  std::optional<Failure> missing;
+  if (!said.piece) {
+    missing = settings_.recall(worker, said);
+    settings_.advance();
+  } else if (Piece* const piece = find_held(*said.piece)) {
+    missing = piece->recall(worker, said);
+    piece->advance();
+  }
+  rules_.send(worker, {said.sequence, std::move(missing), {}});
+}
+
 /// A question makes no piece, whatever it names.
-std::optional<Failure> Table::missing_for(int worker, const PieceName& name) const {
+Piece* Table::find_held(const PieceName& name) const {
   const auto place = places_.find(name.key);
-  if (place == places_.end()) return std::nullopt;
+  if (place == places_.end()) return nullptr;
   const auto held = place->second.held.find(name.index);
-  return held == place->second.held.end() ? std::nullopt : held->second->missing_for(worker);
+  return held == place->second.held.end() ? nullptr : held->second.get();
 }
 
 std::optional<Failure> Table::apply(const SetOptimizer& set) {

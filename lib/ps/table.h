@@ -34,6 +34,10 @@ class Table {
     const auto at = static_cast<std::size_t>(worker);
     return received_.at(at) - answered_.at(at);
   }
+  /// The number of its last request.
+  std::uint64_t received(int worker) const {
+    return received_.at(static_cast<std::size_t>(worker));
+  }
   /// Others wait for something that this worker has not brought yet.
   bool waits_for(int worker) const;
 
@@ -71,6 +75,7 @@ class Table {
   void on(int worker, const SetCompression& set);
   void on(int worker, const LoadStates& load);
   void on(int worker, const FindMissing& asked);
+  void on(int worker, const Recall& said);
   void on(int worker, const Goodbye&);
 
   std::optional<Failure> apply(const SetOptimizer& set);
@@ -85,7 +90,7 @@ class Table {
   bool is_new(int worker, std::uint64_t sequence);
   bool hears(int worker) const;
   void refuse(int worker, const std::string& why);
-  std::optional<Failure> missing_for(int worker, const PieceName& name) const;
+  Piece* find_held(const PieceName& name) const;
   Piece& find(const PieceName& name);
 
   Rules rules_;

@@ -52,8 +52,11 @@ void Piece::save(ArchiveWriter& to) const {
     to.put(std::uint64_t{queue.size()});
     for (const Request& request : queue) {
       std::visit([&](const auto& said) { to.put(encode(ToServer(said))); }, request.said);
+      to.put(std::uint64_t{request.is_held});
+      to.put(request.given_up);
     }
   }
+  tombstones_.save(to);
 }
 
 void Piece::load(ArchiveReader& from) {
@@ -69,15 +72,24 @@ void Piece::load(ArchiveReader& from) {
           misplaced();
         }
       });
+      Request& request = queues_[static_cast<std::size_t>(worker)].back();
+      request.is_held = from.number(1) == 1;
+      request.given_up = from.failure();
     }
   }
+  tombstones_.load(from);
 }
 
 void Settings::save(ArchiveWriter& to) const {
   for (const auto& queue : queues_) {
     to.put(std::uint64_t{queue.size()});
-    for (const Setting& setting : queue) put(to, setting);
+    for (const Request& request : queue) {
+      put(to, request.setting);
+      to.put(std::uint64_t{request.is_held});
+      to.put(request.given_up);
+    }
   }
+  tombstones_.save(to);
   for (const std::size_t answered : answered_) to.put(std::uint64_t{answered});
   to.put(std::uint64_t{forgotten_});
   to.put(std::uint64_t{applied_.size()});
@@ -90,8 +102,13 @@ void Settings::save(ArchiveWriter& to) const {
 
 void Settings::load(ArchiveReader& from) {
   for (auto& queue : queues_) {
-    for (std::uint64_t left = from.number(); left > 0; --left) queue.push_back(setting_in(from));
+    for (std::uint64_t left = from.number(); left > 0; --left) {
+      Setting setting = setting_in(from);
+      const bool is_held = from.number(1) == 1;
+      queue.push_back({std::move(setting), is_held, from.failure()});
+    }
   }
+  tombstones_.load(from);
   for (std::size_t& answered : answered_) answered = from.number();
   forgotten_ = from.number();
   for (std::uint64_t left = from.number(); left > 0; --left) {

@@ -91,6 +91,10 @@ Offset<wire::Stay> pack(Builder& to, const Stay&) {
   return wire::CreateStay(to);
 }
 
+Offset<wire::ReadOn> pack(Builder& to, const ReadOn& on) {
+  return wire::CreateReadOn(to, on.rank, on.sequence);
+}
+
 Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
   return wire::CreateRefused(to, pack(to, refused.failure));
 }
@@ -216,6 +220,13 @@ Offset<wire::FindMissing> pack(Builder& to, const FindMissing& asked) {
   Offset<wire::Piece> piece;
   if (asked.piece) piece = pack(to, *asked.piece);
   return wire::CreateFindMissing(to, asked.sequence, piece);
+}
+
+Offset<wire::Recall> pack(Builder& to, const Recall& said) {
+  Offset<wire::Piece> piece;
+  if (said.piece) piece = pack(to, *said.piece);
+  return wire::CreateRecall(to, said.sequence, said.request, piece, number(said.step),
+                            pack(to, said.failure));
 }
 
 std::vector<std::byte> assembled(const Builder& built) {

@@ -109,6 +109,10 @@ Lost unpack(const wire::Lost& from) {
   return {checked(from.role(), Role::worker), from.rank(), from.reason()->str()};
 }
 
+ReadOn unpack(const wire::ReadOn& from) {
+  return {from.rank(), from.sequence()};
+}
+
 Returned unpack(const wire::Returned& from) {
   return {from.rank(), unpack(*from.address()), from.port()};
 }
@@ -136,6 +140,8 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
       return Ready{};
     case wire::ToScheduler::Stay:
       return Stay{};
+    case wire::ToScheduler::ReadOn:
+      return unpack(*up.body_as_ReadOn());
     default:
       malformed("of no known kind");
   }
@@ -170,6 +176,8 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return Over{};
     case wire::FromScheduler::Staying:
       return Staying{down.body_as_Staying()->membership()};
+    case wire::FromScheduler::ReadOn:
+      return unpack(*down.body_as_ReadOn());
     default:
       malformed("of no known kind");
   }

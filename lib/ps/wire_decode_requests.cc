@@ -98,7 +98,17 @@ LoadStates unpack(const wire::LoadStates& from) {
 
 Withdrawal unpack(const wire::Withdrawal& from) {
   return {from.sequence(), unpack(*from.piece()), checked(from.kind(), Kind::pushpull),
-          unpack(from.failure())};
+          unpack(*from.failure())};
+}
+
+Recall unpack(const wire::Recall& from) {
+  Recall said{.sequence = from.sequence(),
+              .request = from.request(),
+              .step = checked(from.step(), Recall::Step::give_up),
+              .failure = unpack(from.failure())};
+  if (from.piece() != nullptr) said.piece = unpack(*from.piece());
+  if (said.failure.has_value() == (said.step == Recall::Step::give_up)) return said;
+  malformed("given up without a reason, or a reason without that");
 }
 
 FindMissing unpack(const wire::FindMissing& from) {
@@ -138,6 +148,8 @@ ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
       return unpack(*request.body_as_Withdrawal());
     case wire::ToServer::FindMissing:
       return unpack(*request.body_as_FindMissing());
+    case wire::ToServer::Recall:
+      return unpack(*request.body_as_Recall());
     default:
       malformed("of no known kind");
   }

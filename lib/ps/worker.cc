@@ -26,15 +26,14 @@ auto logged(const Begin& begin) {
 
 Worker::Worker(const Job& job, bool asynchronous, const Options& options)
     : size_(job.company.workers),
-      membership_(logged(
-          [&] { return Memberships::Loan(Memberships::of_process(), job, options); })),
+      membership_(
+          logged([&] { return Memberships::Loan(Memberships::of_process(), job, options); })),
       bell_(net::EpollBell::make_descriptor(), asleep_) {
   // To be ahead of nobody is to go together.
   const bool together = !asynchronous || options.staleness == 0;
   welcome_ = logged([&] {
     courier_ = std::make_unique<Courier>(*this, job, options, *membership_);
-    return courier_->join(!together,
-                          together ? unbounded : options.staleness.value_or(unbounded));
+    return courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
   });
   thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
 }

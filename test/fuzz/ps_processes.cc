@@ -95,6 +95,7 @@ constexpr Decoder all[] = {{serve<false>}, {serve<true>}, {schedule<1>}, {schedu
 
 const std::vector<std::byte> elements(8, std::byte{1});
 const PieceName piece{"w", 0, 1};
+const Failure too_late{ErrorCode::timeout, "it was given up", {0}};
 
 Contribution contribution(std::uint64_t sequence, Kind kind, Bytes data) {
   return {.sequence = sequence, .piece = piece, .kind = kind, .shape = {2}, .data = data};
@@ -114,15 +115,19 @@ std::vector<ToServer> requests(std::size_t worker) {
                              PullOptimizer{6},
                              PullState{7, piece},
                              SetCompression{8, {Encoding::two_bits, 0.5F}},
-                             Withdrawal{9, piece, Kind::push}};
+                             Withdrawal{9, piece, Kind::push, too_late}};
   Contribution compressed = contribution(10, Kind::push, Bytes(elements).first(4));
   compressed.compression = {Encoding::two_bits, 0.5F};
   said.emplace_back(compressed);
   said.emplace_back(FindMissing{11, piece});
-  if (worker == 0) said.emplace_back(SetState{12, piece, state});
-  const std::uint64_t last = worker == 0 ? 13 : 12;
+  said.emplace_back(Recall{12, 10, piece, Recall::Step::hold, {}});
+  said.emplace_back(Recall{13, 10, piece, Recall::Step::give_up, too_late});
+  if (worker == 0) said.emplace_back(SetState{14, piece, state});
+  const std::uint64_t last = worker == 0 ? 15 : 14;
   said.emplace_back(LoadStates{last, {}, "adam", adam});
   said.emplace_back(FindMissing{last + 1, {}});
+  said.emplace_back(Recall{last + 2, last, {}, Recall::Step::hold, {}});
+  said.emplace_back(Recall{last + 3, last, {}, Recall::Step::release, {}});
   said.emplace_back(Goodbye{});
   return said;
 }
@@ -153,6 +158,7 @@ net::Bytes with_scheduler(int servers) {
     add(conversation, worker, ToScheduler(Locate{{{"w", 12, DType::f64, true}, {"b", 7}}}));
     add(conversation, worker, ToScheduler(LocateAll{}));
     add(conversation, worker, ToScheduler(BarrierAsked{}));
+    add(conversation, worker, ToScheduler(ReadOn{0, 7}));
   }
   for (std::size_t worker = 0; worker < workers; ++worker) {
     add(conversation, worker, ToScheduler(Goodbye{}));

@@ -14,6 +14,7 @@
 //        mixed-after-N  the same, where an earlier job has made N steps
 //        each     as mixed, and it says every step
 //        found    once: it says how many such steps an earlier job has made
+//        late     as mixed; what a time limit ends is called again
 // LARGE  elements of the larger key (2,000,000)
 // PAUSE  milliseconds between steps (0)
 //
@@ -81,6 +82,7 @@ class Program {
  private:
   void prepare();
   void push() { store_.push(keys_, {over(small_gradient_), over(large_gradient_)}).wait(); }
+  void push_until_done(const Key& key, Floats& gradient);
   void pull() { store_.pull(keys_, {over(small_), over(large_)}).wait(); }
   void step(const std::string& phase, int i);
   void check(float expected) const;
@@ -95,6 +97,7 @@ class Program {
   Floats small_;
   Floats large_;
   const std::chrono::milliseconds pause_;
+  bool may_be_late_ = false;
   Floats small_gradient_ = Floats(small_.size(), gradient());
   Floats large_gradient_ = Floats(large_.size(), gradient());
   Weight weight_;
@@ -116,8 +119,25 @@ void Program::check(float expected) const {
   }
 }
 
+/// One key at a time: of several, some may have been pushed.
+void Program::push_until_done(const Key& key, Floats& gradient) {
+  for (;;) {
+    try {
+      return store_.push({key}, {over(gradient)}).wait();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::timeout) throw;
+      say(std::string("it pushes again: ") + error.what());
+    }
+  }
+}
+
 void Program::mixed(int i) {
-  push();
+  if (may_be_late_) {
+    push_until_done(keys_[0], small_gradient_);
+    push_until_done(keys_[1], large_gradient_);
+  } else {
+    push();
+  }
   if (!together()) return;
   weight_.push(static_cast<float>(store_.num_workers()) * gradient());
   pull();
@@ -159,7 +179,7 @@ void Program::step(const std::string& phase, int i) {
     store_.pushpull("large", over(large_gradient_), over(large_)).wait();
   } else if (phase == "barrier") {
     store_.barrier();
-  } else if (phase == "mixed" || phase == "each") {
+  } else if (phase == "mixed" || phase == "each" || phase == "late") {
     mixed(i);
     if (phase == "each") say("made " + std::to_string(i + 1) + " steps");
   }
@@ -169,6 +189,7 @@ void Program::run(const std::string& named, int steps) {
   const std::string phase = named.substr(0, named.find('-'));
   const std::string after = "mixed-after-";
   const int before = named.starts_with(after) ? std::stoi(named.substr(after.size())) : 0;
+  may_be_late_ = phase == "late";
   prepare();
   for (int i = 0; i < before; ++i)
     weight_.push(static_cast<float>(store_.num_workers()) * gradient());

@@ -67,6 +67,26 @@ class KilledServers(DurableCase):
         self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
                                   PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
 
+    def test_a_server_killed_while_a_worker_has_yet_to_hear_of_failed_rounds_tells_it_of_each(self):
+        job = self.job(servers=2, TUTTI_TIMEOUT_SECONDS="1")
+        state = ("--durable", "each", "--state", self.folder)
+        servers = [job.start_server(rank, *state) for rank in range(2)]
+        workers = job.start_workers("dist_sync", "late", 100, 20_000, 4)
+        self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
+        workers[1].send(signal.SIGSTOP)
+        self.assertTrue(workers[0].wait_for("(?s)it pushes again.*it pushes again"), str(job))
+        for rank in range(2):
+            servers[rank].kill()
+            servers[rank] = job.start_server(rank, *state)
+            self.assertTrue(servers[rank].wait_for("goes on from its state"), str(job))
+        workers[1].send(signal.SIGCONT)
+        self.check_all_ended_well(job, workers + servers + [job.scheduler])
+        again = [re.findall("it pushes again: (.*)", one.text) for one in workers]
+        self.assertGreaterEqual(len(again[0]), 2, str(job))
+        self.assertEqual(again[0], again[1], str(job))
+        self.assertIn("push of key '", again[1][0])
+        self.assertIn("worker 1 has not made its push of key '", again[1][0])
+
     def test_a_server_that_has_said_who_is_missing_goes_on_from_that(self):
         job = self.job(servers=1, TUTTI_STALL_SECONDS="0.4")
         state = ("--state", self.folder, "--durable", "each")

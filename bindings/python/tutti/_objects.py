@@ -94,7 +94,8 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
     same order, in any thread, one at a time. Arrays may be in flight meanwhile, under any keys.
 
     Raises InvalidArgumentError for a root that there is not. Where the root's object cannot be pickled the root gets
-    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`. Raises what Pending.wait does.
+    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`. Raises what Pending.wait does:
+    TimedOutError on every rank alike, and all may call again.
     """
     self._require_open("broadcast_object")
     if self.rank != root:
@@ -128,7 +129,7 @@ def allgather_object(self: KVStore, obj: Any) -> list[Any]:
     all pickles.
 
     Raises where an object cannot be pickled: its rank gets pickle's error, every other rank InvalidArgumentError with
-    those ranks in `ranks`; and what Pending.wait raises.
+    those ranks in `ranks`; and what Pending.wait raises, TimedOutError on every rank alike.
     """
     self._require_open("allgather_object")
     if self.num_workers == 1:

@@ -38,7 +38,9 @@ class KVStore(_core.Store):
         UnsupportedError: for a method that this type of store does not have, and in a forked child;
         AbortedError, PeerLostError, InternalError: the store is closed, or has ended by that.
     What ranks disagree about, and what happens later, is raised by Pending.wait: MismatchError, TimedOutError,
-    PeerLostError, AbortedError, InternalError.
+    PeerLostError, AbortedError, InternalError. A call that some ranks do not make within key_timeout raises
+    TimedOutError on all ranks: on those, when they make it. Nothing of it counts. All may call again, which is a new
+    round for all.
 
     priority: higher goes first among arrays that are ready together; where ranks differ the highest counts.
     Thread-safe.
@@ -171,8 +173,9 @@ class KVStore(_core.Store):
         factors: {key: (of the learning rate, of wd)} for single keys.
 
         Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. With
-        servers it is collective and blocks until every worker has called it; else it does not block. Raises
-        InvalidArgumentError for an unknown rule or parameter and a value out of range, UnsupportedError with
+        servers it is collective and blocks until every worker has called it; else it does not block. With servers it
+        raises TimedOutError on every worker where some do not call it within key_timeout, and nothing has changed; with
+        dist_async on the worker that waited, which calls it again. Raises InvalidArgumentError for an unknown rule or parameter and a value out of range, UnsupportedError with
         dist_sync_mpi: update the weights in the program.
         """
         if not isinstance(optimizer, str):

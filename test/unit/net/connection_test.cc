@@ -133,21 +133,6 @@ TEST_CASE("a large body is sent from where it lies and received in memory of its
   CHECK(std::equal(body.begin(), body.end(), kept.get()));
 }
 
-TEST_CASE("memory that nobody keeps may go once all that is on its way has been copied") {
-  Wire wire;
-  Bytes body = numbers(3 << 20, 1);
-  const Bytes right = body;
-  wire.one->queue(as_bytes("the head"), Slice{body});
-  wire.one->flush();  // a part is written, and a part sealed
-  wire.one->keep_all();
-  std::ranges::fill(body, std::byte{0});
-  wire.run(1 << 20);
-  Parcel parcel;
-  REQUIRE_FALSE(wire.ended);
-  REQUIRE(wire.two->next(parcel));
-  CHECK(std::ranges::equal(parcel.body_span(), right));
-}
-
 TEST_CASE("a body of which any frame was changed ends the connection, and is never handed out") {
   const bool encrypts = GENERATE(false, true);
   // In the head, and in each frame of the body.

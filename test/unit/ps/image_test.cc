@@ -1,6 +1,7 @@
 // What a server writes of its state, and what it makes of that again.
 #include "ps/image.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <random>
@@ -26,6 +27,17 @@ void init(Keeper& keeper, const Floats& values) {
   for (int worker : {0, 1}) keeper.receive(worker, SetOptimizer{.optimizer = momentum});
 }
 
+const Failure too_late{ErrorCode::timeout, "it was given up", {1}};
+
+/// Of worker 0.
+void recall(Keeper& keeper, std::uint64_t request, Recall::Step step) {
+  const bool gives_up = step == Recall::Step::give_up;
+  keeper.receive(0, Recall{.request = request,
+                           .piece = PieceName{"w", 0, 1},
+                           .step = step,
+                           .failure = gives_up ? std::optional(too_late) : std::nullopt});
+}
+
 Floats pulled(Keeper& keeper, std::int64_t count, int worker = 0) {
   keeper.heard.clear();
   keeper.receive(worker, Pull{.piece = {"w", 0, 1}, .shape = {count}});
@@ -42,16 +54,31 @@ std::string copied(const Folder& from, const Folder& to) {
 }  // namespace
 
 TEST_CASE("a server that is killed between any two requests goes on as if it had not been") {
-  // Pushes of two workers, in turn: values, momentum and waiting contributions all count.
+  // Pushes of two workers, in turn: values, momentum and waiting contributions all count. Of some
+  // worker 0's time is up, and worker 1 hears of it later.
+  constexpr int requests = 14;
   const auto speak = [](Keeper& keeper, int i) {
-    keeper.say(i % 2, Kind::push, {static_cast<float>(i), 1});
+    const std::uint64_t before = keeper.image().table->received(0);
+    switch (i) {
+      case 5:
+        return recall(keeper, before, Recall::Step::hold);
+      case 6:
+        return recall(keeper, before - 1, Recall::Step::give_up);
+      case 10:
+        return recall(keeper, before, Recall::Step::hold);
+      case 12:
+        return recall(keeper, before - 1, Recall::Step::release);
+      default:
+        keeper.say(i == 4 || i == 8 || i == 9 ? 0 : i % 2, Kind::push, {static_cast<float>(i), 1});
+    }
   };
   const Folder whole_folder;
   Keeper whole(whole_folder.path(), of_two_workers());
   init(whole, {0, 0});
-  for (int i = 0; i < 9; ++i) speak(whole, i);
+  for (int i = 0; i < requests; ++i) speak(whole, i);
+  CHECK(std::ranges::count(whole.failures, too_late) == 2);
   const net::Bytes expected = whole.state();
-  for (int killed_after = 0; killed_after < 9; ++killed_after) {
+  for (int killed_after = 0; killed_after < requests; ++killed_after) {
     const Folder folder;
     const Folder copy;
     Keeper first(folder.path(), of_two_workers());
@@ -59,7 +86,7 @@ TEST_CASE("a server that is killed between any two requests goes on as if it had
     for (int i = 0; i <= killed_after; ++i) speak(first, i);
     Keeper second(copied(folder, copy), of_two_workers(), true);
     second.continue_numbers(first);
-    for (int i = killed_after + 1; i < 9; ++i) speak(second, i);
+    for (int i = killed_after + 1; i < requests; ++i) speak(second, i);
     CHECK(second.state() == expected);
   }
 }
@@ -123,7 +150,10 @@ TEST_CASE("a checkpoint of the middle of everything is read as it was written") 
   const Folder folder;
   Keeper keeper(folder.path(), of_two_workers());
   init(keeper, {1, 2});
+  keeper.say(0, Kind::push, {2, 2});
+  recall(keeper, keeper.image().table->received(0), Recall::Step::give_up);
   keeper.say(0, Kind::push, {1, 1});
+  recall(keeper, keeper.image().table->received(0), Recall::Step::hold);
   keeper.receive(0, Pull{.piece = {"w", 0, 1}, .shape = {2}, .rows = std::vector<std::int64_t>{1}});
   keeper.receive(0, SetCompression{.compression = {Encoding::two_bits, 0.5}});
   keeper.begin(7, keeper.state());

@@ -61,6 +61,18 @@ TEST_CASE("when all are there and the servers are ready each hears its rank and 
   CHECK(job.heard.last<Welcome>(2).servers.at(0).port == 77);
 }
 
+TEST_CASE("a server hears up to which request it has to read a worker") {
+  const auto job = Job::complete();
+  job->registry.receive(2, ReadOn{0, 77});
+  CHECK(job->heard.last<ReadOn>(3).rank == 1);
+  CHECK(job->heard.last<ReadOn>(3).sequence == 77);
+  // One that is away hears it later.
+  const std::size_t heard = job->heard.all[3].size();
+  job->registry.receive(2, ReadOn{5, 78});
+  CHECK(job->heard.all[3].size() == heard);
+  text_of(ErrorCode::internal, [&] { job->registry.receive(3, ReadOn{0, 1}); });
+}
+
 TEST_CASE("each worker hears where it is on its host, and how many hosts there are") {
   Job job({.workers = 4, .servers = 1});
   const auto add = [&](Registry::Node node, Register said, const std::string& host) {

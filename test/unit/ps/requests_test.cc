@@ -16,35 +16,49 @@ using Catch::Contains;
 
 namespace {
 
-/// The calls of a worker, and what it asks its two servers.
+/// The calls of worker 1, and what it says about them to its two servers.
 struct Asking {
   using Asked = std::vector<std::pair<std::size_t, FindMissing>>;
+  using Recalled = std::vector<std::pair<std::size_t, Recall>>;
 
-  std::shared_ptr<Call> begin(std::size_t answers) {
+  std::shared_ptr<Call> begin(std::size_t answers, std::optional<Kind> kind = std::nullopt) {
     auto call = std::make_shared<Call>();
     call->key = "w";
+    call->kind = kind;
     call->what = "push of key 'w'";
     call->completion = std::make_shared<base::Completion>(1, call->what);
     requests.begin(call, answers);
     return call;
   }
   /// What has been asked since.
-  Asked look(Clock::time_point now) {
+  Asked look(Clock::time_point at) {
     asked.clear();
-    requests.look(now);
+    now = at;
+    requests.look(at);
     return asked;
   }
+  /// What was recalled since the last time.
+  Recalled recalls() { return std::exchange(recalled, {}); }
 
+  Clock::time_point now = Clock::now();
   Tally tally;
   Asked asked;
-  Requests requests{
-      2,
-      {.stall_report_after = 8s,
-       .timeout = 40s,
-       .before_timeout = {},
-       .ask = [this](std::size_t server,
-                     const FindMissing& question) { asked.emplace_back(server, question); }},
-      tally};
+  Recalled recalled;
+  Requests requests{1,
+                    2,
+                    {.stall_report_after = 8s,
+                     .timeout = 40s,
+                     .answer_within = 40s,
+                     .send =
+                         [this](std::size_t server, const ToServer& said) {
+                           if (const auto* const question = std::get_if<FindMissing>(&said)) {
+                             asked.emplace_back(server, *question);
+                           } else {
+                             recalled.emplace_back(server, std::get<Recall>(said));
+                           }
+                         },
+                     .clock = [this] { return now; }},
+                    tally};
 };
 
 Failure missing(std::vector<int> workers) {
@@ -63,50 +77,28 @@ Error end_of(const std::shared_ptr<base::Completion>& completion) {
 }  // namespace
 
 TEST_CASE("while nobody could answer the clocks of calls stand still, and do not go back further") {
-  Tally tally;
-  Requests requests(1, {.stall_report_after = 1h, .timeout = 10s}, tally);
-  const auto completion = std::make_shared<base::Completion>(1, "push");
-  const auto call = std::make_shared<Call>();
-  call->completion = completion;
-  requests.begin(call, 1);
-  const auto begun = call->begun - 8s;
-  call->begun = begun;
-  requests.postpone(5s);
-  requests.look(begun + 14s);
+  const Logged log;
+  Asking worker;
+  const auto call = worker.begin(1);
+  const auto completion = call->completion;
+  const auto begun = call->begun;
+  worker.now += 32s;
+  worker.requests.postpone(5s);
+  worker.look(begun + 44s);
   CHECK_FALSE(completion->is_done());
-  requests.postpone(1h);
-  CHECK(call->begun <= Clock::now());
-  requests.look(Clock::now() + 10s);
+  worker.requests.postpone(1h);
+  CHECK(call->begun == worker.now);
+  worker.look(worker.now + 40s);
   CHECK(completion->is_done());
 }
 
-TEST_CASE("what a call had sent that took too long leaves the window") {
-  Tally tally;
-  Requests requests(1, {.stall_report_after = 1h, .timeout = 10s}, tally);
-  const auto call = std::make_shared<Call>();
-  call->completion = std::make_shared<base::Completion>(1, "push");
-  requests.begin(call, 1);
-  requests.add(0, call, 0, 1, Window::least_bytes);
-  CHECK_FALSE(requests.window().lets_through(0));
-  requests.look(Clock::now() + 10s);
-  CHECK(requests.window().lets_through(0));
-}
-
-TEST_CASE("what took too long is said of a setting to count still, and of nothing else") {
-  for (const bool is_setting : {false, true}) {
-    Tally tally;
-    Requests requests(1, {.stall_report_after = 1h, .timeout = 10s}, tally);
-    const auto completion = std::make_shared<base::Completion>(1, "set_optimizer");
-    const auto call = std::make_shared<Call>();
-    call->what = "set_optimizer";
-    call->is_setting = is_setting;
-    call->completion = completion;
-    requests.begin(call, 1);
-    requests.look(Clock::now() + 10s);
-    const std::string text =
-        text_of(ErrorCode::timeout, [&] { completion->wait_until(Clock::now()); });
-    CHECK((text.find("do not call it again") != std::string::npos) == is_setting);
-  }
+TEST_CASE("what a pull had sent that took too long leaves the window") {
+  const Logged log;
+  Asking worker;
+  worker.requests.add(0, worker.begin(1), 0, 1, Window::least_bytes);
+  CHECK_FALSE(worker.requests.window().lets_through(0));
+  worker.look(worker.now + 40s);
+  CHECK(worker.requests.window().lets_through(0));
 }
 
 TEST_CASE("each server is asked once for a report who is missing, and again for the error") {
@@ -146,8 +138,9 @@ TEST_CASE("each server is asked once for a report who is missing, and again for 
   worker.look(begun + 40s);
   const Error error = end_of(completion);
   CHECK(error.code() == ErrorCode::timeout);
-  CHECK_THAT(error.what(), Contains("push of key 'w' was not answered by server 0 within 40 s: "
-                                    "workers 2, 4 have not made their push of key 'w'"));
+  CHECK_THAT(error.what(),
+             Contains("push of key 'w' was not answered by server 0 within 40 s (key_timeout): "
+                      "workers 2, 4 have not made their push of key 'w'"));
   CHECK(std::vector(error.ranks().begin(), error.ranks().end()) == std::vector{2, 4});
   REQUIRE(error.key() != nullptr);
   CHECK(*error.key() == Key("w"));
@@ -171,17 +164,17 @@ TEST_CASE("who was missing is not named once the server has answered, or does no
   worker.look(begun + 35s);
   worker.look(begun + 40s);
   const Error error = end_of(completion);
-  CHECK_THAT(error.what(), Contains("was not answered by server 1 within 40 s: has every worker"));
+  CHECK_THAT(error.what(),
+             Contains("was not answered by server 1 within 40 s (key_timeout): has every worker"));
   CHECK(error.ranks().empty());
 }
 
 TEST_CASE("servers are asked once about each call that is near its end") {
   Asking worker;
-  const auto begun = Clock::now() - 1h;
+  const auto begun = worker.now;
   for (int i = 0; i < 10; ++i) {
-    const auto call = worker.begin(1);
-    call->begun = begun + i * 1s;
-    worker.requests.add(0, call, 0, 1);
+    worker.now = begun + i * 1s;
+    worker.requests.add(0, worker.begin(1), 0, 1);
   }
   // What is over by then is not asked about.
   worker.requests.take(0, {4, {}, {}});

@@ -63,6 +63,8 @@ class TableJob {
   int size() const { return static_cast<int>(sequences_.size()); }
   std::uint64_t next(int worker) { return ++sequences_[static_cast<std::size_t>(worker)]; }
   Table& table() { return table_; }
+  /// The workers are those of the other job.
+  void continue_numbers(const TableJob& other) { sequences_ = other.sequences_; }
 
   /// Whether all workers have heard one thing, the same error.
   std::string common_failure(ErrorCode code) const {

@@ -290,15 +290,40 @@ TEST_CASE("what is said about staleness and whole values arrives") {
 }
 
 TEST_CASE("what was withdrawn arrives") {
-  const Bytes bytes = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast}));
+  const Failure why{ErrorCode::invalid_argument, "too large", {}};
+  const Bytes bytes = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast, why}));
   const auto said = std::get<Withdrawal>(decode_to_server(bytes));
   CHECK(said.sequence == 4);
   CHECK(said.piece == PieceName{"w", 1, 2});
   CHECK(said.kind == Kind::broadcast);
-  CHECK_FALSE(said.failure);
-  const Failure why{ErrorCode::invalid_argument, "too large", {}};
-  const Bytes more = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast, why}));
-  CHECK(std::get<Withdrawal>(decode_to_server(more)).failure == why);
+  CHECK(said.failure == why);
+}
+
+TEST_CASE(
+    "what is recalled arrives, of a piece and of settings, and a reason only where it is given "
+    "up") {
+  const Failure why{ErrorCode::timeout, "too late", {1}};
+  using Step = Recall::Step;
+  const Bytes held = encode(ToServer(Recall{4, 3, PieceName{"w", 1, 2}, Step::hold, std::nullopt}));
+  const auto holds = std::get<Recall>(decode_to_server(held));
+  CHECK((holds.sequence == 4 && holds.request == 3 && holds.step == Step::hold));
+  CHECK(holds.piece == PieceName{"w", 1, 2});
+  CHECK_FALSE(holds.failure);
+  const Bytes given_up = encode(ToServer(Recall{4, 3, std::nullopt, Step::give_up, why}));
+  const auto gives_up = std::get<Recall>(decode_to_server(given_up));
+  CHECK_FALSE(gives_up.piece);
+  CHECK(gives_up.failure == why);
+  for (const Recall& odd : {Recall{4, 3, std::nullopt, Step::give_up, std::nullopt},
+                            Recall{4, 3, std::nullopt, Step::release, why}}) {
+    text_of(ErrorCode::internal, [&] { decode_to_server(encode(ToServer(odd))); });
+  }
+}
+
+TEST_CASE("who is to be read on arrives at the scheduler and at the server") {
+  const auto up = std::get<ReadOn>(decode_to_scheduler(encode(ToScheduler(ReadOn{1, 77}))));
+  CHECK((up.rank == 1 && up.sequence == 77));
+  const auto down = std::get<ReadOn>(decode_from_scheduler(encode(FromScheduler(ReadOn{2, 78}))));
+  CHECK((down.rank == 2 && down.sequence == 78));
 }
 
 TEST_CASE("who asks whom it waits for is understood, of a piece and of settings") {

@@ -1,0 +1,162 @@
+#include "ps/recalls.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "ps/missing.h"
+
+namespace tutti::ps {
+namespace {
+
+using base::Clock;
+
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::vector<std::size_t> servers_of(const std::vector<Sent>& sent) {
+  std::set<std::size_t> servers;
+  for (const Sent& one : sent) servers.insert(one.server);
+  return {servers.begin(), servers.end()};
+}
+
+}  // namespace
+
+Recalls::Overdue* Recalls::find(const Call& call) {
+  const auto it =
+      std::ranges::find_if(overdue_, [&](const Overdue& one) { return one.call.get() == &call; });
+  return it == overdue_.end() ? nullptr : &*it;
+}
+
+void Recalls::begin(const std::shared_ptr<Call>& call, std::vector<Sent> sent,
+                    Clock::time_point now) {
+  call->is_overdue = true;
+  overdue_.push_back({.call = call, .sent = std::move(sent)});
+  hold(overdue_.back(), now);
+}
+
+void Recalls::tell(const Overdue& overdue, Recall::Step step,
+                   const std::optional<Failure>& failure) {
+  for (const Sent& one : overdue.sent) {
+    const std::uint64_t number =
+        send_(one.server,
+              {.request = one.sequence, .piece = one.piece, .step = step, .failure = failure});
+    if (step == Recall::Step::hold) holds_.emplace(std::pair(one.server, number), overdue.call);
+  }
+}
+
+void Recalls::hold(Overdue& overdue, Clock::time_point now) {
+  overdue.stage = Stage::holding;
+  overdue.until = now + answer_within_;
+  overdue.asked = overdue.sent.size();
+  overdue.missing.clear();
+  overdue.call->is_undecided = true;
+  tell(overdue, Recall::Step::hold);
+  if (overdue.asked == 0) decide(overdue, now);
+}
+
+void Recalls::note_answer(const Call& call, std::size_t server, std::uint64_t sequence) {
+  if (Overdue* const overdue = find(call)) {
+    std::erase_if(overdue->sent, [&](const Sent& one) {
+      return one.server == server && one.sequence == sequence;
+    });
+  }
+}
+
+bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point now) {
+  const auto asked = holds_.extract({server, answer.sequence});
+  if (!asked) return false;
+  Overdue* const overdue = find(*asked.mapped());
+  if (overdue == nullptr) return true;
+  if (answer.failure) {
+    overdue->missing.insert(answer.failure->ranks.begin(), answer.failure->ranks.end());
+  }
+  if (--overdue->asked == 0) decide(*overdue, now);
+  return true;
+}
+
+/// Each worker that has held all its pieces comes to know the same: a piece that any server had
+/// executed before, or none. So where two do this at once, they agree.
+void Recalls::decide(Overdue& overdue, Clock::time_point now) {
+  Call& call = *overdue.call;
+  call.is_undecided = false;
+  overdue.until = now + answer_within_;
+  const bool is_all_there =
+      overdue.missing.empty() && call.unanswered == overdue.sent.size() && !call.failure;
+  if (call.is_executed || is_all_there) {
+    overdue.stage = Stage::released;
+    return tell(overdue, Recall::Step::release);
+  }
+  overdue.stage = Stage::given_up;
+  call.withdrawn = failure_of(overdue);
+  tell(overdue, Recall::Step::give_up, call.withdrawn);
+}
+
+/// All workers are told this, so it names the one whose time was up.
+Failure Recalls::failure_of(const Overdue& overdue) const {
+  const Call& call = *overdue.call;
+  std::string cause = fmt::format("worker {} could not send all of it", rank_);
+  std::vector<int> ranks(overdue.missing.begin(), overdue.missing.end());
+  if (ranks.empty()) {
+    ranks = {rank_};
+  } else {
+    cause = not_made(ranks, (call.is_setting ? "call of " : "") + call.what).text;
+  }
+  return {ErrorCode::timeout,
+          fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
+                      "failed on all workers, and all may make it again",
+                      call.what, seconds(timeout_), rank_, cause),
+          std::move(ranks)};
+}
+
+void Recalls::forget(const Call& call) {
+  std::erase_if(overdue_, [&](const Overdue& one) { return one.call.get() == &call; });
+}
+
+bool Recalls::concern(const Key& key) const {
+  return std::ranges::any_of(overdue_, [&](const Overdue& one) { return one.call->key == key; });
+}
+
+void Recalls::look(Clock::time_point now) {
+  for (Overdue& overdue : overdue_) {
+    if (now < overdue.until) continue;
+    // None of it was executed: whoever is missing now may be another.
+    if (overdue.stage != Stage::released || overdue.call->is_executed) end_store(overdue);
+    hold(overdue, now);
+  }
+}
+
+void Recalls::end_store(const Overdue& overdue) const {
+  const double waited = seconds(answer_within_);
+  const std::string& what = overdue.call->what;
+  const std::string servers = fmt::format("{}", fmt::join(servers_of(overdue.sent), ", "));
+  if (overdue.stage == Stage::released) {
+    throw Error(
+        ErrorCode::peer_lost,
+        fmt::format("{} was executed in part after its time limit, and the rest of it not "
+                    "within another {:g} s: server {} waits for it, though every worker has "
+                    "begun to send it; it can neither fail nor succeed on all workers, so "
+                    "the store ends",
+                    what, waited, servers));
+  }
+  throw Error(ErrorCode::peer_lost,
+              fmt::format("server {} is lost: {} reached its time limit, and the server has not "
+                          "said within another {:g} s how it ended",
+                          servers.empty() ? "that does not read" : servers, what, waited));
+}
+
+std::optional<Clock::time_point> Recalls::due() const {
+  const auto first = std::ranges::min_element(overdue_, {}, &Overdue::until);
+  return first == overdue_.end() ? std::nullopt : std::optional(first->until);
+}
+
+void Recalls::postpone(Clock::duration time, Clock::time_point now) {
+  for (Overdue& overdue : overdue_)
+    overdue.until = std::min(now + answer_within_, overdue.until + time);
+}
+
+}  // namespace tutti::ps
