@@ -43,7 +43,8 @@ base::Fd opened(const fs::path& path) {
 
 /// With the folders above it. Other servers of the job may do the same.
 void make(const fs::path& path) {
-  if (!path.has_relative_path() || fs::is_directory(path)) return;
+  std::error_code unknown;
+  if (!path.has_relative_path() || fs::is_directory(path, unknown)) return;
   make(path.parent_path());
   if (::mkdir(path.c_str(), folder_for_owner) == 0 || errno == EEXIST) return;
   const int reason = errno;
