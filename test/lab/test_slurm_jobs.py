@@ -60,7 +60,8 @@ class Slurm(LaunchCase):
         code, out, err = self.launch("--launcher", "slurm", "-n", 2, *SHORT)
         self.assertEqual(code, 0, err)
         self.weights(out)
-        self.assertEqual(self.jobs(), "")
+        # Slurm cleans up after srun has ended.
+        self.wait_until(lambda: self.jobs() == "", "the job has gone")
 
     def test_in_mode_mpi_the_job_runs_mpirun(self):
         code, out, err = self.launch("--launcher", "slurm", "--mode", "mpi", "-n", 2, *SHORT)
