@@ -100,14 +100,33 @@ void Server::end(const std::optional<std::string>& reason) {
   say_why(reason);
   const base::Fd writer = start_last_state();
   if (reason) leave(std::nullopt);
-  if (!writer) return;
+  if (writer) wait_until_replaced(writer, !reason);
+}
+
+/// A job that is over is left meanwhile, for the scheduler waits for that. What goes wrong there is
+/// thrown when all is written.
+void Server::wait_until_replaced(const base::Fd& writer, bool hears_scheduler) {
   net::Poller poller;
   poller.add(writer, writer_token);
+  if (hears_scheduler) poller.add(post_.descriptor(), scheduler_token);
+  std::exception_ptr bad_news;
+  auto report_at = base::Clock::now() + writing_report_after;
   while (!storage_->has_replaced()) {
-    if (poller.wait(base::Clock::now() + writing_report_after).empty()) {
+    poller.wait(report_at);
+    if (base::Clock::now() >= report_at) {
       base::log().warn("{} still writes its state", describe());
+      report_at = base::Clock::now() + writing_report_after;
+    }
+    if (!hears_scheduler) continue;
+    try {
+      post_.hear();
+    } catch (const Error&) {
+      bad_news = std::current_exception();
+      poller.remove(post_.descriptor());
+      hears_scheduler = false;
     }
   }
+  if (bad_news) std::rethrow_exception(bad_news);
 }
 
 /// For another store. Who is told to end may be killed soon, so it begins at once.

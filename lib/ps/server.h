@@ -33,6 +33,9 @@ class ServerPost {
   bool is_over() const { return link_ && link_->is_over(); }
   /// When a store is over: blocks until workers create another one. False: all of them have ended.
   bool waits_for_another();
+  /// When a store is over, and something may have arrived. Throws what ends the job for this
+  /// process; closes the connection when the job is over.
+  void hear();
   /// Says why this process ends, if it has connected.
   void leave(const std::string& reason);
 
@@ -41,6 +44,7 @@ class ServerPost {
   const Options& options_;
   net::Poller poller_;
   std::optional<SchedulerLink> link_;
+  bool is_closed_ = false;
 };
 
 /// The process that keeps the values of one store: server.cc is its loop, server_beginning.cc how
@@ -83,6 +87,7 @@ class Server {
   void say_why(const std::optional<std::string>& reason) noexcept;
   base::Fd start_last_state();
   void take_leaves();
+  void wait_until_replaced(const base::Fd& writer, bool hears_scheduler);
 
   base::Clock::time_point wake_up_by() const;
   void store();
@@ -101,6 +106,7 @@ class Server {
   std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
   std::vector<Image> brought_;        ///< the older first; until this one has begun
   std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
+  ServerPost& post_;
   SchedulerLink& scheduler_;
   const std::string address_;
   // Both listen before this server is known to any worker.

@@ -86,6 +86,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       storage_(storage_for(job, durability)),
       brought_(images_in(storage_.get())),
       stock_(stock_in(durability.restore, storage_.get())),
+      post_(post),
       scheduler_(post.link()),
       address_(own_address(options.interface)),
       listener_(listen()),

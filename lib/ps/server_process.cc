@@ -56,18 +56,26 @@ void ServerPost::leave(const std::string& reason) {
   link_->close();
 }
 
+void ServerPost::hear() {
+  if (is_closed_) return;
+  link_->receive([](const FromScheduler& message) {
+    if (const auto* const refused = std::get_if<Refused>(&message)) {
+      throw_failure(refused->failure);
+    }
+    const auto* const lost = std::get_if<Lost>(&message);
+    if (lost != nullptr && lost->role == Role::scheduler) throw_failure(failure_of(*lost));
+  });
+  if (!link_->is_over()) return;
+  is_closed_ = true;
+  link_->close();
+}
+
 bool ServerPost::waits_for_another() {
   Termination termination;
   poller_.add(termination.descriptor(), end_token);
   for (;;) {
-    link_->receive([](const FromScheduler& message) {
-      if (const auto* const refused = std::get_if<Refused>(&message)) {
-        throw_failure(refused->failure);
-      }
-      const auto* const lost = std::get_if<Lost>(&message);
-      if (lost != nullptr && lost->role == Role::scheduler) throw_failure(failure_of(*lost));
-    });
-    if (link_->is_over()) break;
+    hear();
+    if (is_closed_) return false;
     if (link_->takes_another()) return true;
     link_->beat();
     link_->flush();
@@ -79,8 +87,6 @@ bool ServerPost::waits_for_another() {
       throw ended;
     }
   }
-  link_->close();
-  return false;
 }
 
 void run_server(const Job& job, const Options& options, const Durability& durability) {
