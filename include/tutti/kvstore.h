@@ -132,7 +132,7 @@ class TUTTI_EXPORT KVStore {
   /// `outs` may be `ins`. A key may have another dtype and shape at each call, in every store type.
   /// Collective: every rank calls it once for the key, in any order among keys. Throws
   /// `duplicate_key` and `invalid_argument` at the call; a disagreement between ranks comes through
-  /// the `Pending`.
+  /// the `Pending`. So does a `timeout`, to all ranks alike: nothing counts; all may call again.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
@@ -207,8 +207,9 @@ class TUTTI_EXPORT KVStore {
   /// more than `Key::max_bytes`; then nothing has changed. With a parameter server every worker
   /// calls it with the same rule, and it blocks until they have; with `dist_async` until worker 0
   /// has, whose rule holds, or, once that has gone, the lowest worker that is there. A worker that
-  /// gives another one gets a `mismatch`. Set lamb before a key's first init or broadcast: the
-  /// servers then keep its value in one piece, whose norm it needs.
+  /// gives another one gets a `mismatch`. A `timeout` comes to every worker, with `dist_async` to
+  /// the one that waited; then nothing has changed, and those call again. Set lamb before a key's
+  /// first init or broadcast: the servers then keep its value in one piece, whose norm it needs.
   void set_optimizer(const Optimizer& optimizer);
   /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
   /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.

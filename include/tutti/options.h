@@ -62,9 +62,9 @@ struct TUTTI_EXPORT Options {
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};
-  /// [agreed] Such a tensor fails with `timeout` after this. The default is long because rank 0 may
-  /// be writing a checkpoint. The scheduler's own also bounds barriers of its job, and what servers
-  /// take to begin. `TUTTI_TIMEOUT_SECONDS`.
+  /// [agreed] Such a tensor fails with `timeout` on all ranks after this; all may call again. The
+  /// default is long, for rank 0 may be writing a checkpoint. The scheduler's own also bounds
+  /// barriers of its job, and what servers take to begin. `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
   /// A rank whose heartbeat is missing this long is lost, and so is one on this machine that is
   /// stopped this long while others create a store or end. `TUTTI_HEARTBEAT_SECONDS`.
