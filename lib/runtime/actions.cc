@@ -19,6 +19,7 @@ std::exception_ptr Executor::pointer_to(const std::optional<Error>& error) const
 
 bool Executor::apply_actions() {
   bool any = false;
+  owes_actions_ = false;
   std::vector<coordinator::Action> actions = std::exchange(actions_, {});
   // An action can cause more: a finished call's callback submits, a gate closes.
   for (;;) {

@@ -113,12 +113,12 @@ bool Executor::has_long_transfer() const {
 bool Executor::run_guarded(const std::function<bool()>& work) {
   if (finished_) return false;
   try {
-    const bool moved = work();
-    if (moved) {
+    moved_ = work();
+    if (moved_) {
       last_move_ = now();
       stall_interval_ = stall_time_;
     }
-    return moved;
+    return moved_;
   } catch (const std::exception& error) {
     fail(error);
     return true;
@@ -179,6 +179,7 @@ bool Executor::look_at_gate() {
   recorder_.record(looked_at_, "gate closed", batch.epoch, batch.number);
   timeline_.record_closed(timeline_.now(), batch.epoch, batch.number);
   participant_.note_gate_closed(batch.epoch, batch.number);
+  owes_actions_ = true;
   return true;
 }
 
@@ -205,6 +206,7 @@ bool Executor::move_data() {
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);
   timeline_.record_done(timeline_.now(), done->batch.epoch, done->batch.number);
   participant_.note_batch_done(done->batch.epoch, done->batch.number);
+  owes_actions_ = true;
   spare_.push_back(std::move(done));
   return true;
 }

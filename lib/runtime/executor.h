@@ -67,6 +67,11 @@ class Executor {
   bool accept();
   /// Something must be polled, so it is not enough to wait for the bell.
   bool is_busy() const;
+  /// The last pass left something to the next one, which no bell tells of: what the participant
+  /// does about a gate that closed or a batch that is done, or the question who waits.
+  bool has_leftovers() const {
+    return owes_actions_ || (moved_ && participant_.is_asking_who_waits());
+  }
   /// After a pass in which nothing moved: what the thread may wait for, and until when. Reports a
   /// stall if one is due.
   struct Rest {
@@ -192,11 +197,13 @@ class Executor {
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
+  bool moved_ = false;       ///< something, in the last pass
   bool gate_moved_ = false;  ///< in the last pass, though it did not close
   std::vector<Due> dues_;
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
+  bool owes_actions_ = false;  ///< the participant has heard of something since they were applied
   std::vector<coordinator::Action> actions_;  ///< empty; memory that `take_actions` uses again
   std::exception_ptr own_failure_;            ///< why this rank is the lost one
   std::vector<std::byte> mail_;

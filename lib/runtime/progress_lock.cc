@@ -151,7 +151,8 @@ void ProgressLock::release(const Handover& handover) {
   taken_ = false;
   bell_.set_on_duty(Listener::owner);
   const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
-  if (handover.busy || due_before || bell_.ticket() != handover.ticket) bell_.ring();
+  const bool must_go_on = handover.busy || handover.leftovers || due_before;
+  if (must_go_on || bell_.ticket() != handover.ticket) bell_.ring();
 }
 
 void ProgressLock::serve_inbox() {
@@ -194,7 +195,8 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
     }
   }
   // One more pass costs less than waking the other thread.
-  if (!handover.takes_long && bell_.ticket() != handover.ticket) look(handover);
+  const bool wants_look = handover.leftovers || bell_.ticket() != handover.ticket;
+  if (wants_look && !handover.takes_long) look(handover);
   release(handover);
 }
 
@@ -205,6 +207,7 @@ std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
   const Executor::Rest rest = executor_.prepare_rest();
   handover.looked_at = executor_.looked_at();
   handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
+  handover.leftovers = executor_.has_leftovers();
   handover.until = rest.until;
   handover.takes_long = executor_.has_long_transfer();
   if (executor_.has_dues() && !has_dues_.exchange(true)) {

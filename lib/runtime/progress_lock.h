@@ -39,6 +39,7 @@ class ProgressLock final : public base::Driver {
   struct Handover {
     std::uint32_t ticket = 0;  ///< of the bell, before the last pass
     bool busy = true;          ///< the communication thread must go on at once
+    bool leftovers = false;    ///< the last pass left something to the next
     bool takes_long = false;   ///< large tensors move: the communication thread should do it
     base::Clock::time_point until;
     base::Clock::time_point looked_at;

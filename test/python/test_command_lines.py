@@ -76,7 +76,7 @@ INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/numpy_all
          "benchmarks/peers/horovod_steps.py", "benchmarks/peers/mxnet_pushpull.py",
          "benchmarks/peers/mxnet_updates.py", "benchmarks/peers/served.py", "test/lab/agent.sh",
          "test/lab/test_bits.py",
-         "test/unit/coordinator/exploration/seed_bugs.py"}
+         "test/unit/seed_bugs.py"}
 
 
 class CommandLines(unittest.TestCase):

@@ -44,9 +44,13 @@ void must_be_found(const std::string& bug, const Scenario& where) {
 
 }  // namespace
 
-bool is_seeded(std::size_t number) {
-  return number == seeded;
+}  // namespace tutti::coordinator::test
+
+bool tutti::test::is_seeded(std::size_t number) {
+  return number == coordinator::test::seeded;
 }
+
+namespace tutti::coordinator::test {
 
 TEST_CASE("a fault in the protocol is found") {
   for (std::size_t number = 0; number < bugs.size(); ++number) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes copies of the protocol's sources with faults in them, each behind a switch of its own.
+"""Writes copies of production sources with faults in them, each behind a switch of its own.
 
     seed_bugs.py TABLE FOLDER SOURCE...
 
@@ -12,7 +12,7 @@ import json
 import pathlib
 import sys
 
-SWITCH = "tutti::coordinator::test::is_seeded({})"
+SWITCH = "tutti::test::is_seeded({})"
 
 
 def apply_edit(texts, fault, edit, switch):
