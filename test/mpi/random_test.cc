@@ -1,7 +1,11 @@
 // Calls of every kind, drawn at random; run under mpirun with any number of ranks. STORE_TEST_SEED
-// repeats a run's choices, STORE_TEST_STORES makes it longer.
+// repeats a run's choices, STORE_TEST_STORES and STORE_TEST_WAITS make it longer.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <future>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -261,6 +265,95 @@ void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
   }
 }
 
+/// What this process has written to its standard error since; it is passed on at the end.
+class ErrorOutput {
+ public:
+  ErrorOutput() { ::dup2(::fileno(file_), STDERR_FILENO); }
+  ~ErrorOutput() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    std::fputs(text().c_str(), stderr);
+    std::fclose(file_);
+  }
+  ErrorOutput(const ErrorOutput&) = delete;
+  ErrorOutput& operator=(const ErrorOutput&) = delete;
+  std::string text() const {
+    std::string text(static_cast<std::size_t>(::lseek(::fileno(file_), 0, SEEK_END)), ' ');
+    const ssize_t read = ::pread(::fileno(file_), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(read, 0)));
+    return text;
+  }
+
+ private:
+  const int before_ = ::dup(STDERR_FILENO);
+  std::FILE* const file_ = std::tmpfile();
+};
+
+void await_callback(const Pending& pending) {
+  const auto called = std::make_shared<std::promise<void>>();
+  pending.then([called](const std::exception_ptr&) { called->set_value(); });
+  called->get_future().wait();
+}
+
+/// As programs wait: for as long as it takes, for a moment again and again, by looking now and
+/// then, or for a callback.
+void await_in_some_way(const Pending& pending, std::mt19937_64& own) {
+  switch (own() % 4) {
+    case 0:
+      return pending.wait();
+    case 1:
+      while (!pending.wait_for(std::chrono::microseconds(own() % 10'000))) {
+      }
+      return;
+    case 2:
+      while (!pending.done()) std::this_thread::sleep_for(std::chrono::microseconds(500));
+      return;
+    default:
+      return await_callback(pending);
+  }
+}
+
+/// Tensors in a random order, one by one or in one call, all of them awaited in some way. The
+/// longest that a turn took.
+std::chrono::duration<double> wait_in_every_way(KVStore& store, int turns, std::mt19937_64& own) {
+  constexpr std::size_t counts[] = {126'505, 59, 692, 1186, 45, 36, 24, 49, 2826};
+  std::vector<std::vector<float>> values;
+  for (const std::size_t count : counts) values.emplace_back(count);
+  std::vector<std::size_t> order(std::size(counts));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto sum = static_cast<float>(store.num_workers());
+  std::chrono::duration<double> longest{};
+  for (int turn = 0; turn < turns; ++turn) {
+    const auto start = std::chrono::steady_clock::now();
+    std::shuffle(order.begin(), order.end(), own);
+    std::vector<Key> names;
+    std::vector<Values> tensors;
+    for (const std::size_t i : order) {
+      std::fill(values[i].begin(), values[i].end(), 1.0F);
+      names.emplace_back(static_cast<std::int64_t>(i));
+      tensors.emplace_back(
+          Tensor(values[i].data(), {static_cast<std::int64_t>(values[i].size())}, DType::f32));
+    }
+    std::vector<Pending> pendings;
+    if (own() % 3 == 0) {
+      pendings.push_back(store.pushpull(names, tensors, tensors));
+    } else {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        pendings.push_back(store.pushpull(names[i], tensors[i], tensors[i]));
+      }
+    }
+    if (own() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 3000));
+    std::shuffle(pendings.begin(), pendings.end(), own);
+    for (const Pending& pending : pendings) await_in_some_way(pending, own);
+    for (const std::vector<float>& tensor : values) {
+      if (tensor.front() != sum || tensor.back() != sum) FAIL_CHECK("turn " << turn << ": wrong");
+    }
+    longest =
+        std::max<std::chrono::duration<double>>(longest, std::chrono::steady_clock::now() - start);
+  }
+  return longest;
+}
+
 }  // namespace
 
 TEST_CASE("any dtype, operation, size, memory, device, order and setting gives the right result") {
@@ -269,4 +362,21 @@ TEST_CASE("any dtype, operation, size, memory, device, order and setting gives t
     exchange(store, shared, own, seen);
   });
   CHECK(seen.size() == std::size(dtypes) * std::size(ops));
+}
+
+TEST_CASE("calls end without a stall in whatever ways their ranks wait for them") {
+  const char* const given = std::getenv("STORE_TEST_WAITS");
+  const int turns = given != nullptr ? std::atoi(given) : 400;
+  std::mt19937_64 own(agreed_seed() * 31 + static_cast<std::uint64_t>(make_store()->rank()));
+  const ErrorOutput logged;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4096}}) {
+    Options options = Options::from_env();
+    options.log_level = "warning";
+    options.stall_report_after = std::chrono::seconds(1);
+    if (bytes > 0) options.fusion_bytes = options.part_bytes = bytes;
+    const auto store = make_store(options);
+    // A sleeping call may go on when the time for a report has come, and none is written.
+    CHECK(wait_in_every_way(*store, turns / 2, own) < options.stall_report_after);
+  }
+  CHECK_THAT(logged.text(), !Catch::Contains("nothing has moved"));
 }

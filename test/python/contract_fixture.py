@@ -3,6 +3,7 @@ what one rank meets must keep no other waiting."""
 import contextlib
 import ctypes
 import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -35,6 +36,21 @@ def sums(ranks, key, turn, count):
 def shard(kv, count):
     """The elements that this rank has of a reduce_scatter."""
     return slice(count * kv.rank // kv.num_workers, count * (kv.rank + 1) // kv.num_workers)
+
+
+@contextlib.contextmanager
+def stderr_to(lines):
+    """What this process writes to standard error goes there while the block runs."""
+    with tempfile.TemporaryFile() as file:
+        before = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        file.seek(0)
+        lines += file.read().decode().splitlines()
 
 
 class Patched(Foreign):

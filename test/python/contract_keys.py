@@ -1,13 +1,10 @@
 """Keys are the program's, and a program may take them from anywhere: whatever they hold, errors and log lines name
 them, stay one line each, and get to their reason; see contract.py."""
-import contextlib
-import os
-import tempfile
 
 import numpy as np
 
 import tutti
-from contract_fixture import Contract, make_store
+from contract_fixture import Contract, make_store, stderr_to
 
 LONGEST_ERROR, LONGEST_LINE, LONGEST_KEY = 1000, 2000, 1024
 
@@ -20,21 +17,6 @@ KEYS = {"\n[error] forged": r"'\n[error] forged'", "\x1b[31mred": r"'\x1b[31mred
 
 def has_control_characters(text):
     return any(ord(character) < 0x20 or ord(character) == 0x7f for character in text)
-
-
-@contextlib.contextmanager
-def stderr_to(lines):
-    """What this process writes to standard error goes there while the block runs."""
-    with tempfile.TemporaryFile() as file:
-        before = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
-        file.seek(0)
-        lines += file.read().decode().splitlines()
 
 
 class HostileKeys(Contract):

@@ -1,13 +1,20 @@
-"""Calls of every kind, drawn at random; see contract.py."""
+"""Calls of every kind, and waits of every kind, drawn at random; see contract.py."""
+import asyncio
 import dataclasses
+import os
 import random
+import threading
 import time
 
 import numpy as np
 
-from contract_fixture import DTYPES, OPS, Contract, from_bits, handed, make_store, numpy_dtype, to_bits
+from contract_fixture import DTYPES, OPS, Contract, from_bits, handed, make_store, numpy_dtype, stderr_to, to_bits
 
 KEYS, TURNS, STORES = 48, 5, 2
+#: Turns of waiting in every way. STORE_TEST_WAITS makes them more.
+WAITS = int(os.environ.get("STORE_TEST_WAITS", "100"))
+STALL_SECONDS = 1
+WAITED_FOR = (126505, 59, 692, 1186, 45, 36, 24, 49, 2826)
 FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
@@ -139,3 +146,61 @@ class Random(Contract):
         shared = random.Random(self.seed)
         for i in range(STORES):
             self.exchange(self.store(**random_options(shared)), shared, random.Random(self.seed * 31 + rank + 100 * i))
+
+
+class Waits(Contract):
+    @staticmethod
+    def poll(pending):
+        while not pending.done():
+            time.sleep(0.0005)
+
+    @staticmethod
+    def await_callback(pending):
+        called = threading.Event()
+        pending.then(lambda _: called.set())
+        called.wait()
+
+    @staticmethod
+    def await_in_a_loop(pending):
+        async def work():
+            await pending
+        asyncio.run(work())
+
+    def ways(self, own):
+        def a_little(pending):
+            while not pending.wait(own.random() * 0.01):
+                pass
+        return (lambda pending: pending.wait(), a_little, self.poll, self.await_callback, self.await_in_a_loop)
+
+    @staticmethod
+    def submit(kv, arrays, own):
+        """In a random order, one by one or in one call."""
+        order = own.sample(range(len(arrays)), len(arrays))
+        if own.randrange(3) == 0:
+            return [kv.pushpull(order, [arrays[i] for i in order])]
+        return [kv.pushpull(i, arrays[i]) for i in order]
+
+    def take_turns(self, kv, turns, own):
+        arrays, ways = [np.empty(count, np.float32) for count in WAITED_FOR], self.ways(own)
+        for _ in range(turns):
+            start = time.monotonic()
+            for array in arrays:
+                array[:] = 1
+            pendings = self.submit(kv, arrays, own)
+            if own.randrange(3) == 0:
+                time.sleep(own.random() * 3e-3)
+            own.shuffle(pendings)
+            for pending in pendings:
+                own.choice(ways)(pending)
+            for array in arrays:
+                self.assertTrue((array == kv.num_workers).all())
+            # A sleeping call may go on when the time for a report has come, and none is written.
+            self.assertLess(time.monotonic() - start, STALL_SECONDS)
+
+    def test_calls_end_without_a_stall_in_whatever_ways_their_ranks_wait_for_them(self):
+        lines = []
+        with stderr_to(lines):
+            for options in ({}, {"fusion_bytes": 4096, "part_bytes": 4096}):
+                with make_store(stall_report_after=STALL_SECONDS, log_level="warning", **options) as kv:
+                    self.take_turns(kv, WAITS // 2, random.Random(kv.rank))
+        self.assertEqual([line for line in lines if "nothing has moved" in line], [])
