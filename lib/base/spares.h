@@ -1,4 +1,5 @@
 #pragma once
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,15 @@ class Spares {
   void give_back(std::unique_ptr<T> object) noexcept TUTTI_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     spares_.push_back(std::move(object));
+  }
+  /// Takes all objects out of the pool that nobody uses.
+  std::vector<std::unique_ptr<T>> take_all() TUTTI_EXCLUDES(mutex_) {
+    const Lock lock(mutex_);
+    std::vector<std::unique_ptr<T>> all(std::make_move_iterator(spares_.begin()),
+                                        std::make_move_iterator(spares_.end()));
+    spares_.clear();
+    made_ -= all.size();
+    return all;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fork_guard.h"
+#include "base/heap.h"
 #include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
@@ -68,11 +69,15 @@ KVStore::KVStore(std::unique_ptr<Backend> backend)
 
 KVStore::~KVStore() {
   backend_->end();
+  backend_.reset();
+  base::return_freed_memory();
 }
 
 void KVStore::close() {
   backend_->close();
   front_desk_->closed = true;
+  front_desk_->workspaces.take_all();
+  base::return_freed_memory();
 }
 
 const std::string& KVStore::type() const {

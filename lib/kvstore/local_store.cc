@@ -41,6 +41,7 @@ class LocalStore : public Backend {
 
   Pending submit(const MethodCall& call) override;
   void configure(const Setting& setting) override;
+  void close() override;
   void barrier() override {}
   int join() override { return 0; }
   Tensor allocate(const Shape& shape, DType dtype) override {
@@ -68,6 +69,12 @@ class LocalStore : public Backend {
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
 };
+
+void LocalStore::close() {
+  const base::Lock lock(mutex_);
+  values_.clear();
+  optimizer_ = {};
+}
 
 const Tensor* LocalStore::find(const Key& key) const {
   const auto it = values_.find(key);

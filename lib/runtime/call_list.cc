@@ -94,6 +94,12 @@ base::Spares<CallList>& CallPool::spares_for(std::size_t count) {
   return spares_[static_cast<std::size_t>(std::bit_width(count))];
 }
 
+void CallPool::drop_spares() {
+  for (base::Spares<CallList>& spares : spares_) {
+    for (const std::unique_ptr<CallList>& list : spares.take_all()) bytes_ -= list->bytes();
+  }
+}
+
 std::shared_ptr<CallList> CallPool::take(std::size_t count) {
   std::unique_ptr<CallList> list = spares_for(count).take();
   const std::size_t before = list->bytes();

@@ -76,6 +76,8 @@ class CallPool : public std::enable_shared_from_this<CallPool> {
 
   /// The calls have arbitrary contents, but no tensors; `completion` is empty.
   std::shared_ptr<CallList> take(std::size_t count);
+  /// Gives back the memory of the lists that are not in use.
+  void drop_spares();
   /// Bytes of all lists, in use or not. Not counted: long strings in keys, and lists of several
   /// devices' tensors.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }

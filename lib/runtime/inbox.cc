@@ -82,6 +82,12 @@ std::vector<Submission> Inbox::die(std::exception_ptr error) {
   return std::exchange(waiting_, {});
 }
 
+void Inbox::forget_keys() {
+  const base::Lock lock(mutex_);
+  keys_ = {};
+  in_flight_ = {};
+}
+
 void Inbox::note_told() {
   const base::Lock lock(mutex_);
   told_ = true;

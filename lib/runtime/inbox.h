@@ -50,6 +50,8 @@ class Inbox {
   /// The store has ended: from now on every submission throws `error`. Returns the submissions that
   /// were not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
+  /// After `die`, when no thread moves the executor any more: gives the memory of all keys back.
+  void forget_keys() TUTTI_EXCLUDES(mutex_);
   /// That error has ended calls of the program's.
   void note_told() TUTTI_EXCLUDES(mutex_);
   /// It has, or a submission has thrown it: the program knows of it.
@@ -62,7 +64,7 @@ class Inbox {
   const int rank_;
   mutable base::Mutex mutex_;  ///< level 5
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
-  /// All keys so far. Keys are used again and again, so none is removed.
+  /// All keys so far. Keys are used again and again, so none is removed before the end.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
   std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);  ///< by the key's number
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);

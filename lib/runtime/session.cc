@@ -82,6 +82,13 @@ std::optional<Error> Session::leave_in_order() {
       {.key = {}, .ranks = {lost->rank}}));
 }
 
+// A closed store may live on for long, and no thread uses these any more.
+void Session::forget_keys() {
+  executor_.reset();
+  inbox_.forget_keys();
+  call_pool_->drop_spares();
+}
+
 void Session::close(Telling whom) {
   const base::Lock lock(closing_);
   if (!thread_.joinable()) return;
@@ -89,8 +96,10 @@ void Session::close(Telling whom) {
   std::optional<Error> failure = depart();
   thread_.join();
   progress_lock_->close();
-  parts_->write_timeline(executor_->is_lost());
-  if (!executor_->is_lost()) failure = leave_in_order();
+  const bool is_lost = executor_->is_lost();
+  forget_keys();
+  parts_->write_timeline(is_lost);
+  if (!is_lost) failure = leave_in_order();
   // A rank may also have been lost during that wait, and MPI_Finalize would wait for it.
   if (failure) parts_->abandon_mpi(told || whom == Telling::caller);
   {

@@ -67,6 +67,8 @@ class Session {
  private:
   enum class Telling : bool { nobody, caller };
   void close(Telling whom) TUTTI_EXCLUDES(closing_);
+  /// After the last pass: gives back the memory of all keys and calls.
+  void forget_keys();
   /// Submits the departure and waits for it. The error that ended the store, if one has.
   std::optional<Error> depart();
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
@@ -89,7 +91,7 @@ class Session {
   mutable base::Mutex counting_;  ///< level 5
   base::Mutex closing_;           ///< level 3; the destructor and MPI_Finalize may close at once
   Tally tally_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Executor> executor_;  ///< until the store is closed
   std::shared_ptr<ProgressLock> progress_lock_;
   base::NamedThread thread_;
   bool ended_ = false;

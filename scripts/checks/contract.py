@@ -30,6 +30,7 @@ EVERYWHERE = {
     "a forked child that drops the store lets go of nothing that its parent's threads use":
         "the library leaves its own memory as it is; the bindings only drop the store",
     "a key takes the memory that its contract says": "the library keeps it, whoever named the key",
+    "a closed store gives the memory of its keys back": "the library gives it back, whoever named the key",
 }
 
 #: {language: {sentence: why it cannot be said there}}.

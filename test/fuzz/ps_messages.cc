@@ -102,12 +102,11 @@ std::vector<Seed> seeds() {
   Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
   welcome.doubt = "the states of the servers";
   const Located located{{{"w", {{1, 0}, 7}}, {3, {{0}, 1}}}, true};
-  add_messages<FromScheduler>(
-      seeds, 1,
-      {Refused{failure}, welcome, located, BarrierOver{}, BarrierOver{failure},
-       Lost{Role::server, 1, "it was closed"}, End{}, Away{1, "it was closed"},
-       Returned{1, "10.0.0.1", 999}, Gathered{}, Begin{}, Another{}, Over{}, Staying{7},
-       ReadOn{1, 7}});
+  add_messages<FromScheduler>(seeds, 1,
+                              {Refused{failure}, welcome, located, BarrierOver{},
+                               BarrierOver{failure}, Lost{Role::server, 1, "it was closed"}, End{},
+                               Away{1, "it was closed"}, Returned{1, "10.0.0.1", 999}, Gathered{},
+                               Begin{}, Another{}, Over{}, Staying{7}, ReadOn{1, 7}});
   add_messages<ToServer>(seeds, 2, requests());
   seeds.push_back({3, encode(Answer{4, std::nullopt, elements})});
   seeds.push_back({3, encode(Answer{3, failure, {}})});

@@ -175,8 +175,8 @@ class KVStore(_core.Store):
         Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. With
         servers it is collective and blocks until every worker has called it; else it does not block. With servers it
         raises TimedOutError on every worker where some do not call it within key_timeout, and nothing has changed; with
-        dist_async on the worker that waited, which calls it again. Raises InvalidArgumentError for an unknown rule or parameter and a value out of range, UnsupportedError with
-        dist_sync_mpi: update the weights in the program.
+        dist_async on the worker that waited, which calls it again. Raises InvalidArgumentError for an unknown rule or
+        parameter and a value out of range, UnsupportedError with dist_sync_mpi: update the weights in the program.
         """
         if not isinstance(optimizer, str):
             raise TypeError(f"an optimizer is a str, such as 'sgd', with its parameters by name, not {optimizer!r}")
