@@ -64,7 +64,7 @@ class Ends(unittest.TestCase):
     def run_case(self, *case):
         return Job(words_of(*case), COMES_MS=str(COMES_MS), LAST_MS=str(LAST_MS), limit_when_wrong=3 * OVER_WITHIN,
                    STORE="dist_sync" if case[0] == "ps" else "dist_sync_mpi",
-                   PATH=f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+                   PATH=f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}")
 
     def run_under_mpirun(self, *case):
         """In one of eight runs, also of programs without tutti, mpirun 4.1.4 says which rank ended the job, its ranks
@@ -130,7 +130,7 @@ class Ends(unittest.TestCase):
         for _ in range(5):
             job = Job(hosts.enter(lab.names[0], shlex.join(words)), COMES_MS=str(COMES_MS), LAST_MS="0",
                       STORE="dist_sync" if mode == "ps" else "dist_sync_mpi", DMLC_INTERFACE="eth0",
-                      PATH=f"{folder}:{pathlib.Path(SERVER).parent}:{os.environ['PATH']}")
+                      PATH=f"{folder}:{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}")
             if not job.lines(r"\(pmix_server_log_fn\+"):
                 break
         self.assertLess(job.lived_on, OVER_WITHIN, job)

@@ -34,7 +34,7 @@ class GridEngine(LaunchCase):
     def start(self, *words, **env):
         line = ["env", "-C", str(self.top), sys.executable, str(LAUNCH), "--launcher", "sge", "--env",
                 "LAUNCH_TEST_MARK", *map(str, words)]
-        path = f"{pathlib.Path(SERVER).parent}:/usr/local/bin:/usr/bin:/bin"
+        path = f"{pathlib.Path(SERVER).absolute().parent}:/usr/local/bin:/usr/bin:/bin"
         return super().start(command=hosts.enter(self.lab.names[0], shlex.join(line)), **{
             "PATH": path, "HOME": str(self.top), "TUTTI_CREATE_SECONDS": "30", **self.engine.env, **env})
 

@@ -39,7 +39,7 @@ class Slurm(LaunchCase):
         cls.configuration = cls.enterClassContext(slurm.running(cls.top))
 
     def environment(self, **more):
-        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        path = f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, "SLURM_CONF": str(self.configuration),
                                       "TUTTI_CREATE_SECONDS": "30", **more})
 

@@ -30,7 +30,7 @@ def of_process(pid, what):
 
 
 class Jobs(SshCase):
-    PATH = f"{pathlib.Path(SERVER).parent}:{SshCase.PATH}"
+    PATH = f"{pathlib.Path(SERVER).absolute().parent}:{SshCase.PATH}"
 
     def train(self, *words, network="mlp", **env):
         return self.over_hosts(*words, TRAIN, "--network", network, "--kv-store", "dist_sync", "--epochs", 1, **env)

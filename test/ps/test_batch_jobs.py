@@ -53,7 +53,7 @@ class Mpirun(LaunchCase):
     """It starts workers, servers and scheduler, outside any batch system."""
 
     def environment(self, **more):
-        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        path = f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, "TUTTI_CREATE_SECONDS": "30", **more})
 
     def job(self, *words):
@@ -94,7 +94,7 @@ class Submitted(LaunchCase):
         (jars / "hadoop-yarn-applications-distributedshell-3.3.6.jar").touch()
 
     def environment(self, **more):
-        path = f"{self.folder}:{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        path = f"{self.folder}:{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, "HADOOP_HOME": str(self.folder), "HOME": str(self.folder),
                                       "TUTTI_CREATE_SECONDS": "30", **more})
 
@@ -155,8 +155,8 @@ class Submitted(LaunchCase):
     def test_without_its_submitter_a_system_is_refused_by_name(self):
         for system, words in (("sge", "needs qsub"), ("yarn", "needs Hadoop's distributed shell.*HADOOP_HOME"),
                               ("slurm", "needs srun")):
-            code, _, err = self.launch("--launcher", system, "-n", 1, "true", PATH=str(pathlib.Path(SERVER).parent),
-                                       HADOOP_HOME="")
+            code, _, err = self.launch("--launcher", system, "-n", 1, "true", HADOOP_HOME="",
+                                       PATH=str(pathlib.Path(SERVER).absolute().parent))
             self.assertEqual(code, 2, err)
             self.assertRegex(err, words)
 

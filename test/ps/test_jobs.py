@@ -50,7 +50,7 @@ def weights(text):
 
 class JobCase(LaunchCase):
     def environment(self, **more):
-        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        path = f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
         # For processes without a launcher; they make no key in the home of who tests.
         return super().environment(**{"PATH": path, "TUTTI_JOB_KEY": "5a" * 31 + "5b", **IMPATIENT, **more})
 

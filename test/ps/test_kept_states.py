@@ -29,7 +29,7 @@ class KeptStatesCase(LaunchCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self, **more):
-        path = f"{pathlib.Path(SERVER).parent}:{os.environ['PATH']}"
+        path = f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
         return super().environment(**{"PATH": path, "TUTTI_CREATE_SECONDS": "20", "TUTTI_TIMEOUT_SECONDS": "20",
                                       "MXNET_KVSTORE_BIGARRAY_BOUND": "1000", **more})
 
