@@ -20,8 +20,8 @@ struct TUTTI_EXPORT Options {
   /// or false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T
   /// for powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws
   /// `invalid_argument` and suggests the right name; so does a `DMLC_*` or `PS_*` variable that is
-  /// near to a known one. TUTTI_MODE, TUTTI_JOB_KEY, TUTTI_JOB_KEY_FILE, TUTTI_LISTEN_FD and
-  /// TUTTI_AUTOLOAD are known too, but set no option.
+  /// near to a known one. TUTTI_MODE, TUTTI_JOB_KEY, TUTTI_JOB_KEY_FILE, TUTTI_LISTEN_FD,
+  /// TUTTI_END_NOTICES and TUTTI_AUTOLOAD are known too, but set no option.
   static Options from_env();
 
   /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as

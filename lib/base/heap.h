@@ -1,9 +1,12 @@
 #pragma once
+#include <cstddef>
 
 namespace tutti::base {
 
-/// Returns to the system what the process has freed. malloc keeps pages that lie between others in
-/// use, and whole arenas of threads that have ended.
-void return_freed_memory();
+/// Returns freed memory to the system after a store with so many keys has dropped them. malloc
+/// keeps pages that lie between others in use, and whole arenas of threads that have ended. It
+/// walks over the heap of the whole process for that, which takes 100 ms for a million small
+/// blocks, so nothing is returned for few keys.
+void return_memory_of(std::size_t keys);
 
 }  // namespace tutti::base

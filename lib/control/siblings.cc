@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -42,25 +43,40 @@ std::optional<std::vector<pid_t>> children_of(pid_t process) {
   std::error_code failure;
   const auto threads =
       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), failure);
-  if (failure) return std::nullopt;
-  for (const auto& thread : threads) {
-    std::ifstream file(thread.path() / "children");
+  for (auto thread = begin(threads); !failure && thread != end(threads);
+       thread.increment(failure)) {
+    std::ifstream file(thread->path() / "children");
     if (!file) return std::nullopt;
     children.insert(children.end(), std::istream_iterator<pid_t>(file), {});
   }
+  if (failure) return std::nullopt;
   return children;
+}
+
+/// Whether a process that starts ranks has this name. A wrapper may run between such a process and
+/// a rank, with whatever environment: its children say nothing of the other ranks.
+bool is_starter(pid_t process) {
+  constexpr std::array names{"mpirun",  "mpiexec", "orterun", "orted",
+                             "prterun", "prte",    "prted",   "slurmstepd"};
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", process)), name);
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::optional<int> rank_in(std::string_view environment) {
+  const std::string_view text = value_of(environment, "PMIX_RANK");
+  int rank = -1;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (text.empty() || read.ec != std::errc()) return std::nullopt;
+  return rank;
 }
 
 }  // namespace
 
-/// The nearest process above this one that is not of the job.
+/// The nearest process above this one that starts ranks.
 Siblings::Siblings(const std::string& name_space) : name_space_(name_space) {
   pid_t above = ::getppid();
-  for (; above > 1; above = state_of(above).parent) {
-    const auto environment = environment_of(above);
-    if (!environment) return;
-    if (value_of(*environment, "PMIX_NAMESPACE") != name_space_) break;
-  }
+  while (above > 1 && !is_starter(above)) above = state_of(above).parent;
   if (above > 1) daemon_ = above;
 }
 
@@ -74,11 +90,12 @@ std::optional<std::set<int>> Siblings::running() const {
     if (state == 'Z' || state == 'X') continue;
     const auto environment = environment_of(child);
     if (!environment) return std::nullopt;
-    if (value_of(*environment, "PMIX_NAMESPACE") != name_space_) continue;
-    const std::string_view text = value_of(*environment, "PMIX_RANK");
-    int rank = -1;
-    std::from_chars(text.data(), text.data() + text.size(), rank);
-    ranks.insert(rank);
+    const std::string_view name_space = value_of(*environment, "PMIX_NAMESPACE");
+    if (!name_space.empty() && name_space != name_space_) continue;
+    // A program that changes its title overwrites its environment there. It may be any rank.
+    const auto rank = rank_in(*environment);
+    if (name_space.empty() || !rank) return std::nullopt;
+    ranks.insert(*rank);
   }
   return ranks;
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/fork_guard.h"
-#include "base/heap.h"
 #include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
@@ -52,6 +51,7 @@ class FrontDesk {
   std::atomic<bool> closed{false};
   base::Spares<Workspace> workspaces;
 
+  bool is_in_child() const { return fork_guard_.is_in_child(); }
   /// Comes before all else: in a forked child nobody gives back a mutex that was held at the fork.
   void require_usable(std::string_view method) const {
     fork_guard_.check();
@@ -69,15 +69,13 @@ KVStore::KVStore(std::unique_ptr<Backend> backend)
 
 KVStore::~KVStore() {
   backend_->end();
-  backend_.reset();
-  base::return_freed_memory();
 }
 
 void KVStore::close() {
+  if (front_desk_->is_in_child()) return;
   backend_->close();
   front_desk_->closed = true;
   front_desk_->workspaces.take_all();
-  base::return_freed_memory();
 }
 
 const std::string& KVStore::type() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/heap.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
@@ -71,9 +72,14 @@ class LocalStore : public Backend {
 };
 
 void LocalStore::close() {
-  const base::Lock lock(mutex_);
-  values_.clear();
-  optimizer_ = {};
+  std::size_t keys = 0;
+  {
+    const base::Lock lock(mutex_);
+    keys = values_.size();
+    values_.clear();
+    optimizer_ = {};
+  }
+  base::return_memory_of(keys);
 }
 
 const Tensor* LocalStore::find(const Key& key) const {

@@ -11,7 +11,7 @@
 
 namespace tutti::runtime {
 
-/// Finds the ranks that are lost while a store is created. Three sources tell of them:
+/// Finds the ranks that are lost while a store is created. These sources tell of them:
 /// - `Presence` sees the processes of this machine that have come to a `create`.
 /// - scripts/launch.py, if it started the job, tells of every process of the job that has ended.
 /// - Where all ranks run on this machine, the children that mpirun still has show which ranks have

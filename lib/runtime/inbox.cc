@@ -82,10 +82,10 @@ std::vector<Submission> Inbox::die(std::exception_ptr error) {
   return std::exchange(waiting_, {});
 }
 
-void Inbox::forget_keys() {
+std::size_t Inbox::forget_keys() {
   const base::Lock lock(mutex_);
   keys_ = {};
-  in_flight_ = {};
+  return std::exchange(in_flight_, {}).size();
 }
 
 void Inbox::note_told() {

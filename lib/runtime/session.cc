@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "runtime/choices.h"
 #include "tutti/error.h"
@@ -82,11 +83,11 @@ std::optional<Error> Session::leave_in_order() {
       {.key = {}, .ranks = {lost->rank}}));
 }
 
-// A closed store may live on for long, and no thread uses these any more.
-void Session::forget_keys() {
+// A closed store may live on for long, and no thread uses these any more. How many keys there were.
+std::size_t Session::forget_keys() {
   executor_.reset();
-  inbox_.forget_keys();
   call_pool_->drop_spares();
+  return inbox_.forget_keys();
 }
 
 void Session::close(Telling whom) {
@@ -97,7 +98,7 @@ void Session::close(Telling whom) {
   thread_.join();
   progress_lock_->close();
   const bool is_lost = executor_->is_lost();
-  forget_keys();
+  const std::size_t keys = forget_keys();
   parts_->write_timeline(is_lost);
   if (!is_lost) failure = leave_in_order();
   // A rank may also have been lost during that wait, and MPI_Finalize would wait for it.
@@ -107,6 +108,7 @@ void Session::close(Telling whom) {
     control_messages_ = parts_->control_messages();
   }
   parts_->close();
+  base::return_memory_of(keys);
   if (failure && !told && whom == Telling::caller) throw Error(*failure);
 }
 

@@ -68,7 +68,7 @@ class Session {
   enum class Telling : bool { nobody, caller };
   void close(Telling whom) TUTTI_EXCLUDES(closing_);
   /// After the last pass: gives back the memory of all keys and calls.
-  void forget_keys();
+  std::size_t forget_keys();
   /// Submits the departure and waits for it. The error that ended the store, if one has.
   std::optional<Error> depart();
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank

@@ -159,7 +159,7 @@ class Job:
         root = self.root or link.address()
         if root is None:
             return
-        self.variables = {"DMLC_PS_ROOT_URI": root, "DMLC_PS_ROOT_PORT": os.environ.get("DMLC_PS_ROOT_PORT", str(port))}
+        self.variables = {"DMLC_PS_ROOT_URI": root, "DMLC_PS_ROOT_PORT": str(port)}
         for each in self.links:
             each.begin(self.variables)
 
@@ -259,6 +259,8 @@ class Job:
 
     def dismiss_idle_servers(self):
         self.dismiss_by = None
+        if self.complete:  # the scheduler's word came later than the worker's end
+            return
         for link in self.links:
             if link.worker.rank >= self.request.workers:
                 link.order()

@@ -31,7 +31,8 @@ def candidates(command):
 def owners(command):
     """The users, beside root and the one who starts the job, whose programs the job runs anyway."""
     programs = filter(None, (found_as_by_a_shell(command[0]), str(HERE)))
-    found = {os.stat(program).st_uid for program in programs if os.path.exists(program)}
+    # Where the program is a link, its owner decides what runs, too: the python of an environment is one.
+    found = {look(program).st_uid for program in programs if os.path.exists(program) for look in (os.stat, os.lstat)}
     return sorted(found - {0, os.geteuid()})
 
 
@@ -39,11 +40,17 @@ def find_server(request):
     """The program that is scheduler and server, as its hosts have it. It gets the job's key, so who may have put it
     there counts."""
     trusted = {0, os.geteuid(), *owners(request.command)}
+    refused = []
     for path in candidates(request.command):
         problem = problem_of_program(path, trusted)
         if problem is None:
             return copied(path, request.sync_dst_dir)
         say(f"{path} is not used: {problem}")
+        refused.append(path)
+    if refused:
+        raise UsageError(f"--mode ps needs {SERVER}, and none that was found can be trusted with the job's key "
+                         "(above); put one of your own into PATH, or, where only its mode is wrong, take the right to "
+                         f"write from others: chmod go-w {refused[0]}")
     raise UsageError(f"--mode ps needs {SERVER}, which is neither beside the command nor in PATH; "
                      "it is built and installed with tutti")
 

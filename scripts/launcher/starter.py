@@ -10,7 +10,7 @@ from launcher.options import UsageError
 
 # By these a process gets into its job. Those of the launcher's own environment are for other jobs; those of its job are
 # for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
-OF_ONE_JOB = "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LISTEN_FD"
+OF_ONE_JOB = "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LISTEN_FD", "TUTTI_END_NOTICES"
 FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH)$")
 # Once every worker has ended, how long what started them may take to notice.
 LEAVE_SECONDS = 10.0

@@ -103,7 +103,10 @@ def problem_of_contents(top, owners, is_open):
     for folder, folders, files in os.walk(top):
         for name in folders + files:
             path = os.path.join(folder, name)
-            status = os.lstat(path)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # removed meanwhile
+                continue
             if status.st_uid not in owners:
                 return f"{path} belongs to {user(status.st_uid)}"
             if is_open and not stat.S_ISLNK(status.st_mode) and others_may_write(status):

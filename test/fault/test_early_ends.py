@@ -113,6 +113,19 @@ class Ends(unittest.TestCase):
         self.assertNotEqual(job.code, 0, job)
         self.assertTrue(job.lines("critical: rank 1 is lost: its process ended before it had called create"), job)
 
+    def test_under_mpirun_a_rank_that_comes_late_from_behind_a_wrapper_is_not_taken_for_one_that_has_ended(self):
+        """The wrapper's own environment says nothing of the job; the rank's is what mpirun has given."""
+        own = shlex.join([CREATING, str(RANKS), "none", "none", "1"])
+        job = Job(mpirun(RANKS, "sh", "-c", "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then sleep 4; fi; export -p > $0.$$; "
+                         f"exec env -i sh -c '. $0; {own}; exit $?' $0.$$", f"{self.folder()}/variables"))
+        self.assertEqual(job.code, 0, job)
+        self.assertFalse(job.lines("is lost"), job)
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_the_launcher_tells_of_a_rank_that_is_alone_on_its_own(self):
         with made(hosts.Lab(f"ends{os.getpid()}", (1, 1))) as lab, tempfile.TemporaryDirectory() as folder:

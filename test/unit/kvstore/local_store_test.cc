@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <numeric>
@@ -75,6 +76,32 @@ TEST_CASE_METHOD(Fixture, "a forked child cannot use its parent's store, and the
   CHECK(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK(pulled(3) == Pair{1, 2});
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a forked child closes its parent's store though a thread was in a call") {
+  std::vector<float> large(std::size_t{1} << 22, 1.0F);
+  const Tensor value(large.data(), {static_cast<std::int64_t>(large.size())}, DType::f32);
+  store->init({3}, {{value}});
+  std::atomic<bool> stop{false};
+  std::thread pushing([&] {
+    while (!stop) store->push({3}, {{value}}).wait();
+  });
+  int failed = 0;
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);  // ends a child that hangs
+      store->close();
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    failed += status == 0 ? 0 : 1;
+  }
+  stop = true;
+  pushing.join();
+  CHECK(failed == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "an initialised value is kept apart from the caller's memory") {
