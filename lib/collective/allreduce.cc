@@ -3,21 +3,13 @@
 #include <fmt/format.h>
 
 namespace tutti::collective {
-namespace {
-
-/// If a batch's tensors are smaller than this on average, summing them together and copying the
-/// sums out is faster than summing each by itself.
-constexpr std::size_t worth_its_own_sum = 512;
-
-}  // namespace
 
 Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
-                     const Lane& lane, const Tuning& tuning)
+                     const Lane& lane, const Site& site, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
-      lanes_(topology.lanes()),
+      site_(site),
       lane_(lane),
-      cache_bytes_(tuning.cache_bytes),
       stores_(tuning.staging),
       layout_(topology) {}
 
@@ -27,47 +19,26 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   layout_.start(batch, memory_.layout().slot_bytes, before);
-  shared_ = all_in_arenas();
-  // An output in an arena is not read next by the rank that writes it. With tensors as large as the
-  // caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
-  // to 31 % more for private ones.
-  const std::size_t each = cache_bytes_ / static_cast<std::size_t>(memory_.local_size());
-  streaming_ = batch.exceeds(shared_ ? each / 4 * 3 : each);
-  const std::size_t bytes_a_part = batch.bytes() / batch.parts.size();
-  stores_.next_batch(bytes_a_part);
-  sums_all_ = memory_.local_size() == 2 && !several_nodes() && !shared_ && !batch.is_sharded() &&
-              bytes_a_part >= worth_its_own_sum;
+  route_ = choose_route(batch, site_, all_in_arenas());
+  stores_.next_batch(batch.bytes() / batch.parts.size());
   in_ = sum_ = out_ = {};
   exchanged_ = 0;
   leave_out_stages();
 }
 
 void Allreduce::leave_out_stages() {
-  const bool read_in_place = shared_ && does_gather();
+  if (route_.copy_in == Route::CopyIn::none) in_.chunk = chunks().size();
+  if (route_.sum == Route::Sum::none) sum_.chunk = exchanged_ = chunks().size();
+  if (route_.copy_out == Route::CopyOut::none) out_.chunk = chunks().size();
   left_out_.clear();
-  if (shared_) {
-    in_.chunk = chunks().size();
-    leave_out(&shm::RankBlock::copied_in);
-  }
-  if (does_deliver() || direct()) {
-    out_.chunk = chunks().size();
-    // With several nodes a lane's slice stays in the result slot until the lane writes it out.
-    if (!several_nodes() || !in_a_lane()) leave_out(&shm::RankBlock::copied_out);
-  }
-  if (does_gather() && !several_nodes()) {
-    // The column that copy in puts there is the result: nobody waits for `copied_in`.
-    leave_out(&shm::RankBlock::copied_in);
-    sum_.chunk = exchanged_ = chunks().size();
-    if (read_in_place) leave_out(&shm::RankBlock::reduced);
-  } else if (!in_a_lane()) {
-    sum_.chunk = exchanged_ = chunks().size();
-    leave_out(&shm::RankBlock::reduced);
-  }
+  if (route_.leaves_out_copied_in) leave_out(&shm::RankBlock::copied_in);
+  if (route_.leaves_out_copied_out) leave_out(&shm::RankBlock::copied_out);
+  if (route_.leaves_out_reduced) leave_out(&shm::RankBlock::reduced);
 }
 
 /// A stage that is left out raises its flag for all chunks at once, for whoever waits for it, but
 /// not before the earlier batches have passed that stage.
-void Allreduce::leave_out(shm::Flag shm::RankBlock::*flag) {
+void Allreduce::leave_out(Route::Flag flag) {
   if (is_next(flag)) {
     memory_.raise(flag, chunks().end());
   } else {
@@ -76,7 +47,7 @@ void Allreduce::leave_out(shm::Flag shm::RankBlock::*flag) {
 }
 
 bool Allreduce::pass_left_out() {
-  return std::erase_if(left_out_, [this](shm::Flag shm::RankBlock::*flag) {
+  return std::erase_if(left_out_, [this](Route::Flag flag) {
            if (!is_next(flag)) return false;
            memory_.raise(flag, chunks().end());
            return true;
@@ -95,10 +66,8 @@ Progress Allreduce::end_of_step(bool moved) const {
     if (passed < chunks().size()) return progress;
   }
   if (!left_out_.empty()) return progress;
-  if (!shared_) return Progress::done;
-  // Others may still read this rank's inputs, or write its outputs.
-  const auto last_use = does_gather() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
-  return memory_.least(last_use) >= chunks().end() ? Progress::done : progress;
+  if (!route_.waits_for_release) return Progress::done;
+  return memory_.least(route_.released) >= chunks().end() ? Progress::done : progress;
 }
 
 bool Allreduce::all_in_arenas() const {
@@ -111,8 +80,8 @@ bool Allreduce::all_in_arenas() const {
 std::string Allreduce::describe() const {
   std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}",
                                  chunks().size(), in_.chunk, sum_.chunk, exchanged_);
-  if (!does_deliver() && !direct()) text += fmt::format(", copied out {}", out_.chunk);
-  if (shared_ && exchanged_ == chunks().size()) {
+  if (route_.copy_out != Route::CopyOut::none) text += fmt::format(", copied out {}", out_.chunk);
+  if (route_.waits_for_release && exchanged_ == chunks().size()) {
     return fmt::format("{}; not done with their slices: {}", text,
                        late_ranks(topology_, memory_, &shm::RankBlock::reduced, chunks().end()));
   }
@@ -120,14 +89,13 @@ std::string Allreduce::describe() const {
     text += "; " + exchange(chunk).describe();
   }
   if (out_.chunk < sum_.chunk) text += late(&shm::RankBlock::reduced, out_.chunk, "not reduced");
-  if (!shared_ && sum_.chunk < in_.chunk) {
+  if (route_.copy_in != Route::CopyIn::none && sum_.chunk < in_.chunk) {
     text += late(&shm::RankBlock::copied_in, sum_.chunk, "not copied in");
   }
   return text + without_room();
 }
 
-std::string Allreduce::late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk,
-                            std::string_view what) const {
+std::string Allreduce::late(Route::Flag flag, std::uint64_t chunk, std::string_view what) const {
   const std::uint64_t wanted = chunks().number(chunk) + 1;
   if (memory_.least(flag) >= wanted) return {};
   return fmt::format("; chunk {} {} by {}", chunk, what,
@@ -135,11 +103,10 @@ std::string Allreduce::late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk
 }
 
 std::string Allreduce::without_room() const {
-  const auto last_use = does_gather() ? &shm::RankBlock::copied_out : &shm::RankBlock::reduced;
-  if (in_.chunk == chunks().size() || staging_is_free(last_use, in_.chunk)) return {};
+  if (in_.chunk == chunks().size() || is_slot_free(route_.released, in_.chunk)) return {};
   const std::uint64_t wanted = chunks().number(in_.chunk) - memory_.layout().slots + 1;
   return fmt::format("; staging for chunk {} still in use by {}", in_.chunk,
-                     late_ranks(topology_, memory_, last_use, wanted));
+                     late_ranks(topology_, memory_, route_.released, wanted));
 }
 
 }  // namespace tutti::collective

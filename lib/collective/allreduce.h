@@ -9,6 +9,7 @@
 #include "collective/chunk_layout.h"
 #include "collective/chunks.h"
 #include "collective/lane.h"
+#include "collective/route.h"
 #include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
@@ -46,61 +47,59 @@ class Allreduce {
  public:
   /// The references outlive it.
   Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory, const Lane& lane,
-            const Tuning& tuning);
+            const Site& site, const Tuning& tuning);
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch, which is not empty and stays in place until it is done. `sequence` finds
-  /// its descriptors; `before` counts the chunks of all batches before it.
+  /// Starts on a batch whose way is the pipeline. The batch stays in place until it is done.
+  /// `sequence` finds its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
   /// A transfer between nodes is under way.
-  bool is_polling() const { return several_nodes() && exchanged_ < chunks().size(); }
+  bool is_polling() const {
+    return route_.exchange != Route::Exchange::none && exchanged_ < chunks().size();
+  }
   std::string describe() const;
 
  private:
-  bool several_nodes() const { return topology_.node_count() > 1; }
-  bool in_a_lane() const { return topology_.local_index() < lanes_; }
-  bool does_scatter() const { return batch_->kind == CollectiveKind::reduce_scatter; }
-  bool does_gather() const { return batch_->kind == CollectiveKind::allgather; }
-  /// Each lane writes its results to all outputs of the node.
-  bool does_deliver() const { return shared_ && !batch_->is_sharded(); }
-  /// Sums are written straight to the outputs, not to a result slot.
-  bool direct() const {
-    return !several_nodes() && (does_deliver() || does_scatter() || sums_all_);
-  }
   bool all_in_arenas() const;
   const Chunks& chunks() const { return layout_.chunks(); }
   /// What this rank sums of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
   std::byte* result(std::uint64_t chunk, std::size_t element) const;
-  bool staging_is_free(shm::Flag shm::RankBlock::*last_use, std::uint64_t chunk) const;
+  /// Whether all ranks of the node have raised the flag for the chunk that had this one's slot.
+  bool is_slot_free(Route::Flag last_use, std::uint64_t chunk) const;
   reduce::Kernel kernel(double divisor) const;
   reduce::Kernel kernel_in_node() const;
   Progress end_of_step(bool moved) const;
-  std::string late(shm::Flag shm::RankBlock::*flag, std::uint64_t chunk,
-                   std::string_view what) const;
+  std::string late(Route::Flag flag, std::uint64_t chunk, std::string_view what) const;
   std::string without_room() const;
 
   void leave_out_stages();
-  void leave_out(shm::Flag shm::RankBlock::*flag);
+  void leave_out(Route::Flag flag);
   bool pass_left_out();
   /// Whether all earlier batches have passed, on this rank, the stage that raises this flag.
-  bool is_next(shm::Flag shm::RankBlock::*flag) const {
+  bool is_next(Route::Flag flag) const {
     return (memory_.mine().*flag).load() >= chunks().number(0);
   }
 
   bool copy_in_some();
-  bool put_some();
+  /// The elements of a chunk that copy in takes, and among them those that it skips.
+  struct Wanted {
+    topology::Range all;
+    topology::Range skipped;
+  };
+  Wanted wanted_in(std::uint64_t chunk) const;
+  std::byte* copy_in_target(std::uint64_t chunk, std::size_t element) const;
   void copy_in_stretch(std::uint64_t chunk, topology::Range stretch, std::byte* to);
   bool sum_some();
   bool may_sum() const;
   void sum_staged(topology::Range stretch);
-  void sum_shared(topology::Range stretch);
+  void sum_in_place(topology::Range stretch);
   void sum_sources(std::size_t at, topology::Range range);
   void finish_slice();
   void start_exchange();
@@ -112,27 +111,24 @@ class Allreduce {
   void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();
   bool copy_out_some();
-  topology::Range wanted(std::uint64_t chunk) const;
+  topology::Range wanted_out(std::uint64_t chunk) const;
   const std::byte* source(const ChunkLayout::ChunkRange& range) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
-  const int lanes_;
+  const Site& site_;
   const Lane& lane_;
-  const std::size_t cache_bytes_;
   observe::StageRecorder recorder_;
 
   const Batch* batch_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
-  bool shared_ = false;     ///< what other ranks read or write lies in arenas
-  bool sums_all_ = false;   ///< each of two ranks sums the whole chunk
-  bool streaming_ = false;  ///< outputs larger than the caches
+  Route route_;
   StagingStores stores_;
   ChunkLayout layout_;
   Cursor in_, sum_, out_;
   std::uint64_t exchanged_ = 0;
-  std::vector<shm::Flag shm::RankBlock::*> left_out_;  ///< to be raised when they are next
+  std::vector<Route::Flag> left_out_;  ///< to be raised when they are next
   std::vector<const void*> sources_;
   std::vector<void*> outputs_;
 };

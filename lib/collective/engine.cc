@@ -14,19 +14,14 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
                mpi::Communicator* data, mpi::Communicator* gate, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
-      small_(topology, memory),
+      site_(Site::of(topology, memory.layout().eager_bytes, tuning.cache_bytes)),
+      small_(topology, memory, site_),
       gate_(topology, memory, gate, small_),
       lane_(topology, memory.layout(), data),
-      allreduces_{Allreduce(topology, memory, lane_, tuning),
-                  Allreduce(topology, memory, lane_, tuning)},
+      allreduces_{Allreduce(topology, memory, lane_, site_, tuning),
+                  Allreduce(topology, memory, lane_, site_, tuning)},
       broadcast_(topology, memory, data, tuning) {
-  moving_.reserve(shm::most_open);
-}
-
-Engine::Way Engine::way_of(const Batch& batch) const {
-  if (batch.count() == 0) return Way::nothing;
-  if (small_.is_small(batch)) return Way::small;
-  return batch.kind == CollectiveKind::broadcast ? Way::broadcast : Way::allreduce;
+  open_.reserve(shm::most_open);
 }
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
@@ -58,70 +53,77 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
 }
 
 void Engine::enter(const Batch& batch) {
-  base::check(moving_.size() + ahead_ < shm::most_open, "few gates are entered ahead of the data");
-  const std::uint64_t sequence = started_ + ahead_++;
-  const Way way = way_of(batch);
+  base::check(open_.size() < shm::most_open, "few gates are entered ahead of the data");
+  const OpenBatch& open = open_.emplace_back(
+      OpenBatch{.batch = &batch, .way = choose_way(batch, site_), .sequence = entered_++});
   Gate::Payload payload;
-  if (way == Way::small) {
-    small_.put(batch, sequence);
-    payload = {&batch, sequence};
-  } else if (way != Way::nothing) {
-    tell_places(batch, memory_.descriptor(memory_.local_index(), sequence));
+  if (open.way == Way::small) {
+    small_.put(batch, open.sequence);
+    payload = {&batch, open.sequence};
+  } else if (open.way != Way::nothing) {
+    tell_places(batch, memory_.descriptor(memory_.local_index(), open.sequence));
   }
   gate_.arrive(batch.epoch, batch.number, payload);
 }
 
 void Engine::withdraw(std::uint32_t epoch, std::uint64_t number) {
-  base::check(ahead_ > 0, "only an entered gate is withdrawn");
-  --ahead_;
+  base::check(open_.size() > moving_, "only an entered gate is withdrawn");
+  open_.pop_back();
+  --entered_;
   gate_.withdraw(epoch, number);
 }
 
-bool Engine::may_start(const Batch& batch) const {
-  if (moving_.empty()) return true;
-  if (topology_.node_count() == 1) return false;
-  std::size_t allreduces = way_of(batch) == Way::allreduce ? 1 : 0;
-  for (const MovingBatch& moving : moving_) {
-    if (moving.way == Way::broadcast) return false;
-    if (moving.way == Way::allreduce) ++allreduces;
-  }
-  return way_of(batch) != Way::broadcast && allreduces <= at_once;
+bool Engine::is_brief(const Batch& batch) const {
+  const auto open = std::find_if(open_.begin(), open_.end(),
+                                 [&](const OpenBatch& one) { return one.batch == &batch; });
+  base::check(open != open_.end(), "only an entered batch is asked about");
+  return open->way == Way::nothing || open->way == Way::small;
 }
 
-void Engine::start(const Batch& batch) {
-  base::check(may_start(batch) && ahead_ > 0, "batches move behind their gates, in order");
-  gate_.close(batch.epoch, batch.number);
-  --ahead_;
-  MovingBatch& moving =
-      moving_.emplace_back(MovingBatch{&batch, way_of(batch), started_++, nullptr, false});
-  if (moving.way == Way::allreduce) {
-    moving.allreduce = &allreduces_[turn_++ % at_once];
-    moving.allreduce->start(batch, moving.sequence, chunks_);
-    chunks_ = moving.allreduce->end();
+bool Engine::may_start() const {
+  if (moving_ == 0) return true;
+  if (!site_.several_nodes()) return false;
+  const Way next = open_[moving_].way;
+  std::size_t pipelined = next == Way::pipeline ? 1 : 0;
+  for (const OpenBatch& before : moving()) {
+    if (before.way == Way::broadcast) return false;
+    if (before.way == Way::pipeline) ++pipelined;
   }
-  if (moving.way == Way::broadcast) {
-    broadcast_.start(batch, moving.sequence, chunks_);
+  return next != Way::broadcast && pipelined <= at_once;
+}
+
+void Engine::start() {
+  base::check(open_.size() > moving_ && may_start(), "batches move behind their gates, in order");
+  OpenBatch& next = open_[moving_++];
+  gate_.close(next.batch->epoch, next.batch->number);
+  if (next.way == Way::pipeline) {
+    next.allreduce = &allreduces_[turn_++ % at_once];
+    next.allreduce->start(*next.batch, next.sequence, chunks_);
+    chunks_ = next.allreduce->end();
+  }
+  if (next.way == Way::broadcast) {
+    broadcast_.start(*next.batch, next.sequence, chunks_);
     chunks_ = broadcast_.end();
   }
 }
 
 Progress Engine::step() {
-  if (moving_.empty()) return Progress::done;
-  const Progress progress = move(moving_.front());
+  if (moving_ == 0) return Progress::done;
+  const Progress progress = move(open_.front());
   if (progress == Progress::done) {
-    moving_.erase(moving_.begin());
+    open_.erase(open_.begin());
+    --moving_;
     return progress;
   }
-  for (auto next = moving_.begin() + 1; progress == Progress::waiting && next != moving_.end();
-       ++next) {
-    if (move_behind(*next)) return Progress::moved;
+  for (std::size_t i = 1; progress == Progress::waiting && i < moving_; ++i) {
+    if (move_behind(open_[i])) return Progress::moved;
   }
   return progress;
 }
 
 /// Moves a batch that ends after another one. An allreduce that is over reports it again in its
 /// turn.
-bool Engine::move_behind(MovingBatch& moving) {
+bool Engine::move_behind(OpenBatch& moving) {
   if (moving.way == Way::small) gate_.poll_delivered(moving.sequence);
   if (moving.allreduce == nullptr || moving.over) return false;
   const Progress progress = move(moving);
@@ -129,7 +131,7 @@ bool Engine::move_behind(MovingBatch& moving) {
   return progress != Progress::waiting;
 }
 
-Progress Engine::move(const MovingBatch& moving) {
+Progress Engine::move(const OpenBatch& moving) {
   switch (moving.way) {
     case Way::nothing:
       return Progress::done;
@@ -137,7 +139,7 @@ Progress Engine::move(const MovingBatch& moving) {
       if (!gate_.poll_delivered(moving.sequence)) return Progress::waiting;
       small_.finish(*moving.batch, moving.sequence);
       return Progress::done;
-    case Way::allreduce:
+    case Way::pipeline:
       return moving.allreduce->step();
     case Way::broadcast:
       return broadcast_.step();
@@ -146,11 +148,11 @@ Progress Engine::move(const MovingBatch& moving) {
 }
 
 bool Engine::is_polling() const {
-  return gate_.is_polling() ||
-         std::any_of(moving_.begin(), moving_.end(), [this](const auto& moving) {
-           return (moving.way == Way::allreduce && moving.allreduce->is_polling()) ||
-                  (moving.way == Way::broadcast && broadcast_.is_polling());
-         });
+  const auto polls = [this](const OpenBatch& moving) {
+    return (moving.way == Way::pipeline && moving.allreduce->is_polling()) ||
+           (moving.way == Way::broadcast && broadcast_.is_polling());
+  };
+  return gate_.is_polling() || std::any_of(moving().begin(), moving().end(), polls);
 }
 
 std::size_t Engine::buffer_bytes() const {
@@ -169,18 +171,18 @@ std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const 
 
 std::string Engine::describe() const {
   std::string text = gate_.describe();
-  if (moving_.empty()) return text.empty() ? "no gate is open and no data moves" : text;
-  for (const MovingBatch& moving : moving_) {
+  if (moving_ == 0) return text.empty() ? "no gate is open and no data moves" : text;
+  for (const OpenBatch& moving : moving()) {
     if (!text.empty()) text += "; ";
     text += describe(moving);
   }
   return text;
 }
 
-std::string Engine::describe(const MovingBatch& moving) const {
+std::string Engine::describe(const OpenBatch& moving) const {
   const std::string what =
       fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
-  if (moving.way == Way::allreduce) return what + moving.allreduce->describe();
+  if (moving.way == Way::pipeline) return what + moving.allreduce->describe();
   if (moving.way == Way::broadcast) return what + broadcast_.describe();
   return what + "one step is left";
 }

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "collective/batch.h"
 #include "collective/broadcast.h"
 #include "collective/gate.h"
+#include "collective/route.h"
 #include "collective/small.h"
 #include "collective/tuning.h"
 #include "shm/node_memory.h"
@@ -48,21 +50,19 @@ class Engine {
   bool is_sending() const { return gate_.is_sending(); }
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
-  /// Whether this batch, the next in the order of entry, may start now. On one node batches move
-  /// one at a time. With several nodes it may start beside one other allreduce, and begins when
-  /// that is at its last chunks, and beside piggybacked batches, so that links do not run empty.
-  bool may_start(const Batch& batch) const;
-  /// Its gate has closed, or the coordinator says that all have entered it. Its data moves with
-  /// each `step`; it stays until it is done.
-  void start(const Batch& batch);
+  /// Whether the next batch in the order of entry, which there is, may start now. On one node
+  /// batches move one at a time. With several nodes a batch may start beside one other allreduce,
+  /// and begins when that is at its last chunks, and beside piggybacked batches, so that links do
+  /// not run empty.
+  bool may_start() const;
+  /// Starts the next batch in the order of entry: its gate has closed, or the coordinator says that
+  /// all have entered it. Its data moves with each `step`; it stays until it is done.
+  void start();
   /// Does a bounded piece of work on the started batches, some tens of microseconds. Returns `done`
   /// when the batch that was started first is done.
   Progress step();
-  /// Whether the batch moves in one step that takes no longer than copying it.
-  bool is_brief(const Batch& batch) const {
-    const Way way = way_of(batch);
-    return way == Way::nothing || way == Way::small;
-  }
+  /// Whether the batch, which was entered, moves in one step that takes no longer than copying it.
+  bool is_brief(const Batch& batch) const;
   /// MPI transfers are under way, which ring no bell.
   bool is_polling() const;
   /// Sent by this rank.
@@ -80,35 +80,35 @@ class Engine {
   /// Allreduces that move.
   static constexpr std::size_t at_once = 2;
 
-  enum class Way : std::uint8_t { nothing, small, allreduce, broadcast };
-
-  struct MovingBatch {
+  /// A batch whose gate this rank has entered, and that is not done here.
+  struct OpenBatch {
     const Batch* batch = nullptr;
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
-    Allreduce* allreduce = nullptr;  ///< that moves it; null for other ways
+    Allreduce* allreduce = nullptr;  ///< that moves it; null before it starts, and for other ways
     bool over = false;               ///< done, but a batch before it is not
   };
 
-  Way way_of(const Batch& batch) const;
+  std::span<const OpenBatch> moving() const { return {open_.data(), moving_}; }
   void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
-  Progress move(const MovingBatch& moving);
-  bool move_behind(MovingBatch& moving);
-  std::string describe(const MovingBatch& moving) const;
+  Progress move(const OpenBatch& moving);
+  bool move_behind(OpenBatch& moving);
+  std::string describe(const OpenBatch& moving) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
+  const Site site_;
   Small small_;
   Gate gate_;
   const Lane lane_;
   std::array<Allreduce, at_once> allreduces_;
   Broadcast broadcast_;
 
-  std::uint64_t started_ = 0;        ///< batches: equal on all ranks that stand at the same gate
-  std::uint64_t ahead_ = 0;          ///< gates entered beyond them
-  std::uint64_t chunks_ = 0;         ///< of all batches started
-  std::size_t turn_ = 0;             ///< whose the next allreduce is
-  std::vector<MovingBatch> moving_;  ///< in order; they are done in this order, too
+  std::uint64_t entered_ = 0;    ///< batches: equal on all ranks that stand at the same gate
+  std::uint64_t chunks_ = 0;     ///< of all batches started
+  std::size_t turn_ = 0;         ///< whose the next allreduce is
+  std::vector<OpenBatch> open_;  ///< in the order of entry; they are done in this order, too
+  std::size_t moving_ = 0;       ///< the first of them, which were started
 };
 
 }  // namespace tutti::collective

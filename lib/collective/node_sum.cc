@@ -4,12 +4,22 @@
 
 namespace tutti::collective {
 
-bool NodeSum::joins(DType dtype) const {
-  return !joins_.empty() && (dtype == DType::f32 || dtype == DType::f64);
+namespace {
+
+/// Integers give the same sum in every tree.
+bool depends_on_tree(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64;
 }
 
-bool NodeSum::is_pairwise(DType dtype) const {
-  return dtype != DType::f16 && dtype != DType::bf16 && !joins(dtype);
+}  // namespace
+
+bool NodeSum::joins(DType dtype) const {
+  return !joins_.empty() && depends_on_tree(dtype);
+}
+
+bool NodeSum::is_pairwise(DType dtype, bool node_tree) {
+  const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+  return !narrow && (node_tree || !depends_on_tree(dtype));
 }
 
 void NodeSum::operator()(const reduce::Kernel& kernel, std::span<std::byte* const> places,

@@ -16,9 +16,10 @@ class NodeSum {
       : joins_(topology::joins_of_uneven_nodes(topology)) {}
 
   /// Whether the nodes may be summed two at a time, along the canonical tree over nodes, with the
-  /// same bits as in one pass. That is so if this sum follows that tree, and if the dtype rounds
-  /// partial sums as one pass does: 16-bit floats do not, for one pass rounds once, at the end.
-  bool is_pairwise(DType dtype) const;
+  /// same bits as in one pass. That is so if the sum follows that tree (`node_tree`), and if the
+  /// dtype rounds partial sums as one pass does. 16-bit floats do not, for one pass rounds once, at
+  /// the end. f32 and f64 follow another tree where `topology::joins_of_uneven_nodes` has one.
+  static bool is_pairwise(DType dtype, bool node_tree);
 
   /// `places` by node, each of `count` elements and perhaps overwritten; `out` may be one of them.
   void operator()(const reduce::Kernel& kernel, std::span<std::byte* const> places, std::byte* out,

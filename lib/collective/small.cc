@@ -28,22 +28,6 @@ void for_each_column(const Batch& batch, const Visit& visit) {
 
 }  // namespace
 
-bool Small::is_small(const Batch& batch) const {
-  std::size_t most = memory_.layout().eager_bytes;
-  if (several_nodes()) {
-    most = std::min(most, Piggyback::most_block(carried(batch), topology_.nodes.size()));
-  }
-  return batch.bytes() <= most;
-}
-
-Piggyback::Kind Small::carried(const Batch& batch) const {
-  if (batch.is_sharded() || batch.wire != WireFormat::none) return Piggyback::Kind::none;
-  if (batch.kind == CollectiveKind::broadcast) return Piggyback::Kind::passed_on;
-  const bool sums =
-      Piggyback::may_sum(topology_.nodes.size()) && sum_of_nodes_.is_pairwise(batch.dtype);
-  return sums ? Piggyback::Kind::summed : Piggyback::Kind::gathered;
-}
-
 void Small::put(const Batch& batch, std::uint64_t sequence) const {
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
   std::byte* const mine = memory_.small(memory_.local_index(), sequence);
@@ -55,7 +39,7 @@ void Small::put(const Batch& batch, std::uint64_t sequence) const {
 }
 
 Piggyback::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
-  Piggyback::Load load{.kind = carried(batch),
+  Piggyback::Load load{.kind = carried_by_gate(batch, site_),
                        .block = {memory_.small(0, sequence), batch.bytes()},
                        .kernel = {batch.dtype, batch.dtype, batch.op, batch.divisor_between()}};
   if (batch.kind == CollectiveKind::broadcast) {
@@ -88,7 +72,7 @@ void Small::unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyb
 }
 
 void Small::finish(const Batch& batch, std::uint64_t sequence) {
-  if (several_nodes()) {
+  if (site_.several_nodes()) {
     return copy_out(batch, {0, batch.count()}, memory_.small(0, sequence), false);
   }
   switch (batch.kind) {

@@ -7,13 +7,14 @@
 #include "collective/batch.h"
 #include "collective/node_sum.h"
 #include "collective/piggyback.h"
+#include "collective/route.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
 namespace tutti::collective {
 
-/// Batches up to an eager limit. Every rank copies its input into shared memory before it arrives
-/// at the gate, so that all inputs are there once the gate has closed.
+/// Batches up to an eager limit (`choose_way`). Every rank copies its input into shared memory
+/// before it arrives at the gate, so that all inputs are there once the gate has closed.
 ///
 /// On one node each rank then computes the whole result by itself: the only wait is the gate's. If
 /// ranks outnumber processors that would do the same work many times over; there, unless the batch
@@ -21,17 +22,17 @@ namespace tutti::collective {
 ///
 /// With several nodes each leader sums the inputs of its node's ranks, and the sums are piggybacked
 /// on the gate's messages. Each leader writes the whole result where its own input was. No message
-/// is sent beside the gate's. The eager limit depends on what is carried (`Piggyback::Kind`).
+/// is sent beside the gate's. The eager limit depends on what is carried (`carried_by_gate`).
 class Small {
  public:
   /// The references outlive it.
-  Small(const topology::Topology& topology, const shm::NodeMemory& memory)
+  Small(const topology::Topology& topology, const shm::NodeMemory& memory, const Site& site)
       : topology_(topology),
         memory_(memory),
+        site_(site),
         sum_(memory.layout().eager_bytes),
         sum_of_nodes_(topology) {}
 
-  bool is_small(const Batch& batch) const;
   /// Before the gate of the batch, the `sequence`-th of the session.
   void put(const Batch& batch, std::uint64_t sequence) const;
   /// On a leader, with several nodes: what the gate is to carry, out of what its ranks have put.
@@ -44,12 +45,9 @@ class Small {
   std::size_t buffer_bytes() const { return sum_.capacity(); }
 
  private:
-  bool several_nodes() const { return topology_.node_count() > 1; }
   std::size_t node_of(int rank) const {
     return static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)]);
   }
-  /// How a gate between nodes carries it; `none` if it does not.
-  Piggyback::Kind carried(const Batch& batch) const;
   void gather_sources(std::uint64_t sequence);
   void sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to);
   void sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence);
@@ -59,6 +57,7 @@ class Small {
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
+  const Site& site_;
   std::vector<const void*> sources_;
   std::vector<const void*> offset_sources_;  ///< of the sources
   std::vector<std::byte> sum_;

@@ -186,9 +186,9 @@ bool Executor::look_at_gate() {
 bool Executor::start_next(bool at_once) {
   if (moving_ == running_.size() || !running_[moving_]->gate_closed) return false;
   const collective::Batch& batch = running_[moving_]->batch;
-  if (!engine_.may_start(batch)) return false;
+  if (!engine_.may_start()) return false;
   timeline_.record_started(batch.epoch, batch.number, at_once);
-  engine_.start(batch);
+  engine_.start();
   ++moving_;
   return true;
 }

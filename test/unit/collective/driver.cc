@@ -40,9 +40,10 @@ void Driver::run(std::span<const tutti::collective::Batch> batches) {
       ++closed;
       moved = true;
     }
-    if (started < closed && engine_.may_start(batches[started])) {
+    if (started < closed && engine_.may_start()) {
       if (started > done) ++started_early_;
-      engine_.start(batches[started++]);
+      engine_.start();
+      ++started;
       if (started - done == 3 && engine_.is_brief(batches[started - 2]) &&
           !engine_.is_brief(batches[started - 1])) {
         ++started_behind_small_;

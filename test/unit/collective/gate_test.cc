@@ -32,8 +32,8 @@ struct Call {
   Batch batch;
 };
 
-void finish(Rank& rank, const Call& call) {
-  rank.engine.start(call.batch);
+void finish(Rank& rank) {
+  rank.engine.start();
   rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a gate stays open until the last rank arrives, and then closes everyw
     all.arrive_and_wait();
     if (last) rank.engine.enter(call.batch);
     rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
-    finish(rank, call);
+    finish(rank);
     call.check(ranks);
   });
 }
@@ -84,7 +84,7 @@ TEST_CASE("no output is written before the gate closes") {
     all.arrive_and_wait();
     if (rank.index == 0) rank.engine.enter(call.batch);
     rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
-    finish(rank, call);
+    finish(rank);
     call.check(3);
   });
 }
@@ -123,7 +123,7 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
     all.arrive_and_wait();
     if (rank.index == 0) {
       rank.engine.poll_gate(1, 0);
-      finish(rank, first);
+      finish(rank);
       rank.engine.enter(second.batch);  // stands at batch 1 while rank 1 looks at gate 0
       all.arrive_and_wait();
       all.arrive_and_wait();
@@ -131,12 +131,12 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
       rank.engine.enter(other.batch);
       all.arrive_and_wait();
       rank.driver.wait_for([&] { return rank.engine.poll_gate(2, 1); });
-      finish(rank, other);
+      finish(rank);
       other.check(2);
     } else {
       all.arrive_and_wait();
       if (!rank.engine.poll_gate(1, 0)) throw std::runtime_error("a rank ahead keeps a gate open");
-      finish(rank, first);
+      finish(rank);
       all.arrive_and_wait();
       rank.engine.enter(stale.batch);
       all.arrive_and_wait();
@@ -144,7 +144,7 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
       rank.engine.withdraw(1, 1);
       rank.engine.enter(other.batch);
       rank.driver.wait_for([&] { return rank.engine.poll_gate(2, 1); });
-      finish(rank, other);
+      finish(rank);
       other.check(2);
     }
     first.check(2);
@@ -162,7 +162,7 @@ TEST_CASE("a gate that the coordinator closes need not be seen to close") {
     // Relaxed: this says that all have entered, and makes nothing else visible.
     entered.fetch_add(1, std::memory_order_relaxed);
     while (entered.load(std::memory_order_relaxed) < ranks) std::this_thread::yield();
-    finish(rank, call);
+    finish(rank);
     call.check(ranks);
   });
 }
@@ -185,13 +185,13 @@ TEST_CASE("a description names who has not arrived, and who holds up the data") 
     rank.driver.wait_for([&] { return rank.engine.poll_gate(7, 4); });
     all.arrive_and_wait();
     if (rank.index == 1) {
-      rank.engine.start(call.batch);
+      rank.engine.start();
       step_on(rank);
       expect("batch 4 of epoch 7 moves");
       expect("chunk 0 not copied in by rank 0, 2");
     }
     all.arrive_and_wait();
-    if (rank.index != 1) rank.engine.start(call.batch);
+    if (rank.index != 1) rank.engine.start();
     rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
     call.check(3);
   });
@@ -207,7 +207,7 @@ TEST_CASE("a description names who has not summed what the staging memory holds"
     rank.driver.wait_for([&] { return rank.engine.poll_gate(1, 0); });
     for (const int turn : {1, 0}) {
       if (rank.index == turn) {
-        rank.engine.start(call.batch);
+        rank.engine.start();
         step_on(rank);
       }
       all.arrive_and_wait();

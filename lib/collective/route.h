@@ -1,0 +1,102 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "collective/batch.h"
+#include "collective/piggyback.h"
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// Everything beside the batch itself that decides how a batch moves. It is the same for all
+/// batches of a session. Plain data.
+struct Site {
+  std::size_t nodes = 1;
+  int local_size = 1;
+  bool in_a_lane = true;        ///< this rank exchanges slices with other nodes
+  bool node_tree = true;        ///< the nodes' sums are summed in the canonical tree over nodes
+  std::size_t eager_bytes = 0;  ///< the eager limit
+  std::size_t cache_bytes = 0;  ///< `Tuning::cache_bytes`
+
+  bool several_nodes() const { return nodes > 1; }
+
+  static Site of(const topology::Topology& topology, std::size_t eager_bytes,
+                 std::size_t cache_bytes);
+};
+
+/// Which machine moves a batch.
+enum class Way : std::uint8_t {
+  nothing,    ///< the batch has no elements
+  small,      ///< `Small`: the data moves with the gate
+  pipeline,   ///< `Allreduce`, the halves of an allreduce included
+  broadcast,  ///< `Broadcast`
+};
+
+/// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
+Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
+/// The way of a batch. It depends on nothing that differs between ranks.
+Way choose_way(const Batch& batch, const Site& site);
+
+/// How this rank moves one batch through the pipeline: which stages it has, and where each of them
+/// reads and writes. `Allreduce` reads these fields and decides nothing by itself.
+struct Route {
+  enum class CopyIn : std::uint8_t {
+    none,
+    staging,      ///< what other ranks sum, to this rank's staging buffer
+    whole_chunk,  ///< the same, and this rank's own slice, too
+    result,       ///< an allgather: this rank's column, to the result slot
+  };
+  enum class Sum : std::uint8_t {
+    none,
+    staged,       ///< over the ranks' staging buffers
+    in_place,     ///< over the ranks' inputs, which lie in arenas
+    passed_over,  ///< an allgather: copy in has left the lane's slice in the result slot
+  };
+  enum class SumTo : std::uint8_t {
+    result,       ///< the result slot
+    own_outputs,  ///< the outputs of this rank
+    all_outputs,  ///< the outputs of all ranks of the node, which lie in arenas
+  };
+  enum class Exchange : std::uint8_t { none, allreduce, reduce_scatter, allgather };
+  enum class CopyOut : std::uint8_t {
+    none,
+    result,    ///< from the result slots
+    in_place,  ///< an allgather: from the ranks' inputs, which lie in arenas
+  };
+  using Flag = shm::Flag shm::RankBlock::*;
+
+  CopyIn copy_in = CopyIn::none;
+  Sum sum = Sum::none;
+  SumTo sum_to = SumTo::result;
+  bool sums_whole_chunk = false;  ///< not only this rank's slice
+  Exchange exchange = Exchange::none;
+  bool delivers = false;  ///< after the exchange the lane writes its slice to all outputs
+  CopyOut copy_out = CopyOut::none;
+  bool own_column_out = false;  ///< a reduce_scatter: copy out takes this rank's column alone
+
+  /// Copy in raises this flag for each chunk.
+  Flag brought = &shm::RankBlock::copied_in;
+  /// Once all ranks of the node have raised this flag for a chunk, the memory that copy in writes
+  /// is free, and nobody reads this rank's inputs any more.
+  Flag released = &shm::RankBlock::reduced;
+  /// No rank waits for single chunks to be reduced: the flag is raised for the last one alone.
+  bool reduced_at_the_end = false;
+  /// Other ranks read this rank's inputs or write its outputs, so the batch is done only when all
+  /// of them have released it.
+  bool waits_for_release = false;
+  /// This rank has no stage that raises the flag, so it raises the flag for all chunks at once.
+  bool leaves_out_copied_in = false;
+  bool leaves_out_reduced = false;
+  bool leaves_out_copied_out = false;
+
+  bool streaming = false;  ///< the outputs exceed the caches
+
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
+/// The route of a batch whose way is the pipeline. `in_arenas`: all ranks of the node have told
+/// where their tensors lie in their arenas (`shm::Descriptor::parts`).
+Route choose_route(const Batch& batch, const Site& site, bool in_arenas);
+
+}  // namespace tutti::collective

@@ -1,0 +1,212 @@
+#include "collective/route.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace tutti;
+using namespace tutti::collective;
+
+namespace {
+
+constexpr std::size_t kib = 1024;
+
+Batch batch_of(CollectiveKind kind, std::size_t bytes, std::size_t parts = 1) {
+  Batch batch;
+  batch.kind = kind;
+  batch.dtype = DType::f32;
+  const std::size_t count = bytes / size_of(batch.dtype);
+  for (std::size_t i = 0; i < parts; ++i) batch.parts.push_back({{}, {}, count / parts});
+  if (batch.is_sharded()) batch.rows = Rows::of_part(count, 2, 0, count);
+  return batch;
+}
+
+constexpr Site one_node{
+    .nodes = 1, .local_size = 4, .eager_bytes = 256 * kib, .cache_bytes = 1024 * kib};
+constexpr Site two_ranks{
+    .nodes = 1, .local_size = 2, .eager_bytes = 256 * kib, .cache_bytes = 1024 * kib};
+constexpr Site in_lane{
+    .nodes = 4, .local_size = 4, .eager_bytes = 64 * kib, .cache_bytes = 1024 * kib};
+constexpr Site no_lane{.nodes = 4,
+                       .local_size = 4,
+                       .in_a_lane = false,
+                       .eager_bytes = 64 * kib,
+                       .cache_bytes = 1024 * kib};
+
+std::string name(Route::Flag flag) {
+  if (flag == &shm::RankBlock::copied_in) return "copied_in";
+  return flag == &shm::RankBlock::reduced ? "reduced" : "copied_out";
+}
+
+template <typename Choice, std::size_t n>
+const char* name(Choice choice, const char* const (&names)[n]) {
+  return names[static_cast<std::size_t>(choice)];
+}
+
+/// The stages of a route, one after the other.
+std::string stages(const Route& route) {
+  const char* const ins[] = {"", "in staging", "in whole", "in result"};
+  const char* const sums[] = {"", "sum staged", "sum in place", "pass over"};
+  const char* const to[] = {" to result", " to outputs", " to all outputs"};
+  const char* const exchanges[] = {"", "exchange", "exchange scatter", "exchange gather"};
+  const char* const outs[] = {"", "out", "out in place"};
+  std::string text;
+  const auto add = [&](const std::string& stage) {
+    if (stage.empty()) return;
+    text += (text.empty() ? "" : ", ") + stage;
+  };
+  add(name(route.copy_in, ins));
+  if (route.sum != Route::Sum::none)
+    add(std::string(name(route.sum, sums)) + name(route.sum_to, to));
+  add(name(route.exchange, exchanges));
+  if (route.delivers) add("deliver");
+  add(std::string(name(route.copy_out, outs)) +
+      (route.own_column_out && route.copy_out != Route::CopyOut::none ? " column" : ""));
+  return text;
+}
+
+/// The flags that a route raises for all chunks at once, since no stage of this rank raises them.
+std::string left_out(const Route& route) {
+  std::string text;
+  if (route.leaves_out_copied_in) text += "copied_in ";
+  if (route.leaves_out_reduced) text += "reduced ";
+  if (route.leaves_out_copied_out) text += "copied_out ";
+  return text;
+}
+
+struct Row {
+  CollectiveKind kind;
+  const Site* site;
+  bool in_arenas;
+  const char* stages;
+  const char* left_out;
+};
+
+constexpr auto allreduce = CollectiveKind::allreduce;
+constexpr auto scatter = CollectiveKind::reduce_scatter;
+constexpr auto gather = CollectiveKind::allgather;
+
+constexpr Row table[] = {
+    {allreduce, &one_node, false, "in staging, sum staged to result, out", ""},
+    {allreduce, &one_node, true, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, &two_ranks, false, "in whole, sum staged to outputs", "copied_out "},
+    {allreduce, &two_ranks, true, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, &in_lane, false, "in staging, sum staged to result, exchange, out", ""},
+    {allreduce, &in_lane, true, "sum in place to result, exchange, deliver", "copied_in "},
+    {allreduce, &no_lane, false, "in staging, out", "reduced "},
+    {allreduce, &no_lane, true, "", "copied_in reduced copied_out "},
+    {scatter, &one_node, false, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, &one_node, true, "sum in place to outputs", "copied_in copied_out "},
+    {scatter, &two_ranks, false, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, &in_lane, false, "in staging, sum staged to result, exchange scatter, out column",
+     ""},
+    {scatter, &in_lane, true, "sum in place to result, exchange scatter, out column", "copied_in "},
+    {scatter, &no_lane, false, "in staging, out column", "reduced "},
+    {scatter, &no_lane, true, "out column", "copied_in reduced "},
+    {gather, &one_node, false, "in result, out", "copied_in "},
+    {gather, &one_node, true, "out in place", "copied_in reduced "},
+    {gather, &in_lane, false, "in result, pass over to result, exchange gather, out", ""},
+    {gather, &no_lane, false, "in result, out", "reduced "},
+};
+
+}  // namespace
+
+TEST_CASE("a route has the stages that kind, nodes, lane and arenas call for") {
+  for (const Row& row : table) {
+    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
+    CAPTURE(tutti::name(row.kind), row.site->nodes, row.site->local_size, row.site->in_a_lane,
+            row.in_arenas);
+    CHECK(stages(route) == row.stages);
+    CHECK(left_out(route) == row.left_out);
+  }
+}
+
+// Otherwise a rank would wait for ever for a chunk, or write where another still reads.
+TEST_CASE("each flag is raised by exactly one stage of a route, or left out") {
+  for (const Row& row : table) {
+    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
+    CAPTURE(tutti::name(row.kind), row.site->nodes, row.site->local_size, row.site->in_a_lane,
+            row.in_arenas);
+    const bool copies_in = route.copy_in != Route::CopyIn::none;
+    const auto brings = [&](Route::Flag flag) {
+      return copies_in && route.brought == flag ? 1 : 0;
+    };
+    CHECK(brings(&shm::RankBlock::copied_in) + (route.leaves_out_copied_in ? 1 : 0) == 1);
+    CHECK(brings(&shm::RankBlock::reduced) + (route.sum != Route::Sum::none ? 1 : 0) +
+              (route.leaves_out_reduced ? 1 : 0) ==
+          1);
+    CHECK((route.copy_out != Route::CopyOut::none ? 1 : 0) + (route.delivers ? 1 : 0) +
+              (route.leaves_out_copied_out ? 1 : 0) ==
+          1);
+  }
+}
+
+TEST_CASE("staging is free, and inputs are released, once the last stage that reads them is over") {
+  for (const Row& row : table) {
+    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
+    CAPTURE(tutti::name(row.kind), row.in_arenas);
+    CHECK(name(route.released) == (row.kind == gather ? "copied_out" : "reduced"));
+    CHECK(route.waits_for_release == row.in_arenas);
+  }
+}
+
+TEST_CASE("two ranks each sum the whole chunk unless the tensors are tiny, sharded or in arenas") {
+  const auto whole = [](const Batch& batch, const Site& site, bool in_arenas) {
+    return choose_route(batch, site, in_arenas).sums_whole_chunk;
+  };
+  CHECK(whole(batch_of(allreduce, 512 * kib), two_ranks, false));
+  CHECK(whole(batch_of(allreduce, 512 * kib, 1024), two_ranks, false));
+  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib, 2048), two_ranks, false));
+  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib), two_ranks, true));
+  CHECK_FALSE(whole(batch_of(scatter, 512 * kib), two_ranks, false));
+  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib), one_node, false));
+}
+
+TEST_CASE("outputs beyond a rank's part of the caches are streamed, those in arenas a bit sooner") {
+  // Four ranks share 1 MiB; half of a rank's part is for the outputs.
+  const auto streams = [](std::size_t bytes, bool in_arenas) {
+    return choose_route(batch_of(allreduce, bytes), one_node, in_arenas).streaming;
+  };
+  CHECK_FALSE(streams(128 * kib, false));
+  CHECK(streams(132 * kib, false));
+  CHECK_FALSE(streams(96 * kib, true));
+  CHECK(streams(100 * kib, true));
+}
+
+TEST_CASE("a batch is small up to the eager limit, and between nodes up to what a gate carries") {
+  Batch nothing = batch_of(allreduce, 0);
+  CHECK(choose_way(nothing, one_node) == Way::nothing);
+  CHECK(choose_way(batch_of(allreduce, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(batch_of(allreduce, 256 * kib + 4), one_node) == Way::pipeline);
+  CHECK(choose_way(batch_of(gather, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(batch_of(CollectiveKind::broadcast, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(batch_of(CollectiveKind::broadcast, 257 * kib), one_node) == Way::broadcast);
+  const std::size_t carried = Piggyback::most_block(Piggyback::Kind::summed, 4);
+  CHECK(choose_way(batch_of(allreduce, carried), in_lane) == Way::small);
+  CHECK(choose_way(batch_of(allreduce, carried + 4), in_lane) == Way::pipeline);
+  CHECK(choose_way(batch_of(scatter, 64), in_lane) == Way::pipeline);
+}
+
+TEST_CASE(
+    "a gate carries sums where pairs of nodes sum with the same bits, else each node's block") {
+  Batch batch = batch_of(allreduce, kib);
+  Site site = in_lane;
+  CHECK(carried_by_gate(batch, one_node) == Piggyback::Kind::none);
+  CHECK(carried_by_gate(batch, site) == Piggyback::Kind::summed);
+  site.nodes = 3;
+  CHECK(carried_by_gate(batch, site) == Piggyback::Kind::gathered);
+  site = in_lane;
+  site.node_tree = false;
+  CHECK(carried_by_gate(batch, site) == Piggyback::Kind::gathered);
+  batch.dtype = DType::i32;
+  CHECK(carried_by_gate(batch, site) == Piggyback::Kind::summed);
+  batch.dtype = DType::bf16;
+  CHECK(carried_by_gate(batch, in_lane) == Piggyback::Kind::gathered);
+  batch.dtype = DType::f32;
+  batch.wire = WireFormat::bf16;
+  CHECK(carried_by_gate(batch, in_lane) == Piggyback::Kind::none);
+  CHECK(carried_by_gate(batch_of(scatter, kib), in_lane) == Piggyback::Kind::none);
+  CHECK(carried_by_gate(batch_of(CollectiveKind::broadcast, kib), in_lane) ==
+        Piggyback::Kind::passed_on);
+}
