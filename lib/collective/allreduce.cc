@@ -10,8 +10,10 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       memory_(memory),
       site_(site),
       lane_(lane),
-      stores_(tuning.staging),
-      layout_(topology) {}
+      host_(tuning.staging),
+      layout_(topology),
+      in_(memory.layout().slots),
+      out_(memory.layout().slots) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
@@ -20,16 +22,19 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   width_ = size_of(batch.dtype);
   layout_.start(batch, memory_.layout().slot_bytes, before);
   route_ = choose_route(batch, site_, all_in_arenas());
-  stores_.next_batch(batch.bytes() / batch.parts.size());
-  in_ = sum_ = out_ = {};
+  ends_ = batch.ends == nullptr ? &host_ : batch.ends;
+  ends_->next_batch(batch.bytes() / batch.parts.size());
+  in_.start();
+  sum_ = {};
+  out_.start();
   exchanged_ = 0;
   leave_out_stages();
 }
 
 void Allreduce::leave_out_stages() {
-  if (route_.copy_in == Route::CopyIn::none) in_.chunk = chunks().size();
+  if (route_.copy_in == Route::CopyIn::none) in_.leave_out(chunks().size());
   if (route_.sum == Route::Sum::none) sum_.chunk = exchanged_ = chunks().size();
-  if (route_.copy_out == Route::CopyOut::none) out_.chunk = chunks().size();
+  if (route_.copy_out == Route::CopyOut::none) out_.leave_out(chunks().size());
   left_out_.clear();
   if (route_.leaves_out_copied_in) leave_out(&shm::RankBlock::copied_in);
   if (route_.leaves_out_copied_out) leave_out(&shm::RankBlock::copied_out);
@@ -62,7 +67,7 @@ Progress Allreduce::step() {
 
 Progress Allreduce::end_of_step(bool moved) const {
   const Progress progress = moved ? Progress::moved : Progress::waiting;
-  for (const std::uint64_t passed : {in_.chunk, sum_.chunk, exchanged_, out_.chunk}) {
+  for (const std::uint64_t passed : {in_.over(), sum_.chunk, exchanged_, out_.over()}) {
     if (passed < chunks().size()) return progress;
   }
   if (!left_out_.empty()) return progress;
@@ -79,8 +84,8 @@ bool Allreduce::all_in_arenas() const {
 
 std::string Allreduce::describe() const {
   std::string text = fmt::format("{} chunks, here copied in {}, summed {}, exchanged {}",
-                                 chunks().size(), in_.chunk, sum_.chunk, exchanged_);
-  if (route_.copy_out != Route::CopyOut::none) text += fmt::format(", copied out {}", out_.chunk);
+                                 chunks().size(), in_.over(), sum_.chunk, exchanged_);
+  if (route_.copy_out != Route::CopyOut::none) text += fmt::format(", copied out {}", out_.over());
   if (route_.waits_for_release && exchanged_ == chunks().size()) {
     return fmt::format("{}; not done with their slices: {}", text,
                        late_ranks(topology_, memory_, &shm::RankBlock::reduced, chunks().end()));
@@ -88,8 +93,12 @@ std::string Allreduce::describe() const {
   for (std::uint64_t chunk = exchanged_; chunk < sum_.chunk; ++chunk) {
     text += "; " + exchange(chunk).describe();
   }
-  if (out_.chunk < sum_.chunk) text += late(&shm::RankBlock::reduced, out_.chunk, "not reduced");
-  if (route_.copy_in != Route::CopyIn::none && sum_.chunk < in_.chunk) {
+  if (in_.is_under_way()) text += fmt::format("; copy in of chunk {} is under way", in_.over());
+  if (out_.is_under_way()) text += fmt::format("; copy out of chunk {} is under way", out_.over());
+  if (out_.begun.chunk < sum_.chunk) {
+    text += late(&shm::RankBlock::reduced, out_.begun.chunk, "not reduced");
+  }
+  if (route_.copy_in != Route::CopyIn::none && sum_.chunk < in_.over()) {
     text += late(&shm::RankBlock::copied_in, sum_.chunk, "not copied in");
   }
   return text + without_room();
@@ -103,9 +112,10 @@ std::string Allreduce::late(Route::Flag flag, std::uint64_t chunk, std::string_v
 }
 
 std::string Allreduce::without_room() const {
-  if (in_.chunk == chunks().size() || is_slot_free(route_.released, in_.chunk)) return {};
-  const std::uint64_t wanted = chunks().number(in_.chunk) - memory_.layout().slots + 1;
-  return fmt::format("; staging for chunk {} still in use by {}", in_.chunk,
+  const std::uint64_t next = in_.begun.chunk;
+  if (next == chunks().size() || is_slot_free(route_.released, next)) return {};
+  const std::uint64_t wanted = chunks().number(next) - memory_.layout().slots + 1;
+  return fmt::format("; staging for chunk {} still in use by {}", next,
                      late_ranks(topology_, memory_, route_.released, wanted));
 }
 

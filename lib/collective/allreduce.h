@@ -8,9 +8,10 @@
 #include "collective/batch.h"
 #include "collective/chunk_layout.h"
 #include "collective/chunks.h"
+#include "collective/copy_stage.h"
+#include "collective/ends.h"
 #include "collective/lane.h"
 #include "collective/route.h"
-#include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -58,9 +59,10 @@ class Allreduce {
   Progress step();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
-  /// A transfer between nodes is under way.
+  /// A transfer between nodes, or a copy, is under way, which rings no bell.
   bool is_polling() const {
-    return route_.exchange != Route::Exchange::none && exchanged_ < chunks().size();
+    return (route_.exchange != Route::Exchange::none && exchanged_ < chunks().size()) ||
+           in_.is_under_way() || out_.is_under_way();
   }
   std::string describe() const;
 
@@ -96,6 +98,7 @@ class Allreduce {
   Wanted wanted_in(std::uint64_t chunk) const;
   std::byte* copy_in_target(std::uint64_t chunk, std::size_t element) const;
   void copy_in_stretch(std::uint64_t chunk, topology::Range stretch, std::byte* to);
+  bool raise_brought();
   bool sum_some();
   bool may_sum() const;
   void sum_staged(topology::Range stretch);
@@ -111,8 +114,10 @@ class Allreduce {
   void write_everywhere(topology::Range range, const std::byte* from);
   void raise_reduced();
   bool copy_out_some();
+  bool raise_copied_out();
   topology::Range wanted_out(std::uint64_t chunk) const;
   const std::byte* source(const ChunkLayout::ChunkRange& range) const;
+  topology::Range next_copies(std::size_t done, std::size_t end) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -124,13 +129,18 @@ class Allreduce {
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
   Route route_;
-  StagingStores stores_;
+  HostEnds host_;
+  Ends* ends_ = nullptr;  ///< the batch's
   ChunkLayout layout_;
-  Cursor in_, sum_, out_;
+  CopyStage in_;
+  Cursor sum_;
+  CopyStage out_;
   std::uint64_t exchanged_ = 0;
   std::vector<Route::Flag> left_out_;  ///< to be raised when they are next
   std::vector<const void*> sources_;
   std::vector<void*> outputs_;
+  std::vector<Ends::PieceIn> pieces_in_;
+  std::vector<Ends::PieceOut> pieces_out_;
 };
 
 }  // namespace tutti::collective

@@ -51,34 +51,47 @@ std::byte* Allreduce::copy_in_target(std::uint64_t chunk, std::size_t element) c
   return memory_.staging_in(memory_.local_index(), chunks().number(chunk)) + element * width_;
 }
 
+/// What one step copies. The host's copies take time; others are only begun.
+topology::Range Allreduce::next_copies(std::size_t done, std::size_t end) const {
+  return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
+}
+
 bool Allreduce::copy_in_some() {
-  if (in_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return false;
-  if (in_.element == 0) {
-    if (!is_slot_free(route_.released, in_.chunk)) return false;
-    recorder_.begin(Stage::copy_in, in_.chunk);
+  const bool moved = raise_brought();
+  const std::uint64_t chunk = in_.begun.chunk;
+  if (chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return moved;
+  if (in_.begun.element == 0) {
+    if (!is_slot_free(route_.released, chunk)) return moved;
+    recorder_.begin(Stage::copy_in, chunk);
   }
-  const Wanted wanted = wanted_in(in_.chunk);
-  std::size_t at = wanted.all.begin + in_.element;
+  const Wanted wanted = wanted_in(chunk);
+  std::size_t at = wanted.all.begin + in_.begun.element;
   if (at == wanted.skipped.begin) at = wanted.skipped.end;
   const std::size_t end = at < wanted.skipped.begin ? wanted.skipped.begin : wanted.all.end;
-  const topology::Range stretch = next_stretch(at, end, 2 * width_);
-  copy_in_stretch(in_.chunk, stretch, copy_in_target(in_.chunk, stretch.begin));
+  const topology::Range stretch = next_copies(at, end);
+  copy_in_stretch(chunk, stretch, copy_in_target(chunk, stretch.begin));
   at = stretch.end == wanted.skipped.begin ? wanted.skipped.end : stretch.end;
-  in_.element = at - wanted.all.begin;
+  in_.begun.element = at - wanted.all.begin;
   if (at == wanted.all.end) {
-    recorder_.end(Stage::copy_in, in_.chunk);
-    in_.next_chunk();
-    memory_.raise(route_.brought, chunks().number(in_.chunk));
+    in_.next_chunk(*ends_);
+    raise_brought();
   }
   return true;
 }
 
+bool Allreduce::raise_brought() {
+  if (!is_next(route_.brought) || !in_.poll_over(*ends_)) return false;
+  recorder_.end(Stage::copy_in, in_.over() - 1);
+  memory_.raise(route_.brought, chunks().number(in_.over()));
+  return true;
+}
+
 void Allreduce::copy_in_stretch(std::uint64_t chunk, topology::Range stretch, std::byte* to) {
-  stores_.write(stretch.size() * width_, [&](bool around) {
-    layout_.for_each_range(chunk, stretch, [&](const ChunkLayout::ChunkRange& range) {
-      copy_in(*batch_, range.range, to + (range.at - stretch.begin) * width_, around);
-    });
+  pieces_in_.clear();
+  layout_.for_each_range(chunk, stretch, [&](const ChunkLayout::ChunkRange& range) {
+    pieces_in_.push_back({range.range, to + (range.at - stretch.begin) * width_});
   });
+  ends_->copy_in(*batch_, pieces_in_);
 }
 
 bool Allreduce::may_sum() const {
@@ -86,6 +99,8 @@ bool Allreduce::may_sum() const {
       !is_slot_free(&shm::RankBlock::copied_out, sum_.chunk)) {
     return false;
   }
+  // With an exchange the flag waits for its turn behind that.
+  if (route_.exchange == Route::Exchange::none && !is_next(&shm::RankBlock::reduced)) return false;
   return route_.sum == Route::Sum::in_place ||
          memory_.least(&shm::RankBlock::copied_in) > chunks().number(sum_.chunk);
 }
@@ -124,7 +139,8 @@ void Allreduce::sum_staged(topology::Range stretch) {
     for (int local = 0; local < memory_.local_size(); ++local) {
       sources_.push_back(staging(local, range.at));
     }
-    if (const std::byte* const own = in_place(*batch_, range.range)) {
+    const std::byte* const own = route_.own_in_place ? in_place(*batch_, range.range) : nullptr;
+    if (own != nullptr) {
       sources_[static_cast<std::size_t>(memory_.local_index())] = own;
     } else if (route_.copy_in != Route::CopyIn::whole_chunk) {
       copy_in(*batch_, range.range, staging(memory_.local_index(), range.at));
@@ -158,7 +174,7 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
     return;
   }
   // With several nodes this rank itself reads the sum next, to send it: leave it in the caches.
-  const bool around = route_.exchange == Route::Exchange::none && stores_.is_around();
+  const bool around = route_.exchange == Route::Exchange::none && host_.is_around();
   reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(), around);
 }
 
@@ -249,7 +265,7 @@ topology::Range Allreduce::wanted_out(std::uint64_t chunk) const {
 }
 
 const std::byte* Allreduce::source(const ChunkLayout::ChunkRange& range) const {
-  if (route_.copy_out == Route::CopyOut::result) return result(out_.chunk, range.at);
+  if (route_.copy_out == Route::CopyOut::result) return result(out_.begun.chunk, range.at);
   const int local = topology_.local_index_of[static_cast<std::size_t>(range.rank)];
   const std::size_t begin = shard(batch_->rows.whole, range.rank, batch_->rows.ranks).begin;
   const std::uint64_t place = memory_.descriptor(local, sequence_).places[0].in;
@@ -257,22 +273,32 @@ const std::byte* Allreduce::source(const ChunkLayout::ChunkRange& range) const {
 }
 
 bool Allreduce::copy_out_some() {
-  if (out_.chunk == chunks().size() || !is_next(&shm::RankBlock::copied_out)) return false;
-  if (out_.element == 0 && memory_.least(&shm::RankBlock::reduced) <= chunks().number(out_.chunk)) {
-    return false;
+  const bool moved = raise_copied_out();
+  const std::uint64_t chunk = out_.begun.chunk;
+  if (chunk == chunks().size() || !is_next(&shm::RankBlock::copied_out)) return moved;
+  if (out_.begun.element == 0) {
+    if (memory_.least(&shm::RankBlock::reduced) <= chunks().number(chunk)) return moved;
+    recorder_.begin(Stage::copy_out, chunk);
   }
-  if (out_.element == 0) recorder_.begin(Stage::copy_out, out_.chunk);
-  const topology::Range wanted = wanted_out(out_.chunk);
-  const topology::Range stretch = next_stretch(wanted.begin + out_.element, wanted.end, 2 * width_);
-  layout_.for_each_range(out_.chunk, stretch, [&](const ChunkLayout::ChunkRange& range) {
-    copy_out(*batch_, range.range, source(range), route_.streaming);
+  const topology::Range wanted = wanted_out(chunk);
+  const topology::Range stretch = next_copies(wanted.begin + out_.begun.element, wanted.end);
+  pieces_out_.clear();
+  layout_.for_each_range(chunk, stretch, [&](const ChunkLayout::ChunkRange& range) {
+    pieces_out_.push_back({range.range, source(range)});
   });
-  out_.element += stretch.size();
-  if (out_.element == wanted.size()) {
-    recorder_.end(Stage::copy_out, out_.chunk);
-    out_.next_chunk();
-    memory_.raise(&shm::RankBlock::copied_out, chunks().number(out_.chunk));
+  ends_->copy_out(*batch_, pieces_out_, route_.streaming);
+  out_.begun.element += stretch.size();
+  if (out_.begun.element == wanted.size()) {
+    out_.next_chunk(*ends_);
+    raise_copied_out();
   }
+  return true;
+}
+
+bool Allreduce::raise_copied_out() {
+  if (!out_.poll_over(*ends_)) return false;
+  recorder_.end(Stage::copy_out, out_.over() - 1);
+  memory_.raise(&shm::RankBlock::copied_out, chunks().number(out_.over()));
   return true;
 }
 

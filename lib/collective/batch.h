@@ -14,6 +14,8 @@
 
 namespace tutti::collective {
 
+class Ends;
+
 enum class Progress : std::uint8_t { done, moved, waiting };
 
 /// A tensor, or a part of one, in a batch, by its addresses. Views into memory that the runtime
@@ -59,6 +61,9 @@ struct Batch {
   /// written by non-temporal stores; this changes no bit.
   std::size_t whole_bytes = 0;
   Rows rows;  ///< sharded only: what moves of the batch's one part, the whole tensor
+  /// The ends that copy between the tensors and staging memory, and outlive the batch. Null: the
+  /// tensors lie in this process's memory. Either all ranks have such ends for a batch, or none.
+  Ends* ends = nullptr;
 
   /// One of the halves of an allreduce.
   bool is_sharded() const { return tutti::is_sharded(kind); }

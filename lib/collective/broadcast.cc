@@ -11,7 +11,9 @@ Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& 
     : topology_(topology),
       memory_(memory),
       cache_bytes_(tuning.cache_bytes),
-      stores_(tuning.staging) {
+      host_(tuning.staging),
+      brought_(memory.layout().slots),
+      out_(memory.layout().slots) {
   if (!several_nodes()) return;
   for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
     // Not the exchanges' streams, which other ranks may still be using.
@@ -32,11 +34,14 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   carrier_ = roots_node ? topology_.local_index_of[root] : 0;
   shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).parts > 0;
   streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
-  stores_.next_batch(batch.bytes() / batch.parts.size());
-  brought_ = out_ = {};
+  ends_ = batch.ends == nullptr ? &host_ : batch.ends;
+  ends_->next_batch(batch.bytes() / batch.parts.size());
+  brought_.start();
+  out_.start();
   shown_ = 0;
   if (!is_carrier() || shared_) {
-    brought_.chunk = shown_ = chunks_.size();
+    brought_.leave_out(chunks_.size());
+    shown_ = chunks_.size();
     memory_.raise(&shm::RankBlock::reduced, chunks_.end());
   }
   memory_.raise(&shm::RankBlock::copied_in, chunks_.end());
@@ -44,7 +49,7 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
 
 Progress Broadcast::step() {
   const bool moved = copy_out_some() || show_next() || bring_some();
-  if (out_.chunk < chunks_.size()) return moved ? Progress::moved : Progress::waiting;
+  if (out_.over() < chunks_.size()) return moved ? Progress::moved : Progress::waiting;
   // The others read the root's own memory until they are done.
   if (!shared_ || !is_root() || memory_.least(&shm::RankBlock::copied_out) >= chunks_.end()) {
     return Progress::done;
@@ -74,40 +79,54 @@ void Broadcast::start_node_broadcast(std::uint64_t chunk) {
                               {staging(chunk), chunks_.range(chunk).size() * width_});
 }
 
+/// What one step copies. The host's copies take time; others are only begun.
+topology::Range Broadcast::next_copies(std::size_t done, std::size_t end) const {
+  return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
+}
+
 bool Broadcast::bring_some() {
-  if (brought_.chunk == chunks_.size()) return false;
-  if (brought_.element == 0) {
+  const bool moved = pass_on_brought();
+  const std::uint64_t index = brought_.begun.chunk;
+  if (index == chunks_.size()) return moved;
+  if (brought_.begun.element == 0) {
     // The slot is free once all ranks of the node have copied its last chunk out. This rank does so
     // only after it has forwarded that chunk.
-    const std::uint64_t number = chunks_.number(brought_.chunk);
+    const std::uint64_t number = chunks_.number(index);
     const std::size_t slots = memory_.layout().slots;
     if (number >= slots && memory_.least(&shm::RankBlock::copied_out) <= number - slots) {
-      return false;
+      return moved;
     }
   }
-  const topology::Range chunk = chunks_.range(brought_.chunk);
+  const topology::Range chunk = chunks_.range(index);
   if (is_root()) {
-    if (brought_.element == 0) recorder_.begin(Stage::copy_in, brought_.chunk);
-    const topology::Range stretch = next_stretch(brought_.element, chunk.size(), 2 * width_);
-    stores_.write(stretch.size() * width_, [&](bool around) {
-      copy_in(*batch_, {chunk.begin + stretch.begin, chunk.begin + stretch.end},
-              staging(brought_.chunk) + stretch.begin * width_, around);
-    });
-    brought_.element = stretch.end;
-    if (brought_.element < chunk.size()) return true;
-    recorder_.end(Stage::copy_in, brought_.chunk);
+    if (brought_.begun.element == 0) recorder_.begin(Stage::copy_in, index);
+    const topology::Range stretch = next_copies(brought_.begun.element, chunk.size());
+    const Ends::PieceIn piece{{chunk.begin + stretch.begin, chunk.begin + stretch.end},
+                              staging(index) + stretch.begin * width_};
+    ends_->copy_in(*batch_, {&piece, 1});
+    brought_.begun.element = stretch.end;
+    if (stretch.end < chunk.size()) return true;
   }
-  if (several_nodes()) start_node_broadcast(brought_.chunk);
-  brought_.next_chunk();
+  brought_.next_chunk(*ends_);
+  pass_on_brought();
+  return true;
+}
+
+/// A chunk that lies in staging memory goes to the next nodes.
+bool Broadcast::pass_on_brought() {
+  if (!brought_.poll_over(*ends_)) return false;
+  const std::uint64_t chunk = brought_.over() - 1;
+  if (is_root()) recorder_.end(Stage::copy_in, chunk);
+  if (several_nodes()) start_node_broadcast(chunk);
   return true;
 }
 
 bool Broadcast::show_next() {
   // While the first transfer is waited for, those of later chunks are driven, too.
-  for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.chunk; ++chunk) {
+  for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.over(); ++chunk) {
     node_broadcast(chunk).poll_arrived();
   }
-  if (shown_ == brought_.chunk) return false;
+  if (shown_ == brought_.over()) return false;
   if (several_nodes() && !node_broadcast(shown_).poll_arrived()) return false;
   ++shown_;
   // The others wait for this rank's flag alone, whether or not all have started on this batch.
@@ -117,43 +136,60 @@ bool Broadcast::show_next() {
 }
 
 bool Broadcast::poll_copy_out() const {
-  const std::uint64_t number = chunks_.number(out_.chunk);
+  const std::uint64_t chunk = out_.begun.chunk;
   if (shared_) return true;
-  if (!is_carrier()) return memory_.block(carrier_).reduced.load() > number;
-  return out_.chunk < shown_ && (!several_nodes() || node_broadcast(out_.chunk).poll_sent());
+  if (!is_carrier()) return memory_.block(carrier_).reduced.load() > chunks_.number(chunk);
+  return chunk < shown_ && (!several_nodes() || node_broadcast(chunk).poll_sent());
 }
 
 bool Broadcast::copy_out_some() {
-  if (out_.chunk == chunks_.size() || (out_.element == 0 && !poll_copy_out())) return false;
-  if (out_.element == 0) {
-    if (several_nodes() && is_carrier()) recorder_.end(Stage::between_nodes, out_.chunk);
-    recorder_.begin(Stage::copy_out, out_.chunk);
+  const bool moved = raise_copied_out();
+  const std::uint64_t index = out_.begun.chunk;
+  if (index == chunks_.size() || (out_.begun.element == 0 && !poll_copy_out())) return moved;
+  if (out_.begun.element == 0) {
+    if (several_nodes() && is_carrier()) recorder_.end(Stage::between_nodes, index);
+    recorder_.begin(Stage::copy_out, index);
   }
-  const topology::Range chunk = chunks_.range(out_.chunk);
-  const topology::Range stretch = next_stretch(out_.element, chunk.size(), 2 * width_);
-  for_each_part_range(*batch_, {chunk.begin + stretch.begin, chunk.begin + stretch.end},
-                      [&](const PartRange& part_range) {
-                        copy_out(*batch_, part_range, source(part_range, stretch.begin),
-                                 streaming_);
-                      });
-  out_.element = stretch.end;
-  if (out_.element < chunk.size()) return true;
-  recorder_.end(Stage::copy_out, out_.chunk);
-  out_.next_chunk();
+  const topology::Range chunk = chunks_.range(index);
+  const topology::Range stretch = next_copies(out_.begun.element, chunk.size());
+  copy_out_stretch({chunk.begin + stretch.begin, chunk.begin + stretch.end},
+                   staging(index) + stretch.begin * width_);
+  out_.begun.element = stretch.end;
+  if (stretch.end < chunk.size()) return true;
+  out_.next_chunk(*ends_);
+  raise_copied_out();
+  return true;
+}
+
+bool Broadcast::raise_copied_out() {
+  if (!out_.poll_over(*ends_)) return false;
+  recorder_.end(Stage::copy_out, out_.over() - 1);
   // If the root's tensor is read in place, the root waits for the end only.
-  if (!shared_ || out_.chunk == chunks_.size()) {
-    memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.chunk));
+  if (!shared_ || out_.over() == chunks_.size()) {
+    memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.over()));
   }
   return true;
 }
 
-const std::byte* Broadcast::source(const PartRange& part_range, std::size_t element) const {
+/// `staged`: where the range lies in staging memory.
+void Broadcast::copy_out_stretch(topology::Range range, const std::byte* staged) {
+  if (ends_ != &host_ || (!is_root() && !shared_)) {
+    const Ends::PieceOut piece{range, staged};
+    ends_->copy_out(*batch_, {&piece, 1}, streaming_);
+    return;
+  }
+  for_each_part_range(*batch_, range, [&](const PartRange& part_range) {
+    copy_out(*batch_, part_range, source(part_range), streaming_);
+  });
+}
+
+const std::byte* Broadcast::source(const PartRange& part_range) const {
   const std::size_t first = part_range.first * width_;
-  if (is_root())
+  if (is_root()) {
     return static_cast<const std::byte*>(batch_->parts[part_range.part].ins[0]) + first;
-  if (!shared_) return staging(out_.chunk) + (element + part_range.before) * width_;
-  return memory_.in_arena(
-      carrier_, memory_.descriptor(carrier_, sequence_).places[part_range.part].in + first);
+  }
+  const auto& places = memory_.descriptor(carrier_, sequence_).places;
+  return memory_.in_arena(carrier_, places[part_range.part].in + first);
 }
 
 std::uint64_t Broadcast::bytes_sent() const {
@@ -165,17 +201,18 @@ std::uint64_t Broadcast::bytes_sent() const {
 std::string Broadcast::describe() const {
   std::string text =
       fmt::format("broadcast from rank {}: {} chunks, here brought {}, shown {}, out {}",
-                  batch_->root, chunks_.size(), brought_.chunk, shown_, out_.chunk);
-  for (std::uint64_t chunk = out_.chunk; several_nodes() && is_carrier() && chunk < brought_.chunk;
-       ++chunk) {
+                  batch_->root, chunks_.size(), brought_.over(), shown_, out_.over());
+  for (std::uint64_t chunk = out_.begun.chunk;
+       several_nodes() && is_carrier() && chunk < brought_.over(); ++chunk) {
     text += "; " + node_broadcast(chunk).describe();
   }
   const auto carrier = topology_.local_ranks()[static_cast<std::size_t>(carrier_)];
-  if (out_.chunk < chunks_.size() && !is_carrier()) {
-    return fmt::format("{}; chunk {} comes from rank {}", text, out_.chunk, carrier);
+  if (brought_.is_under_way() || out_.is_under_way()) text += "; a copy is under way";
+  if (out_.begun.chunk < chunks_.size() && !is_carrier()) {
+    return fmt::format("{}; chunk {} comes from rank {}", text, out_.begun.chunk, carrier);
   }
   const std::uint64_t wanted =
-      out_.chunk == chunks_.size() ? chunks_.end() : chunks_.number(out_.chunk);
+      out_.over() == chunks_.size() ? chunks_.end() : chunks_.number(out_.over());
   return fmt::format("{}; not copied out yet by {}", text,
                      late_ranks(topology_, memory_, &shm::RankBlock::copied_out, wanted));
 }

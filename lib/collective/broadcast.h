@@ -7,8 +7,9 @@
 
 #include "collective/batch.h"
 #include "collective/chunks.h"
+#include "collective/copy_stage.h"
+#include "collective/ends.h"
 #include "collective/node_broadcast.h"
-#include "collective/staging_stores.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -37,8 +38,11 @@ class Broadcast {
   Progress step();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks_.end(); }
-  /// A transfer between nodes is under way.
-  bool is_polling() const { return several_nodes() && is_carrier() && out_.chunk < chunks_.size(); }
+  /// A transfer between nodes, or a copy, is under way, which rings no bell.
+  bool is_polling() const {
+    return (several_nodes() && is_carrier() && out_.over() < chunks_.size()) ||
+           brought_.is_under_way() || out_.is_under_way();
+  }
   std::uint64_t bytes_sent() const;
   std::string describe() const;
 
@@ -51,12 +55,15 @@ class Broadcast {
   void start_node_broadcast(std::uint64_t chunk);
 
   bool bring_some();
+  bool pass_on_brought();
   bool show_next();
   bool copy_out_some();
+  bool raise_copied_out();
   bool poll_copy_out() const;
-  /// Where these elements of the chunk that is being copied out lie. `element`: the element of the
-  /// chunk that `part_range.before` is counted from.
-  const std::byte* source(const PartRange& part_range, std::size_t element) const;
+  topology::Range next_copies(std::size_t done, std::size_t end) const;
+  void copy_out_stretch(topology::Range range, const std::byte* staged);
+  /// The root's tensor, if this rank reads it where it lies: as the root, or in the root's arena.
+  const std::byte* source(const PartRange& part_range) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -68,11 +75,13 @@ class Broadcast {
   std::uint64_t sequence_ = 0;
   std::size_t width_ = 1;
   int carrier_ = 0;         ///< its local index
-  bool shared_ = false;     ///< the root's tensor is read where it is
+  bool shared_ = false;     ///< the node's ranks read the root's tensor where it lies
   bool streaming_ = false;  ///< outputs larger than the caches
-  StagingStores stores_;
+  HostEnds host_;
+  Ends* ends_ = nullptr;  ///< the batch's
   Chunks chunks_;
-  Cursor brought_, out_;
+  CopyStage brought_;
+  CopyStage out_;
   std::uint64_t shown_ = 0;  ///< chunks that the carrier has published to its node
 };
 

@@ -82,7 +82,8 @@ bool Engine::is_brief(const Batch& batch) const {
 
 bool Engine::may_start() const {
   if (moving_ == 0) return true;
-  if (!site_.several_nodes()) return false;
+  const bool own_ends = open_[moving_].batch->ends != nullptr;
+  if (!site_.several_nodes() && !own_ends) return false;
   const Way next = open_[moving_].way;
   std::size_t pipelined = next == Way::pipeline ? 1 : 0;
   for (const OpenBatch& before : moving()) {

@@ -51,9 +51,9 @@ class Engine {
   /// The gate entered last will not close: as if it had never been entered.
   void withdraw(std::uint32_t epoch, std::uint64_t number);
   /// Whether the next batch in the order of entry, which there is, may start now. On one node
-  /// batches move one at a time. With several nodes a batch may start beside one other allreduce,
-  /// and begins when that is at its last chunks, and beside piggybacked batches, so that links do
-  /// not run empty.
+  /// batches move one at a time, unless they have ends of their own. With such ends, and with
+  /// several nodes, a batch may start beside one other allreduce, and begins when that is at its
+  /// last chunks, and beside small batches, so that links do not run empty.
   bool may_start() const;
   /// Starts the next batch in the order of entry: its gate has closed, or the coordinator says that
   /// all have entered it. Its data moves with each `step`; it stays until it is done.

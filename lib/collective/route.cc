@@ -14,7 +14,7 @@ constexpr std::size_t worth_its_own_sum = 512;
 /// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
 /// between them as when each sums half, and there is one stage less.
 bool is_summed_by_both(const Batch& batch, const Site& site, bool in_arenas) {
-  return site.local_size == 2 && !site.several_nodes() && !in_arenas &&
+  return site.local_size == 2 && !site.several_nodes() && !in_arenas && batch.ends == nullptr &&
          batch.bytes() / batch.parts.size() >= worth_its_own_sum;
 }
 
@@ -49,40 +49,40 @@ Route gather(const Site& site, bool told) {
   return route;
 }
 
-/// An allreduce or its first half.
+/// An allreduce or its first half. Tensors behind ends of their own are copied to staging memory as
+/// a whole, and out of it.
 Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
+  const bool host = batch.ends == nullptr;
   const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
   const bool both = !scatters && is_summed_by_both(batch, site, in_arenas);
   const bool everywhere = in_arenas && !scatters;
+  const bool whole = both || !host;
   Route route;
+  route.own_in_place = host;
   route.waits_for_release = in_arenas;
   route.sums_whole_chunk = both;
   route.own_column_out = scatters;
-  if (!in_arenas) route.copy_in = both ? Route::CopyIn::whole_chunk : Route::CopyIn::staging;
+  if (!in_arenas) route.copy_in = whole ? Route::CopyIn::whole_chunk : Route::CopyIn::staging;
   route.leaves_out_copied_in = in_arenas;
   if (site.in_a_lane) {
     route.sum = in_arenas ? Route::Sum::in_place : Route::Sum::staged;
   }
-  if (!site.several_nodes()) {
-    if (everywhere) {
-      route.sum_to = Route::SumTo::all_outputs;
-    } else if (scatters || both) {
-      route.sum_to = Route::SumTo::own_outputs;
-    } else {
-      route.copy_out = Route::CopyOut::result;
-    }
-    route.leaves_out_copied_out = route.copy_out == Route::CopyOut::none;
-  } else {
+  if (site.several_nodes()) {
     if (site.in_a_lane) {
       route.exchange = scatters ? Route::Exchange::reduce_scatter : Route::Exchange::allreduce;
       route.delivers = everywhere;
     }
-    if (!everywhere) route.copy_out = Route::CopyOut::result;
-    // A lane's slice stays in the result slot until the lane delivers it.
-    route.leaves_out_copied_out = everywhere && !site.in_a_lane;
+  } else if (everywhere) {
+    route.sum_to = Route::SumTo::all_outputs;
+  } else if (host && (scatters || both)) {
+    route.sum_to = Route::SumTo::own_outputs;
   }
+  const bool is_out = everywhere || route.sum_to != Route::SumTo::result;
+  if (!is_out) route.copy_out = Route::CopyOut::result;
+  // A lane's slice stays in the result slot until the lane delivers it.
+  route.leaves_out_copied_out = is_out && !route.delivers;
   route.leaves_out_reduced = !site.in_a_lane;
-  route.reduced_at_the_end = in_arenas && route.copy_out == Route::CopyOut::none;
+  route.reduced_at_the_end = in_arenas && is_out;
   return route;
 }
 
@@ -113,7 +113,8 @@ Way choose_way(const Batch& batch, const Site& site) {
   const std::size_t carried = site.several_nodes()
                                   ? Piggyback::most_block(carried_by_gate(batch, site), site.nodes)
                                   : site.eager_bytes;
-  if (batch.bytes() <= std::min(site.eager_bytes, carried)) return Way::small;
+  const bool in_time = batch.ends == nullptr;
+  if (in_time && batch.bytes() <= std::min(site.eager_bytes, carried)) return Way::small;
   return batch.kind == CollectiveKind::broadcast ? Way::broadcast : Way::pipeline;
 }
 

@@ -35,7 +35,8 @@ enum class Way : std::uint8_t {
 
 /// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
-/// The way of a batch. It depends on nothing that differs between ranks.
+/// The way of a batch. It depends on nothing that differs between ranks. A batch with ends of its
+/// own is not small: its inputs may be written after its gate was entered.
 Way choose_way(const Batch& batch, const Site& site);
 
 /// How this rank moves one batch through the pipeline: which stages it has, and where each of them
@@ -44,7 +45,7 @@ struct Route {
   enum class CopyIn : std::uint8_t {
     none,
     staging,      ///< what other ranks sum, to this rank's staging buffer
-    whole_chunk,  ///< the same, and this rank's own slice, too
+    whole_chunk,  ///< the same, and the input to this rank's own slice, too
     result,       ///< an allgather: this rank's column, to the result slot
   };
   enum class Sum : std::uint8_t {
@@ -70,6 +71,7 @@ struct Route {
   Sum sum = Sum::none;
   SumTo sum_to = SumTo::result;
   bool sums_whole_chunk = false;  ///< not only this rank's slice
+  bool own_in_place = true;       ///< this rank's own input is summed from where it lies
   Exchange exchange = Exchange::none;
   bool delivers = false;  ///< after the exchange the lane writes its slice to all outputs
   CopyOut copy_out = CopyOut::none;

@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -64,6 +65,32 @@ TEST_CASE("tensors in arenas move without staging, in place or not, fused or not
   REQUIRE_NOTHROW(play(
       node, Scenario(seed, ranks,
                      {.batches = 30, .most_elements = 2000, .most_parts = 80, .in_arenas = 1.0})));
+}
+
+TEST_CASE("tensors behind ends whose copies take their time get the same bits, beside others") {
+  const auto seed = GENERATE(range(200U, 224U));
+  std::mt19937_64 random(seed);
+  const int ranks = 1 + static_cast<int>(seed % 8);
+  CAPTURE(seed, ranks);
+  Node node(ranks, small_tuning(random));
+  const Scenario scenario(seed, ranks,
+                          {.batches = 60,
+                           .most_elements = 3000,
+                           .most_parts = 4,
+                           .joins = true,
+                           .hidden = seed % 2 == 0 ? 1 : 0.6});
+  std::atomic<std::size_t> waits{0};
+  std::atomic<std::size_t> early{0};
+  REQUIRE_NOTHROW(node.run([&](Rank& rank) {
+    FakeEnds ends(rank.random());
+    const Part part(scenario, rank.index, rank.arena, &ends);
+    rank.driver.run(part.batches());
+    part.check();
+    waits += ends.waits();
+    early += rank.driver.started_early();
+  }));
+  CHECK(waits > 0);
+  CHECK(early > 0);
 }
 
 TEST_CASE("thousands of small batches follow one another") {

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "collective/ends.h"
+
 using namespace tutti;
 using namespace tutti::collective;
 
@@ -78,7 +80,7 @@ std::string left_out(const Route& route) {
 struct Row {
   CollectiveKind kind;
   const Site* site;
-  bool in_arenas;
+  enum { in_host, in_arenas, own_ends } memory;
   const char* stages;
   const char* left_out;
 };
@@ -88,35 +90,53 @@ constexpr auto scatter = CollectiveKind::reduce_scatter;
 constexpr auto gather = CollectiveKind::allgather;
 
 constexpr Row table[] = {
-    {allreduce, &one_node, false, "in staging, sum staged to result, out", ""},
-    {allreduce, &one_node, true, "sum in place to all outputs", "copied_in copied_out "},
-    {allreduce, &two_ranks, false, "in whole, sum staged to outputs", "copied_out "},
-    {allreduce, &two_ranks, true, "sum in place to all outputs", "copied_in copied_out "},
-    {allreduce, &in_lane, false, "in staging, sum staged to result, exchange, out", ""},
-    {allreduce, &in_lane, true, "sum in place to result, exchange, deliver", "copied_in "},
-    {allreduce, &no_lane, false, "in staging, out", "reduced "},
-    {allreduce, &no_lane, true, "", "copied_in reduced copied_out "},
-    {scatter, &one_node, false, "in staging, sum staged to outputs", "copied_out "},
-    {scatter, &one_node, true, "sum in place to outputs", "copied_in copied_out "},
-    {scatter, &two_ranks, false, "in staging, sum staged to outputs", "copied_out "},
-    {scatter, &in_lane, false, "in staging, sum staged to result, exchange scatter, out column",
-     ""},
-    {scatter, &in_lane, true, "sum in place to result, exchange scatter, out column", "copied_in "},
-    {scatter, &no_lane, false, "in staging, out column", "reduced "},
-    {scatter, &no_lane, true, "out column", "copied_in reduced "},
-    {gather, &one_node, false, "in result, out", "copied_in "},
-    {gather, &one_node, true, "out in place", "copied_in reduced "},
-    {gather, &in_lane, false, "in result, pass over to result, exchange gather, out", ""},
-    {gather, &no_lane, false, "in result, out", "reduced "},
+    {allreduce, &one_node, Row::in_host, "in staging, sum staged to result, out", ""},
+    {allreduce, &one_node, Row::in_arenas, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, &two_ranks, Row::in_host, "in whole, sum staged to outputs", "copied_out "},
+    {allreduce, &two_ranks, Row::in_arenas, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, &in_lane, Row::in_host, "in staging, sum staged to result, exchange, out", ""},
+    {allreduce, &in_lane, Row::in_arenas, "sum in place to result, exchange, deliver",
+     "copied_in "},
+    {allreduce, &no_lane, Row::in_host, "in staging, out", "reduced "},
+    {allreduce, &no_lane, Row::in_arenas, "", "copied_in reduced copied_out "},
+    {scatter, &one_node, Row::in_host, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, &one_node, Row::in_arenas, "sum in place to outputs", "copied_in copied_out "},
+    {scatter, &two_ranks, Row::in_host, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, &in_lane, Row::in_host,
+     "in staging, sum staged to result, exchange scatter, out column", ""},
+    {scatter, &in_lane, Row::in_arenas, "sum in place to result, exchange scatter, out column",
+     "copied_in "},
+    {scatter, &no_lane, Row::in_host, "in staging, out column", "reduced "},
+    {scatter, &no_lane, Row::in_arenas, "out column", "copied_in reduced "},
+    {gather, &one_node, Row::in_host, "in result, out", "copied_in "},
+    {gather, &one_node, Row::in_arenas, "out in place", "copied_in reduced "},
+    {gather, &in_lane, Row::in_host, "in result, pass over to result, exchange gather, out", ""},
+    {gather, &no_lane, Row::in_host, "in result, out", "reduced "},
+    {allreduce, &one_node, Row::own_ends, "in whole, sum staged to result, out", ""},
+    {allreduce, &two_ranks, Row::own_ends, "in whole, sum staged to result, out", ""},
+    {allreduce, &in_lane, Row::own_ends, "in whole, sum staged to result, exchange, out", ""},
+    {allreduce, &no_lane, Row::own_ends, "in whole, out", "reduced "},
+    {scatter, &one_node, Row::own_ends, "in whole, sum staged to result, out column", ""},
+    {scatter, &in_lane, Row::own_ends,
+     "in whole, sum staged to result, exchange scatter, out column", ""},
+    {gather, &one_node, Row::own_ends, "in result, out", "copied_in "},
+    {gather, &in_lane, Row::own_ends, "in result, pass over to result, exchange gather, out", ""},
 };
+
+Route route_of(const Row& row) {
+  static HostEnds some_ends{StagingStores::Pacing{}};
+  Batch batch = batch_of(row.kind, 4096 * kib);
+  if (row.memory == Row::own_ends) batch.ends = &some_ends;
+  return choose_route(batch, *row.site, row.memory == Row::in_arenas);
+}
 
 }  // namespace
 
 TEST_CASE("a route has the stages that kind, nodes, lane and arenas call for") {
   for (const Row& row : table) {
-    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
+    const Route route = route_of(row);
     CAPTURE(tutti::name(row.kind), row.site->nodes, row.site->local_size, row.site->in_a_lane,
-            row.in_arenas);
+            row.memory);
     CHECK(stages(route) == row.stages);
     CHECK(left_out(route) == row.left_out);
   }
@@ -125,9 +145,9 @@ TEST_CASE("a route has the stages that kind, nodes, lane and arenas call for") {
 // Otherwise a rank would wait for ever for a chunk, or write where another still reads.
 TEST_CASE("each flag is raised by exactly one stage of a route, or left out") {
   for (const Row& row : table) {
-    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
+    const Route route = route_of(row);
     CAPTURE(tutti::name(row.kind), row.site->nodes, row.site->local_size, row.site->in_a_lane,
-            row.in_arenas);
+            row.memory);
     const bool copies_in = route.copy_in != Route::CopyIn::none;
     const auto brings = [&](Route::Flag flag) {
       return copies_in && route.brought == flag ? 1 : 0;
@@ -144,10 +164,18 @@ TEST_CASE("each flag is raised by exactly one stage of a route, or left out") {
 
 TEST_CASE("staging is free, and inputs are released, once the last stage that reads them is over") {
   for (const Row& row : table) {
-    const Route route = choose_route(batch_of(row.kind, 4096 * kib), *row.site, row.in_arenas);
-    CAPTURE(tutti::name(row.kind), row.in_arenas);
+    const Route route = route_of(row);
+    CAPTURE(tutti::name(row.kind), row.memory);
     CHECK(name(route.released) == (row.kind == gather ? "copied_out" : "reduced"));
-    CHECK(route.waits_for_release == row.in_arenas);
+    CHECK(route.waits_for_release == (row.memory == Row::in_arenas));
+  }
+}
+
+TEST_CASE("a rank whose tensors have ends of their own sums its input from staging memory") {
+  for (const Row& row : table) {
+    CAPTURE(tutti::name(row.kind), row.memory);
+    if (row.kind == gather) continue;
+    CHECK(route_of(row).own_in_place == (row.memory != Row::own_ends));
   }
 }
 
@@ -180,6 +208,10 @@ TEST_CASE("a batch is small up to the eager limit, and between nodes up to what 
   CHECK(choose_way(batch_of(allreduce, 256 * kib), one_node) == Way::small);
   CHECK(choose_way(batch_of(allreduce, 256 * kib + 4), one_node) == Way::pipeline);
   CHECK(choose_way(batch_of(gather, 256 * kib), one_node) == Way::small);
+  HostEnds some_ends{StagingStores::Pacing{}};
+  Batch behind_ends = batch_of(allreduce, 4);
+  behind_ends.ends = &some_ends;
+  CHECK(choose_way(behind_ends, one_node) == Way::pipeline);
   CHECK(choose_way(batch_of(CollectiveKind::broadcast, 256 * kib), one_node) == Way::small);
   CHECK(choose_way(batch_of(CollectiveKind::broadcast, 257 * kib), one_node) == Way::broadcast);
   const std::size_t carried = Piggyback::most_block(Piggyback::Kind::summed, 4);

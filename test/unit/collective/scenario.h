@@ -5,6 +5,7 @@
 
 #include "../reduce/reference.h"
 #include "collective/batch.h"
+#include "fake_ends.h"
 #include "shm/arena.h"
 
 /// Random batches, the same for all ranks, with the inputs of every rank and what must come out.
@@ -14,6 +15,7 @@ struct Scenario {
     std::size_t outs = 0;
     bool in_place = false;
     bool in_arena = false;
+    bool hidden = false;           ///< behind ends of their own
     std::size_t misalignment = 0;  ///< bytes, of private tensors
   };
   struct Planned {
@@ -32,6 +34,7 @@ struct Scenario {
     std::size_t most_parts = 1;
     bool joins = false;      ///< ranks without data
     double in_arenas = 0.3;  ///< share of batches whose tensors all lie in arenas
+    double hidden = 0;       ///< share of batches whose tensors lie behind ends of their own
     /// By rank, the lowest rank on its node; none: all are on one. Between nodes some of the f32
     /// travels in 16 bits.
     std::vector<int> leader_of = {};
@@ -45,7 +48,8 @@ struct Scenario {
 /// One rank's memory for a scenario, and its batches with addresses.
 class Part {
  public:
-  Part(const Scenario& scenario, int rank, tutti::shm::Arena& arena);
+  /// `ends`: for batches with hidden tensors.
+  Part(const Scenario& scenario, int rank, tutti::shm::Arena& arena, FakeEnds* ends = nullptr);
   const std::vector<tutti::collective::Batch>& batches() const { return batches_; }
   /// Throws when an output of this rank differs, or an input has changed.
   void check() const;

@@ -1,0 +1,67 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collective/batch.h"
+#include "collective/staging_stores.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// The two ends of the pipeline on this rank: they copy between the tensors of a batch and the
+/// node's staging memory. `HostEnds` copies at once. Ends of another kind only begin a copy, which
+/// is over some time later. Until then nobody writes the memory that the copy reads, and nobody
+/// reads the memory that it writes.
+///
+/// One thread at a time calls these; nothing blocks.
+class Ends {
+ public:
+  /// Counts copies; see `mark`.
+  using Mark = std::uint64_t;
+
+  /// A range of a batch's vector, and where its elements lie in staging memory.
+  struct PieceIn {
+    topology::Range range;
+    std::byte* to = nullptr;
+  };
+  struct PieceOut {
+    topology::Range range;
+    const std::byte* from = nullptr;
+  };
+
+  Ends() = default;
+  virtual ~Ends() = default;
+  Ends(const Ends&) = delete;
+  Ends& operator=(const Ends&) = delete;
+
+  /// The copies that follow belong to a batch whose parts have so many bytes on average.
+  virtual void next_batch(std::size_t bytes_a_part) = 0;
+  /// Begins to copy from this rank's inputs, as `collective::copy_in` does.
+  virtual void copy_in(const Batch& batch, std::span<const PieceIn> pieces) = 0;
+  /// Begins to copy to all outputs of this rank. `streaming`: the outputs exceed the caches.
+  virtual void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) = 0;
+  /// Stands for all copies that were begun so far. Later marks are not smaller.
+  virtual Mark mark() = 0;
+  /// Whether all copies that the mark stands for are over.
+  virtual bool is_over(Mark mark) = 0;
+};
+
+/// Ends in the memory of this process.
+class HostEnds final : public Ends {
+ public:
+  explicit HostEnds(const StagingStores::Pacing& pacing) : stores_(pacing) {}
+
+  void next_batch(std::size_t bytes_a_part) override { stores_.next_batch(bytes_a_part); }
+  void copy_in(const Batch& batch, std::span<const PieceIn> pieces) override;
+  void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) override;
+  Mark mark() override { return 0; }
+  bool is_over(Mark) override { return true; }
+  /// Whether the last copy in went around the caches; for other writes to staging memory.
+  bool is_around() const { return stores_.is_around(); }
+
+ private:
+  StagingStores stores_;
+};
+
+}  // namespace tutti::collective
