@@ -61,16 +61,6 @@ void divide(DType dtype, void* data, std::size_t count, double divisor) {
   }
 }
 
-void check_divisor(const Kernel& kernel) {
-  constexpr double most = std::numeric_limits<std::int32_t>::max();
-  const double divisor = kernel.divisor;
-  const bool whole = divisor >= 1 && divisor <= most && std::trunc(divisor) == divisor;
-  if (!(divisor > 0) || (is_integer(kernel.in) && !whole)) {
-    throw Error(ErrorCode::internal,
-                fmt::format("reduce: cannot average {} by {}", name(kernel.in), divisor));
-  }
-}
-
 template <typename T>
 void fill(void* dst, std::size_t count, T value) {
   auto* bytes = static_cast<std::byte*>(dst);
@@ -88,6 +78,16 @@ void fill_extreme(ReduceOp op, void* dst, std::size_t count) {
 }
 
 }  // namespace
+
+void check_divisor(const Kernel& kernel) {
+  constexpr double most = std::numeric_limits<std::int32_t>::max();
+  const double divisor = kernel.divisor;
+  const bool whole = divisor >= 1 && divisor <= most && std::trunc(divisor) == divisor;
+  if (!(divisor > 0) || (is_integer(kernel.in) && !whole)) {
+    throw Error(ErrorCode::internal,
+                fmt::format("reduce: cannot average {} by {}", name(kernel.in), divisor));
+  }
+}
 
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming) {

@@ -41,6 +41,9 @@ struct Kernel {
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming = false);
 
+/// Throws `internal` for a divisor that `reduce` refuses.
+void check_divisor(const Kernel& kernel);
+
 /// As `reduce`, but into several outputs, each of which may be one of the sources. It works in
 /// small blocks and prefetches the sources' next block while it writes the last, for reading and
 /// writing at once take the full memory bandwidth. Moves the pointers of both lists behind the last

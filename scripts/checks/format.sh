@@ -14,7 +14,7 @@ case "${1:-}" in
     ;;
 esac
 cd "${1:-$(dirname "$0")/../..}"
-mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cc' '*.c' | sort -u)
+mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cc' '*.cu' '*.c' | sort -u)
 existing=()
 for file in "${files[@]}"; do
   [[ ! -e $file ]] || existing+=("$file")

@@ -15,6 +15,7 @@ FOLDERS = ("include", "lib", "coordinator", "bindings", "examples", "benchmarks"
 EVERYWHERE = {"include", "base", "observe"}
 # What a public header may not drag into a user's program.
 PRIVATE_HEADERS = re.compile(r"mpi\.h|cuda|nccl|Eigen|spdlog|fmt/|flatbuffers|hwy/|sodium|zmq")
+CUDA_HEADERS = {"cuda.h", "cudaTypedefs.h", "cuda_runtime.h", "nccl.h", "cuda/driver.h", "cuda/nccl_functions.h"}
 # What would make the ordering protocol impure: it gets time and messages as values.
 IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
 
@@ -73,6 +74,8 @@ def forbidden(path, module, included):
         return f"coordinator/ is pure, and {included} is not: give it values instead"
     if included == "mpi.h" and module not in ("mpi", "benchmarks"):
         return "mpi.h is included in lib/mpi alone: call it through that module"
+    if included in CUDA_HEADERS and module != "cuda":
+        return f"{included} is included in lib/cuda alone, for a build without CUDA has none"
     return None
 
 

@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tutti/info.h"
+
+namespace tutti::cuda {
+
+/// The driver, the devices, whether tutti's kernels run on them, and NCCL, or why there is none:
+/// for people. Initialises CUDA and makes each device's context for a moment. Never throws for
+/// what it does not find.
+std::vector<Fact> facts();
+
+}  // namespace tutti::cuda

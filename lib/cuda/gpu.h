@@ -1,0 +1,80 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+struct CUctx_st;
+
+/// GPUs, through CUDA's driver API, which is loaded when a function here first needs it. A process
+/// that calls none of them has no CUDA context, no thread and no memory of CUDA's. Every function
+/// throws `unsupported` in a build without CUDA and where there is no driver or no device, and
+/// `internal` for what else CUDA reports: the text names device, call and CUDA's error. Errors of
+/// the device itself (an illegal address, say) are sticky: from then on every call reports them.
+///
+/// "Current context": CUDA keeps a stack of contexts for each thread, and most of its calls work
+/// on the top one. Functions that say so need the GPU's context there: a thread of tutti calls
+/// `set_current` once, a thread of the program is in a `ContextGuard`.
+namespace tutti::cuda {
+
+/// This tutti was built with CUDA.
+bool is_built();
+
+struct GpuName {
+  int ordinal = 0;
+  std::string uuid;  ///< "GPU-8a1c...": the same in every process, whatever CUDA_VISIBLE_DEVICES
+  std::string model;
+};
+
+/// The devices that CUDA shows this process. Initialises CUDA.
+std::vector<GpuName> list_gpus();
+
+/// The ordinal of the device whose context is current on the calling thread. Nothing if there is
+/// none or no driver. Never loads the driver nor initialises CUDA.
+std::optional<int> current_gpu();
+
+/// A device with its primary context, which it retains: CUDA's runtime and so the frameworks use
+/// the same. What is made of it (streams, memory, ...) must be destroyed before it. Thread-safe.
+class Gpu {
+ public:
+  /// Initialises CUDA, and makes the primary context if nobody has, which takes some tenths of a
+  /// second and some hundred MiB of the device. Throws `invalid_argument` for a device that is not
+  /// there.
+  explicit Gpu(int ordinal);
+  /// Gives the context back; the last owner destroys it.
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  int ordinal() const { return name_.ordinal; }
+  const GpuName& name() const { return name_; }
+  CUctx_st* context() const { return context_; }
+  /// How many multiprocessors run kernels.
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  GpuName name_;
+  int device_ = 0;
+  int multiprocessors_ = 0;
+  CUctx_st* context_ = nullptr;
+};
+
+/// Makes the GPU's context current on the calling thread for a scope.
+class ContextGuard {
+ public:
+  explicit ContextGuard(const Gpu& gpu);
+  ~ContextGuard();
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  int ordinal_;
+};
+
+/// Makes the GPU's context the calling thread's for good.
+void set_current(const Gpu& gpu);
+
+/// From now on the calling thread's calls are allowed while another thread captures a graph, and do
+/// not invalidate that. Without it a mere query of an event does.
+void relax_capture_mode();
+
+}  // namespace tutti::cuda

@@ -1,0 +1,18 @@
+#pragma once
+// For host and device code: no other header of tutti's.
+#include <cstdint>
+
+namespace tutti::cuda {
+
+inline constexpr unsigned most_sources = 64;
+
+/// The argument of every kernel in kernels.cu.
+struct KernelArguments {
+  const void* sources[most_sources];  // a GPU has no std::array
+  void* dst;
+  std::uint64_t count;         ///< elements
+  double divisor;              ///< of the sum; 1: none
+  std::uint32_t source_count;  ///< 1 or more
+};
+
+}  // namespace tutti::cuda

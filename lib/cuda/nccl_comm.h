@@ -1,0 +1,65 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cuda/gpu.h"
+#include "cuda/nccl_library.h"
+
+struct CUstream_st;
+struct ncclComm;
+
+namespace tutti::cuda {
+
+/// What the ranks of a communicator find each other by. Rank 0 makes one and sends it to all.
+using NcclId = std::array<char, 128>;
+NcclId make_nccl_id(const NcclLibrary& library);
+
+/// A communicator of NCCL: ranks that exchange device memory. NCCL wants the same order of launches
+/// on all ranks; a launch is a call, or all calls of `grouped`. Calls enqueue work in a stream,
+/// need the current context, and block only where NCCL connects peers for the first time. Any
+/// thread, one at a time.
+///
+/// Work hangs when a peer is lost. Nothing tells but `async_error`, and that not of every loss: so
+/// the owner has a deadline, and calls `abort` when it has passed.
+class NcclComm {
+ public:
+  /// Blocks until all ranks have come. Call it on a thread of its own, where that may hang.
+  NcclComm(const NcclLibrary& library, const Gpu& gpu, const NcclId& id, int rank, int size);
+  /// Blocks until the work is done, unless `abort` was called.
+  ~NcclComm();
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  void send(const void* data, std::size_t bytes, int peer, CUstream_st* stream);
+  void receive(void* data, std::size_t bytes, int peer, CUstream_st* stream);
+  /// `all` gets `bytes` of every rank, by rank. `mine` may lie in it, in this rank's place.
+  void all_gather(const void* mine, void* all, std::size_t bytes, CUstream_st* stream);
+  /// Makes one launch of the calls in `calls`, sends and receives among them at once.
+  void grouped(const std::function<void()>& calls);
+
+  /// The error that struck work of this communicator, if any. Never blocks.
+  std::optional<std::string> async_error() const;
+
+  /// Ends the communicator and what hangs in it, on a thread of its own, since that can hang, too.
+  /// Blocks for at most `limit`. False: it did not end in time, and its thread and memory stay
+  /// until the process ends. No other call may follow.
+  bool abort(std::chrono::milliseconds limit);
+
+ private:
+  void check(int result, const char* call) const;
+
+  const NcclLibrary library_;
+  const Gpu& gpu_;
+  const int rank_;
+  const int size_;
+  ncclComm* comm_ = nullptr;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,34 @@
+#pragma once
+// For lib/cuda only: NCCL's API, whose functions keep their type for all of NCCL 2.
+#include <nccl.h>
+
+#include <cstddef>
+
+namespace tutti::cuda {
+
+#define TUTTI_NCCL_FUNCTIONS(FUNCTION) \
+  FUNCTION(ncclAllGather)              \
+  FUNCTION(ncclCommAbort)              \
+  FUNCTION(ncclCommDestroy)            \
+  FUNCTION(ncclCommGetAsyncError)      \
+  FUNCTION(ncclCommInitRankConfig)     \
+  FUNCTION(ncclGetErrorString)         \
+  FUNCTION(ncclGetLastError)           \
+  FUNCTION(ncclGetUniqueId)            \
+  FUNCTION(ncclGetVersion)             \
+  FUNCTION(ncclGroupEnd)               \
+  FUNCTION(ncclGroupStart)             \
+  FUNCTION(ncclRecv)                   \
+  FUNCTION(ncclSend)
+
+struct NcclFunctions {
+#define TUTTI_NCCL_FUNCTION(name) decltype(&::name) name = nullptr;
+  TUTTI_NCCL_FUNCTIONS(TUTTI_NCCL_FUNCTION)
+#undef TUTTI_NCCL_FUNCTION
+};
+
+/// A configuration as NCCL of this version knows it: of that version and of its struct's size, for
+/// newer fields would be read as something else or refused. The present header's for later ones.
+ncclConfig_t config_for(int version);
+
+}  // namespace tutti::cuda

@@ -1,0 +1,36 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace tutti::cuda {
+
+struct NcclFunctions;
+
+/// NCCL, loaded at run time. A process may have several copies; all communicators of one are made
+/// by the same.
+class NcclLibrary {
+ public:
+  /// Loads the first that there is of: `path` (a file; empty: none), the copy that the process has
+  /// loaded already (a framework's), libnccl.so.2 on the loader's path, and that in
+  /// /usr/local/cuda/lib64. It stays loaded. Throws `unsupported`, with where it looked, if there
+  /// is none, if `path` is given and cannot be loaded, if it is older than NCCL 2.14, and in a
+  /// build without CUDA.
+  explicit NcclLibrary(const std::string& path = "");
+
+  /// 22809 for 2.28.9, as NCCL counts.
+  int version() const { return version_; }
+  /// "2.28.9"
+  std::string version_text() const;
+  /// The file that it was loaded from.
+  const std::filesystem::path& path() const { return path_; }
+
+  const NcclFunctions& functions() const { return *functions_; }
+
+ private:
+  std::shared_ptr<const NcclFunctions> functions_;
+  int version_ = 0;
+  std::filesystem::path path_;
+};
+
+}  // namespace tutti::cuda

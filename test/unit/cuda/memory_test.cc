@@ -1,0 +1,81 @@
+#include "cuda/memory.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "../errors.h"
+#include "base/mapping.h"
+#include "cuda/stream.h"
+#include "machine.h"
+
+using namespace tutti::cuda;
+
+TEST_CASE("the driver tells where memory lies") {
+  const standin::Playing machine("devices=2");
+  const Gpu gpu(1);
+  const ContextGuard context(gpu);
+  const DeviceMemory device(gpu, 100);
+  const PinnedMemory pinned(gpu, 100);
+  int ordinary = 0;
+
+  const Location on_device = locate(static_cast<std::byte*>(device.data()) + 99);
+  CHECK(on_device.kind == Location::Kind::device);
+  CHECK(on_device.ordinal == 1);
+  CHECK(on_device.context == gpu.context());
+  CHECK(locate(pinned.data()).kind == Location::Kind::host);
+  CHECK(locate(pinned.data()).is_pinned);
+  CHECK(locate(&ordinary).kind == Location::Kind::host);
+  CHECK_FALSE(locate(&ordinary).is_pinned);
+
+  unsigned long long managed = 0;
+  standin::function<int(unsigned long long*, std::size_t, unsigned)>(
+      "libcuda.so.1", "cuMemAllocManaged")(&managed, 64, 1);
+  CHECK(locate(reinterpret_cast<void*>(managed)).kind == Location::Kind::managed);
+}
+
+TEST_CASE("a mapping can be pinned for as long as it is needed") {
+  const Gpu gpu(0);
+  constexpr std::size_t bytes = 1 << 16;
+  const auto file = tutti::base::create_memory_file("pinned", bytes);
+  const tutti::base::Mapping mapping(file, bytes);
+  {
+    const Registration registration(gpu, mapping.span());
+    CHECK(registration.is_pinned());
+    CHECK(locate(mapping.data() + 1).is_pinned);
+    const Registration twice(gpu, mapping.span());
+    CHECK_FALSE(twice.is_pinned());
+  }
+  CHECK_FALSE(locate(mapping.data()).is_pinned);
+}
+
+TEST_CASE("where pinning is refused copies work all the same") {
+  const standin::Playing machine("", "cuMemHostRegister#1=800");
+  const Gpu gpu(0);
+  const ContextGuard context(gpu);
+  std::vector<std::byte> memory(1000, std::byte{7});
+  const Registration registration(gpu, memory);
+  CHECK_FALSE(registration.is_pinned());
+  const DeviceMemory device(gpu, 1000);
+  const Stream stream(gpu);
+  std::vector<std::byte> back(1000);
+  stream.copy_to_device(device.data(), memory.data(), 1000);
+  stream.copy_to_host(back.data(), device.data(), 1000);
+  stream.synchronize();
+  CHECK(back == memory);
+}
+
+TEST_CASE("no memory is a pointer to none") {
+  const Gpu gpu(0);
+  CHECK(DeviceMemory(gpu, 0).data() == nullptr);
+  CHECK(PinnedMemory(gpu, 0).data() == nullptr);
+  CHECK_FALSE(Registration(gpu, {}).is_pinned());
+}
+
+TEST_CASE("a device without memory says so") {
+  const standin::Playing machine("", "cuMemAlloc#1=2 cuMemHostAlloc#1=2");
+  const Gpu gpu(0);
+  CHECK(tutti::error_of([&] { DeviceMemory(gpu, 100); }) ==
+        "internal: gpu(0): cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+  CHECK(tutti::error_of([&] { PinnedMemory(gpu, 100); }) ==
+        "internal: gpu(0): cuMemHostAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+}

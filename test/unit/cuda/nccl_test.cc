@@ -1,0 +1,298 @@
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../errors.h"
+#include "cuda/memory.h"
+#include "cuda/nccl_comm.h"
+#include "cuda/nccl_functions.h"
+#include "cuda/stream.h"
+#include "machine.h"
+
+using namespace tutti::cuda;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What each rank works with.
+struct Rank {
+  Rank(const NcclId& id, int rank, int size) : gpu(rank), comm(library, gpu, id, rank, size) {}
+
+  const NcclLibrary library;
+  const Gpu gpu;
+  const ContextGuard context{gpu};
+  const Stream stream{gpu};
+  NcclComm comm;
+
+  /// Memory of the device with these bytes.
+  std::unique_ptr<DeviceMemory> memory(const std::vector<std::uint8_t>& bytes) const {
+    auto made = std::make_unique<DeviceMemory>(gpu, bytes.size());
+    stream.copy_to_device(made->data(), bytes.data(), bytes.size());
+    stream.synchronize();
+    return made;
+  }
+  std::vector<std::uint8_t> bytes_of(const DeviceMemory& memory) const {
+    std::vector<std::uint8_t> bytes(memory.size());
+    stream.copy_to_host(bytes.data(), memory.data(), bytes.size());
+    stream.synchronize();
+    return bytes;
+  }
+  /// The communicator's error, once it has one.
+  std::string awaited_error() const {
+    for (;;) {
+      if (const auto error = comm.async_error()) return *error;
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+};
+
+/// Runs ranks as threads. Returns what each threw.
+std::vector<std::string> run_ranks(int size, const std::function<void(Rank&)>& body) {
+  const NcclId id = make_nccl_id(NcclLibrary());
+  std::vector<std::string> ends(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      ends[static_cast<std::size_t>(rank)] = tutti::error_of([&] {
+        Rank one(id, rank, size);
+        body(one);
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+
+void expect_well(const std::vector<std::string>& ends) {
+  CHECK(ends == std::vector<std::string>(ends.size(), "no error"));
+}
+
+std::uint8_t value(int from, int to, std::size_t i) {
+  return static_cast<std::uint8_t>(17 * from + 5 * to + static_cast<int>(i % 251));
+}
+
+/// Sends `bytes` to every rank and receives as many from each, then gathers. True: all was right.
+bool exchange(Rank& rank, std::size_t bytes) {
+  const int size = rank.comm.size();
+  const auto me = rank.comm.rank();
+  std::vector<std::uint8_t> out;
+  for (int to = 0; to < size; ++to) {
+    for (std::size_t i = 0; i < bytes; ++i) out.push_back(value(me, to, i));
+  }
+  const auto sent = rank.memory(out);
+  const DeviceMemory received(rank.gpu, out.size());
+  const DeviceMemory gathered(rank.gpu, out.size());
+  const auto at = [&](const DeviceMemory& memory, int peer) {
+    return static_cast<std::byte*>(memory.data()) + static_cast<std::size_t>(peer) * bytes;
+  };
+  rank.comm.grouped([&] {
+    for (int peer = 0; peer < size; ++peer) {
+      rank.comm.send(at(*sent, peer), bytes, peer, rank.stream.handle());
+      rank.comm.receive(at(received, peer), bytes, peer, rank.stream.handle());
+    }
+  });
+  rank.comm.all_gather(at(received, 0), gathered.data(), bytes, rank.stream.handle());
+  const auto from_each = rank.bytes_of(received);
+  const auto from_first = rank.bytes_of(gathered);
+  bool right = true;
+  for (int peer = 0; peer < size; ++peer) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const std::size_t place = static_cast<std::size_t>(peer) * bytes + i;
+      right =
+          right && from_each[place] == value(peer, me, i) && from_first[place] == value(0, peer, i);
+    }
+  }
+  return right && !rank.comm.async_error();
+}
+
+}  // namespace
+
+TEST_CASE("ranks as threads exchange parts and gather") {
+  const standin::Playing machine("devices=8");
+  for (const int size : {1, 2, 3, 8}) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{200'003}}) {
+      if (size == 8 && bytes > 1) continue;
+      expect_well(run_ranks(size, [&](Rank& rank) { CHECK(exchange(rank, bytes)); }));
+    }
+  }
+}
+
+TEST_CASE("a rank as a process", "[.][nccl-rank]") {
+  NcclId id{};
+  const std::string name = std::getenv("TUTTI_TEST_NCCL_ID");
+  std::copy(name.begin(), name.end(), id.begin());
+  const int number = std::atoi(std::getenv("TUTTI_TEST_NCCL_RANK"));
+  Rank rank(id, number, 2);
+  CHECK(exchange(rank, 100'000));
+}
+
+TEST_CASE("ranks as processes exchange parts and gather") {
+  const NcclId id = make_nccl_id(NcclLibrary());
+  std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  std::string test = "[nccl-rank]";
+  std::vector<pid_t> processes;
+  for (const char* const rank : {"0", "1"}) {
+    ::setenv("TUTTI_TEST_NCCL_ID", id.data(), 1);
+    ::setenv("TUTTI_TEST_NCCL_RANK", rank, 1);
+    ::setenv("TUTTI_STANDIN_GPU", "devices=2", 1);
+    std::array<char*, 3> arguments{self.data(), test.data(), nullptr};
+    pid_t process = 0;
+    REQUIRE(::posix_spawn(&process, self.c_str(), nullptr, nullptr, arguments.data(), environ) ==
+            0);
+    processes.push_back(process);
+  }
+  for (const char* const name :
+       {"TUTTI_TEST_NCCL_ID", "TUTTI_TEST_NCCL_RANK", "TUTTI_STANDIN_GPU"}) {
+    ::unsetenv(name);
+  }
+  for (const pid_t process : processes) {
+    int status = -1;
+    ::waitpid(process, &status, 0);
+    CHECK(status == 0);
+  }
+}
+
+TEST_CASE("two ranks on one device are refused as by NCCL") {
+  const standin::Playing machine("devices=1");
+  const NcclId id = make_nccl_id(NcclLibrary());
+  std::array<std::string, 2> ends;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ends[static_cast<std::size_t>(rank)] = tutti::error_of([&] {
+        const NcclLibrary library;
+        const Gpu gpu(0);
+        NcclComm(library, gpu, id, rank, 2);
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(ends[0] ==
+        "internal: gpu(0): ncclCommInitRankConfig failed: invalid usage: Duplicate GPU detected : "
+        "rank 0 and rank 1");
+}
+
+TEST_CASE("launches in another order are named on every rank, and an abort ends them") {
+  const standin::Playing machine("devices=2");
+  expect_well(run_ranks(2, [](Rank& rank) {
+    const auto memory = rank.memory(std::vector<std::uint8_t>(100));
+    const int peer = 1 - rank.comm.rank();
+    const auto gather = [&] {
+      rank.comm.all_gather(memory->data(), memory->data(), 50, rank.stream.handle());
+    };
+    const auto swap = [&] {
+      rank.comm.grouped([&] {
+        rank.comm.send(memory->data(), 20, peer, rank.stream.handle());
+        rank.comm.receive(memory->data(), 20, peer, rank.stream.handle());
+      });
+    };
+    gather();
+    if (rank.comm.rank() == 0) {
+      gather();
+      swap();
+    } else {
+      swap();
+      gather();
+    }
+    const std::string said = rank.awaited_error();
+    INFO(said);
+    CHECK(said.find("NCCL's work failed: invalid usage: launches in another order: rank ") == 0);
+    CHECK(said.find("in its launch 2, but gets ") != std::string::npos);
+    CHECK(rank.comm.abort(5s));
+    rank.stream.synchronize();
+  }));
+}
+
+TEST_CASE("an abort ends work that waits for a lost rank") {
+  const standin::Playing machine("devices=2");
+  expect_well(run_ranks(2, [](Rank& rank) {
+    const auto memory = rank.memory(std::vector<std::uint8_t>(100));
+    if (rank.comm.rank() == 1) return;
+    const Event end(rank.gpu);
+    rank.comm.receive(memory->data(), 100, 1, rank.stream.handle());
+    end.record(rank.stream.handle());
+    CHECK_FALSE(rank.comm.async_error());
+    CHECK_FALSE(end.is_done());
+    CHECK(rank.comm.abort(5s));
+    end.wait();
+  }));
+}
+
+TEST_CASE("a remote error is told while its work hangs") {
+  const standin::Playing machine("devices=1");
+  auto* const fail = standin::function<void(const char*)>("libnccl.so.2", "standin_nccl_faults");
+  fail("ncclAllGather#1=late:6");
+  expect_well(run_ranks(1, [](Rank& rank) {
+    const auto memory = rank.memory({1});
+    rank.comm.all_gather(memory->data(), memory->data(), 1, rank.stream.handle());
+    CHECK(rank.awaited_error() ==
+          "NCCL's work failed: remote process exited or there was a network error");
+    CHECK(rank.comm.abort(5s));
+  }));
+  fail("");
+}
+
+TEST_CASE("an abort that hangs is left behind at its limit") {
+  const standin::Playing machine("devices=1");
+  auto* const fail = standin::function<void(const char*)>("libnccl.so.2", "standin_nccl_faults");
+  fail("ncclCommAbort#1=hang");
+  expect_well(run_ranks(1, [](Rank& rank) {
+    CHECK_FALSE(rank.comm.abort(20ms));
+    CHECK(rank.comm.abort(20ms));  // nothing is left to end
+  }));
+  fail("");
+}
+
+TEST_CASE("a call of NCCL that fails is an error with its name, and closes its group") {
+  const standin::Playing machine("devices=1");
+  auto* const fail = standin::function<void(const char*)>("libnccl.so.2", "standin_nccl_faults");
+  fail("ncclSend#1=5");
+  expect_well(run_ranks(1, [](Rank& rank) {
+    const auto memory = rank.memory({1, 2});
+    const auto send = [&] {
+      rank.comm.grouped([&] { rank.comm.send(memory->data(), 1, 0, rank.stream.handle()); });
+    };
+    CHECK(tutti::error_of(send) ==
+          "internal: gpu(0): ncclSend failed: invalid usage: ncclSend: planned");
+    CHECK(exchange(rank, 100));
+  }));
+  fail("");
+}
+
+TEST_CASE("NCCL is found on the loader's path, and a path that is given must hold it") {
+  const NcclLibrary found;
+  CHECK(found.version() == NCCL_VERSION_CODE);
+  CHECK(found.version_text() == "2.28.9");
+  CHECK(found.path().filename() == "libnccl.so.2");
+  CHECK(NcclLibrary(found.path()).path() == found.path());
+  const std::string said =
+      tutti::text_of(tutti::ErrorCode::unsupported, [] { NcclLibrary("/nowhere/libnccl.so.2"); });
+  CHECK(said.find("cannot load NCCL: /nowhere/libnccl.so.2: ") == 0);
+}
+
+TEST_CASE("an NCCL that is too old is refused, and an older one gets a config of its size") {
+  ::setenv("TUTTI_STANDIN_NCCL_VERSION", "21305", 1);
+  const std::string said = tutti::text_of(tutti::ErrorCode::unsupported, [] { NcclLibrary(); });
+  CHECK(said.find("NCCL 2.13.5 in ") == 0);
+  CHECK(said.find(" is too old: tutti needs 2.14.0") != std::string::npos);
+
+  ::setenv("TUTTI_STANDIN_NCCL_VERSION", "21803", 1);
+  expect_well(run_ranks(1, [](Rank& rank) { CHECK(exchange(rank, 10)); }));
+  ::unsetenv("TUTTI_STANDIN_NCCL_VERSION");
+
+  CHECK(config_for(21403).size == offsetof(ncclConfig_t, cgaClusterSize));
+  CHECK(config_for(21701).size == offsetof(ncclConfig_t, splitShare));
+  CHECK(config_for(21803).version == 21803);
+  CHECK(config_for(22809).size == sizeof(ncclConfig_t));
+  CHECK(config_for(23203).version == NCCL_VERSION_CODE);
+}

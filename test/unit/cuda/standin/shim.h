@@ -1,0 +1,14 @@
+#pragma once
+/// What nvcc gives a .cu of itself, for a compiler of C++. One thread runs after the other.
+struct Index {
+  unsigned x = 0;
+};
+inline thread_local Index threadIdx;
+inline thread_local Index blockIdx;
+inline thread_local Index blockDim;
+inline thread_local Index gridDim;
+
+#define __device__
+#define __global__
+#define __grid_constant__
+#define __launch_bounds__(threads)
