@@ -90,12 +90,12 @@ Bytes patterns(std::uint16_t first, std::uint16_t step) {
 
 }  // namespace
 
-TEST_CASE("kernels on a GPU have the bits of those on the host") {
+TEST_CASE("kernels on a GPU have the bits of those on the host", "[gpu]") {
   const Reducer gpu;
   std::mt19937_64 random(1);
   for (const Kernel& kernel : reference::all_kernels(7)) {
     for (std::size_t n = 1; n <= 9; ++n) {
-      for (const std::size_t misalignment : {0, 1}) {
+      for (const std::size_t misalignment : {0U, 1U}) {
         const std::size_t count = 131 + n;
         const auto sources = reference::random_sources(kernel.in, n, count, random);
         expect_equal(gpu, kernel, sources, count, misalignment);
@@ -104,19 +104,19 @@ TEST_CASE("kernels on a GPU have the bits of those on the host") {
   }
 }
 
-TEST_CASE("a GPU sums 64 sources and any fewer in the canonical tree") {
+TEST_CASE("a GPU sums 64 sources and any fewer in the canonical tree", "[gpu]") {
   const Reducer gpu;
   std::mt19937_64 random(2);
-  for (const std::size_t n : {15, 16, 17, 24, 31, 33, 48, 57, 63, 64}) {
+  for (const std::size_t n : {15U, 16U, 17U, 24U, 31U, 33U, 48U, 57U, 63U, 64U}) {
     const Kernel kernel{DType::f32, DType::f32};
-    for (const std::size_t misalignment : {0, 4, 3}) {
+    for (const std::size_t misalignment : {0U, 4U, 3U}) {
       expect_equal(gpu, kernel, reference::random_sources(DType::f32, n, 100, random), 100,
                    misalignment);
     }
   }
 }
 
-TEST_CASE("counts from 0 to a few are reduced, at every alignment") {
+TEST_CASE("counts from 0 to a few are reduced, at every alignment", "[gpu]") {
   const Reducer gpu;
   std::mt19937_64 random(3);
   for (const DType dtype : {DType::bf16, DType::u8, DType::f64}) {
@@ -129,7 +129,7 @@ TEST_CASE("counts from 0 to a few are reduced, at every alignment") {
   }
 }
 
-TEST_CASE("every pattern of 16 bits has the host's bits, with others and alone") {
+TEST_CASE("every pattern of 16 bits has the host's bits, with others and alone", "[gpu]") {
   const Reducer gpu;
   constexpr std::size_t count = 1 << 16;
   for (const DType dtype : {DType::f16, DType::bf16}) {
@@ -155,7 +155,7 @@ TEST_CASE("every pattern of 16 bits has the host's bits, with others and alone")
   }
 }
 
-TEST_CASE("a GPU's reduction may overwrite one of its sources") {
+TEST_CASE("a GPU's reduction may overwrite one of its sources", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   const Stream stream(gpu);
@@ -173,7 +173,7 @@ TEST_CASE("a GPU's reduction may overwrite one of its sources") {
   CHECK(result == std::vector<float>(1000, 2));
 }
 
-TEST_CASE("a GPU refuses what no kernel does") {
+TEST_CASE("a GPU refuses what no kernel does", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   const Stream stream(gpu);

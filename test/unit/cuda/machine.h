@@ -4,7 +4,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-/// The stand-in for the driver, which the loader found as libcuda.so.1.
+/// The stand-in for the driver, which the loader found as libcuda.so.1. Tests with the tag [gpu] do
+/// without what it alone can do: they run on a real GPU, too.
 namespace standin {
 
 /// A function that only the stand-ins have.

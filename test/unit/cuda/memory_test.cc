@@ -33,7 +33,7 @@ TEST_CASE("the driver tells where memory lies") {
   CHECK(locate(reinterpret_cast<void*>(managed)).kind == Location::Kind::managed);
 }
 
-TEST_CASE("a mapping can be pinned for as long as it is needed") {
+TEST_CASE("a mapping can be pinned for as long as it is needed", "[gpu]") {
   const Gpu gpu(0);
   constexpr std::size_t bytes = 1 << 16;
   const auto file = tutti::base::create_memory_file("pinned", bytes);
@@ -64,7 +64,7 @@ TEST_CASE("where pinning is refused copies work all the same") {
   CHECK(back == memory);
 }
 
-TEST_CASE("no memory is a pointer to none") {
+TEST_CASE("no memory is a pointer to none", "[gpu]") {
   const Gpu gpu(0);
   CHECK(DeviceMemory(gpu, 0).data() == nullptr);
   CHECK(PinnedMemory(gpu, 0).data() == nullptr);

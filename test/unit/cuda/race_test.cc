@@ -55,7 +55,7 @@ TEST_CASE("host reads without waiting", "[.][race]") {
   CHECK(scene.to.data()[5] == scene.from.data()[5]);
 }
 
-TEST_CASE("host reads after another stream's event", "[.][race]") {
+TEST_CASE("host reads after the event of another stream", "[.][race]") {
   const Scene scene;
   scene.up.copy_to_device(scene.device.data(), scene.from.data(), 1000);
   scene.there.record(scene.up.handle());
@@ -121,7 +121,7 @@ TEST_CASE("the thread sanitizer reports a missing wait, and none where all are")
   if (__tsan_acquire == nullptr) return;  // this build has no thread sanitizer
   const std::string report = "WARNING: ThreadSanitizer: data race";
   for (const std::string missing :
-       {"host reads without waiting", "host reads after another stream's event",
+       {"host reads without waiting", "host reads after the event of another stream",
         "host overwrites what is being copied", "a stream reads what another writes",
         "a stream waits for an event before it is recorded",
         "another thread reads after a third has waited"}) {

@@ -438,15 +438,10 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned) {
   Stream* const stream = find(handle);
   Event* const event = find(event_handle);
   if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::uint64_t record = 0;
-  {
-    const Unseen unseen;
-    const Lock lock(world().mutex);
-    record = event->recorded;
-  }
+  const std::uint64_t record = last_record(*event);
   give(*stream, call, std::nullopt, 0, [event, record] {
     wait_until_passed(*event, record);
-    observe(event);
+    observe_record(*event, record);
     return CUDA_SUCCESS;
   });
   return CUDA_SUCCESS;
@@ -537,13 +532,15 @@ CUresult cuEventQuery(CUevent handle) {
   if (call.refused) return *call.refused;
   Event* const event = find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::uint64_t record = 0;
   {
     const Unseen unseen;
     const Lock lock(world().mutex);
+    record = event->records.size();
     if (event->device->sticky != CUDA_SUCCESS) return event->device->sticky;
-    if (event->passed < event->recorded) return CUDA_ERROR_NOT_READY;
+    if (event->passed < record) return CUDA_ERROR_NOT_READY;
   }
-  observe(event);
+  observe_record(*event, record);
   return CUDA_SUCCESS;
 }
 
@@ -552,13 +549,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   if (call.refused) return *call.refused;
   Event* const event = find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::uint64_t recorded = 0;
-  {
-    const Unseen unseen;
-    const Lock lock(world().mutex);
-    recorded = event->recorded;
-  }
-  wait_until_passed(*event, recorded);
+  wait_until_passed(*event, last_record(*event));
   return cuEventQuery(handle);
 }
 

@@ -77,7 +77,7 @@ void run(Stream& stream) {
     if (!is_well(stream) && task->engine) continue;
     const CUresult result = perform(stream, *task);
     if (result != CUDA_SUCCESS) fail(stream, result);
-    publish(&stream.end);
+    publish(&stream.done);
   }
 }
 
@@ -122,14 +122,16 @@ void enqueue(Stream& stream, std::unique_ptr<Stream::Task> task) {
 
 std::uint64_t record(Stream& stream, Event& event) {
   std::uint64_t number = 0;
+  void* address = nullptr;
   {
     const Unseen unseen;
     const Lock lock(world().mutex);
-    number = ++event.recorded;
+    address = &event.records.emplace_back();
+    number = event.records.size();
   }
   auto task = std::make_unique<Stream::Task>();
-  task->work = [&event, number] {
-    publish(&event);
+  task->work = [&event, number, address] {
+    publish(address);
     const Unseen unseen;
     const Lock lock(world().mutex);
     event.passed = std::max(event.passed, number);
@@ -140,6 +142,12 @@ std::uint64_t record(Stream& stream, Event& event) {
   return number;
 }
 
+std::uint64_t last_record(const Event& event) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return event.records.size();
+}
+
 void wait_until_passed(Event& event, std::uint64_t record) {
   const Unseen unseen;
   Lock lock(world().mutex);
@@ -147,9 +155,21 @@ void wait_until_passed(Event& event, std::uint64_t record) {
       lock, [&] { return event.passed >= record || event.device->sticky != CUDA_SUCCESS; });
 }
 
+void observe_record(Event& event, std::uint64_t record) {
+  if (record == 0) return;
+  void* address = nullptr;
+  {
+    const Unseen unseen;
+    const Lock lock(world().mutex);
+    address = &event.records[record - 1];
+  }
+  observe(address);
+}
+
 CUresult finish(Stream& stream) {
-  wait_until_passed(stream.end, record(stream, stream.end));
-  observe(&stream.end);
+  const std::uint64_t end = record(stream, stream.end);
+  wait_until_passed(stream.end, end);
+  observe_record(stream.end, end);
   const Unseen unseen;
   const Lock lock(world().mutex);
   return stream.device->sticky;
@@ -168,7 +188,7 @@ void drain(const Device& device) {
     };
     world().changed.wait(lock, [&] { return std::ranges::all_of(streams, is_idle); });
   }
-  for (Stream* const stream : streams) observe(&stream->end);
+  for (Stream* const stream : streams) observe(&stream->done);
 }
 
 const Block* find_block(const void* address, std::size_t bytes) {

@@ -22,11 +22,13 @@ namespace standin {
 
 struct Device;
 
-/// An event, as which stream passed its records.
+/// An event, and which of its records its stream has passed.
 struct Event {
   Device* device = nullptr;
-  std::uint64_t recorded = 0;  ///< how often
-  std::uint64_t passed = 0;    ///< the latest record that its stream has reached
+  /// Each record's address for `publish` and `observe`, for a wait is for one record, and learns
+  /// nothing of later ones.
+  std::deque<char> records;
+  std::uint64_t passed = 0;  ///< how many of them
   bool destroyed = false;
 };
 
@@ -43,6 +45,7 @@ struct Stream {
   Device* device = nullptr;
   std::deque<std::unique_ptr<Task>> queue;
   Event end;          ///< what a synchronisation records
+  char done = 0;      ///< for `publish`, after each task
   bool busy = false;  ///< with a task that is no longer in the queue
   bool hung = false;
   bool capturing = false;
@@ -94,8 +97,11 @@ Stream* make_stream(Device& device);
 void enqueue(Stream& stream, std::unique_ptr<Stream::Task> task);
 /// Records the event behind all work. Returns the record's number.
 std::uint64_t record(Stream& stream, Event& event);
-/// Blocks until the record is passed, or the device has failed. Does not observe it.
+/// The number of the event's last record; 0: none.
+std::uint64_t last_record(const Event& event);
+/// Blocks until the record is passed, or the device has failed.
 void wait_until_passed(Event& event, std::uint64_t record);
+void observe_record(Event& event, std::uint64_t record);
 /// Waits for all of the stream's work and observes it. Returns the device's error.
 CUresult finish(Stream& stream);
 /// Waits for all work of the device that does not hang, and observes it.
