@@ -57,18 +57,18 @@ TEST_CASE("a thread that relaxed its capture mode does not break a capture") {
   const Stream captured(gpu);
   const Event event(gpu);
   auto* const begin =
-      standin::function<int(CUstream_st*, int)>("libcuda.so.1", "cuStreamBeginCapture_v2");
+      standin::function<decltype(cuStreamBeginCapture)>("libcuda.so.1", "cuStreamBeginCapture_v2");
   auto* const end =
-      standin::function<int(CUstream_st*, void**)>("libcuda.so.1", "cuStreamEndCapture");
-  void* graph = nullptr;
+      standin::function<decltype(cuStreamEndCapture)>("libcuda.so.1", "cuStreamEndCapture");
+  CUgraph graph = nullptr;
   CHECK_FALSE(is_capturing(captured.handle()));
 
-  begin(captured.handle(), 0);
+  begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL);
   CHECK(is_capturing(captured.handle()));
   CHECK_THROWS_AS(event.is_done(), Error);
   CHECK(end(captured.handle(), &graph) != 0);
 
-  begin(captured.handle(), 0);
+  begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL);
   std::thread([&] {
     set_current(gpu);
     relax_capture_mode();

@@ -1,4 +1,5 @@
 #pragma once
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
@@ -32,7 +33,7 @@ class Playing {
   static void configure(const std::string& machine, const std::string& faults) {
     function<void(const char*, const char*)>("libcuda.so.1", "standin_configure")(machine.c_str(),
                                                                                   faults.c_str());
-    function<int(unsigned)>("libcuda.so.1", "cuInit")(0);
+    function<decltype(cuInit)>("libcuda.so.1", "cuInit")(0);
   }
 };
 

@@ -27,9 +27,9 @@ TEST_CASE("the driver tells where memory lies") {
   CHECK(locate(&ordinary).kind == Location::Kind::host);
   CHECK_FALSE(locate(&ordinary).is_pinned);
 
-  unsigned long long managed = 0;
-  standin::function<int(unsigned long long*, std::size_t, unsigned)>(
-      "libcuda.so.1", "cuMemAllocManaged")(&managed, 64, 1);
+  CUdeviceptr managed = 0;
+  standin::function<decltype(cuMemAllocManaged)>("libcuda.so.1", "cuMemAllocManaged")(
+      &managed, 64, CU_MEM_ATTACH_GLOBAL);
   CHECK(locate(reinterpret_cast<void*>(managed)).kind == Location::Kind::managed);
 }
 
