@@ -1,6 +1,6 @@
-// Prints how this tutti was built and what it runs on, its options, and whether a dist_sync_mpi
-// store can be created: alone, or under mpirun with all processes. Then the sizes and policies that
-// the store uses, and the memory that it takes.
+// Prints how this tutti was built and what it runs on, the GPUs, its options, and whether a
+// dist_sync_mpi store can be created: alone, or under mpirun with all processes. Then the sizes and
+// policies that the store uses, and the memory that it takes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,11 +13,9 @@
 
 namespace {
 
-void print_build() {
-  fmt::print("Build and libraries\n");
-  for (const tutti::Fact& fact : tutti::build_info()) {
-    fmt::print("  {:<30} {}\n", fact.name, fact.value);
-  }
+void print_facts(const char* title, const std::vector<tutti::Fact>& facts) {
+  fmt::print("{}\n", title);
+  for (const tutti::Fact& fact : facts) fmt::print("  {:<30} {}\n", fact.name, fact.value);
 }
 
 void print_options(const tutti::Options& options) {
@@ -74,7 +72,8 @@ int inform(const Job& job) {
   } catch (const tutti::Error& error) {
     trouble = error;
   }
-  print_build();
+  print_facts("Build and libraries", tutti::build_info());
+  print_facts("\nGPUs", tutti::gpu_info());
   print_options(options);
   fmt::print("\nStore dist_sync_mpi\n");
   if (trouble) {
@@ -93,7 +92,8 @@ int inform(const Job& job) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Prints what this tutti is built of, its options, whether a dist_sync_mpi store comes up, "
+      "Prints what this tutti is built of, the GPUs, its options, whether a dist_sync_mpi store "
+      "comes up, "
       "what "
       "it works with and where that comes from, and the memory it takes.\n"
       "Alone, or under mpirun: mpirun -n N tutti-info");

@@ -56,6 +56,13 @@ int tutti_build_info(tutti_facts** facts) {
   });
 }
 
+int tutti_gpu_info(tutti_facts** facts) {
+  return guarded([&] {
+    tutti_facts*& made = at(facts, "tutti_gpu_info", "facts");
+    made = new Facts(without_origin(tutti::gpu_info()));
+  });
+}
+
 int tutti_options_describe(const tutti_options* options, tutti_facts** facts) {
   return guarded([&] {
     tutti_facts*& made = at(facts, "tutti_options_describe", "facts");

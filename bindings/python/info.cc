@@ -30,6 +30,10 @@ void bind_info(nb::module_& module) {
       "build_info", [] { return pairs_of(build_info()); },
       "How the library was built and what it found on this machine: pairs of name and value.");
   module.def(
+      "gpu_info", [] { return pairs_of(gpu_info()); },
+      "The CUDA driver, the GPUs and NCCL, or why there is none: pairs of name and value. "
+      "Initialises CUDA.");
+  module.def(
       "options_from_env", [] { return pairs_of(describe(Options::from_env())); },
       "Each variable that sets an option, and the option's value in the environment now.");
   module.def(

@@ -106,6 +106,8 @@ TUTTI_EXPORT void tutti_facts_destroy(tutti_facts* facts);
 
 /* How this library was built and what it found on this machine. Does not initialise MPI. */
 TUTTI_EXPORT int tutti_build_info(tutti_facts** facts);
+/* The CUDA driver, the GPUs and NCCL, or why there is none. Initialises CUDA. */
+TUTTI_EXPORT int tutti_gpu_info(tutti_facts** facts);
 /* Each environment variable that sets an option, and the option's value as the variable takes it.
  * `options` may be null: then the environment's. */
 TUTTI_EXPORT int tutti_options_describe(const tutti_options* options, tutti_facts** facts);

@@ -18,6 +18,11 @@ struct Fact {
 /// people, bug reports and records of measurements. Does not initialise MPI.
 TUTTI_EXPORT std::vector<Fact> build_info();
 
+/// The CUDA driver, the GPUs with their UUIDs, whether tutti's kernels run on them, and NCCL with
+/// its version and path; or why there is none. For people. Initialises CUDA, and makes a context on
+/// each GPU for a moment.
+TUTTI_EXPORT std::vector<Fact> gpu_info();
+
 /// A size, limit or policy that decides how fast a store is, and where its value comes from.
 struct Choice {
   std::string name;

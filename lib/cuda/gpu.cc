@@ -62,6 +62,7 @@ bool is_built() {
 std::vector<GpuName> list_gpus() {
   std::vector<GpuName> gpus;
   const int count = count_gpus();
+  gpus.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) gpus.push_back(name_of(ordinal));
   return gpus;
 }

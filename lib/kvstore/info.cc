@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda/facts.h"
 #include "kvstore/build_config.h"
 #include "kvstore/environment.h"
 #include "reduce/reduce.h"
@@ -24,6 +25,10 @@ std::vector<Fact> build_info() {
   };
   for (const auto& [name, value] : runtime::mpi_facts()) facts.push_back({name, value});
   return facts;
+}
+
+std::vector<Fact> gpu_info() {
+  return cuda::facts();
 }
 
 std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node, int nodes) {

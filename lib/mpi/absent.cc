@@ -51,6 +51,9 @@ std::string compiled_library() {
 std::string loaded_library() {
   return "none";
 }
+bool is_cuda_aware() {
+  return false;
+}
 std::string thread_level() {
   return "none";
 }

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <mpi-ext.h>  // after mpi.h, which it needs
+
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -134,6 +136,10 @@ std::string loaded_library() {
   int length = 0;
   checked(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
   return text;
+}
+
+bool is_cuda_aware() {
+  return MPIX_Query_cuda_support() == 1;
 }
 
 std::string thread_level() {

@@ -89,6 +89,8 @@ class StopHook {
 /// itself. Both work before `start`.
 std::string compiled_library();
 std::string loaded_library();
+/// MPI reads and writes device memory itself. Works before `start`.
+bool is_cuda_aware();
 /// "multiple", "serialized", "funneled", "single"; "none" before MPI is initialised.
 std::string thread_level();
 

@@ -46,6 +46,7 @@ def print_memory(given, kv):
 
 def print_all(given, kv, trouble):
     print_facts("Build and libraries", _core.build_info())
+    print_facts("\nGPUs", _core.gpu_info())
     print_facts("\nOptions (* set in the environment)", _core.options_from_env(), mark="*")
     print("\nStore dist_sync_mpi")
     if kv is None:

@@ -74,11 +74,18 @@ TEST_CASE("the library says its version, its build type, its instruction set and
   };
   CHECK(value("tutti") == version());
   CHECK(value("build type") == build_type());
-  for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
-                           "MPI loaded", "MPI thread level", "CUDA and NCCL", "parameter server"}) {
+  for (const char* name :
+       {"compiler", "build options", "SIMD level", "MPI compiled against", "MPI loaded",
+        "MPI thread level", "MPI is CUDA-aware", "CUDA and NCCL", "parameter server"}) {
     INFO(name);
     CHECK_FALSE(value(name).empty());
   }
+}
+
+TEST_CASE("the library says which GPUs there are, or why there is none") {
+  const std::vector<Fact> facts = gpu_info();
+  REQUIRE_FALSE(facts.empty());
+  for (const Fact& fact : facts) CHECK_FALSE(fact.value.empty());
 }
 
 TEST_CASE("options are described by their variables, in the variables' own words") {
