@@ -135,9 +135,9 @@ TEST_CASE("ranks as threads exchange parts and gather") {
 
 TEST_CASE("a rank as a process", "[.][nccl-rank]") {
   NcclId id{};
-  const std::string name = std::getenv("TUTTI_TEST_NCCL_ID");
+  const std::string name = std::getenv("TEST_NCCL_ID");
   std::copy(name.begin(), name.end(), id.begin());
-  const int number = std::atoi(std::getenv("TUTTI_TEST_NCCL_RANK"));
+  const int number = std::atoi(std::getenv("TEST_NCCL_RANK"));
   Rank rank(id, number, 2);
   CHECK(exchange(rank, 100'000));
 }
@@ -148,17 +148,16 @@ TEST_CASE("ranks as processes exchange parts and gather") {
   std::string test = "[nccl-rank]";
   std::vector<pid_t> processes;
   for (const char* const rank : {"0", "1"}) {
-    ::setenv("TUTTI_TEST_NCCL_ID", id.data(), 1);
-    ::setenv("TUTTI_TEST_NCCL_RANK", rank, 1);
-    ::setenv("TUTTI_STANDIN_GPU", "devices=2", 1);
+    ::setenv("TEST_NCCL_ID", id.data(), 1);
+    ::setenv("TEST_NCCL_RANK", rank, 1);
+    ::setenv("STANDIN_GPU", "devices=2", 1);
     std::array<char*, 3> arguments{self.data(), test.data(), nullptr};
     pid_t process = 0;
     REQUIRE(::posix_spawn(&process, self.c_str(), nullptr, nullptr, arguments.data(), environ) ==
             0);
     processes.push_back(process);
   }
-  for (const char* const name :
-       {"TUTTI_TEST_NCCL_ID", "TUTTI_TEST_NCCL_RANK", "TUTTI_STANDIN_GPU"}) {
+  for (const char* const name : {"TEST_NCCL_ID", "TEST_NCCL_RANK", "STANDIN_GPU"}) {
     ::unsetenv(name);
   }
   for (const pid_t process : processes) {
@@ -287,14 +286,14 @@ TEST_CASE("NCCL is found on the loader's path, and a path that is given must hol
 }
 
 TEST_CASE("an NCCL that is too old is refused, and an older one gets a config of its size") {
-  ::setenv("TUTTI_STANDIN_NCCL_VERSION", "21305", 1);
+  ::setenv("STANDIN_NCCL_VERSION", "21305", 1);
   const std::string said = tutti::text_of(tutti::ErrorCode::unsupported, [] { NcclLibrary(); });
   CHECK(said.find("NCCL 2.13.5 in ") == 0);
   CHECK(said.find(" is too old: tutti needs 2.14.0") != std::string::npos);
 
-  ::setenv("TUTTI_STANDIN_NCCL_VERSION", "21803", 1);
+  ::setenv("STANDIN_NCCL_VERSION", "21803", 1);
   expect_well(run_ranks(1, [](Rank& rank) { CHECK(exchange(rank, 10)); }));
-  ::unsetenv("TUTTI_STANDIN_NCCL_VERSION");
+  ::unsetenv("STANDIN_NCCL_VERSION");
 
   CHECK(config_for(21403).size == offsetof(ncclConfig_t, cgaClusterSize));
   CHECK(config_for(21701).size == offsetof(ncclConfig_t, splitShare));

@@ -272,7 +272,7 @@ CUresult cuInit(unsigned) {
     if (world().initialised) return CUDA_SUCCESS;
   }
   if (world().devices.empty()) {
-    configure(variable("TUTTI_STANDIN_GPU"), variable("TUTTI_STANDIN_FAULTS"));
+    configure(variable("STANDIN_GPU"), variable("STANDIN_FAULTS"));
   }
   const Call call = enter("cuInit", nothing);
   if (call.refused) return *call.refused;
@@ -283,7 +283,7 @@ CUresult cuInit(unsigned) {
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = read_machine(variable("TUTTI_STANDIN_GPU")).driver;
+  *version = read_machine(variable("STANDIN_GPU")).driver;
   return CUDA_SUCCESS;
 }
 
@@ -718,7 +718,7 @@ const Entry entries[] = {TUTTI_DRIVER_FUNCTIONS(ENTRY) FOR_TESTS(ENTRY)};
 
 extern "C" CUresult cuGetProcAddress(const char* symbol, void** address, int version, cuuint64_t,
                                      CUdriverProcAddressQueryResult* status) {
-  const int driver = read_machine(variable("TUTTI_STANDIN_GPU")).driver;
+  const int driver = read_machine(variable("STANDIN_GPU")).driver;
   *address = nullptr;
   *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   for (const Entry& entry : entries) {

@@ -29,7 +29,7 @@ std::string variable(const char* name) {
 
 std::mutex faults_mutex;
 Faults& faults() {
-  static auto* const only = new Faults(variable("TUTTI_STANDIN_FAULTS"));
+  static auto* const only = new Faults(variable("STANDIN_FAULTS"));
   return *only;
 }
 
@@ -162,7 +162,7 @@ void standin_nccl_faults(const char* words) {
 }
 
 ncclResult_t ncclGetVersion(int* version) {
-  const std::string played = variable("TUTTI_STANDIN_NCCL_VERSION");
+  const std::string played = variable("STANDIN_NCCL_VERSION");
   *version = played.empty() ? NCCL_VERSION_CODE : std::stoi(played);
   return ncclSuccess;
 }
