@@ -137,7 +137,7 @@ void wait_until_closed(Member& member, const Batch& batch) {
 }
 
 void finish(Member& member, const Call& call) {
-  member.engine().start(call.batch());
+  member.engine().start();
   member.driver().wait_for([&] {
     Progress progress = Progress::moved;
     while (progress == Progress::moved) progress = member.engine().step();
