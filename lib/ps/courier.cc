@@ -81,7 +81,8 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options, Members
 }
 
 Welcome Courier::register_worker(bool asynchronous, int staleness) {
-  const int rank = job_.wanted_rank >= 0 ? job_.wanted_rank : membership_.rank;
+  // Another worker may have got the rank that this one wants: each keeps that of its first store.
+  const int rank = membership_.rank >= 0 ? membership_.rank : job_.wanted_rank;
   try {
     return scheduler_.join({.role = Role::worker,
                             .rank = rank,

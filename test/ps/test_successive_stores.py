@@ -38,11 +38,11 @@ class Worker(Process):
 
 
 class SuccessiveStores(unittest.TestCase):
-    def begin(self, workers=2, servers=1, words=()):
+    def begin(self, workers=2, servers=1, words=(), ranks=None):
         self.job = Job(SERVER, OBEDIENT, workers=workers, servers=servers, TUTTI_CREATE_SECONDS="60")
         self.addCleanup(self.job.close)
         self.servers = [self.job.start_server(rank, *words) for rank in range(servers)]
-        self.workers = [self.job.start("worker", [OBEDIENT], rank, make=Worker) for rank in range(workers)]
+        self.workers = [self.job.start("worker", [OBEDIENT], rank, make=Worker) for rank in ranks or range(workers)]
 
     def all_do(self, line, *answers):
         for worker in self.workers:
@@ -72,6 +72,20 @@ class SuccessiveStores(unittest.TestCase):
             worker.tell("exit")
         self.assertEqual([worker.end() for worker in self.workers], [0, 0], str(self.job))
         self.check_all_end()
+
+    def test_workers_that_want_one_rank_keep_in_later_stores_those_that_they_got(self):
+        self.begin(ranks=(0, 0))
+        for worker in self.workers:
+            worker.tell("create dist_sync")
+        got = [worker.hear() for worker in self.workers]
+        self.assertEqual(sorted(got), ["created 0", "created 1"], str(self.job))
+        self.all_do("close", "closed")
+        # The one that comes first would get the rank that both want.
+        last = got.index("created 0")
+        self.workers[1 - last].tell("create dist_sync")
+        self.assertIsNone(self.workers[1 - last].hear(0.5), str(self.job))
+        self.workers[last].tell("create dist_sync")
+        self.assertEqual([worker.hear() for worker in self.workers], got, str(self.job))
 
     def test_a_worker_that_leaves_by_exit_or_is_killed_or_has_a_forked_child_ends_the_job_with_it(self):
         for end in ("quit", "fork", "kill"):
