@@ -56,8 +56,7 @@ Failure failure_of(const net::EndNotice& notice) {
   if (notice.worker >= 0) ranks.push_back(notice.worker);
   return {
       ErrorCode::peer_lost,
-      fmt::format("{}{} is lost: {} before all workers and servers of the job had come, so that "
-                  "no store can begin",
+      fmt::format("{}{} is lost: {}; a store needs all processes of the job",
                   notice.title == scheduler_title ? "the " : "", notice.title, notice.text),
       std::move(ranks)};
 }
