@@ -40,6 +40,7 @@ struct Call {
   std::optional<Kind> kind{};  ///< of a task
   int priority = 0;            ///< of a task
   bool is_setting = false;
+  bool is_of_one = false;  ///< an asynchronous push: other workers have no part in it
   std::string what{};
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
   /// Of a task: why what is not sent yet will not be.

@@ -208,6 +208,7 @@ void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& compl
   const auto call = std::make_shared<Call>();
   call->key = task.key;
   call->kind = task.kind;
+  call->is_of_one = asynchronous_ && task.kind == Kind::push;
   call->what = task.describe();
   call->priority = task.priority;
   const std::uint32_t pieces = where.pieces;

@@ -59,12 +59,18 @@ void Recalls::hold(Overdue& overdue, Clock::time_point now) {
   if (overdue.asked == 0) decide(overdue, now);
 }
 
-void Recalls::note_answer(const Call& call, std::size_t server, std::uint64_t sequence) {
-  if (Overdue* const overdue = find(call)) {
-    std::erase_if(overdue->sent, [&](const Sent& one) {
-      return one.server == server && one.sequence == sequence;
-    });
-  }
+void Recalls::note_sent(const Call& call, Sent one) {
+  if (Overdue* const overdue = find(call)) overdue->sent.push_back(std::move(one));
+}
+
+void Recalls::note_answer(const Call& call, std::size_t server, std::uint64_t sequence,
+                          Clock::time_point now) {
+  Overdue* const overdue = find(call);
+  if (overdue == nullptr) return;
+  overdue->until = now + answer_within_;
+  std::erase_if(overdue->sent, [&](const Sent& one) {
+    return one.server == server && one.sequence == sequence;
+  });
 }
 
 bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point now) {
@@ -80,17 +86,23 @@ bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point n
 }
 
 /// Each worker that has held all its pieces comes to know the same: a piece that any server had
-/// executed before, or none. So where two do this at once, they agree.
+/// executed before, or none. So where two do this at once, they agree. A call that all have made is
+/// released once: another worker may hold it for ever.
 void Recalls::decide(Overdue& overdue, Clock::time_point now) {
   Call& call = *overdue.call;
   call.is_undecided = false;
-  overdue.until = now + answer_within_;
   const bool is_all_there =
       overdue.missing.empty() && call.unanswered == overdue.sent.size() && !call.failure;
-  if (call.is_executed || is_all_there) {
-    overdue.stage = Stage::released;
-    return tell(overdue, Recall::Step::release);
-  }
+  if (!call.is_executed && (!is_all_there || overdue.was_released)) return give_up(overdue, now);
+  overdue.until = now + answer_within_;
+  overdue.stage = Stage::released;
+  overdue.was_released = true;
+  tell(overdue, Recall::Step::release);
+}
+
+void Recalls::give_up(Overdue& overdue, Clock::time_point now) {
+  Call& call = *overdue.call;
+  overdue.until = now + answer_within_;
   overdue.stage = Stage::given_up;
   call.withdrawn = failure_of(overdue);
   tell(overdue, Recall::Step::give_up, call.withdrawn);
@@ -101,15 +113,22 @@ Failure Recalls::failure_of(const Overdue& overdue) const {
   const Call& call = *overdue.call;
   std::string cause = fmt::format("worker {} could not send all of it", rank_);
   std::vector<int> ranks(overdue.missing.begin(), overdue.missing.end());
-  if (ranks.empty()) {
-    ranks = {rank_};
-  } else {
+  if (call.is_executed) {
+    cause = "a part of it was executed, and the rest not in time";
+  } else if (!ranks.empty()) {
     cause = not_made(ranks, (call.is_setting ? "call of " : "") + call.what).text;
+  } else if (overdue.was_released) {
+    cause = "all workers have made it, but another one held it too long, as one does whose time is "
+            "up and whose callback does not return";
+  } else {
+    ranks = {rank_};
   }
   return {ErrorCode::timeout,
           fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
-                      "failed on all workers, and all may make it again",
-                      call.what, seconds(timeout_), rank_, cause),
+                      "failed on {}",
+                      call.what, seconds(timeout_), rank_, cause,
+                      call.is_of_one ? "this worker alone"
+                                     : "all workers, and all may make it again"),
           std::move(ranks)};
 }
 
@@ -124,9 +143,15 @@ bool Recalls::concern(const Key& key) const {
 void Recalls::look(Clock::time_point now) {
   for (Overdue& overdue : overdue_) {
     if (now < overdue.until) continue;
-    // None of it was executed: whoever is missing now may be another.
-    if (overdue.stage != Stage::released || overdue.call->is_executed) end_store(overdue);
-    hold(overdue, now);
+    if (overdue.stage != Stage::released) end_store(overdue);
+    if (!overdue.call->is_executed) {
+      // Whoever is missing now may be another.
+      hold(overdue, now);
+    } else if (overdue.call->is_of_one) {
+      give_up(overdue, now);
+    } else {
+      end_store(overdue);
+    }
   }
 }
 
@@ -137,11 +162,12 @@ void Recalls::end_store(const Overdue& overdue) const {
   if (overdue.stage == Stage::released) {
     throw Error(
         ErrorCode::peer_lost,
-        fmt::format("{} was executed in part after its time limit, and the rest of it not "
-                    "within another {:g} s: server {} waits for it, though every worker has "
-                    "begun to send it; it can neither fail nor succeed on all workers, so "
-                    "the store ends",
-                    what, waited, servers));
+        fmt::format("{} was executed in part after its time limit, and no more of it within "
+                    "another {:g} s: {}, though every worker has begun to send it; it can neither "
+                    "fail nor succeed on all workers, so the store ends",
+                    what, waited,
+                    servers.empty() ? fmt::format("worker {} could not send the rest", rank_)
+                                    : fmt::format("server {} waits for it", servers)));
   }
   throw Error(ErrorCode::peer_lost,
               fmt::format("server {} is lost: {} reached its time limit, and the server has not "

@@ -36,8 +36,11 @@ class Recalls {
 
   void begin(const std::shared_ptr<Call>& call, std::vector<Sent> sent,
              base::Clock::time_point now);
-  /// This one of its requests is answered.
-  void note_answer(const Call& call, std::size_t server, std::uint64_t sequence);
+  /// This one of its requests was sent after `begin`.
+  void note_sent(const Call& call, Sent one);
+  /// This one of its requests is answered: the rest has as much time again.
+  void note_answer(const Call& call, std::size_t server, std::uint64_t sequence,
+                   base::Clock::time_point now);
   /// Takes the answer to a recall. False: it is of something else.
   bool take(std::size_t server, const Answer& answer, base::Clock::time_point now);
   /// The call is over.
@@ -58,12 +61,14 @@ class Recalls {
     std::size_t asked = 0;    ///< holds that are not answered
     std::set<int> missing{};  ///< workers that have not made it
     Stage stage = Stage::holding;
+    bool was_released = false;         ///< once
     base::Clock::time_point until{};  ///< of this stage
   };
 
   Overdue* find(const Call& call);
   void hold(Overdue& overdue, base::Clock::time_point now);
   void decide(Overdue& overdue, base::Clock::time_point now);
+  void give_up(Overdue& overdue, base::Clock::time_point now);
   void tell(const Overdue& overdue, Recall::Step step, const std::optional<Failure>& failure = {});
   Failure failure_of(const Overdue& overdue) const;
   [[noreturn]] void end_store(const Overdue& overdue) const;

@@ -59,6 +59,13 @@ void write(const Task& task, std::span<const std::byte> data, const Shard& piece
   }
 }
 
+Sent sent_as(std::size_t server, std::uint64_t sequence, const Call& call, std::uint32_t piece,
+             std::uint32_t pieces) {
+  Sent sent{server, sequence, {}};
+  if (call.key) sent.piece = {*call.key, piece, pieces};
+  return sent;
+}
+
 void clear_others(const Task& task) {
   for (const Tensor& out : task.outs) {
     clear_other_rows(*task.rows, task.shape, size_of(task.dtype), out.as<std::byte>());
@@ -104,6 +111,7 @@ std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std:
                             std::uint32_t pieces, std::size_t bytes, bool prepares) {
   const std::uint64_t sequence = number(server);
   const bool takes_part = call->takes_part() && !prepares;
+  if (call->is_overdue) recalls_.note_sent(*call, sent_as(server, sequence, *call, piece, pieces));
   waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces, bytes, takes_part});
   window_.send(server, bytes, limits_.clock());
   return sequence;
@@ -117,7 +125,7 @@ void Requests::take(std::size_t server, const Answer& answer) {
   window_.answer(server, request.bytes, limits_.clock());
   Call& call = *request.call;
   if (call.missing && call.missing->server == server) call.missing.reset();
-  if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence);
+  if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence, limits_.clock());
   if (!answer.failure && request.takes_part) call.is_executed = true;
   if (answer.failure) {
     if (!call.failure || request.piece < call.failed_piece) {
@@ -287,9 +295,8 @@ void Requests::recall(const std::vector<std::shared_ptr<Call>>& calls, Clock::ti
     for (const auto& [sequence, request] : waiting_[server]) {
       const auto of_call = sent.find(request.call.get());
       if (!request.takes_part || of_call == sent.end()) continue;
-      Sent one{server, sequence, {}};
-      if (const auto& key = request.call->key) one.piece = {*key, request.piece, request.pieces};
-      of_call->second.push_back(std::move(one));
+      of_call->second.push_back(
+          sent_as(server, sequence, *request.call, request.piece, request.pieces));
     }
   }
   for (const auto& call : calls) {

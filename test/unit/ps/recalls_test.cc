@@ -129,19 +129,53 @@ TEST_CASE("a call of which a server has executed a piece goes on") {
 
 TEST_CASE("a call that was executed in part, and the rest not in twice the time, ends the store") {
   Recalling worker;
-  const auto call = worker.begin(2);
-  worker.requests.add(0, call, 0, 2);
-  worker.requests.add(1, call, 1, 2);
+  const auto call = worker.begin(3);
+  worker.requests.add(0, call, 0, 3);
+  worker.requests.add(1, call, 1, 3);
   worker.hear(0, {1, {}, {}});
   worker.wait(39s);
   CHECK(worker.wait(1s) == Said{"hold 1 at 1"});
-  worker.hear(1, {worker.last, missing({0}), {}});
+  CHECK(worker.hear(1, {worker.last, missing({0}), {}}) == Said{"release 1 at 1"});
+  std::string reason = "server 1 waits for it";
+  SECTION("no more of it is executed") {}
+  SECTION("another part of it is executed, and the last one not within that time again") {
+    worker.wait(39s);
+    worker.hear(1, {1, {}, {}});
+    CHECK(worker.wait(39s).empty());
+    reason = "worker 1 could not send the rest";
+    SECTION("it was not sent") {}
+    SECTION("it was sent") {
+      worker.requests.add(0, call, 2, 3);
+      reason = "server 0 waits for it";
+    }
+  }
   CHECK_THAT(error_of([&] { worker.wait(40s); }),
-             Contains("peer_lost: push of key 'w' was executed in part") &&
-                 Contains("server 1 waits for it"));
+             Contains("peer_lost: push of key 'w' was executed in part") && Contains(reason));
 }
 
-TEST_CASE("a call that all workers have made goes on, and is recalled again") {
+TEST_CASE("an asynchronous push that was executed in part fails alone") {
+  Recalling worker;
+  const auto call = worker.begin(3);
+  call->is_of_one = true;
+  const auto completion = call->completion;
+  worker.requests.add(0, call, 0, 3);
+  worker.requests.add(1, call, 1, 3);
+  worker.hear(0, {1, {}, {}});
+  worker.wait(39s);
+  CHECK(worker.wait(1s) == Said{"hold 1 at 1"});
+  CHECK(worker.hear(1, {worker.last, missing({0}), {}}) == Said{"release 1 at 1"});
+  const std::uint64_t last = worker.requests.add(1, call, 2, 3);
+  CHECK(worker.wait(39s).empty());
+  CHECK(worker.wait(1s) == Said{"give up 1 at 1", fmt::format("give up {} at 1", last)});
+  worker.hear(1, {1, worker.reason, {}});
+  worker.hear(1, {last, worker.reason, {}});
+  CHECK_THAT(end_of(completion), Contains("timeout: push of key 'w' was given up") &&
+                                     Contains("a part of it was executed") &&
+                                     Contains("it has failed on this worker alone"));
+}
+
+TEST_CASE(
+    "a call that all workers have made goes on, and is recalled a second time, which is the last") {
   Recalling worker;
   const auto call = worker.begin(1);
   const auto completion = call->completion;
@@ -152,9 +186,17 @@ TEST_CASE("a call that all workers have made goes on, and is recalled again") {
   CHECK(worker.hear(0, {worker.last, {}, {}}) == Said{"release 1 at 0"});
   CHECK(worker.wait(39s).empty());
   CHECK(worker.wait(1s) == Said{"hold 1 at 0"});
-  CHECK(worker.hear(0, {worker.last, missing({2}), {}}) == Said{"give up 1 at 0"});
+  std::string cause = "worker 2 has not made its push";
+  SECTION("a worker is missing by then") {
+    CHECK(worker.hear(0, {worker.last, missing({2}), {}}) == Said{"give up 1 at 0"});
+  }
+  SECTION("all are still there, and none of it was executed") {
+    CHECK(worker.hear(0, {worker.last, {}, {}}) == Said{"give up 1 at 0"});
+    cause = "all workers have made it, but another one held it too long";
+  }
   worker.hear(0, {1, worker.reason, {}});
-  CHECK_THAT(end_of(completion), Contains("timeout: push of key 'w' was given up"));
+  CHECK_THAT(end_of(completion),
+             Contains("timeout: push of key 'w' was given up") && Contains(cause));
 }
 
 TEST_CASE("what was not sent of a call that is given up is withdrawn with the same words") {
