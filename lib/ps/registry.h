@@ -35,6 +35,8 @@ class Registry {
   /// The node's connection has ended, or the node says nothing any more. For a node that is unknown
   /// or gone this does nothing. A durable server is waited for.
   void lose(Node node, const std::string& reason);
+  /// It has gone before all were there: those that wait in vain hear of it.
+  void note_gone(const Lost& lost);
   /// Those that are waited for.
   std::vector<int> servers_away() const;
   /// It has been away for this long, which is too long: it is lost.
@@ -110,7 +112,6 @@ class Registry {
   void welcome_back(Node node, const Register& said);
   std::optional<Failure> adopt_held();
   std::string doubt_about_state() const;
-  void note_gone(const Lost& lost);
   void announce(const Lost& lost);
   std::optional<Failure> disagreement(const Register& said) const;
   std::optional<Failure> disagreement_of_states(const Register& said) const;

@@ -93,8 +93,10 @@ void Stores::take(Node node, const Register& said) {
 void Stores::lose(Node node, const std::string& reason) {
   const auto server = server_between(node);
   processes_.erase(node);
-  idle_.erase(node);
+  const bool was_idle = idle_.erase(node) > 0;
   registry_->lose(node, reason);
+  if (was_idle && !over_)
+    registry_->note_gone({Role::server, server->rank, reason + server->place});
   // A durable one is started again.
   if (server && !server->is_durable) {
     registry_->refuse_all(

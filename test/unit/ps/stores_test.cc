@@ -180,11 +180,19 @@ TEST_CASE("a server that is lost between two stores ends the job, unless it is s
     CHECK(job.heard.last<Refused>(Job::process(2)).failure.text == job.stores.trouble());
     return;
   }
-  job.bring_server(4);
   if (!is_called) job.come(1);
-  job.come(2);
-  job.stores.receive(4, Ready{});
-  job.heard.last<Welcome>(job.node(2));
+  SECTION("it is started again") {
+    job.bring_server(4);
+    job.come(2);
+    job.stores.receive(4, Ready{});
+    job.heard.last<Welcome>(job.node(2));
+  }
+  SECTION("it is not, and workers that wait hear why it went") {
+    job.come(2);
+    job.stores.give_up_waiting(std::chrono::seconds(20));
+    CHECK_THAT(job.heard.last<Refused>(job.node(2)).failure.text,
+               Contains("server 0 came and went: it was closed"));
+  }
 }
 
 TEST_CASE("what a server says of a store that is over counts for nothing in the next") {
