@@ -253,12 +253,12 @@ void SchedulerLink::show_life_until_stopped() noexcept {
   }
 }
 
-Welcome SchedulerLink::join(Register said) {
+Welcome SchedulerLink::join(Register said, const std::function<void()>& look) {
   said.host = host_name();
   said.process = ::getpid();
   send(said);
   try {
-    return wait_for_welcome(said.asynchronous);
+    return wait_for_welcome(said.asynchronous, look);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::peer_lost) await_word_of_end();
     throw;
@@ -273,7 +273,7 @@ void SchedulerLink::await_word_of_end() {
   check_ends();
 }
 
-Welcome SchedulerLink::wait_for_welcome(bool asynchronous) {
+Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<void()>& look) {
   std::optional<Welcome> welcome;
   // The scheduler gives up at deadlines of its own, and then says who is missing. A server waits
   // for that, however long: workers may not want another store for hours.
@@ -281,6 +281,7 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous) {
   while (!welcome) {
     flush();
     poller_.wait(std::min({deadline, next_beat(), due().value_or(deadline)}));
+    if (look) look();
     beat();
     receive([&](const FromScheduler& message) {
       if (welcome) return early_.push_back(message);

@@ -39,7 +39,7 @@ class SchedulerLink {
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
   /// scheduler answers instead, and `aborted` where it says that the job is over. It adds host and
   /// process to what is said.
-  Welcome join(Register said);
+  Welcome join(Register said, const std::function<void()>& look = {});
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
   void flush() TUTTI_EXCLUDES(mutex_);
@@ -66,7 +66,7 @@ class SchedulerLink {
  private:
   net::ProvenPeer connect(const Job& job, const Options& options,
                           const std::function<void()>& look);
-  Welcome wait_for_welcome(bool asynchronous);
+  Welcome wait_for_welcome(bool asynchronous, const std::function<void()>& look);
   /// Throws `peer_lost` where the launcher says that a process has ended that must come.
   void check_ends();
   void pause_for(base::Clock::duration time);

@@ -164,13 +164,9 @@ void Server::leave(const std::optional<std::string>& reason) noexcept {
   }
 }
 
-void Server::check_terminated() {
-  if (termination_.take()) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
-}
-
 /// All but the workers' requests.
 void Server::hear_others() {
-  check_terminated();
+  post_.check_terminated();
   welcome(reception_);
   welcome(near_reception_);
   scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });

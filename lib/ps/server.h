@@ -28,7 +28,11 @@ class ServerPost {
   /// The first call connects: by then a process has read what it brings, for which a scheduler
   /// waits no longer than for one that has not come.
   SchedulerLink& link();
-  /// Readable when something has arrived.
+  /// From now on SIGTERM ends this process in an orderly way. Until then it ends it at once.
+  void watch_termination();
+  /// Throws `aborted` where SIGTERM has come.
+  void check_terminated();
+  /// Readable when something has arrived, SIGTERM too.
   const base::Fd& descriptor() const { return poller_.descriptor(); }
   bool is_over() const { return link_ && link_->is_over(); }
   /// When a store is over: blocks until workers create another one. False: all of them have ended.
@@ -36,14 +40,15 @@ class ServerPost {
   /// When a store is over, and something may have arrived. Throws what ends the job for this
   /// process; closes the connection when the job is over.
   void hear();
-  /// Says why this process ends, if it has connected.
-  void leave(const std::string& reason);
+  /// Says why this process ends, if it is connected.
+  void leave(const std::string& reason) noexcept;
 
  private:
   const Job& job_;
   const Options& options_;
   net::Poller poller_;
   std::optional<SchedulerLink> link_;
+  std::optional<Termination> termination_;
   bool is_closed_ = false;
 };
 
@@ -93,7 +98,6 @@ class Server {
   void store();
   void flush();
   void set_reading(int rank);
-  void check_terminated();
   void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);
@@ -115,7 +119,6 @@ class Server {
   const Welcome welcome_;
   net::Reception reception_;
   net::Reception near_reception_;  ///< of the workers of this machine
-  Termination termination_;
   std::vector<std::unique_ptr<WorkerEnd>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
   std::map<int, std::uint64_t> read_on_;  ///< by worker: it is read up to this request in any case

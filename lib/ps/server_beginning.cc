@@ -91,10 +91,11 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
       address_(own_address(options.interface)),
       listener_(listen()),
       near_listener_(listen_nearby()),
-      welcome_(scheduler_.join(registration())),
+      welcome_(scheduler_.join(registration(), [&post] { post.check_terminated(); })),
       reception_(listener_, identity(options), audience()),
       near_reception_(near_listener_, identity(options), audience()) {
   scheduler_.beat_here();
+  post.watch_termination();
   poller_.add(post.descriptor(), scheduler_token);
   base::set_log_rank(welcome_.rank);
   const auto terms = Channel::Terms::of(job, is_durable());
@@ -103,7 +104,6 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }
-  poller_.add(termination_.descriptor(), signal_token);
 }
 
 /// Workers are told a numeric address, whatever names their hosts know.
@@ -267,7 +267,7 @@ void Server::hear_scheduler_until(const std::function<bool()>& is_done,
   while (!is_done()) {
     scheduler_.flush();
     poller_.wait(wake_up_by());
-    check_terminated();
+    post_.check_terminated();
     scheduler_.receive(take);
     scheduler_.beat();
   }

@@ -1,7 +1,9 @@
 // A server's process: one store after another.
 #include <algorithm>
+#include <exception>
 #include <memory>
 
+#include "base/log.h"
 #include "ps/roles.h"
 #include "ps/server.h"
 
@@ -9,7 +11,7 @@ namespace tutti::ps {
 namespace {
 
 constexpr std::uint64_t link_token = 0;
-constexpr std::uint64_t end_token = 1;
+constexpr std::uint64_t signal_token = 1;
 
 /// None: all workers have ended, and none waits for this server.
 std::unique_ptr<Server> joined(const Job& job, const Options& options, const Durability& durability,
@@ -23,9 +25,9 @@ std::unique_ptr<Server> joined(const Job& job, const Options& options, const Dur
   }
 }
 
-/// False: there is no store any more.
+/// One store, and the time until workers create another. False: all of them have ended.
 bool serve(const Job& job, const Options& options, const Durability& durability, ServerPost& post) {
-  const auto server = joined(job, options, durability, post);
+  auto server = joined(job, options, durability, post);
   if (!server) return false;
   try {
     server->run();
@@ -37,10 +39,16 @@ bool serve(const Job& job, const Options& options, const Durability& durability,
     server->leave(error.what());
     throw;
   }
-  // A large state takes its time to write, and to read again.
-  post.link().beat_apart();
-  server->end(std::nullopt);
-  return true;
+  try {
+    // A large state takes its time to write, and to read again.
+    post.link().beat_apart();
+    server->end(std::nullopt);
+    server.reset();
+    return post.waits_for_another();
+  } catch (const std::exception& error) {
+    post.leave(error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -50,14 +58,30 @@ SchedulerLink& ServerPost::link() {
   return *link_;
 }
 
-void ServerPost::leave(const std::string& reason) {
-  if (!link_) return;
-  link_->send(Stopping{reason});
-  link_->close();
+void ServerPost::watch_termination() {
+  if (termination_) return;
+  termination_.emplace();
+  poller_.add(termination_->descriptor(), signal_token);
+}
+
+void ServerPost::check_terminated() {
+  const bool was_ended = termination_ && termination_->take();
+  // A job that is over ends well, and this process with it.
+  if (was_ended && !is_closed_) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
+}
+
+void ServerPost::leave(const std::string& reason) noexcept {
+  if (!link_ || is_closed_) return;
+  try {
+    link_->send(Stopping{reason});
+    link_->close();
+  } catch (const std::exception& error) {
+    base::log().debug("the scheduler was not told: {}", error.what());
+  }
 }
 
 void ServerPost::hear() {
-  if (is_closed_) return;
+  if (is_closed_) return check_terminated();
   link_->receive([](const FromScheduler& message) {
     if (const auto* const refused = std::get_if<Refused>(&message)) {
       throw_failure(refused->failure);
@@ -65,14 +89,12 @@ void ServerPost::hear() {
     const auto* const lost = std::get_if<Lost>(&message);
     if (lost != nullptr && lost->role == Role::scheduler) throw_failure(failure_of(*lost));
   });
-  if (!link_->is_over()) return;
-  is_closed_ = true;
-  link_->close();
+  is_closed_ = link_->is_over();
+  if (is_closed_) link_->close();
+  check_terminated();
 }
 
 bool ServerPost::waits_for_another() {
-  Termination termination;
-  poller_.add(termination.descriptor(), end_token);
   for (;;) {
     hear();
     if (is_closed_) return false;
@@ -81,17 +103,12 @@ bool ServerPost::waits_for_another() {
     link_->flush();
     const auto beat = link_->next_beat();
     poller_.wait(std::min(beat, link_->due().value_or(beat)));
-    if (termination.take()) {
-      const Error ended(ErrorCode::aborted, "it was ended by SIGTERM");
-      leave(ended.what());
-      throw ended;
-    }
   }
 }
 
 void run_server(const Job& job, const Options& options, const Durability& durability) {
   ServerPost post(job, options);
-  while (serve(job, options, durability, post) && post.waits_for_another()) continue;
+  while (serve(job, options, durability, post)) continue;
 }
 
 }  // namespace tutti::ps

@@ -7,7 +7,6 @@ namespace tutti::ps {
 inline constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t reception_token = scheduler_token + 1;
 inline constexpr std::uint64_t near_reception_token = scheduler_token + 2;
-inline constexpr std::uint64_t signal_token = scheduler_token + 3;
-inline constexpr std::uint64_t writer_token = scheduler_token + 4;
+inline constexpr std::uint64_t writer_token = scheduler_token + 3;
 
 }  // namespace tutti::ps

@@ -2,7 +2,7 @@
 // it.
 //
 //   create TYPE   makes a store
-//   sum           init of "w" with 5, and pushpull of 1 there
+//   sum [COUNT]   init of "w" with so many elements (1), each 5, and pushpull of 1 there
 //   close
 //   fork          starts a child that sleeps, and says its process
 //   exit          returns from main
@@ -15,6 +15,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tutti/tutti.h"
 
@@ -27,12 +28,16 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
-std::string sum(KVStore& store) {
-  float first = 5;
-  float one = 1;
-  store.init({"w"}, {Tensor(&first, {1}, DType::f32)});
-  store.pushpull("w", Tensor(&one, {1}, DType::f32), Tensor(&one, {1}, DType::f32)).wait();
-  return "summed " + std::to_string(static_cast<int>(one));
+Tensor over(std::vector<float>& values) {
+  return {values.data(), {static_cast<std::int64_t>(values.size())}, DType::f32};
+}
+
+std::string sum(KVStore& store, std::size_t count) {
+  std::vector<float> first(count, 5);
+  std::vector<float> ones(count, 1);
+  store.init({"w"}, {over(first)});
+  store.pushpull("w", over(ones), over(ones)).wait();
+  return "summed " + std::to_string(static_cast<int>(ones[0]));
 }
 
 std::string start_child() {
@@ -46,12 +51,12 @@ std::string start_child() {
 }
 
 std::string answer(std::unique_ptr<KVStore>& store, const std::string& word,
-                   const std::string& type) {
+                   const std::string& argument) {
   if (word == "create") {
-    store = KVStore::create(type);
+    store = KVStore::create(argument);
     return "created " + std::to_string(store->rank());
   }
-  if (word == "sum") return sum(*store);
+  if (word == "sum") return sum(*store, argument.empty() ? 1 : std::stoul(argument));
   if (word == "close") {
     store->close();
     return "closed";
@@ -67,12 +72,12 @@ int main() {
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string word;
-    std::string type;
-    words >> word >> type;
+    std::string argument;
+    words >> word >> argument;
     if (word == "exit") break;
     if (word == "quit") ::_exit(0);
     try {
-      say(answer(store, word, type));
+      say(answer(store, word, argument));
     } catch (const Error& error) {
       say("caught " + std::string(name(error.code())) + ": " + error.what());
     }

@@ -4,15 +4,17 @@
     test_successive_stores.py TUTTI_SERVER OBEDIENT
 """
 import os
+import pathlib
 import signal
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from processes import SOON, Job, Process
+from processes import SOON, Job, Process, stopped_writer_of
 
 SERVER, OBEDIENT = sys.argv[1:3]
 #: At once, on a busy machine: far below TUTTI_CREATE_SECONDS.
@@ -147,6 +149,46 @@ class SuccessiveStores(unittest.TestCase):
                 for worker in self.workers:
                     worker.tell("exit")
                 self.check_all_end()
+
+    def test_sigterm_ends_a_server_between_two_stores_also_while_it_writes_its_last_state(self):
+        for writes in (True, False):
+            with self.subTest(writes=writes), tempfile.TemporaryDirectory() as folder:
+                self.begin(workers=1, words=("--state", folder))
+                self.all_do("create dist_sync", "created 0")
+                # To write so much takes a while.
+                self.all_do("sum 4000000", "summed 1")
+                worker, server = self.workers[0], self.servers[0]
+                worker.tell("close")
+                if writes:
+                    writer = stopped_writer_of(server)
+                    server.send(signal.SIGTERM)
+                    self.assertIsNone(server.end(0.5), str(self.job))
+                    os.kill(writer, signal.SIGCONT)
+                self.assertEqual(worker.hear(), "closed", str(self.job))
+                if not writes:
+                    time.sleep(0.5)
+                    server.send(signal.SIGTERM)
+                self.assertEqual(server.end(AT_ONCE), 128 + signal.SIGTERM, str(self.job))
+                self.assertIn("it was ended by SIGTERM", server.text)
+                self.assertTrue((pathlib.Path(folder) / "server-0-of-1.checkpoint-2").exists(), str(self.job))
+                worker.tell("create dist_sync")
+                self.assertRegex(str(worker.hear(AT_ONCE)),
+                                 "caught peer_lost: .*server 0 is lost: it was ended by SIGTERM", str(self.job))
+                self.assertEqual(self.job.scheduler.end(AT_ONCE), 1, str(self.job))
+
+    def test_a_server_that_cannot_write_its_last_state_says_so_to_those_that_want_another_store(self):
+        with tempfile.TemporaryDirectory() as above:
+            folder = pathlib.Path(above) / "state"
+            self.begin(workers=1, words=("--state", folder))
+            self.all_do("create dist_sync", "created 0")
+            self.all_do("sum", "summed 1")
+            shutil.rmtree(folder)
+            self.all_do("close", "closed")
+            self.assertEqual(self.servers[0].end(AT_ONCE), 1, str(self.job))
+            self.workers[0].tell("create dist_sync")
+            self.assertRegex(str(self.workers[0].hear(AT_ONCE)), "caught peer_lost: .*server 0 is lost: .*state",
+                             str(self.job))
+            self.assertNotIn("its connection", self.workers[0].text)
 
 
 if __name__ == "__main__":
