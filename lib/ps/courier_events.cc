@@ -93,8 +93,9 @@ void Courier::take(std::size_t server, const Answer& answer) {
   requests_->take(server, answer);
 }
 
-/// A server that is started again has to hear that this worker leaves, so all have to know it. Who
-/// has heard of a loss from a server has not had all it waited for, though no call is left.
+/// All servers have to know that this worker leaves: one that is started again hears it from its
+/// journal. After a server has told of a loss, calls have failed that this worker still needed, so
+/// it is not finished, though no call is left.
 void Courier::finish_leaving() {
   const auto knows_all = [](const auto& server) { return server->is_acknowledged(); };
   if (!leaving_.completion || finished_ || loss_is_known_ || !requests_->empty()) return;
