@@ -68,9 +68,8 @@ void Recalls::note_answer(const Call& call, std::size_t server, std::uint64_t se
   Overdue* const overdue = find(call);
   if (overdue == nullptr) return;
   overdue->until = now + answer_within_;
-  std::erase_if(overdue->sent, [&](const Sent& one) {
-    return one.server == server && one.sequence == sequence;
-  });
+  std::erase_if(overdue->sent,
+                [&](const Sent& one) { return one.server == server && one.sequence == sequence; });
 }
 
 bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point now) {
@@ -118,18 +117,19 @@ Failure Recalls::failure_of(const Overdue& overdue) const {
   } else if (!ranks.empty()) {
     cause = not_made(ranks, (call.is_setting ? "call of " : "") + call.what).text;
   } else if (overdue.was_released) {
-    cause = "all workers have made it, but another one held it too long, as one does whose time is "
-            "up and whose callback does not return";
+    cause =
+        "all workers have made it, but another one held it too long, as one does whose time is "
+        "up and whose callback does not return";
   } else {
     ranks = {rank_};
   }
-  return {ErrorCode::timeout,
-          fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
-                      "failed on {}",
-                      call.what, seconds(timeout_), rank_, cause,
-                      call.is_of_one ? "this worker alone"
-                                     : "all workers, and all may make it again"),
-          std::move(ranks)};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
+                  "failed on {}",
+                  call.what, seconds(timeout_), rank_, cause,
+                  call.is_of_one ? "this worker alone" : "all workers, and all may make it again"),
+      std::move(ranks)};
 }
 
 void Recalls::forget(const Call& call) {

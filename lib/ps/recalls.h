@@ -61,7 +61,7 @@ class Recalls {
     std::size_t asked = 0;    ///< holds that are not answered
     std::set<int> missing{};  ///< workers that have not made it
     Stage stage = Stage::holding;
-    bool was_released = false;         ///< once
+    bool was_released = false;        ///< once
     base::Clock::time_point until{};  ///< of this stage
   };
 

@@ -54,11 +54,10 @@ Failure failure_of(const Lost& lost) {
 Failure failure_of(const net::EndNotice& notice) {
   std::vector<int> ranks;
   if (notice.worker >= 0) ranks.push_back(notice.worker);
-  return {
-      ErrorCode::peer_lost,
-      fmt::format("{}{} is lost: {}; a store needs all processes of the job",
-                  notice.title == scheduler_title ? "the " : "", notice.title, notice.text),
-      std::move(ranks)};
+  return {ErrorCode::peer_lost,
+          fmt::format("{}{} is lost: {}; a store needs all processes of the job",
+                      notice.title == scheduler_title ? "the " : "", notice.title, notice.text),
+          std::move(ranks)};
 }
 
 void check_may_use(const Job& job, const std::string& address) {
