@@ -68,7 +68,7 @@ class KilledServers(DurableCase):
                                   PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
 
     def test_a_server_killed_while_a_worker_has_yet_to_hear_of_failed_rounds_tells_it_of_each(self):
-        job = self.job(servers=2, TUTTI_TIMEOUT_SECONDS="1")
+        job = self.job(servers=2, TUTTI_TIMEOUT_SECONDS="2")
         state = ("--durable", "each", "--state", self.folder)
         servers = [job.start_server(rank, *state) for rank in range(2)]
         workers = job.start_workers("dist_sync", "late", 100, 20_000, 4)
