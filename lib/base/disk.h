@@ -42,7 +42,7 @@ class Disk {
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
 
-  /// Of the folder and of the file with this name, for messages.
+  /// The paths of the folder and of the file with this name, for messages.
   const std::string& path() const { return folder_; }
   std::string path(const std::string& name) const;
 

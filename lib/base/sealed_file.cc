@@ -33,7 +33,7 @@ Hash hash_of(std::span<const std::uint8_t> bytes) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", printable(path), why));
 }
 
-/// Of the file at this path.
+/// Returns the bytes of the file at this path.
 std::vector<std::uint8_t> unsealed(const std::string& path, const ReadableFile& file) {
   std::vector<std::uint8_t> all(file.size());
   all.resize(file.read(0, std::as_writable_bytes(std::span(all))));

@@ -51,7 +51,8 @@ std::byte* Allreduce::copy_in_target(std::uint64_t chunk, std::size_t element) c
   return memory_.staging_in(memory_.local_index(), chunks().number(chunk)) + element * width_;
 }
 
-/// What one step copies. The host's copies take time; others are only begun.
+/// Returns the elements that one step copies. The host's copies take time, so a step copies few.
+/// Other ends only begin a copy, so a step begins all.
 topology::Range Allreduce::next_copies(std::size_t done, std::size_t end) const {
   return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
 }

@@ -79,7 +79,8 @@ void Broadcast::start_node_broadcast(std::uint64_t chunk) {
                               {staging(chunk), chunks_.range(chunk).size() * width_});
 }
 
-/// What one step copies. The host's copies take time; others are only begun.
+/// Returns the elements that one step copies. The host's copies take time, so a step copies few.
+/// Other ends only begin a copy, so a step begins all.
 topology::Range Broadcast::next_copies(std::size_t done, std::size_t end) const {
   return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
 }

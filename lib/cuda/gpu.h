@@ -33,7 +33,7 @@ std::vector<GpuName> list_gpus();
 std::optional<int> current_gpu();
 
 /// A device with its primary context, which it retains: CUDA's runtime and so the frameworks use
-/// the same. What is made of it (streams, memory, ...) must be destroyed before it. Thread-safe.
+/// the same. The owner destroys its streams, memory and the like before it. Thread-safe.
 class Gpu {
  public:
   /// Initialises CUDA, and makes the primary context if nobody has, which takes some tenths of a

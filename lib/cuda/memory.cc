@@ -9,7 +9,7 @@
 namespace tutti::cuda {
 namespace {
 
-/// What cuMemHostRegister says of memory that it cannot pin, while the device is well.
+/// cuMemHostRegister returns these codes for memory that it cannot pin, while the device is well.
 bool is_refusal(CUresult result) {
   return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED ||
          result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_INVALID_VALUE ||

@@ -14,7 +14,7 @@ struct ncclComm;
 
 namespace tutti::cuda {
 
-/// What the ranks of a communicator find each other by. Rank 0 makes one and sends it to all.
+/// The ranks of a communicator find each other by this. Rank 0 makes one and sends it to all.
 using NcclId = std::array<char, 128>;
 NcclId make_nccl_id(const NcclLibrary& library);
 
