@@ -67,6 +67,8 @@ struct Call {
   };
   std::optional<Missing> missing{};
   base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
+  /// Of one that reads: since when it has its time once more.
+  std::optional<base::Clock::time_point> anew{};
 };
 
 }  // namespace tutti::ps
