@@ -126,7 +126,8 @@ void Requests::take(std::size_t server, const Answer& answer) {
   Call& call = *request.call;
   if (call.missing && call.missing->server == server) call.missing.reset();
   if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence, limits_.clock());
-  if (!answer.failure && request.takes_part) call.is_executed = true;
+  const bool counts = !answer.failure || call.counts_if_failed;
+  if (counts && request.takes_part) call.is_executed = true;
   if (answer.failure) {
     if (!call.failure || request.piece < call.failed_piece) {
       call.failure = error_of(*answer.failure, call);
