@@ -164,6 +164,11 @@ void ProgressLock::serve_inbox() {
   release(accept());
 }
 
+void ProgressLock::wake(const base::Completion&) {
+  const Visitor visitor(*this);
+  if (visitor.welcome()) bell_.ring();
+}
+
 ProgressLock::Handover ProgressLock::accept() {
   Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
   if (!turn_.try_lock()) return handover;

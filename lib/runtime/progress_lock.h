@@ -30,6 +30,9 @@ class ProgressLock final : public base::Driver {
   void serve_inbox();
   /// Moves the executor until `call` is done.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
+  /// Rings the bell: the thread that moves the executor may sleep, and replay may need to know of
+  /// the wait.
+  void wake(const base::Completion& call) override;
   /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
   /// none of the references is used.
   void close();
