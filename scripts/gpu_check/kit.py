@@ -56,6 +56,7 @@ class Kit:
             **os.environ,
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "OMPI_MCA_pml": "ob1",  # the one without network cards' libraries
             "OMPI_MCA_plm_rsh_agent": "true",  # there may be no ssh, which one machine does without
         }
         libraries = [folder / "lib", own, driver_folder, nccl_folder()]
@@ -68,6 +69,11 @@ class Kit:
     def program(self, name):
         """A carried program; nothing if this build has none."""
         path = self.folder / "bin" / name
+        return str(path) if path.exists() else None
+
+    def library(self, name):
+        """A carried library; nothing if this build has none."""
+        path = self.folder / "lib" / name
         return str(path) if path.exists() else None
 
     def tool(self, name):
