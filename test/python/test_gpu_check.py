@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""scripts/gpu-check, with sections of the tests' own and, where a build is given, whole on the GPU that is played.
+
+    test_gpu_check.py [BUILD]
+
+BUILD is a build with CUDA. With it stands the folder of the libraries that play driver and NCCL, in LD_LIBRARY_PATH.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
+
+# pylint: disable=wrong-import-position
+from gpu_check import carry, processes
+from gpu_check.check import CouldNotRun, Failed, Section, run_section
+from gpu_check.record import Record
+from gpu_check.sections import verdict
+
+BUILD = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+
+
+class Kit:
+    """The machine itself, without a carried build."""
+
+    def __init__(self, folder):
+        self.folder, self.manifest, self.environment = folder, {"commit": "abc"}, dict(os.environ)
+
+    @staticmethod
+    def program(name):
+        return f"/bin/{name}" if name == "sh" else None
+
+    tool = program
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.kit = Kit(self.folder)
+
+    def outcome(self, work, limit=60, left=60):
+        said, attempt = run_section(Section("a section", limit, work), self.kit, True, left)
+        return said["outcome"], said["about"], attempt
+
+
+class Sections(Case):
+    def test_a_section_passes_with_what_it_says(self):
+        self.assertEqual(self.outcome(lambda attempt: "42 GB/s")[:2], ("passed", "42 GB/s"))
+
+    def test_what_is_missing_is_no_failure(self):
+        outcome, about, _ = self.outcome(lambda attempt: attempt.tool("nvidia-smi"))
+        self.assertEqual((outcome, about), ("could not run", "this machine has no nvidia-smi"))
+        outcome, about, _ = self.outcome(lambda attempt: attempt.program("test_cuda"))
+        self.assertEqual((outcome, about), ("could not run", "the carried build has no test_cuda"))
+
+    def test_a_status_is_a_failure_and_the_last_words_are_kept(self):
+        outcome, about, attempt = self.outcome(lambda attempt: attempt.passes(["sh", "-c", "echo oh; exit 3"]))
+        self.assertEqual((outcome, about, attempt.words), ("failed", "it ended with status 3", "oh"))
+
+    def test_a_mistake_of_a_section_is_its_own_failure(self):
+        outcome, about, _ = self.outcome(lambda attempt: {}["no"])
+        self.assertEqual((outcome, about), ("failed", "gpu-check itself: KeyError: 'no'"))
+
+    def test_a_program_that_hangs_is_ended_with_its_children_and_its_figures_are_kept(self):
+        hangs = "echo '{\"us\": 1}'; sleep 1000 & echo $! > PID; wait".replace("PID", str(self.folder / "pid"))
+        outcome, about, attempt = self.outcome(lambda attempt: attempt.measures(["sh", "-c", hangs]), limit=2)
+        self.assertEqual(outcome, "failed")
+        self.assertIn("it did not end within 2 s; 1 figures", about)
+        self.assertEqual(attempt.rows, [{"us": 1}])
+        child = int((self.folder / "pid").read_text())
+        self.assertRaises(ProcessLookupError, lambda: [os.kill(child, 0) for _ in until(60)])
+
+    def test_figures_of_wrong_data_are_a_failure(self):
+        outcome, about, _ = self.outcome(lambda attempt: attempt.measures(["sh", "-c", "echo '{\"wrong\": 1}'"]))
+        self.assertEqual((outcome, about), ("failed", 'the data are wrong in {"wrong": 1}'))
+
+    def test_without_time_left_nothing_is_begun(self):
+        self.assertEqual(self.outcome(lambda attempt: "began", left=0)[:2], ("could not run", "no time was left"))
+
+    def test_what_catch2_says_at_its_end_is_the_verdict(self):
+        fine = "All tests passed (3 assertions in 2 test cases)"
+        self.assertEqual(verdict(processes.Done(0, f"x\n{fine}\n", "", False, 1)), fine)
+        with self.assertRaisesRegex(Failed, "1 failed"):
+            verdict(processes.Done(1, "test cases: 2 | 1 passed | 1 failed\n", "", False, 1))
+        with self.assertRaisesRegex(Failed, "status -6"):
+            verdict(processes.Done(-6, "", "", False, 1))
+
+
+def until(seconds):
+    """Turns until the time is over; the processes that are waited for are gone long before."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.01)
+
+
+class Records(Case):
+    def test_a_run_that_is_killed_leaves_its_sections_so_far(self):
+        record = Record(self.folder / "r.json", self.kit, True)
+
+        def first(attempt):
+            attempt.rows.append({"GBps": 5})
+            attempt.facts["driver"] = "13.0"
+            return f"in {self.folder}/driver/libcuda.so.1"
+        record.add(*run_section(Section("first", 9, first), self.kit, True, 9))
+        written = json.loads((self.folder / "r.json").read_text())
+        self.assertEqual([(said["section"], said["outcome"], said["about"]) for said in written["sections"]],
+                         [("first", "passed", "in libcuda.so.1")])
+        self.assertEqual(written["rows"], [{"GBps": 5}])
+        self.assertEqual((written["machine"]["driver"], written["complete"]), ("13.0", False))
+
+    def test_the_table_shows_every_section(self):
+        def missing(attempt):
+            raise CouldNotRun("there is no NCCL")
+        record = Record(self.folder / "r.json", self.kit, True)
+        record.add(*run_section(Section("first", 9, lambda attempt: "42 GB/s"), self.kit, True, 9))
+        record.add(*run_section(Section("other", 9, missing), self.kit, True, 9))
+        for line in ("first    passed .*42 GB/s", "other    could not run .*there is no NCCL"):
+            self.assertRegex(record.table(), line)
+
+
+@unittest.skipIf(BUILD is None, "no build with CUDA")
+class OnTheStandIn(Case):
+    def check(self, *words, **variables):
+        return subprocess.run([str(ROOT / "scripts/gpu-check"), *map(str, words)], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240, check=False,
+                              env={**os.environ, **variables})
+
+    def test_the_carried_folder_runs_whole_and_leaves_its_record(self):
+        carry.collect(self.folder / "carried", BUILD, None)
+        done = self.check("--from", self.folder / "carried", "--quick", "--json", self.folder / "r.json")
+        record = json.loads((self.folder / "r.json").read_text())
+        outcomes = {said["section"]: said["outcome"] for said in record["sections"]}
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(record["complete"])
+        self.assertNotIn("failed", outcomes.values())
+        for section in ("machine", "kernels and memory: tests", "NCCL with one GPU: tests", "calls", "copies",
+                        "kernels", "pinning"):
+            self.assertEqual(outcomes[section], "passed")
+        self.assertEqual({row["part"] for row in record["rows"]} - {"host tensors"},
+                         {"calls", "copies", "kernels", "pinning"})
+        self.assertNotIn(str(self.folder), json.dumps(record))
+
+    def test_a_fault_of_the_device_fails_its_section_alone(self):
+        carry.collect(self.folder / "carried", BUILD, None)
+        done = self.check("--from", self.folder / "carried", "--quick", "--only", "calls", "--only", "kernels",
+                          "--json", self.folder / "r.json", STANDIN_FAULTS="cuLaunchKernel#500=999")
+        sections = json.loads((self.folder / "r.json").read_text())["sections"]
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual([said["outcome"] for said in sections if said["section"] == "calls"], ["failed"])
+
+    def test_a_machine_without_a_device_is_left_with_a_line(self):
+        done = self.check(STANDIN_GPU="devices=0")
+        self.assertEqual((done.returncode, done.stdout), (77, ""))
+        self.assertEqual(done.stderr, "gpu-check: no GPU here: CUDA cannot be used: cuInit returns 100\n")
+
+
+class WithoutADriver(unittest.TestCase):
+    def test_a_machine_without_a_driver_is_left_with_a_line(self):
+        done = subprocess.run([str(ROOT / "scripts/gpu-check")], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
+                              env={**os.environ, "LD_LIBRARY_PATH": ""})
+        if done.returncode != 77:
+            self.skipTest("this machine has a GPU")
+        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
+        self.assertIn("no CUDA driver", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
