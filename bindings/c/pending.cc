@@ -34,6 +34,13 @@ int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* do
   });
 }
 
+int tutti_pending_wait_on(const tutti_pending* pending, void* stream) {
+  return guarded([&] {
+    at(pending, "tutti_pending_wait_on", "pending")
+        .pending.wait_on(static_cast<CUstream_st*>(stream));
+  });
+}
+
 int tutti_pending_done(const tutti_pending* pending) {
   return answered(
       -1, [&] { return at(pending, "tutti_pending_done", "pending").pending.done() ? 1 : 0; });

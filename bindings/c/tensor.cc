@@ -30,6 +30,13 @@ void tutti_tensor_destroy(tutti_tensor* tensor) {
   delete tensor;
 }
 
+int tutti_tensor_set_stream(tutti_tensor* tensor, void* stream) {
+  return guarded([&] {
+    tutti::Tensor& into = at(tensor, "tutti_tensor_set_stream", "tensor").tensor;
+    into = into.on(static_cast<CUstream_st*>(stream));
+  });
+}
+
 void* tutti_tensor_data(const tutti_tensor* tensor) {
   return answered<void*>(nullptr,
                          [&] { return at(tensor, "tutti_tensor_data", "tensor").tensor.data(); });

@@ -103,6 +103,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"user_makes_no_mpi_calls", set_field<&Options::user_makes_no_mpi_calls>},
       {"reproducible", set_field<&Options::reproducible>},
       {"staleness", set_field<&Options::staleness>},
+      {"gpu", set_field<&Options::gpu>},
       {"stall_report_after", set_field<&Options::stall_report_after>},
       {"key_timeout", set_field<&Options::key_timeout>},
       {"heartbeat_timeout", set_field<&Options::heartbeat_timeout>},

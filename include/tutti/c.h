@@ -150,6 +150,11 @@ TUTTI_EXPORT int tutti_tensor_create(void* data, const int64_t* dims, size_t ran
                                      tutti_tensor** tensor);
 /* Calls in flight keep what they need. */
 TUTTI_EXPORT void tutti_tensor_destroy(tutti_tensor* tensor);
+/* The `cudaStream_t` or `CUstream` whose work comes before reads and writes of this tensor in the
+ * calls that follow: as `Tensor::on`. Null and (void*)1 are CUDA's legacy default stream, (void*)2
+ * is the calling thread's. Without one the program has waited for all such work before a call.
+ * TUTTI_INVALID_ARGUMENT for a tensor that is not on a GPU. */
+TUTTI_EXPORT int tutti_tensor_set_stream(tutti_tensor* tensor, void* stream);
 TUTTI_EXPORT void* tutti_tensor_data(const tutti_tensor* tensor);
 /* The dimensions live as long as the handle. `rank` may be null. */
 TUTTI_EXPORT const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank);
@@ -348,6 +353,11 @@ TUTTI_EXPORT int tutti_pending_wait(const tutti_pending* pending);
 /* As `tutti_pending_wait`, for at most so many seconds (0 looks only). `*done` gets whether the
  * call is done, also beside the call's own error; while it is not the code is TUTTI_OK. */
 TUTTI_EXPORT int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done);
+/* Makes a stream, as in `tutti_tensor_set_stream`, wait for the call in place of this thread: work
+ * that is enqueued there later finds the results. Blocks until the last copy to an output on a GPU
+ * is issued; with outputs on the CPU until the call is done. TUTTI_INVALID_ARGUMENT in a callback,
+ * and while the program captures the stream as a graph. */
+TUTTI_EXPORT int tutti_pending_wait_on(const tutti_pending* pending, void* stream);
 /* 1 or 0; not 0 for a null pointer either. */
 TUTTI_EXPORT int tutti_pending_done(const tutti_pending* pending);
 

@@ -59,6 +59,11 @@ struct TUTTI_EXPORT Options {
   /// the same keys equally often; one that has left or is lost holds nobody up. In words of the
   /// variable: a whole number up to 1,000,000, or off. `TUTTI_STALENESS`.
   std::optional<int> staleness;
+  /// The GPU of this process, as CUDA numbers those that it sees. Unset: at the store's first GPU
+  /// tensor the device whose context is current on the calling thread, else the tensor's. Until it
+  /// is known the store leaves CUDA alone. Types without GPUs ignore it. In words of the variable:
+  /// a whole number from 0 on, or auto. `TUTTI_GPU`.
+  std::optional<int> gpu;
   /// A tensor that some ranks have not submitted is reported after this, then at doubling
   /// intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "tutti/device_stream.h"
 #include "tutti/export.h"
 
 namespace tutti {
@@ -37,6 +38,17 @@ class TUTTI_EXPORT Pending {
   void wait() const;
   /// As `wait`, but returns false if `limit` passes first. Throws as `wait` does.
   bool wait_for(std::chrono::nanoseconds limit) const;
+  /// Makes the stream wait for the call in place of this thread: work that is enqueued there later
+  /// finds the results in the outputs. Blocks only until the last copy to an output is issued to
+  /// the device, which is about one chunk before `wait` would return; with outputs on the CPU it
+  /// blocks until the call is done, as `wait` does. It counts as a wait, but for outputs on a
+  /// device it leaves moving the store's data to other threads.
+  ///
+  /// Throws the call's `Error` if the call has failed by then; where it fails later, `wait`
+  /// throws it, and the stream's work finds undefined outputs. Throws `invalid_argument` in a
+  /// callback, for a stream that is none, and for one that the program captures as a graph, whose
+  /// later runs would not wait for anything. Throws `unsupported` in a forked child.
+  void wait_on(DeviceStream stream) const;
   /// Does not block, does not throw.
   bool done() const noexcept;
   /// Does not block. Several callbacks are called in the order given. Throws `unsupported` in a

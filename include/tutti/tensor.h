@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/device_stream.h"
 #include "tutti/export.h"
 
 namespace tutti {
@@ -70,6 +71,10 @@ class TUTTI_EXPORT Shape {
 /// caller keeps it alive until the call's `Pending` is done. One made from a `shared_ptr` shares
 /// it, as tensors from `KVStore::allocate` do. Either way the caller does not touch the elements
 /// until the call is done; from then on the store holds no copy of the tensor.
+///
+/// Memory of a GPU belongs to the device's primary context or to a memory pool. Work that the
+/// program has enqueued on the device may still be writing an input or reading an output at the
+/// call: `on` names its stream. Without a stream the program has waited for all such work.
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
@@ -94,6 +99,11 @@ class TUTTI_EXPORT Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
+  /// The same tensor for a call whose reads and writes of it come after all work that is in the
+  /// stream at the call. The call does not wait for that work. Throws `invalid_argument` for a
+  /// tensor that is not on a GPU.
+  Tensor on(DeviceStream stream) const;
+  DeviceStream stream() const { return stream_; }
   /// Elements and bytes.
   std::size_t count() const { return shape_.count(); }
   std::size_t bytes() const { return shape_.count() * size_of(dtype_); }
@@ -105,6 +115,7 @@ class TUTTI_EXPORT Tensor {
   Shape shape_{0};
   DType dtype_ = DType::f32;
   Device device_;
+  DeviceStream stream_;
 };
 
 /// What one key carries in a call: one tensor, or one tensor for each device of this process.

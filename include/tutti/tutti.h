@@ -2,6 +2,7 @@
 /// Everything a program needs.
 #include "tutti/collective_kind.h"  // IWYU pragma: export
 #include "tutti/counters.h"         // IWYU pragma: export
+#include "tutti/device_stream.h"    // IWYU pragma: export
 #include "tutti/error.h"            // IWYU pragma: export
 #include "tutti/info.h"             // IWYU pragma: export
 #include "tutti/key.h"              // IWYU pragma: export

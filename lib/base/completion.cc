@@ -57,8 +57,14 @@ void abort_in_callback() {
   std::abort();
 }
 
-Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver)
-    : what_(std::move(what)), driver_(std::move(driver)), open_parts_(parts), done_(parts == 0) {}
+Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver,
+                       std::shared_ptr<const StreamOrder> order)
+    : what_(std::move(what)),
+      driver_(std::move(driver)),
+      order_(std::move(order)),
+      open_parts_(parts),
+      unissued_parts_(parts),
+      done_(parts == 0) {}
 
 Completion::~Completion() {
   const Lock lock(mutex_);
@@ -70,6 +76,11 @@ Completion::~Completion() {
 
 bool Completion::is_in_callback() {
   return running_callback;
+}
+
+void Completion::issue() {
+  const Lock lock(mutex_);
+  if (--unissued_parts_ == 0) changed_.notify_all();
 }
 
 void Completion::finish(std::exception_ptr error) {
@@ -115,11 +126,43 @@ bool Completion::wait_until(Clock::time_point deadline) {
   while (open_parts_ > 0) {
     if (!changed_.wait_until(lock, deadline) && open_parts_ > 0) return false;
   }
-  if (error_) {
-    error_seen_ = true;
-    std::rethrow_exception(error_);
-  }
+  throw_if_failed();
   return true;
+}
+
+void Completion::throw_if_failed() {
+  if (!error_) return;
+  error_seen_ = true;
+  std::rethrow_exception(error_);
+}
+
+void Completion::wait_on(DeviceStream stream) {
+  if (order_ == nullptr) {
+    wait_until(Clock::time_point::max());
+    return;
+  }
+  fork_guard_.check();
+  order_->check(stream);
+  if (!is_done()) {
+    waited_for_.store(true, std::memory_order_relaxed);
+    if (const auto driver = driver_.lock()) driver->wake(*this);
+  }
+  {
+    // No deadline is needed: the store itself ends every call.
+    Lock lock(mutex_);
+    while (open_parts_ > 0 && unissued_parts_ > 0) {
+      changed_.wait_until(lock, Clock::time_point::max());
+    }
+    if (open_parts_ == 0) return throw_if_failed();
+  }
+  order_->hold_back(stream);
+}
+
+bool Completion::look() noexcept {
+  if (!is_done() && !fork_guard_.is_in_child()) {
+    if (const auto driver = driver_.lock()) driver->look(*this);
+  }
+  return is_done();
 }
 
 void Completion::then(Callback callback) {
@@ -178,8 +221,19 @@ bool Pending::wait_for(std::chrono::nanoseconds limit) const {
   return completion_->wait_until(endless ? base::Clock::time_point::max() : now + limit);
 }
 
+void Pending::wait_on(DeviceStream stream) const {
+  if (stream.is_none()) {
+    throw Error(ErrorCode::invalid_argument,
+                "wait_on of " + completion_->what() +
+                    " for a DeviceStream that is none; pass a stream, or "
+                    "DeviceStream::legacy() for CUDA's default stream");
+  }
+  refuse_in_callback(*completion_);
+  completion_->wait_on(stream);
+}
+
 bool Pending::done() const noexcept {
-  return completion_->is_done();
+  return completion_->look();
 }
 
 void Pending::then(Callback callback) const {

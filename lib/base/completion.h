@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "tutti/device_stream.h"
 
 namespace tutti::base {
 
@@ -36,13 +37,30 @@ void refuse_in_callback(std::string_view what);
 /// so and ends the process.
 void abort_in_callback();
 
-/// Makes progress on calls, on a thread that waits and would otherwise sleep.
+/// Makes progress on calls, on a thread that waits and would otherwise sleep. Thread-safe.
 class Driver {
  public:
   virtual ~Driver() = default;
   /// Blocks until `call` is done, another thread makes progress on it, or the deadline passes.
-  /// Thread-safe.
   virtual void drive(const Completion& call, Clock::time_point deadline) = 0;
+  /// A thread has begun to wait for `call` and will not drive: wakes the thread that does. Does not
+  /// block.
+  virtual void wake(const Completion& call) { static_cast<void>(call); }
+  /// A thread asks whether `call` is done and will not wait: finds out, where nobody else does.
+  /// Does not block.
+  virtual void look(const Completion& call) noexcept { static_cast<void>(call); }
+};
+
+/// Makes streams of the program wait for one call on devices. Whoever issues the call's copies
+/// makes it, and the call keeps it. Thread-safe; nothing here blocks.
+class StreamOrder {
+ public:
+  virtual ~StreamOrder() = default;
+  /// Throws `invalid_argument` if the program captures the stream as a graph.
+  virtual void check(DeviceStream stream) const = 0;
+  /// Work that is enqueued in the stream later waits for all copies that were issued for the call.
+  /// Only after the last one has been: an event that is not recorded yet orders nothing.
+  virtual void hold_back(DeviceStream stream) const = 0;
 };
 
 /// The state behind a `Pending`. It is done after `parts` calls of `finish`, and fails with the
@@ -54,15 +72,22 @@ class Completion {
   using What = std::function<std::string()>;
 
   /// Done at once if `parts` is 0. Any thread may call `what`, when a message needs the text.
-  Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver = {});
-  Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {})
+  /// `order`: none for a call whose outputs are on the CPU.
+  Completion(std::size_t parts, What what, std::weak_ptr<Driver> driver = {},
+             std::shared_ptr<const StreamOrder> order = nullptr);
+  Completion(std::size_t parts, std::string what, std::weak_ptr<Driver> driver = {},
+             std::shared_ptr<const StreamOrder> order = nullptr)
       : Completion(
-            parts, [what = std::move(what)] { return what; }, std::move(driver)) {}
+            parts, [what = std::move(what)] { return what; }, std::move(driver), std::move(order)) {
+  }
   /// Logs the error if no waiter and no callback has seen it.
   ~Completion();
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
+  /// The last copy of one part has been issued to a device. A part need not say so before it is
+  /// done or fails: then `wait_on` waits until the call is done.
+  void issue() TUTTI_EXCLUDES(mutex_);
   /// One part is done, or failed. Runs the callbacks when it was the last one.
   void finish(std::exception_ptr error = nullptr);
   /// As `finish`, but does not run the callbacks: `call_back` does, perhaps on another thread.
@@ -74,6 +99,10 @@ class Completion {
   /// Blocks until the call is done. False: the deadline passed first. Throws the error of a failed
   /// call, and `unsupported` in a forked child, where a call that is not done never ends.
   bool wait_until(Clock::time_point deadline) TUTTI_EXCLUDES(mutex_);
+  /// As Pending's `wait_on`, for any thread that may wait.
+  void wait_on(DeviceStream stream) TUTTI_EXCLUDES(mutex_);
+  /// Whether the call is done, for a thread that has no other way to learn it.
+  bool look() noexcept;
   /// True once a thread has begun to wait.
   bool is_waited_for() const noexcept { return waited_for_.load(std::memory_order_relaxed); }
   /// Throws `unsupported` as `wait_until` does.
@@ -88,13 +117,16 @@ class Completion {
 
  private:
   void run(const Callback& callback, const std::exception_ptr& error);
+  void throw_if_failed() TUTTI_REQUIRES(mutex_);
 
   const ForkGuard fork_guard_;
   const What what_;
   const std::weak_ptr<Driver> driver_;
+  const std::shared_ptr<const StreamOrder> order_;
   Mutex mutex_;  ///< level 5
   CondVar changed_;
   std::atomic<std::size_t> open_parts_;  ///< the last decrement needs the mutex
+  std::size_t unissued_parts_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr error_ TUTTI_GUARDED_BY(mutex_);
   std::list<Callback> callbacks_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> done_;

@@ -136,6 +136,17 @@ Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
   }
 }
 
+Tensor Tensor::on(DeviceStream stream) const {
+  if (device_.kind != Device::Kind::gpu) {
+    throw Error(ErrorCode::invalid_argument,
+                "a tensor on " + name(device_) +
+                    " with a stream: streams order the work on GPU tensors; pass this one alone");
+  }
+  Tensor tensor = *this;
+  tensor.stream_ = stream;
+  return tensor;
+}
+
 Tensor::Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device)
     : Tensor(owned.get(), shape, dtype, device) {
   owner_ = std::move(owned);

@@ -12,8 +12,8 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       lane_(lane),
       host_(tuning.staging),
       layout_(topology),
-      in_(memory.layout().slots),
-      out_(memory.layout().slots) {}
+      in_(Ends::Side::in, memory.layout().slots),
+      out_(Ends::Side::out, memory.layout().slots) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
@@ -23,7 +23,7 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   layout_.start(batch, memory_.layout().slot_bytes, before);
   route_ = choose_route(batch, site_, all_in_arenas());
   ends_ = batch.ends == nullptr ? &host_ : batch.ends;
-  ends_->next_batch(batch.bytes() / batch.parts.size());
+  ends_->start(batch);
   in_.start();
   sum_ = {};
   out_.start();

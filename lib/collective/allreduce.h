@@ -59,6 +59,8 @@ class Allreduce {
   Progress step();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
+  /// All copies out have been begun.
+  bool is_issued() const { return out_.begun.chunk == chunks().size(); }
   /// A transfer between nodes, or a copy, is under way, which rings no bell.
   bool is_polling() const {
     return (route_.exchange != Route::Exchange::none && exchanged_ < chunks().size()) ||

@@ -12,6 +12,10 @@
 #include "tutti/tensor.h"
 #include "tutti/wire_format.h"
 
+namespace tutti::cuda {
+class Event;
+}
+
 namespace tutti::collective {
 
 class Ends;
@@ -28,6 +32,8 @@ struct TensorPart {
   /// output of a reduce_scatter, the input of an allgather.
   std::size_t in_first = 0;
   std::size_t out_first = 0;
+  /// Tensors on a GPU: copies from and to them wait for it. Null: they need not.
+  const cuda::Event* ready = nullptr;
 };
 
 /// The elements of a sharded tensor that move together. Seen as a table, each rank's shard is a

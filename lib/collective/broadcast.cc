@@ -7,19 +7,16 @@ namespace tutti::collective {
 using observe::Stage;
 
 Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
-                     mpi::Communicator* communicator, const Tuning& tuning)
+                     mpi::Communicator* communicator, const Tuning& tuning, int first_stream)
     : topology_(topology),
       memory_(memory),
       cache_bytes_(tuning.cache_bytes),
       host_(tuning.staging),
-      brought_(memory.layout().slots),
-      out_(memory.layout().slots) {
+      brought_(Ends::Side::in, memory.layout().slots),
+      out_(Ends::Side::out, memory.layout().slots) {
   if (!several_nodes()) return;
-  for (std::size_t slot = 0; slot < memory.layout().slots; ++slot) {
-    // Not the exchanges' streams, which other ranks may still be using.
-    const std::size_t stream = memory.layout().slots + slot;
-    node_broadcasts_.push_back(
-        std::make_unique<NodeBroadcast>(*communicator, static_cast<int>(stream)));
+  for (int slot = 0; slot < static_cast<int>(memory.layout().slots); ++slot) {
+    node_broadcasts_.push_back(std::make_unique<NodeBroadcast>(*communicator, first_stream + slot));
   }
 }
 
@@ -35,7 +32,7 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   shared_ = !several_nodes() && memory_.descriptor(carrier_, sequence).parts > 0;
   streaming_ = batch.exceeds(cache_bytes_ / static_cast<std::size_t>(memory_.local_size()));
   ends_ = batch.ends == nullptr ? &host_ : batch.ends;
-  ends_->next_batch(batch.bytes() / batch.parts.size());
+  ends_->start(batch);
   brought_.start();
   out_.start();
   shown_ = 0;

@@ -25,9 +25,10 @@ namespace tutti::collective {
 /// One thread at a time drives it; nothing blocks.
 class Broadcast {
  public:
-  /// The references outlive it. `communicator` is null on one node.
+  /// The references outlive it. `communicator` is null on one node. `first_stream`: one stream of
+  /// it a slot, from this one on, is this broadcast's alone.
   Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
-            mpi::Communicator* communicator, const Tuning& tuning);
+            mpi::Communicator* communicator, const Tuning& tuning, int first_stream);
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
@@ -38,6 +39,8 @@ class Broadcast {
   Progress step();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks_.end(); }
+  /// All copies out have been begun.
+  bool is_issued() const { return out_.begun.chunk == chunks_.size(); }
   /// A transfer between nodes, or a copy, is under way, which rings no bell.
   bool is_polling() const {
     return (several_nodes() && is_carrier() && out_.over() < chunks_.size()) ||

@@ -13,7 +13,7 @@ namespace tutti::collective {
 class CopyStage {
  public:
   /// `most_under_way`: how many chunks may have been begun and not be over.
-  explicit CopyStage(std::size_t most_under_way) : marks_(most_under_way) {}
+  CopyStage(Ends::Side side, std::size_t most_under_way) : side_(side), marks_(most_under_way) {}
 
   void start() {
     begun = {};
@@ -23,12 +23,12 @@ class CopyStage {
   void leave_out(std::uint64_t chunks) { begun.chunk = over_ = chunks; }
   /// The last copy of this chunk was begun.
   void next_chunk(Ends& ends) {
-    marks_[begun.chunk % marks_.size()] = ends.mark();
+    marks_[begun.chunk % marks_.size()] = ends.mark(side_);
     begun.next_chunk();
   }
   /// Whether the next chunk is over now.
   bool poll_over(Ends& ends) {
-    if (!is_under_way() || !ends.is_over(marks_[over_ % marks_.size()])) return false;
+    if (!is_under_way() || !ends.is_over(side_, marks_[over_ % marks_.size()])) return false;
     ++over_;
     return true;
   }
@@ -38,6 +38,7 @@ class CopyStage {
   Cursor begun;  ///< chunks, and elements of the next one
 
  private:
+  Ends::Side side_;
   std::uint64_t over_ = 0;
   std::vector<Ends::Mark> marks_;  ///< of the chunks under way
 };

@@ -17,7 +17,9 @@ namespace tutti::collective {
 /// One thread at a time calls these; nothing blocks.
 class Ends {
  public:
-  /// Counts copies; see `mark`.
+  /// Which way copies go: in to staging memory, or out of it.
+  enum class Side : std::uint8_t { in, out };
+  /// Counts the copies of a side; see `mark`.
   using Mark = std::uint64_t;
 
   /// A range of a batch's vector, and where its elements lie in staging memory.
@@ -35,16 +37,16 @@ class Ends {
   Ends(const Ends&) = delete;
   Ends& operator=(const Ends&) = delete;
 
-  /// The copies that follow belong to a batch whose parts have so many bytes on average.
-  virtual void next_batch(std::size_t bytes_a_part) = 0;
+  /// Copies of this batch may follow, beside those of the batches before it.
+  virtual void start(const Batch& batch) = 0;
   /// Begins to copy from this rank's inputs, as `collective::copy_in` does.
   virtual void copy_in(const Batch& batch, std::span<const PieceIn> pieces) = 0;
   /// Begins to copy to all outputs of this rank. `streaming`: the outputs exceed the caches.
   virtual void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) = 0;
-  /// Stands for all copies that were begun so far. Later marks are not smaller.
-  virtual Mark mark() = 0;
+  /// Stands for all copies of this side that were begun so far. Later marks are not smaller.
+  virtual Mark mark(Side side) = 0;
   /// Whether all copies that the mark stands for are over.
-  virtual bool is_over(Mark mark) = 0;
+  virtual bool is_over(Side side, Mark mark) = 0;
 };
 
 /// Ends in the memory of this process.
@@ -52,11 +54,13 @@ class HostEnds final : public Ends {
  public:
   explicit HostEnds(const StagingStores::Pacing& pacing) : stores_(pacing) {}
 
-  void next_batch(std::size_t bytes_a_part) override { stores_.next_batch(bytes_a_part); }
+  void start(const Batch& batch) override {
+    stores_.next_batch(batch.bytes() / batch.parts.size());
+  }
   void copy_in(const Batch& batch, std::span<const PieceIn> pieces) override;
   void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) override;
-  Mark mark() override { return 0; }
-  bool is_over(Mark) override { return true; }
+  Mark mark(Side) override { return 0; }
+  bool is_over(Side, Mark) override { return true; }
   /// Whether the last copy in went around the caches; for other writes to staging memory.
   bool is_around() const { return stores_.is_around(); }
 

@@ -17,16 +17,26 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
       site_(Site::of(topology, memory.layout().eager_bytes, tuning.cache_bytes)),
       small_(topology, memory, site_),
       gate_(topology, memory, gate, small_),
-      lane_(topology, memory.layout(), data),
-      allreduces_{Allreduce(topology, memory, lane_, site_, tuning),
-                  Allreduce(topology, memory, lane_, site_, tuning)},
-      broadcast_(topology, memory, data, tuning) {
+      data_(data),
+      tuning_(tuning),
+      host_(topology, memory, data, site_, tuning, 0) {
   open_.reserve(shm::most_open);
+}
+
+void Engine::record_in(observe::Timeline& timeline) {
+  timeline_ = &timeline;
+  host_.record_in(timeline);
+}
+
+void Engine::open_own_staging(const shm::NodeMemory& staging) {
+  const int first_stream = Pipelines::streams(memory_.layout());
+  own_ = std::make_unique<Pipelines>(topology_, staging, data_, site_, tuning_, first_stream);
+  if (timeline_ != nullptr) own_->record_in(*timeline_);
 }
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
   descriptor.parts = 0;
-  if (batch.parts.size() > shm::Descriptor::most_parts) return;
+  if (batch.ends != nullptr || batch.parts.size() > shm::Descriptor::most_parts) return;
   const bool gathers = batch.kind == CollectiveKind::allgather;
   const bool copies = gathers || batch.kind == CollectiveKind::broadcast;
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
@@ -54,8 +64,12 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
 
 void Engine::enter(const Batch& batch) {
   base::check(open_.size() < shm::most_open, "few gates are entered ahead of the data");
-  const OpenBatch& open = open_.emplace_back(
-      OpenBatch{.batch = &batch, .way = choose_way(batch, site_), .sequence = entered_++});
+  base::check(batch.ends == nullptr || own_, "there is staging memory for the batch's ends");
+  const OpenBatch& open =
+      open_.emplace_back(OpenBatch{.batch = &batch,
+                                   .way = choose_way(batch, site_),
+                                   .sequence = entered_++,
+                                   .pipelines = batch.ends == nullptr ? &host_ : own_.get()});
   Gate::Payload payload;
   if (open.way == Way::small) {
     small_.put(batch, open.sequence);
@@ -80,6 +94,15 @@ bool Engine::is_brief(const Batch& batch) const {
   return open->way == Way::nothing || open->way == Way::small;
 }
 
+bool Engine::is_issued(const Batch& batch) const {
+  for (const OpenBatch& moving : moving()) {
+    if (moving.batch != &batch) continue;
+    if (moving.way == Way::pipeline) return moving.allreduce->is_issued();
+    return moving.way != Way::broadcast || moving.pipelines->broadcast().is_issued();
+  }
+  return false;
+}
+
 bool Engine::may_start() const {
   if (moving_ == 0) return true;
   const bool own_ends = open_[moving_].batch->ends != nullptr;
@@ -90,7 +113,7 @@ bool Engine::may_start() const {
     if (before.way == Way::broadcast) return false;
     if (before.way == Way::pipeline) ++pipelined;
   }
-  return next != Way::broadcast && pipelined <= at_once;
+  return next != Way::broadcast && pipelined <= Pipelines::allreduces_at_once;
 }
 
 void Engine::start() {
@@ -98,14 +121,9 @@ void Engine::start() {
   OpenBatch& next = open_[moving_++];
   gate_.close(next.batch->epoch, next.batch->number);
   if (next.way == Way::pipeline) {
-    next.allreduce = &allreduces_[turn_++ % at_once];
-    next.allreduce->start(*next.batch, next.sequence, chunks_);
-    chunks_ = next.allreduce->end();
+    next.allreduce = &next.pipelines->start_allreduce(*next.batch, next.sequence);
   }
-  if (next.way == Way::broadcast) {
-    broadcast_.start(*next.batch, next.sequence, chunks_);
-    chunks_ = broadcast_.end();
-  }
+  if (next.way == Way::broadcast) next.pipelines->start_broadcast(*next.batch, next.sequence);
 }
 
 Progress Engine::step() {
@@ -143,21 +161,22 @@ Progress Engine::move(const OpenBatch& moving) {
     case Way::pipeline:
       return moving.allreduce->step();
     case Way::broadcast:
-      return broadcast_.step();
+      return moving.pipelines->broadcast().step();
   }
   return Progress::done;
 }
 
 bool Engine::is_polling() const {
-  const auto polls = [this](const OpenBatch& moving) {
+  const auto polls = [](const OpenBatch& moving) {
     return (moving.way == Way::pipeline && moving.allreduce->is_polling()) ||
-           (moving.way == Way::broadcast && broadcast_.is_polling());
+           (moving.way == Way::broadcast && moving.pipelines->broadcast().is_polling());
   };
   return gate_.is_polling() || std::any_of(moving().begin(), moving().end(), polls);
 }
 
 std::size_t Engine::buffer_bytes() const {
-  return gate_.buffer_bytes() + lane_.buffer_bytes() + small_.buffer_bytes();
+  return gate_.buffer_bytes() + host_.buffer_bytes() + small_.buffer_bytes() +
+         (own_ ? own_->buffer_bytes() : 0);
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
@@ -184,7 +203,7 @@ std::string Engine::describe(const OpenBatch& moving) const {
   const std::string what =
       fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
   if (moving.way == Way::pipeline) return what + moving.allreduce->describe();
-  if (moving.way == Way::broadcast) return what + broadcast_.describe();
+  if (moving.way == Way::broadcast) return what + moving.pipelines->broadcast().describe();
   return what + "one step is left";
 }
 

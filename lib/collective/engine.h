@@ -1,15 +1,14 @@
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "collective/allreduce.h"
 #include "collective/batch.h"
-#include "collective/broadcast.h"
 #include "collective/gate.h"
+#include "collective/pipelines.h"
 #include "collective/route.h"
 #include "collective/small.h"
 #include "collective/tuning.h"
@@ -25,6 +24,8 @@ namespace tutti::collective {
 /// node choose the same way to move it. Before the gate closes no user memory is written, and none
 /// is read by other ranks. Small batches are copied before the gate, which may carry them; the
 /// copies have no effect unless it closes.
+///
+/// Batches with ends of their own move through a staging memory of their own.
 class Engine {
  public:
   /// The references outlive it. The communicators, each this engine's alone, are null on one node.
@@ -32,10 +33,11 @@ class Engine {
          mpi::Communicator* gate, const Tuning& tuning);
 
   /// From now on stages are recorded there, which outlives it.
-  void record_in(observe::Timeline& timeline) {
-    for (Allreduce& allreduce : allreduces_) allreduce.record_in(timeline);
-    broadcast_.record_in(timeline);
-  }
+  void record_in(observe::Timeline& timeline);
+  /// Batches with ends of their own may come from now on, and move through this memory, which
+  /// outlives the engine. Concerns this rank alone, but the layout is equal on all ranks. Called
+  /// once.
+  void open_own_staging(const shm::NodeMemory& staging);
 
   /// Arrives at the batch's gate and publishes what the node needs to know after it. Together with
   /// this batch at most `shm::most_open` are not done, and the gates of the others have closed.
@@ -61,13 +63,16 @@ class Engine {
   /// Does a bounded piece of work on the started batches, some tens of microseconds. Returns `done`
   /// when the batch that was started first is done.
   Progress step();
+  /// Whether all copies to the outputs of this started batch have been begun here. Batches with
+  /// ends of their own alone.
+  bool is_issued(const Batch& batch) const;
   /// Whether the batch, which was entered, moves in one step that takes no longer than copying it.
   bool is_brief(const Batch& batch) const;
   /// MPI transfers are under way, which ring no bell.
   bool is_polling() const;
   /// Sent by this rank.
   std::uint64_t bytes_between_nodes() const {
-    return gate_.bytes_sent() + lane_.bytes_sent() + broadcast_.bytes_sent();
+    return gate_.bytes_sent() + host_.bytes_sent() + (own_ ? own_->bytes_sent() : 0);
   }
   /// Held by this rank, without its share of the node's memory.
   std::size_t buffer_bytes() const;
@@ -77,14 +82,12 @@ class Engine {
   std::string describe() const;
 
  private:
-  /// Allreduces that move.
-  static constexpr std::size_t at_once = 2;
-
   /// A batch whose gate this rank has entered, and that is not done here.
   struct OpenBatch {
     const Batch* batch = nullptr;
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
+    Pipelines* pipelines = nullptr;  ///< through whose memory it moves
     Allreduce* allreduce = nullptr;  ///< that moves it; null before it starts, and for other ways
     bool over = false;               ///< done, but a batch before it is not
   };
@@ -100,13 +103,13 @@ class Engine {
   const Site site_;
   Small small_;
   Gate gate_;
-  const Lane lane_;
-  std::array<Allreduce, at_once> allreduces_;
-  Broadcast broadcast_;
+  mpi::Communicator* const data_;
+  const Tuning tuning_;
+  Pipelines host_;
+  std::unique_ptr<Pipelines> own_;  ///< for batches with ends of their own
+  observe::Timeline* timeline_ = nullptr;
 
   std::uint64_t entered_ = 0;    ///< batches: equal on all ranks that stand at the same gate
-  std::uint64_t chunks_ = 0;     ///< of all batches started
-  std::size_t turn_ = 0;         ///< whose the next allreduce is
   std::vector<OpenBatch> open_;  ///< in the order of entry; they are done in this order, too
   std::size_t moving_ = 0;       ///< the first of them, which were started
 };

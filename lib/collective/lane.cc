@@ -5,20 +5,19 @@
 namespace tutti::collective {
 
 Lane::Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
-           const mpi::Communicator* communicator) {
+           const mpi::Communicator* communicator, int first_stream) {
   if (topology.node_count() == 1 || topology.local_index() >= topology.lanes()) return;
   // Two granules of the widest dtype: one for rounding the slice, one for rounding the chunk.
   constexpr std::size_t rounding = 2 * granule * sizeof(double);
   const auto lanes = static_cast<std::size_t>(topology.lanes());
   const auto ranks = static_cast<std::size_t>(topology.size);
   const auto columns = (topology.local_ranks().size() + lanes - 1) / lanes;
-  const std::size_t slot = layout.slot_bytes;
-  const Exchange::Limits limits{slot / lanes + rounding, slot / ranks * columns + rounding};
-  for (std::size_t stream = 0; stream < layout.slots; ++stream) {
-    exchanges_.push_back(
-        std::make_unique<Exchange>(*communicator, topology.kin(topology.local_index()),
-                                   static_cast<std::size_t>(topology.node()), NodeSum(topology),
-                                   limits, static_cast<int>(stream)));
+  const std::size_t chunk = layout.slot_bytes;
+  const Exchange::Limits limits{chunk / lanes + rounding, chunk / ranks * columns + rounding};
+  for (int slot = 0; slot < static_cast<int>(layout.slots); ++slot) {
+    exchanges_.push_back(std::make_unique<Exchange>(
+        *communicator, topology.kin(topology.local_index()),
+        static_cast<std::size_t>(topology.node()), NodeSum(topology), limits, first_stream + slot));
   }
 }
 

@@ -16,8 +16,9 @@ namespace tutti::collective {
 class Lane {
  public:
   /// Without exchanges on one node (`communicator` is null) and on a rank that is in no lane.
+  /// `first_stream`: see `Pipelines`.
   Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
-       const mpi::Communicator* communicator);
+       const mpi::Communicator* communicator, int first_stream);
 
   /// By the chunk's number.
   Exchange& exchange(std::uint64_t chunk) const { return *exchanges_[chunk % exchanges_.size()]; }

@@ -15,6 +15,10 @@ std::size_t whole_lines(std::size_t bytes) {
   return bytes / base::cache_line * base::cache_line;
 }
 
+/// A chunk of a tensor on a GPU. A copy to or from the device takes some ten microseconds beside
+/// its bytes.
+constexpr std::size_t device_chunk = std::size_t{8} << 20;
+
 /// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
 
@@ -85,6 +89,9 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = whole_lines(elements * sizeof(double) + base::cache_line - 1);
   tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
+  const std::size_t share = device_chunk / static_cast<std::size_t>(topology.lanes());
+  tuning.device_slice_bytes =
+      slice_bytes == 0 ? std::max(whole_lines(share), tuning.slice_bytes) : tuning.slice_bytes;
   return tuning;
 }
 
@@ -95,6 +102,14 @@ shm::NodeMemory::Layout Tuning::layout(const topology::Topology& topology) const
   layout.slot_bytes = slice_bytes * static_cast<std::size_t>(topology.lanes());
   layout.eager_bytes = eager_bytes;
   layout.small_results = sums_together;
+  return layout;
+}
+
+shm::NodeMemory::Layout Tuning::device_layout(const topology::Topology& topology) const {
+  shm::NodeMemory::Layout layout;
+  layout.local_size = topology.local_size();
+  layout.slots = device_slots;
+  layout.slot_bytes = device_slice_bytes * static_cast<std::size_t>(topology.lanes());
   return layout;
 }
 

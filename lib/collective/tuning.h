@@ -27,11 +27,16 @@ struct Tuning {
   std::size_t cache_bytes = std::size_t{32} << 20;  ///< `Machine::cache_bytes`
   bool sums_together = false;  ///< the ranks that run first sum small batches for all
   StagingStores::Pacing staging = {};
+  /// For batches of tensors on a GPU: see `slice_bytes` and `slots`.
+  std::size_t device_slice_bytes = std::size_t{8} << 20;
+  std::size_t device_slots = 4;
 
   /// `slice_bytes` 0: the default.
   static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes,
                        const Machine& machine);
   shm::NodeMemory::Layout layout(const topology::Topology& topology) const;
+  /// Of the staging memory for tensors on a GPU.
+  shm::NodeMemory::Layout device_layout(const topology::Topology& topology) const;
 };
 
 }  // namespace tutti::collective

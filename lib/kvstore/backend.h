@@ -56,12 +56,16 @@ struct Traits {
   /// True: the tensors of a key that stands twice in one call are summed. False: that is a
   /// `duplicate_key`.
   bool sums_repeated_keys = false;
+  /// Tensors may be on a GPU. If so, a key has one tensor in each list.
+  bool takes_gpu_tensors = false;
 };
 
 /// One method call with tensors, checked:
 /// - the lists are not empty and equally long;
 /// - every key has at least one tensor in each list that the method takes;
-/// - the tensors of one key in a list have the same shape and dtype and are on the CPU;
+/// - the tensors of one key in a list have the same shape and dtype; they are on the CPU, or it is
+///   one tensor on a GPU, if the store takes such;
+/// - a key's input and output are both on the CPU, or both on a GPU;
 /// - the keys are all integers or all strings, like those of the store's other calls;
 /// - no two outputs overlap, and no input overlaps another key's output.
 ///

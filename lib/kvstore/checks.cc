@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "cuda/gpu.h"
 #include "kvstore/order.h"
 
 namespace tutti {
@@ -43,23 +44,42 @@ void check_length(const MethodCall& call, std::string_view what, std::size_t len
                   name(call.method), call.keys.size(), call.keys.front().describe(), length, what));
 }
 
+bool is_on_gpu(const Tensor& tensor) {
+  return tensor.device().kind == Device::Kind::gpu;
+}
+
+/// Whether this store takes a list with tensors on a GPU.
+void check_devices(const MethodCall& call, const Key& key, std::string_view role,
+                   const Values& values, const Traits& traits) {
+  const auto* const on_gpu = std::find_if(values.begin(), values.end(), is_on_gpu);
+  if (on_gpu == values.end()) return;
+  const std::string which = fmt::format("{}: {} {} is on {}, but ", describe(call, key), role,
+                                        on_gpu - values.begin(), name(on_gpu->device()));
+  const auto refuse_gpu = [&](const std::string& why) {
+    throw Error(ErrorCode::unsupported, which + why, {.key = key});
+  };
+  if (!cuda::is_built()) refuse_gpu("this build of tutti has no CUDA; copy it to the CPU first");
+  if (!traits.takes_gpu_tensors) {
+    refuse_gpu(fmt::format("a store of type '{}' takes tensors on the CPU; copy it there first",
+                           traits.type));
+  }
+  if (values.size() > 1) {
+    refuse_gpu(fmt::format("there are {} of them; a process passes one tensor a key on its GPU",
+                           values.size()));
+  }
+}
+
 /// `role` is "input" or "output".
 void check_values(const MethodCall& call, const Key& key, std::string_view role,
-                  const Values& values) {
+                  const Values& values, const Traits& traits) {
   if (values.empty()) {
     refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device",
                        describe(call, key), role == "input" ? "an input" : "an output"),
            key);
   }
+  check_devices(call, key, role, values, traits);
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
-    if (values[i].device().kind == Device::Kind::gpu) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("{}: {} {} is on {}, but this build of tutti has no CUDA; copy it to "
-                              "the CPU first",
-                              describe(call, key), role, i, name(values[i].device())),
-                  {.key = key});
-    }
     if (i > 0 && !alike(values[i], values[0])) {
       refuse(
           fmt::format("{}: {} {} is {}, but {} 0 is {}; the tensors of one key must have the "
@@ -92,8 +112,16 @@ void check_shards(const MethodCall& call, std::size_t i, const Traits& traits) {
 
 void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) {
   const Key& key = call.keys[i];
-  if (takes_ins(call.method)) check_values(call, key, "input", call.ins[i]);
-  if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i]);
+  if (takes_ins(call.method)) check_values(call, key, "input", call.ins[i], traits);
+  if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i], traits);
+  if (takes_ins(call.method) && takes_outs(call.method) &&
+      is_on_gpu(call.ins[i][0]) != is_on_gpu(call.outs[i][0])) {
+    refuse(fmt::format("{}: the input is on {}, but the output is on {}; both must be on the CPU, "
+                       "or both on a GPU",
+                       describe(call, key), name(call.ins[i][0].device()),
+                       name(call.outs[i][0].device())),
+           key);
+  }
   if (is_half(call.method)) check_shards(call, i, traits);
   if (call.method == Method::pushpull && !alike(call.ins[i][0], call.outs[i][0])) {
     refuse(fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "

@@ -40,7 +40,9 @@ class CollectiveStore : public Backend {
                  .local_size = session->topology().local_size(),
                  .nodes = session->topology().node_count(),
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression}}),
+                             Method::allgather, Method::set_gradient_compression},
+                 .sums_repeated_keys = false,
+                 .takes_gpu_tensors = true}),
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
   ~CollectiveStore() override {

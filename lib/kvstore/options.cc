@@ -118,6 +118,11 @@ bool set_staleness(Options& options, std::string_view text) {
   return parse(text, staleness) && staleness >= 0 && staleness <= most;
 }
 
+bool set_gpu(Options& options, std::string_view text) {
+  options.gpu.reset();
+  return text == automatic || (parse(text, options.gpu.emplace()) && *options.gpu >= 0);
+}
+
 /// "0,2,5", or nothing.
 bool set_ranks(Options& options, std::string_view text) {
   options.ranks.clear();
@@ -146,6 +151,8 @@ constexpr auto variables = std::to_array<OptionVariable>({
      [](const Options& o) {
        return o.staleness ? std::to_string(*o.staleness) : std::string(no_bound);
      }},
+    {"gpu", "TUTTI_GPU", "auto, or a GPU's number from 0 on", set_gpu,
+     [](const Options& o) { return o.gpu ? std::to_string(*o.gpu) : std::string(automatic); }},
     variable<&Options::stall_report_after>("stall_report_after", "TUTTI_STALL_SECONDS"),
     variable<&Options::key_timeout>("key_timeout", "TUTTI_TIMEOUT_SECONDS"),
     variable<&Options::heartbeat_timeout>("heartbeat_timeout", "TUTTI_HEARTBEAT_SECONDS"),

@@ -41,6 +41,8 @@ struct Call {
   int priority = 0;            ///< of a task
   bool is_setting = false;
   bool is_of_one = false;  ///< an asynchronous push: other workers have no part in it
+  /// An asynchronous setting: it counts where a server has answered it, with a failure too.
+  bool counts_if_failed = false;
   std::string what{};
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
   /// Of a task: why what is not sent yet will not be.
@@ -53,7 +55,7 @@ struct Call {
   /// Of the first piece that failed, which is the same on all workers.
   std::exception_ptr failure{};
   std::uint32_t failed_piece = 0;
-  bool is_executed = false;   ///< a server has executed a part of it in a round
+  bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
   bool is_overdue = false;    ///< its time limit has passed
   bool is_undecided = false;  ///< and servers hold what was sent of it: nothing more is sent
 
@@ -67,6 +69,8 @@ struct Call {
   };
   std::optional<Missing> missing{};
   base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
+  /// Of one that reads: since when it has its time once more.
+  std::optional<base::Clock::time_point> anew{};
 };
 
 }  // namespace tutti::ps

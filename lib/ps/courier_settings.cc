@@ -47,6 +47,7 @@ bool Courier::send(Change& change) {
   }
   const auto call = new_call(change.completion);
   call->is_setting = true;
+  call->counts_if_failed = asynchronous_;
   send_states(change, call);
   return true;
 }

@@ -126,7 +126,8 @@ void Requests::take(std::size_t server, const Answer& answer) {
   Call& call = *request.call;
   if (call.missing && call.missing->server == server) call.missing.reset();
   if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence, limits_.clock());
-  if (!answer.failure && request.takes_part) call.is_executed = true;
+  const bool counts = !answer.failure || call.counts_if_failed;
+  if (counts && request.takes_part) call.is_executed = true;
   if (answer.failure) {
     if (!call.failure || request.piece < call.failed_piece) {
       call.failure = error_of(*answer.failure, call);
@@ -211,11 +212,23 @@ std::optional<Clock::time_point> Requests::due() const {
 /// over, and has its time from then on.
 std::optional<Clock::time_point> Requests::limit_of(const Call& call) const {
   if (!call.completion || call.is_overdue) return std::nullopt;
-  const auto limit = call.begun + limits_.timeout;
+  const auto limit = call.anew.value_or(call.begun) + limits_.timeout;
   if (call.takes_part() || !call.key) return limit;
   if (recalls_.concern(*call.key)) return std::nullopt;
   const auto slow = slow_.find(*call.key);
   return slow == slow_.end() ? limit : std::max(limit, slow->second + limits_.timeout);
+}
+
+/// The servers are asked about a call shortly before its end. Where they could not be asked in
+/// time, this worker was stopped, or a server was away whose answer may have gone with the
+/// connection. So the time that has passed says nothing of the servers, and a call that reads has
+/// all of it once more. (One that takes part in rounds is recalled, which asks the servers.)
+void Requests::give_time_anew(Clock::time_point now) {
+  const Clock::duration in_time = (asked_by(limits_.timeout) + limits_.timeout) / 2;
+  for (auto it = first_unasked(); it != calls_.end() && now - (*it)->begun > in_time; ++it) {
+    Call& call = **it;
+    if (call.completion && !call.takes_part() && !call.anew) call.anew = now;
+  }
 }
 
 /// For the oldest call's next report, and for the end of each.
@@ -250,6 +263,7 @@ void Requests::ask_about(const std::set<const Call*>& calls) {
 }
 
 void Requests::look(Clock::time_point now) {
+  give_time_anew(now);
   ask(now);
   report(now);
   const auto late = late_calls(now);
@@ -327,6 +341,7 @@ void Requests::postpone(Clock::duration time) {
   recalls_.postpone(time, now);
   for (const auto& call : calls_) {
     call->begun = std::min(now, call->begun + time);
+    if (call->anew) call->anew = std::min(now, *call->anew + time);
     call->asked_for = {};
   }
 }

@@ -91,6 +91,7 @@ class Requests {
   using Questions = std::map<std::uint64_t, std::shared_ptr<Call>>;
   using Calls = std::deque<std::shared_ptr<Call>>;
 
+  void give_time_anew(base::Clock::time_point now);
   void ask(base::Clock::time_point now);
   void ask_about(const std::set<const Call*>& calls);
   void take_missing(std::size_t server, const Answer& answer);

@@ -14,6 +14,7 @@ namespace {
 
 std::string text_of(const std::vector<Registry::Present>& workers) {
   std::vector<std::string> names;
+  names.reserve(workers.size());
   for (const auto& worker : workers) {
     names.push_back(fmt::format("worker {}{}", worker.rank, worker.place));
   }
@@ -22,6 +23,7 @@ std::string text_of(const std::vector<Registry::Present>& workers) {
 
 std::vector<int> ranks_of(const std::vector<Registry::Present>& workers) {
   std::vector<int> ranks;
+  ranks.reserve(workers.size());
   for (const auto& worker : workers) ranks.push_back(worker.rank);
   return ranks;
 }

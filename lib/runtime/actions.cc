@@ -151,7 +151,7 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
   if (spare_.empty()) spare_.push_back(std::make_unique<RunningBatch>());
   std::unique_ptr<RunningBatch> running = std::move(spare_.back());
   spare_.pop_back();
-  running->gate_closed = false;
+  running->gate_closed = running->issued = false;
   collective::Batch& batch = running->batch;
   batch.epoch = plan.epoch;
   batch.number = plan.number;
@@ -161,10 +161,16 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
   batch.root = plan.root;
   batch.wire = plan.wire;
   batch.divisor = plan.op == ReduceOp::average ? plan.active_ranks : 1;
+  batch.ends = plan.device == Device::Kind::gpu ? &device_ends() : nullptr;
   std::swap(running->plan, plan);
   participant_.reuse(std::move(plan));
   point_to_tensors(*running);
   return running;
+}
+
+collective::Ends& Executor::device_ends() {
+  if (!std::exchange(uses_device_, true)) engine_.open_own_staging(device_.memory());
+  return device_.ends();
 }
 
 void Executor::point_to_tensors(RunningBatch& running) {
@@ -201,6 +207,7 @@ void Executor::lay_out_parts(RunningBatch& running) const {
     tensor_part.ins = {in, ins};
     tensor_part.outs = {out, outs};
     tensor_part.count = part.count;
+    if (mine) tensor_part.ready = calls_.at(part.call).ready.get();
     if (running.batch.is_sharded()) shard_out(running.batch, part);
     in += ins;
     out += outs;

@@ -179,17 +179,22 @@ void Parts::open_memory(const Options& options) {
   const std::size_t arena_size =
       arena_bytes(machine_bytes(), topology().local_size(), !world_.world_ranks.empty());
   base::Fd segment;
+  base::Fd device_staging;
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
+    device_staging =
+        base::create_memory_file("device staging", tuning_.device_layout(topology()).bytes());
     // One rank for all, who would each find room for their own part.
     if (topology().is_leader()) base::check_available(segment_size, remedy(options));
   });
   std::vector<base::Fd> arenas;
   std::vector<base::Fd> segments;
+  std::vector<base::Fd> device_stagings;
   agree("pass shared memory on", [&] {
     arenas = control_->share(arena_->file());
     segments = control_->share(segment);
+    device_stagings = control_->share(device_staging);
   });
   agree("reserve and map shared memory", [&] {
     for (const auto& extent : layout.extents_of(topology().local_index())) {
@@ -199,6 +204,19 @@ void Parts::open_memory(const Options& options) {
     engine_ = std::make_unique<collective::Engine>(topology(), *memory_, data_.get(), gate_.get(),
                                                    tuning_);
   });
+  open_device(std::move(device_stagings.front()), options);
+}
+
+void Parts::open_device(base::Fd staging, const Options& options) {
+  const std::vector<base::Doorbell*> doorbells(control_->doorbells().begin(),
+                                               control_->doorbells().end());
+  device_ =
+      std::make_unique<DeviceSide>(DeviceSide::Staging{.file = std::move(staging),
+                                                       .layout = tuning_.device_layout(topology()),
+                                                       .local_index = topology().local_index(),
+                                                       .doorbells = doorbells,
+                                                       .map = world_.map},
+                                   tuning_, options.gpu);
 }
 
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
@@ -288,6 +306,7 @@ std::uint64_t Parts::control_messages() const {
 void Parts::close() {
   control_.reset();
   engine_.reset();
+  device_.reset();
   gate_.reset();
   data_.reset();
 }

@@ -11,6 +11,7 @@
 #include "coordinator/types.h"
 #include "mpi/library.h"
 #include "observe/timeline.h"
+#include "runtime/device_side.h"
 #include "runtime/timeline_files.h"
 #include "runtime/world.h"
 #include "shm/arena.h"
@@ -37,6 +38,7 @@ class Parts {
   /// Sent and received so far, heartbeats not counted.
   std::uint64_t control_messages() const;
   collective::Engine& engine() { return *engine_; }
+  DeviceSide& device() { return *device_; }
   /// Belongs to whoever moves the executor, but for its `now`.
   observe::Timeline& timeline() { return *timeline_; }
   /// Null on one node.
@@ -72,6 +74,7 @@ class Parts {
   void open_control(const Options& options, OnLoss on_loss);
   void open_communicators();
   void open_memory(const Options& options);
+  void open_device(base::Fd staging, const Options& options);
   void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                   const std::vector<base::Fd>& arenas);
   void open_timeline(const Options& options);
@@ -91,6 +94,7 @@ class Parts {
   std::vector<std::shared_ptr<base::Mapping>> peers_;  ///< the other local ranks' arenas
   std::shared_ptr<base::Mapping> segment_;
   std::unique_ptr<shm::NodeMemory> memory_;
+  std::unique_ptr<DeviceSide> device_;
   std::unique_ptr<collective::Engine> engine_;
   std::unique_ptr<observe::Timeline> timeline_;
   std::unique_ptr<TimelineFiles> timeline_files_;  ///< null when it is off

@@ -27,6 +27,7 @@ bool TensorCall::has_foreign_deleter() const {
 void TensorCall::drop_tensors() {
   ins.clear();
   outs.clear();
+  ready.reset();
 }
 
 void CallList::resize(std::size_t count) {
@@ -36,11 +37,12 @@ void CallList::resize(std::size_t count) {
   calls = {memory_.data(), count};
 }
 
-void CallList::open(std::string_view verb, std::weak_ptr<base::Driver> driver) {
+void CallList::open(std::string_view verb, std::weak_ptr<base::Driver> driver,
+                    std::shared_ptr<const base::StreamOrder> order) {
   verb_ = verb;
   begun = 0;
   completion.emplace(
-      calls.size(), [this] { return describe(); }, std::move(driver));
+      calls.size(), [this] { return describe(); }, std::move(driver), std::move(order));
 }
 
 std::string CallList::describe() const {

@@ -14,6 +14,7 @@
 #include "base/completion.h"
 #include "base/spares.h"
 #include "coordinator/types.h"
+#include "cuda/event.h"
 #include "tutti/tensor.h"
 
 namespace tutti::runtime {
@@ -23,6 +24,8 @@ struct TensorCall : coordinator::Call {
   std::uint32_t key_number = 0;  ///< the inbox's number of the key
   Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
+  /// Tensors on a GPU: their contents are there, and they may be written, from this event on.
+  std::shared_ptr<const cuda::Event> ready;
 
   /// A tensor came with a deleter of the program's that may block, or call the store.
   bool has_foreign_deleter() const;
@@ -46,8 +49,10 @@ class CallList {
   /// One part for each call. Set by `open`.
   std::optional<base::Completion> completion;
 
-  /// `verb`, a literal, names the call in messages.
-  void open(std::string_view verb, std::weak_ptr<base::Driver> driver);
+  /// `verb`, a literal, names the call in messages. `order`: for outputs on a GPU.
+  void open(std::string_view verb, std::weak_ptr<base::Driver> driver,
+            std::shared_ptr<const base::StreamOrder> order = nullptr);
+  std::string_view verb() const { return verb_; }
   /// "pushpull of 'fc1_weight'", "pushpull of 3 and 159 more keys".
   std::string describe() const;
 
@@ -72,7 +77,7 @@ class CallPool : public std::enable_shared_from_this<CallPool> {
  public:
   /// The most bytes held for each key that was in flight at once, in lists of one length class: 2^n
   /// to 2^(n+1) - 1 keys.
-  static constexpr std::size_t bytes_per_key = 1280;
+  static constexpr std::size_t bytes_per_key = 1408;
 
   /// The calls have arbitrary contents, but no tensors; `completion` is empty.
   std::shared_ptr<CallList> take(std::size_t count);

@@ -38,6 +38,10 @@ class CallTable {
                 "a call is known by its id");
     return *entries_[id - 1].call;
   }
+  CallList& list_of(coordinator::CallId id) const {
+    at(id);
+    return *entries_[id - 1].list;
+  }
   Entry take(coordinator::CallId id) {
     at(id);
     free_.push_back(id);

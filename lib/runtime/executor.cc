@@ -25,7 +25,7 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
 Executor::Executor(Place place, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
                    const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
-                   observe::Timeline& timeline)
+                   observe::Timeline& timeline, DeviceSide& device)
     : place_(std::move(place)),
       participant_(place_.rank, place_.size, settings),
       control_(control),
@@ -35,6 +35,7 @@ Executor::Executor(Place place, const coordinator::Settings& settings,
       loss_log_(loss_log),
       tally_(tally),
       timeline_(timeline),
+      device_(device),
       stall_time_(settings.stall_report_after),
       stall_interval_(settings.stall_report_after) {
   tally_.engine_bytes = engine_.buffer_bytes();
@@ -80,7 +81,7 @@ bool Executor::accept() {
     if (finished_) return false;
     const bool closed = look_at_gate();
     moved |= closed;
-    if (!running_.empty() && engine_.is_brief(running_.front()->batch)) {
+    if (!running_.empty() && engine_.is_brief(running_.front()->batch) && may_move()) {
       moved |= start_next(closed);
       moved |= move_data();
     }
@@ -105,9 +106,22 @@ bool Executor::is_busy() const {
 }
 
 bool Executor::has_long_transfer() const {
-  return data_ != nullptr && std::any_of(running_.begin(), running_.end(), [](const auto& running) {
-           return running->batch.bytes() > worth_driving;
-         });
+  return std::any_of(running_.begin(), running_.end(), [this](const auto& running) {
+    return running->batch.ends != nullptr ||
+           (data_ != nullptr && running->batch.bytes() > worth_driving);
+  });
+}
+
+// A query of the GPU by a user thread would break a graph that the program captures, unless that
+// thread were in another capture mode; and it would need the context.
+bool Executor::may_move() {
+  const bool device = std::any_of(running_.begin(), running_.end(), [](const auto& running) {
+    return running->batch.ends != nullptr;
+  });
+  if (!device) return true;
+  if (std::this_thread::get_id() != own_thread_) return false;
+  device_.adopt_thread();
+  return true;
 }
 
 bool Executor::run_guarded(const std::function<bool()>& work) {
@@ -160,6 +174,7 @@ bool Executor::tick() {
 
 bool Executor::advance() {
   bool moved = look_at_gate();
+  if (!may_move()) return moved || gate_moved_;
   moved |= start_next(moved) || gate_moved_;
   moved |= move_data();
   return moved;
@@ -196,6 +211,7 @@ bool Executor::start_next(bool at_once) {
 bool Executor::move_data() {
   if (moving_ == 0) return false;
   const collective::Progress progress = engine_.step();
+  note_issued();
   if (progress != collective::Progress::done) return progress == collective::Progress::moved;
   --moving_;
   std::unique_ptr<RunningBatch> done = std::move(running_.front());
@@ -209,6 +225,20 @@ bool Executor::move_data() {
   owes_actions_ = true;
   spare_.push_back(std::move(done));
   return true;
+}
+
+void Executor::note_issued() {
+  for (std::size_t i = 0; i < moving_; ++i) {
+    RunningBatch& running = *running_[i];
+    if (running.batch.ends == nullptr || running.issued) continue;
+    running.issued = engine_.is_issued(running.batch);
+    if (!running.issued) return;
+    for (const coordinator::LocalPart& part : running.plan.parts) {
+      if (part.call != 0 && part.begin + part.count == part.whole) {
+        calls_.list_of(part.call).completion->issue();
+      }
+    }
+  }
 }
 
 /// After a batch is done: notes what it sent between nodes.

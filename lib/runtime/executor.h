@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "observe/flight_recorder.h"
 #include "observe/timeline.h"
 #include "runtime/call_table.h"
+#include "runtime/device_side.h"
 #include "runtime/flush_timer.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
@@ -56,7 +58,7 @@ class Executor {
 
   Executor(Place place, const coordinator::Settings& settings, control::ControlPlane& control,
            collective::Engine& engine, const mpi::Communicator* data, Inbox& inbox,
-           LossLog& loss_log, Tally& tally, observe::Timeline& timeline);
+           LossLog& loss_log, Tally& tally, observe::Timeline& timeline, DeviceSide& device);
 
   /// One pass over everything that may have changed. True: something moved.
   bool pass();
@@ -93,8 +95,10 @@ class Executor {
     return data == nullptr || data->may_use_any_thread();
   }
   /// Large batches move between nodes. That takes so long that passing the progress lock to a user
-  /// thread costs more than it saves.
+  /// thread costs more than it saves. Or tensors on a GPU move, which a user thread must not do.
   bool has_long_transfer() const;
+  /// The calling thread is the communication thread. It alone moves tensors on a GPU.
+  void note_own_thread() { own_thread_ = std::this_thread::get_id(); }
   /// This rank has departed, or a rank is lost.
   bool is_finished() const { return finished_; }
   /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
@@ -108,6 +112,7 @@ class Executor {
     std::vector<const void*> ins;  ///< of all parts, one after the other
     std::vector<void*> outs;
     bool gate_closed = false;
+    bool issued = false;  ///< its last copies to outputs on a GPU
   };
 
   bool run_guarded(const std::function<bool()>& work);
@@ -141,6 +146,14 @@ class Executor {
   std::unique_ptr<RunningBatch> prepare(coordinator::LocalBatch plan);
   void point_to_tensors(RunningBatch& running);
   void lay_out_parts(RunningBatch& running) const;
+  /// For the next batch of tensors on a GPU.
+  collective::Ends& device_ends();
+  /// Whether this thread may move the batches that are entered.
+  bool may_move();
+  /// Tells the calls whose last copies to outputs on a GPU have been issued.
+  void note_issued();
+  /// After a failure: waits until the GPU neither reads nor writes the calls' tensors.
+  void drain_device();
   void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
@@ -178,6 +191,9 @@ class Executor {
   LossLog& loss_log_;
   Tally& tally_;
   observe::Timeline& timeline_;
+  DeviceSide& device_;
+  bool uses_device_ = false;  ///< some batch was of tensors on a GPU
+  std::thread::id own_thread_;
   const base::Clock::time_point start_ = base::Clock::now();
   base::Clock::time_point looked_at_ = start_;
 

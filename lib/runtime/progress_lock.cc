@@ -50,6 +50,10 @@ ProgressLock::ProgressLock(Executor& executor, base::Doorbell& bell, bool crowde
 void ProgressLock::run() {
   // It polls transfers between short sleeps; if it wakes late, a link is idle.
   base::sleep_precisely();
+  {
+    const base::Lock lock(turn_);
+    executor_.note_own_thread();
+  }
   Waiter waiter(bell_, crowded_);
   bool goes_on = true;
   while (goes_on) {
@@ -164,6 +168,11 @@ void ProgressLock::serve_inbox() {
   release(accept());
 }
 
+void ProgressLock::wake(const base::Completion&) {
+  const Visitor visitor(*this);
+  if (visitor.welcome()) bell_.ring();
+}
+
 ProgressLock::Handover ProgressLock::accept() {
   Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
   if (!turn_.try_lock()) return handover;
@@ -187,7 +196,7 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
   while (!call.is_done() && handover.looked_at < deadline && !handover.takes_long) {
-    const std::optional<Executor::Rest> rest = look(handover);
+    const std::optional<Executor::Rest> rest = user_look(handover);
     if (!rest) {
       waiter.reset();
     } else if (!call.is_done() && !handover.takes_long) {
@@ -196,11 +205,11 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   }
   // One more pass costs less than waking the other thread.
   const bool wants_look = handover.leftovers || bell_.ticket() != handover.ticket;
-  if (wants_look && !handover.takes_long) look(handover);
+  if (wants_look && !handover.takes_long) user_look(handover);
   release(handover);
 }
 
-std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
+std::optional<Executor::Rest> ProgressLock::user_look(Handover& handover) {
   handover.ticket = bell_.ticket();
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();

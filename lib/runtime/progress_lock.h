@@ -30,6 +30,9 @@ class ProgressLock final : public base::Driver {
   void serve_inbox();
   /// Moves the executor until `call` is done.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
+  /// Rings the bell: the thread that moves the executor may sleep, and replay may need to know of
+  /// the wait.
+  void wake(const base::Completion& call) override;
   /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
   /// none of the references is used.
   void close();
@@ -55,7 +58,7 @@ class ProgressLock final : public base::Driver {
   bool try_take();
   void release(const Handover& handover);
   /// A user thread's pass. What it may wait for; nothing if something moved.
-  std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
+  std::optional<Executor::Rest> user_look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
   /// The communication thread's pass, and its wait. False: that was the last one.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);

@@ -23,9 +23,9 @@ Session::Session(World world, const Options& options)
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
                           parts_->protocol(), options_,
                           Executor::may_use_any_thread(parts_->data()))) {
-  executor_ =
-      std::make_unique<Executor>(place_, parts_->protocol(), parts_->control(), parts_->engine(),
-                                 parts_->data(), inbox_, loss_log_, tally_, parts_->timeline());
+  executor_ = std::make_unique<Executor>(place_, parts_->protocol(), parts_->control(),
+                                         parts_->engine(), parts_->data(), inbox_, loss_log_,
+                                         tally_, parts_->timeline(), parts_->device());
   progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
                                                   parts_->machine().crowded(parts_->topology()));
   thread_ = base::NamedThread("tutti-exec", [this] { progress_lock_->run(); });
@@ -119,6 +119,9 @@ std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view
 }
 
 Pending Session::submit(std::shared_ptr<CallList> list) {
+  if (const auto order = parts_->device().admit(list->calls)) {
+    list->open(list->verb(), progress_lock_, order);
+  }
   list->submitted = parts_->timeline().now();
   inbox_.submit(list);
   progress_lock_->serve_inbox();

@@ -1,9 +1,17 @@
 // How calls end: each by itself, or all of them when the store does.
 #include <utility>
 
+#include "base/log.h"
 #include "runtime/executor.h"
+#include "tutti/error.h"
 
 namespace tutti::runtime {
+namespace {
+
+/// How long a store that fails waits for its last copies from and to a GPU.
+constexpr auto longest_drain = std::chrono::seconds(5);
+
+}  // namespace
 
 void Due::run() {
   const base::CallbackScope scope;
@@ -54,7 +62,20 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
   if (const auto* const depart = std::get_if<DepartCall>(&submission)) settle_meeting(*depart);
 }
 
+void Executor::drain_device() {
+  try {
+    if (device_.drain(base::Clock::now() + longest_drain)) return;
+    base::log().error(
+        "the GPU still reads or writes tensors of failed calls after {} s; their memory must stay",
+        longest_drain.count());
+  } catch (const Error& error) {
+    // A device that failed makes no copies any more.
+    base::log().debug("the copies of a GPU that failed: {}", error.what());
+  }
+}
+
 void Executor::fail_everything(const std::exception_ptr& error) {
+  drain_device();
   const std::vector<Submission> waiting = inbox_.die(error);
   if (!waiting.empty() || !taken_.empty() || !calls_.empty() || barrier_ || join_) {
     inbox_.note_told();

@@ -91,6 +91,14 @@ std::byte* NodeMemory::staging_out(std::uint64_t chunk) const {
   return out_ + chunk % layout_.slots * base::whole_pages(layout_.slot_bytes);
 }
 
+std::span<std::byte> NodeMemory::all_staging_in() const {
+  return {staging_in(local_index_, 0), layout_.slots * base::whole_pages(layout_.slot_bytes)};
+}
+
+std::span<std::byte> NodeMemory::all_staging_out() const {
+  return {out_, out_bytes(layout_)};
+}
+
 std::byte* NodeMemory::small(int local, std::uint64_t batch) const {
   const std::size_t slot = static_cast<std::size_t>(local) * batches_alive + batch % batches_alive;
   return small_ + slot * small_stride(layout_);

@@ -120,6 +120,9 @@ class NodeMemory {
   /// The staging buffers for a chunk: a rank's input, and the result.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
+  /// All staging buffers for this rank's inputs, and all for results.
+  std::span<std::byte> all_staging_in() const;
+  std::span<std::byte> all_staging_out() const;
   /// Where a rank puts its input to the `batch`-th batch if that is small.
   std::byte* small(int local, std::uint64_t batch) const;
   /// Where the ranks put its result; each stripe is written by the rank that claimed it. Only with

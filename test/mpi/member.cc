@@ -26,8 +26,11 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
   const auto layout = tuning.layout(topology_);
   own_bell_ = base::create_memory_file("bell", sizeof(base::Doorbell));
   own_segment_ = base::create_memory_file("segment", layout.bytes());
+  const auto staging_layout = tuning.device_layout(topology_);
+  own_staging_ = base::create_memory_file("staging", staging_layout.bytes());
   bells_ = share(own_bell_, sizeof(base::Doorbell));
   segments_ = share(own_segment_, layout.bytes());
+  stagings_ = share(own_staging_, staging_layout.bytes());
   arenas_ = share(arena_->file(), arena_bytes);
   meet();
   std::vector<base::Doorbell*> bells;
@@ -42,6 +45,10 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
   const bool several = topology_.node_count() > 1;
   engine_ = std::make_unique<collective::Engine>(topology_, *memory_, several ? &data_ : nullptr,
                                                  several ? &gate_ : nullptr, tuning);
+  const std::vector<std::span<std::byte>> no_arenas(bells.size());
+  staging_ = std::make_unique<shm::NodeMemory>(stagings_.front()->span(), staging_layout,
+                                               topology_.local_index(), bells, no_arenas);
+  engine_->open_own_staging(*staging_);
   base::Doorbell& bell = *bells[static_cast<std::size_t>(topology_.local_index())];
   driver_ = std::make_unique<Driver>(*engine_, bell, true);
 }

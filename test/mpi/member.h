@@ -33,9 +33,10 @@ class Member {
   tutti::mpi::Communicator gate_;
   tutti::topology::Topology topology_;
   std::shared_ptr<tutti::shm::Arena> arena_;
-  tutti::base::Fd own_bell_, own_segment_;
-  std::vector<File> bells_, segments_, arenas_;
+  tutti::base::Fd own_bell_, own_segment_, own_staging_;
+  std::vector<File> bells_, segments_, stagings_, arenas_;
   std::unique_ptr<tutti::shm::NodeMemory> memory_;
+  std::unique_ptr<tutti::shm::NodeMemory> staging_;  ///< for batches with ends of their own
   std::unique_ptr<tutti::collective::Engine> engine_;
   std::unique_ptr<Driver> driver_;
 };

@@ -60,7 +60,7 @@ def failed(error: tutti.Error) -> tuple[tutti.ErrorCode | None, int | str | None
 def main() -> None:
     array = np.ones(4, np.float32)
     with tutti.create("dist_sync_mpi", ranks=np.arange(2).tolist(), interface="eth0", encrypt=True,
-                      user_makes_no_mpi_calls=True, reproducible=True, staleness=2, stall_report_after=1,
+                      user_makes_no_mpi_calls=True, reproducible=True, staleness=2, gpu=0, stall_report_after=1,
                       key_timeout=0.5, heartbeat_timeout=2.5, create_timeout=3, log_level="error",
                       timeline=pathlib.Path("timeline.json"), replay=False, fusion_bytes=0, part_bytes=1,
                       slice_bytes=1, check_finite=True) as kv:

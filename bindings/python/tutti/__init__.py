@@ -35,9 +35,10 @@ atexit.register(_core.outlive_interpreter)
 def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
            interface: str | None = None, encrypt: bool | None = None, user_makes_no_mpi_calls: bool | None = None,
            reproducible: bool | None = None, staleness: SupportsIndex | None = None,
-           stall_report_after: Seconds | None = None, key_timeout: Seconds | None = None,
-           heartbeat_timeout: Seconds | None = None, create_timeout: Seconds | None = None,
-           log_level: str | None = None, timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
+           gpu: SupportsIndex | None = None, stall_report_after: Seconds | None = None,
+           key_timeout: Seconds | None = None, heartbeat_timeout: Seconds | None = None,
+           create_timeout: Seconds | None = None, log_level: str | None = None,
+           timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
            fusion_bytes: SupportsIndex | None = None, part_bytes: SupportsIndex | None = None,
            slice_bytes: SupportsIndex | None = None, check_finite: bool = False) -> KVStore:
     """Makes a store of this type, in any case: dist_sync_mpi; with servers dist, dist_sync, dist_sync_device,
@@ -63,6 +64,8 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
     reproducible*: results depend on values, dtype and number of ranks alone.
     staleness*: with dist_async and its kin, how many pushes of a key a worker may be ahead of the slowest; left out:
         any number; 0: as dist_sync.
+    gpu: the GPU of this process, as CUDA numbers those that it sees; left out: at the first GPU array the device whose
+        context is current, else the array's.
     stall_report_after: a tensor that some ranks have not submitted is reported after this.
     key_timeout*: such a tensor fails with TimedOutError after this.
     heartbeat_timeout: a rank that says nothing for this long is lost.

@@ -1,15 +1,18 @@
 #include "base/completion.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "logged.h"
 #include "tutti/error.h"
 #include "tutti/pending.h"
 
+using tutti::DeviceStream;
 using tutti::Error;
 using tutti::ErrorCode;
 using tutti::Pending;
@@ -107,6 +110,116 @@ TEST_CASE("a thread that waits drives the call while there is a driver") {
   Pending(driver->completion).wait();
   driver.reset();
   CHECK_FALSE(Pending(later).wait_for(1ms));
+}
+
+namespace {
+
+/// Streams that are held back are only noted down.
+struct NotedStreams : tutti::base::StreamOrder {
+  void check(DeviceStream stream) const override {
+    if (stream == captured) throw Error(ErrorCode::invalid_argument, "is captured");
+  }
+  void hold_back(DeviceStream stream) const override {
+    CHECK(all_issued);
+    held_back.push_back(stream);
+  }
+
+  DeviceStream captured;
+  std::atomic<bool> all_issued{false};
+  mutable std::vector<DeviceStream> held_back;
+};
+
+/// Issues what is left of a call when a thread begins to wait for it.
+struct Issuer : tutti::base::Driver {
+  void drive(const Completion&, tutti::base::Clock::time_point) override { FAIL("it drives"); }
+  void wake(const Completion& call) override {
+    CHECK(call.is_waited_for());
+    later = std::thread([this] {
+      streams->all_issued = true;
+      completion->issue();
+    });
+  }
+  ~Issuer() override {
+    if (later.joinable()) later.join();
+  }
+  std::shared_ptr<NotedStreams> streams;
+  std::shared_ptr<Completion> completion;
+  std::thread later;
+};
+
+const DeviceStream a_stream = DeviceStream::per_thread();
+
+}  // namespace
+
+TEST_CASE("a stream waits for a call once the last copy of every part is issued") {
+  const auto streams = std::make_shared<NotedStreams>();
+  const auto driver = std::make_shared<Issuer>();
+  driver->streams = streams;
+  driver->completion = std::make_shared<Completion>(2, "test", driver, streams);
+  driver->completion->issue();
+  const Pending pending(driver->completion);
+  pending.wait_on(a_stream);
+  CHECK_FALSE(pending.done());
+  CHECK(streams->held_back == std::vector{a_stream});
+}
+
+TEST_CASE("a stream need not wait for a call that is done, and is told of one that failed") {
+  const auto streams = std::make_shared<NotedStreams>();
+  const auto done = std::make_shared<Completion>(1, "test", std::weak_ptr<Issuer>(), streams);
+  done->finish();
+  Pending(done).wait_on(a_stream);
+  const auto failed = std::make_shared<Completion>(2, "test", std::weak_ptr<Issuer>(), streams);
+  failed->issue();
+  failed->finish();
+  failed->finish(failure("no peer"));
+  CHECK_THROWS_WITH(Pending(failed).wait_on(a_stream), "no peer");
+  CHECK(streams->held_back.empty());
+}
+
+TEST_CASE("a stream waits for a call on the CPU as a thread does") {
+  auto completion = std::make_shared<Completion>(1, "test");
+  std::thread finisher([&] { completion->finish(); });
+  Pending(completion).wait_on(a_stream);
+  CHECK(completion->is_done());
+  finisher.join();
+}
+
+TEST_CASE("a stream that is captured, or none, is refused, of a finished call too") {
+  const auto streams = std::make_shared<NotedStreams>();
+  streams->captured = DeviceStream::legacy();
+  const Pending pending(
+      std::make_shared<Completion>(0, "a pull", std::weak_ptr<Issuer>(), streams));
+  CHECK_THROWS_WITH(pending.wait_on(DeviceStream::legacy()), "is captured");
+  CHECK_THROWS_WITH(pending.wait_on({}),
+                    Catch::Contains("wait_on of a pull for a DeviceStream that is none"));
+}
+
+TEST_CASE("waiting on a stream inside a callback is refused") {
+  auto open = std::make_shared<Completion>(1, "open");
+  CHECK_THROWS_WITH(
+      [&] {
+        const tutti::base::CallbackScope scope;
+        Pending(open).wait_on(a_stream);
+      }(),
+      Catch::Contains("inside a callback"));
+}
+
+TEST_CASE("a thread that asks whether a call is done finds out where nobody else does") {
+  struct Looker : tutti::base::Driver {
+    void drive(const Completion&, tutti::base::Clock::time_point) override {}
+    void look(const Completion&) noexcept override {
+      if (++looks == 2) completion->finish();
+    }
+    std::shared_ptr<Completion> completion;
+    int looks = 0;
+  };
+  const auto driver = std::make_shared<Looker>();
+  driver->completion = std::make_shared<Completion>(1, "test", driver);
+  const Pending pending(driver->completion);
+  CHECK_FALSE(pending.done());
+  CHECK(pending.done());
+  CHECK(pending.done());
+  CHECK(driver->looks == 2);
 }
 
 TEST_CASE("a default pending call is done") {

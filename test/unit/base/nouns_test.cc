@@ -86,3 +86,16 @@ TEST_CASE("a shard is right where count times rank has more than 64 bits, and of
   CHECK_THROWS_WITH(shard(10, 3, 3), Catch::Contains("rank 3") && Catch::Contains("0 to 2"));
   CHECK_THROWS_AS(shard(10, -1, 3), Error);
 }
+
+TEST_CASE("a tensor of a GPU may have a stream, CUDA's default one among them") {
+  float element = 0;
+  const Tensor plain(&element, {}, DType::f32, {Device::Kind::gpu, 1});
+  CHECK(plain.stream().is_none());
+  CHECK(plain.on(nullptr).stream() == DeviceStream::legacy());
+  CHECK_FALSE(DeviceStream::legacy() == DeviceStream::per_thread());
+  const Tensor streamed = plain.on(DeviceStream::per_thread());
+  CHECK(streamed.stream().handle() == reinterpret_cast<CUstream_st*>(std::uintptr_t{2}));
+  CHECK(streamed.data() == &element);
+  CHECK_THROWS_WITH(Tensor(&element, {}, DType::f32).on(nullptr),
+                    Catch::Contains("a tensor on cpu(0) with a stream"));
+}

@@ -17,6 +17,8 @@ Tuning small_tuning(std::mt19937_64& random) {
   tuning.slice_bytes = std::size_t{64} << random() % 7;
   tuning.eager_bytes = std::array{0U, 4096U, 65'536U}[random() % 3];
   tuning.slots = 1 + random() % 4;
+  tuning.device_slice_bytes = std::size_t{64} << random() % 7;
+  tuning.device_slots = 1 + random() % 4;
   tuning.sums_together = random() % 2 == 0;
   // Both ways of staging, whatever this machine's caches are.
   tuning.staging.least_bytes = std::array{1U, 256U, 32'768U}[random() % 3];

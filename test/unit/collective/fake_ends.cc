@@ -60,7 +60,7 @@ void FakeEnds::copy_out(const Batch& batch, std::span<const PieceOut> pieces, bo
   under_way_.back()->pieces_out.assign(pieces.begin(), pieces.end());
 }
 
-bool FakeEnds::is_over(Mark mark) {
+bool FakeEnds::is_over(Side, Mark mark) {
   std::shuffle(under_way_.begin(), under_way_.end(), random_);
   std::erase_if(under_way_, [this](const std::shared_ptr<Copy>& copy) {
     if (random_() % 3 != 0) return false;

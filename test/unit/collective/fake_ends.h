@@ -17,12 +17,12 @@ class FakeEnds final : public tutti::collective::Ends {
   /// The address that a batch has for this memory; and the other way round.
   static void* hide(const void* memory);
 
-  void next_batch(std::size_t) override {}
+  void start(const tutti::collective::Batch&) override {}
   void copy_in(const tutti::collective::Batch& batch, std::span<const PieceIn> pieces) override;
   void copy_out(const tutti::collective::Batch& batch, std::span<const PieceOut> pieces,
                 bool streaming) override;
-  Mark mark() override { return begun_; }
-  bool is_over(Mark mark) override;
+  Mark mark(Side) override { return begun_; }
+  bool is_over(Side side, Mark mark) override;
   /// How often a mark was not over when it was asked for.
   std::size_t waits() const { return waits_; }
 

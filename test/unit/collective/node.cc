@@ -20,10 +20,16 @@ Node::Node(int ranks, const collective::Tuning& tuning) : bells_(static_cast<std
   const auto layout = tuning.layout(topologies_[0]);
   segment_file_ = base::create_memory_file("test", layout.bytes());
   segment_ = base::Mapping(segment_file_, layout.bytes());
+  const auto own_layout = tuning.device_layout(topologies_[0]);
+  own_file_ = base::create_memory_file("test of ends", own_layout.bytes());
+  own_segment_ = base::Mapping(own_file_, own_layout.bytes());
+  const std::vector<std::span<std::byte>> no_arenas(arenas.size());
   for (int rank = 0; rank < ranks; ++rank) {
     memories_.emplace_back(segment_.span(), layout, rank, bells, arenas);
     engines_.emplace_back(topologies_[static_cast<std::size_t>(rank)], memories_.back(), nullptr,
                           nullptr, tuning);
+    own_memories_.emplace_back(own_segment_.span(), own_layout, rank, bells, no_arenas);
+    engines_.back().open_own_staging(own_memories_.back());
     drivers_.emplace_back(engines_.back(), *bells[static_cast<std::size_t>(rank)], true);
   }
 }

@@ -34,7 +34,10 @@ class Node {
   std::vector<std::shared_ptr<tutti::shm::Arena>> arenas_;
   tutti::base::Fd segment_file_;
   tutti::base::Mapping segment_;
+  tutti::base::Fd own_file_;
+  tutti::base::Mapping own_segment_;  ///< for batches with ends of their own
   std::deque<tutti::shm::NodeMemory> memories_;
+  std::deque<tutti::shm::NodeMemory> own_memories_;
   std::deque<tutti::collective::Engine> engines_;
   std::deque<Driver> drivers_;
 };

@@ -30,6 +30,7 @@ TEST_CASE("each variable sets its field") {
                                         {"TUTTI_USER_MAKES_NO_MPI_CALLS", "1"},
                                         {"TUTTI_REPRODUCIBLE", "false"},
                                         {"TUTTI_STALENESS", "3"},
+                                        {"TUTTI_GPU", "1"},
                                         {"TUTTI_STALL_SECONDS", "0.25"},
                                         {"TUTTI_TIMEOUT_SECONDS", "90"},
                                         {"TUTTI_HEARTBEAT_SECONDS", "3"},
@@ -46,6 +47,8 @@ TEST_CASE("each variable sets its field") {
   CHECK_FALSE(options.reproducible);
   CHECK(options.staleness == 3);
   CHECK_FALSE(options_from({{"TUTTI_STALENESS", "off"}}).staleness);
+  CHECK(options.gpu == 1);
+  CHECK_FALSE(options_from({{"TUTTI_GPU", "auto"}}).gpu);
   CHECK(options.stall_report_after == 250ms);
   CHECK(options.key_timeout == 90s);
   CHECK(options.heartbeat_timeout == 3s);
@@ -169,6 +172,8 @@ TEST_CASE("a field out of its range is refused with its variable, the value and 
   CHECK_THAT(refused([](Options& o) { o.log_level = "loud"; }), Catch::Contains("TUTTI_LOG"));
   CHECK_THAT(refused([](Options& o) { o.staleness = -1; }),
              Catch::Contains("(TUTTI_STALENESS) is -1; it takes off, or a whole number"));
+  CHECK_THAT(refused([](Options& o) { o.gpu = -1; }),
+             Catch::Contains("(TUTTI_GPU) is -1; it takes auto, or a GPU's number from 0 on"));
   CHECK_THAT(refused([](Options& o) { o.interface = "\x1b[2J"; }),
              Catch::Contains("(DMLC_INTERFACE) is \\x1b[2J; it takes"));
 }

@@ -97,8 +97,8 @@ TEST_CASE("options are described by their variables, in the variables' own words
   for (const Fact& fact : describe(options)) text += fact.name + "=" + fact.value + " ";
   CHECK(text ==
         "DMLC_INTERFACE=eth7 TUTTI_ENCRYPT=0 TUTTI_USER_MAKES_NO_MPI_CALLS=0 "
-        "TUTTI_REPRODUCIBLE=1 TUTTI_STALENESS=off TUTTI_STALL_SECONDS=1.5 "
-        "TUTTI_TIMEOUT_SECONDS=1800 TUTTI_HEARTBEAT_SECONDS=30 "
+        "TUTTI_REPRODUCIBLE=1 TUTTI_STALENESS=off TUTTI_GPU=auto "
+        "TUTTI_STALL_SECONDS=1.5 TUTTI_TIMEOUT_SECONDS=1800 TUTTI_HEARTBEAT_SECONDS=30 "
         "TUTTI_CREATE_SECONDS=300 TUTTI_LOG=warning TUTTI_TIMELINE= TUTTI_REPLAY=1 "
         "TUTTI_FUSION_BYTES=auto "
         "TUTTI_PART_BYTES=3M TUTTI_SLICE_BYTES=0 ");

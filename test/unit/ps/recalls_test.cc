@@ -294,3 +294,22 @@ TEST_CASE(
         Said{"give up 2 at 0", "give up 1 at 1"});
   CHECK_THAT(worker.reason.text, Contains("worker 0 has not made its call of set_optimizer"));
 }
+
+TEST_CASE("a setting that one server has failed ends alike at the other") {
+  const bool asynchronous = GENERATE(false, true);
+  Recalling worker;
+  const auto call = worker.begin(2, std::nullopt, true);
+  const auto completion = call->completion;
+  call->counts_if_failed = asynchronous;
+  worker.requests.add(0, call, 0, 2);
+  worker.requests.add(1, call, 1, 2);
+  worker.hear(
+      0, {1, Failure{ErrorCode::mismatch, "worker 1 gave 'adam', and worker 0 'sgd'", {1}}, {}});
+  CHECK(worker.wait(40s) == Said{"hold 1 at 1"});
+  const Said said = worker.hear(1, {worker.last, missing({0}), {}});
+  // The asynchronous one was counted at server 0, as its worker's n-th. So it has to be at
+  // server 1.
+  CHECK(said == Said{asynchronous ? "release 1 at 1" : "give up 1 at 1"});
+  worker.hear(1, {1, {}, {}});
+  CHECK_THAT(end_of(completion), Contains("mismatch: worker 1 gave 'adam', and worker 0 'sgd'"));
+}

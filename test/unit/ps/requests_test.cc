@@ -92,12 +92,54 @@ TEST_CASE("while nobody could answer the clocks of calls stand still, and do not
   CHECK(completion->is_done());
 }
 
+TEST_CASE("a pull about which servers could not be asked in time has its time once more") {
+  const Logged log;
+  Asking worker;
+  const auto call = worker.begin(1);
+  const auto completion = call->completion;
+  const auto begun = call->begun;
+  worker.requests.add(0, call, 0, 1);
+  // The process was stopped, or the server was away, until the pull's time was up.
+  CHECK(worker.look(begun + 50s).size() == 1);
+  CHECK_FALSE(completion->is_done());
+  CHECK(worker.requests.due() <= begun + 90s);
+  worker.look(begun + 89s);
+  CHECK_FALSE(completion->is_done());
+  SECTION("and is answered") {
+    worker.requests.take(0, {1, {}, {}});
+    CHECK_NOTHROW(completion->wait_until(Clock::now()));
+  }
+  SECTION("and no more than once") {
+    worker.requests.postpone(0s);
+    worker.look(begun + 90s);
+    CHECK(end_of(completion).code() == ErrorCode::timeout);
+  }
+  SECTION("and later where nobody could answer again") {
+    worker.requests.postpone(5s);
+    worker.look(begun + 94s);
+    CHECK_FALSE(completion->is_done());
+    worker.look(begun + 95s);
+    CHECK(completion->is_done());
+  }
+}
+
+TEST_CASE("a push about which servers could not be asked in time is recalled all the same") {
+  const Logged log;
+  Asking worker;
+  const auto call = worker.begin(1, Kind::push);
+  worker.requests.add(0, call, 0, 1);
+  worker.look(call->begun + 50s);
+  CHECK(worker.recalls().size() == 1);
+}
+
 TEST_CASE("what a pull had sent that took too long leaves the window") {
   const Logged log;
   Asking worker;
+  const auto begun = worker.now;
   worker.requests.add(0, worker.begin(1), 0, 1, Window::least_bytes);
   CHECK_FALSE(worker.requests.window().lets_through(0));
-  worker.look(worker.now + 40s);
+  worker.look(begun + 35s);
+  worker.look(begun + 40s);
   CHECK(worker.requests.window().lets_through(0));
 }
 
@@ -178,7 +220,9 @@ TEST_CASE("servers are asked once about each call that is near its end") {
   }
   // What is over by then is not asked about.
   worker.requests.take(0, {4, {}, {}});
-  CHECK(worker.look(begun + 39s).size() == 4);
+  CHECK(worker.look(begun + 37s).size() == 3);
+  CHECK(worker.requests.due() == begun + 38s);
+  CHECK(worker.look(begun + 39s).size() == 1);
   CHECK(worker.requests.due() == begun + 40s);
   CHECK(worker.look(begun + 39s).empty());
   CHECK(worker.look(begun + 40s).size() == 1);

@@ -30,7 +30,9 @@ struct Job {
   }
 
   static Stores::Node process(int worker) { return 10 + static_cast<Stores::Node>(worker); }
-  Stores::Node node(int worker) const { return static_cast<Stores::Node>(100 * turn + worker); }
+  Stores::Node node(int worker) const {
+    return 100 * static_cast<Stores::Node>(turn) + static_cast<Stores::Node>(worker);
+  }
 
   void come(int worker, bool asynchronous = false) {
     Register said{Role::worker, worker - 1, 2, 1, version(), asynchronous, "", 0};

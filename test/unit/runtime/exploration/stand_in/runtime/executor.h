@@ -60,6 +60,7 @@ class Executor {
   bool may_use_any_thread() const { return true; }
   bool has_several_nodes() const { return true; }
   bool has_long_transfer() const;
+  void note_own_thread() {}
   bool is_finished() const { return is_finished_; }
 
  private:

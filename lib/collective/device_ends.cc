@@ -1,0 +1,88 @@
+#include "collective/device_ends.h"
+
+#include <thread>
+
+namespace tutti::collective {
+namespace {
+
+/// How long a drain sleeps between two looks.
+constexpr auto a_look = std::chrono::microseconds(100);
+
+}  // namespace
+
+DeviceEnds::DeviceEnds(const cuda::Gpu& gpu) : events_(gpu), sides_{Copies(gpu), Copies(gpu)} {}
+
+void DeviceEnds::start(const Batch& batch) {
+  const cuda::Event* before = nullptr;
+  for (const TensorPart& part : batch.parts) {
+    // The tensors of one call share an event.
+    if (part.ready == nullptr || part.ready == before) continue;
+    before = part.ready;
+    for (const Copies& copies : sides_) copies.stream.wait_for(*part.ready);
+  }
+}
+
+void DeviceEnds::copy_in(const Batch& batch, std::span<const PieceIn> pieces) {
+  const std::size_t width = size_of(batch.dtype);
+  const cuda::Stream& stream = of(Side::in).stream;
+  for (const PieceIn& piece : pieces) {
+    for_each_part_range(batch, piece.range, [&](const PartRange& part_range) {
+      const TensorPart& part = batch.parts[part_range.part];
+      std::byte* const to = piece.to + part_range.before * width;
+      if (part.ins.empty()) {
+        reduce::fill_identity(batch.dtype, batch.op, to, part_range.count);
+        return;
+      }
+      const auto* const from = static_cast<const std::byte*>(part.ins.front());
+      stream.copy_to_host(to, from + (part_range.first - part.in_first) * width,
+                          part_range.count * width);
+    });
+  }
+}
+
+void DeviceEnds::copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool) {
+  const std::size_t width = size_of(batch.dtype);
+  const cuda::Stream& stream = of(Side::out).stream;
+  for (const PieceOut& piece : pieces) {
+    for_each_part_range(batch, piece.range, [&](const PartRange& part_range) {
+      const TensorPart& part = batch.parts[part_range.part];
+      const std::byte* const from = piece.from + part_range.before * width;
+      for (void* const out : part.outs) {
+        auto* const to = static_cast<std::byte*>(out);
+        stream.copy_to_device(to + (part_range.first - part.out_first) * width, from,
+                              part_range.count * width);
+      }
+    });
+  }
+}
+
+Ends::Mark DeviceEnds::mark(Side side) {
+  Copies& copies = of(side);
+  cuda::EventPool::Pooled& event = copies.under_way.emplace_back(events_.take());
+  event->record(copies.stream.handle());
+  return ++copies.marked;
+}
+
+void DeviceEnds::poll(Copies& copies) {
+  while (!copies.under_way.empty() && copies.under_way.front()->is_done()) {
+    copies.under_way.pop_front();
+    ++copies.over;
+  }
+}
+
+bool DeviceEnds::is_over(Side side, Mark mark) {
+  Copies& copies = of(side);
+  if (copies.over < mark) poll(copies);
+  return copies.over >= mark;
+}
+
+bool DeviceEnds::drain(base::Clock::time_point deadline) {
+  const std::array<Mark, 2> ends{mark(Side::in), mark(Side::out)};
+  for (;;) {
+    if (is_over(Side::in, ends[0]) && is_over(Side::out, ends[1])) return true;
+    if (base::Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(a_look);
+  }
+}
+
+}  // namespace tutti::collective

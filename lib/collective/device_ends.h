@@ -1,0 +1,59 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "base/clock.h"
+#include "collective/batch.h"
+#include "collective/ends.h"
+#include "cuda/event.h"
+#include "cuda/gpu.h"
+#include "cuda/stream.h"
+
+namespace tutti::collective {
+
+/// Ends in the memory of one GPU, which makes the copies by itself: one stream copies in, another
+/// one copies out. A copy waits, in its stream, for the event of its tensor
+/// (`TensorPart::ready`). Copies run beside the host only if staging memory is pinned.
+///
+/// A rank without data has no tensor on the GPU: the host writes the operation's identity for it.
+///
+/// One thread at a time calls these, with the GPU's context current. All throw `internal` for what
+/// CUDA reports.
+class DeviceEnds final : public Ends {
+ public:
+  /// The GPU outlives it.
+  explicit DeviceEnds(const cuda::Gpu& gpu);
+  /// The owner has called `drain`, or the memory that the copies use stays.
+  ~DeviceEnds() override = default;
+
+  void start(const Batch& batch) override;
+  void copy_in(const Batch& batch, std::span<const PieceIn> pieces) override;
+  void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) override;
+  Mark mark(Side side) override;
+  bool is_over(Side side, Mark mark) override;
+
+  /// Behind all copies out that were begun so far, in this stream.
+  const cuda::Stream& out_stream() const { return sides_[1].stream; }
+  /// Blocks until no copy is under way, or until the deadline. True: none is.
+  bool drain(base::Clock::time_point deadline);
+
+ private:
+  struct Copies {
+    explicit Copies(const cuda::Gpu& gpu) : stream(gpu) {}
+
+    cuda::Stream stream;
+    Mark marked = 0;
+    Mark over = 0;
+    std::deque<cuda::EventPool::Pooled> under_way;  ///< of the marks above `over`
+  };
+  Copies& of(Side side) { return sides_[static_cast<std::size_t>(side)]; }
+  static void poll(Copies& copies);
+
+  cuda::EventPool events_;
+  std::array<Copies, 2> sides_;  ///< by `Side`
+};
+
+}  // namespace tutti::collective

@@ -1,0 +1,45 @@
+#include "collective/pipelines.h"
+
+namespace tutti::collective {
+namespace {
+
+/// The exchanges take one stream a slot, and so do the broadcasts: while a broadcast starts, other
+/// ranks may still be in an exchange.
+int first_of_broadcasts(const shm::NodeMemory::Layout& layout, int first_stream) {
+  return first_stream + static_cast<int>(layout.slots);
+}
+
+}  // namespace
+
+int Pipelines::streams(const shm::NodeMemory::Layout& layout) {
+  return 2 * static_cast<int>(layout.slots);
+}
+
+Pipelines::Pipelines(const topology::Topology& topology, const shm::NodeMemory& memory,
+                     mpi::Communicator* communicator, const Site& site, const Tuning& tuning,
+                     int first_stream)
+    : memory_(memory),
+      lane_(topology, memory.layout(), communicator, first_stream),
+      allreduces_{Allreduce(topology, memory, lane_, site, tuning),
+                  Allreduce(topology, memory, lane_, site, tuning)},
+      broadcast_(topology, memory, communicator, tuning,
+                 first_of_broadcasts(memory.layout(), first_stream)) {}
+
+void Pipelines::record_in(observe::Timeline& timeline) {
+  for (Allreduce& allreduce : allreduces_) allreduce.record_in(timeline);
+  broadcast_.record_in(timeline);
+}
+
+Allreduce& Pipelines::start_allreduce(const Batch& batch, std::uint64_t sequence) {
+  Allreduce& allreduce = allreduces_[turn_++ % allreduces_at_once];
+  allreduce.start(batch, sequence, chunks_);
+  chunks_ = allreduce.end();
+  return allreduce;
+}
+
+void Pipelines::start_broadcast(const Batch& batch, std::uint64_t sequence) {
+  broadcast_.start(batch, sequence, chunks_);
+  chunks_ = broadcast_.end();
+}
+
+}  // namespace tutti::collective

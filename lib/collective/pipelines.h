@@ -1,0 +1,58 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "collective/allreduce.h"
+#include "collective/broadcast.h"
+#include "collective/lane.h"
+#include "collective/route.h"
+#include "collective/tuning.h"
+#include "observe/timeline.h"
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// The pipelines through one staging memory: two for allreduces and their halves, and one for
+/// broadcasts. They share the memory's slots, and they count its chunks together.
+/// One thread at a time drives them; nothing blocks.
+class Pipelines {
+ public:
+  /// How many allreduces may move at once.
+  static constexpr std::size_t allreduces_at_once = 2;
+
+  /// The references outlive it. `communicator` is null on one node. `first_stream`: the transfers
+  /// between nodes take `streams(memory.layout())` streams of the communicator from this one on,
+  /// and no other pipelines take these.
+  Pipelines(const topology::Topology& topology, const shm::NodeMemory& memory,
+            mpi::Communicator* communicator, const Site& site, const Tuning& tuning,
+            int first_stream);
+  static int streams(const shm::NodeMemory::Layout& layout);
+
+  /// From now on stages are recorded there, which outlives it.
+  void record_in(observe::Timeline& timeline);
+
+  const shm::NodeMemory& memory() const { return memory_; }
+  /// Starts on a batch whose way is the pipeline, in the pipeline whose turn it is.
+  Allreduce& start_allreduce(const Batch& batch, std::uint64_t sequence);
+  /// Starts on a broadcast. No other one is under way.
+  void start_broadcast(const Batch& batch, std::uint64_t sequence);
+  Broadcast& broadcast() { return broadcast_; }
+  const Broadcast& broadcast() const { return broadcast_; }
+
+  /// Sent by this rank between nodes.
+  std::uint64_t bytes_sent() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
+  /// Held for transfers between nodes.
+  std::size_t buffer_bytes() const { return lane_.buffer_bytes(); }
+
+ private:
+  const shm::NodeMemory& memory_;
+  const Lane lane_;
+  std::array<Allreduce, allreduces_at_once> allreduces_;
+  Broadcast broadcast_;
+  std::uint64_t chunks_ = 0;  ///< of all batches started
+  std::size_t turn_ = 0;      ///< whose the next allreduce is
+};
+
+}  // namespace tutti::collective
