@@ -28,6 +28,7 @@ const std::map<std::string, void (*)(const bench::gpu::Bench&)>& parts() {
       {"copies", bench::gpu::measure_copies},
       {"calls", bench::gpu::measure_calls},
       {"kernels", bench::gpu::measure_kernels},
+      {"host-sums", bench::gpu::measure_host_sums},
       {"pinning", bench::gpu::measure_pinning}};
   return all;
 }
@@ -55,10 +56,11 @@ int main(int argc, char** argv) {
   int ordinal = 0;
   double seconds = 0.1;
   double start = 0;
+  std::vector<std::size_t> sources = {2, 4, 8};
   std::string memory;
   std::vector<std::string> names;
   for (const auto& [name, measure] : parts()) names.push_back(name);
-  app.add_option("PART", part, "facts, copies, calls, kernels or pinning")
+  app.add_option("PART", part, "facts, copies, calls, kernels, host-sums or pinning")
       ->required()
       ->check(command_line::one_of(names));
   app.add_option("--bytes", sizes, "sizes of what is copied, summed and pinned")
@@ -68,6 +70,9 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds, "for each figure")
       ->check(command_line::between(0, 60))
       ->capture_default_str();
+  app.add_option("--sources", sources, "how many sources are summed")
+      ->delimiter(',')
+      ->check(command_line::between(1, 64));
   app.add_option("--memory", memory, "copies of this kind of host memory alone")
       ->check(command_line::one_of({"pinned", "registered", "pageable"}));
   app.add_option("--at", start,
@@ -77,7 +82,7 @@ int main(int argc, char** argv) {
   try {
     const cuda::Gpu gpu(ordinal);
     const cuda::ContextGuard context(gpu);
-    parts().at(part)({gpu, sizes, seconds, memory, [&] { sleep_until(start); }, print});
+    parts().at(part)({gpu, sizes, seconds, sources, memory, [&] { sleep_until(start); }, print});
     return 0;
   } catch (const Error& error) {
     fmt::print(stderr, "gpu_stages: {}\n", command_line::text_of(error));

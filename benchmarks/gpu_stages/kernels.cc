@@ -10,15 +10,13 @@
 namespace tutti::bench::gpu {
 namespace {
 
-constexpr std::size_t most = 8;
-
 /// Sources that hold ones.
 class Sources {
  public:
   Sources(const Bench& bench, DType dtype, std::size_t bytes)
       : bench_(bench), dtype_(dtype), bytes_(bytes), result_(bench.gpu, bytes) {
     const std::vector<std::byte> ones = numbers(1);
-    for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t i = 0; i < std::ranges::max(bench.sources); ++i) {
       memory_.push_back(std::make_unique<cuda::DeviceMemory>(bench.gpu, bytes));
       places_.push_back(memory_.back()->data());
       stream_.copy_to_device(memory_.back()->data(), ones.data(), bytes);
@@ -75,7 +73,7 @@ void measure_kernels(const Bench& bench) {
     for (const std::size_t bytes : bench.sizes) {
       const Sources sources(bench, dtype, bytes);
       bench.meet();
-      for (std::size_t count = 2; count <= most; count *= 2) {
+      for (const std::size_t count : bench.sources) {
         const double seconds = sources.seconds(count);
         bench.print({{"part", "kernels"},
                      {"dtype", name(dtype)},

@@ -57,6 +57,12 @@ class Attempt:
             raise CouldNotRun(f"the carried build has no {name}")
         return found
 
+    def library(self, name):
+        found = self.kit.library(name)
+        if found is None:
+            raise CouldNotRun(f"the carried build has no {name}")
+        return found
+
     def tool(self, name):
         found = self.kit.tool(name)
         if found is None:
@@ -76,10 +82,15 @@ class Attempt:
         """Runs a program that prints a row of figures a line. Keeps the rows that there are, whatever happens."""
         return self.figures(self.run(words, **variables))
 
-    def figures(self, done, **beside):
+    def rows_of(self, done, **beside):
         """The rows that a program printed. Each is kept with what stands beside it."""
         rows = [{**row, **beside} for row in rows_in(done.out)]
         self.rows += rows
+        return rows
+
+    def figures(self, done, **beside):
+        """As rows_of, of a program that ends with 0 if all is well."""
+        rows = self.rows_of(done, **beside)
         if done.overdue:
             raise Failed(f"it did not end within {done.seconds:.0f} s; {len(rows)} figures were measured")
         if done.status != 0:

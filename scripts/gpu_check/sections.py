@@ -1,15 +1,13 @@
 """The sections of a run, in their order: what is quick and what others rest on comes first."""
 import importlib.metadata
-import json
-import pathlib
 import platform
 import re
 import resource
 import shutil
 import statistics
-import tempfile
 import time
 
+from gpu_check import jobs
 from gpu_check.check import CouldNotRun, Failed, Section
 
 SIZES = "256K,1M,4M,8M,16M,64M,400M"
@@ -149,20 +147,6 @@ def together(attempt):
     return "µs until 1 KiB is known to have come, by processes: " + ", ".join(said)
 
 
-def host_tensors(attempt):
-    """Sums of host tensors: shows that MPI works here, and what the rest is compared with."""
-    mpirun, program = attempt.tool("mpirun"), attempt.program("allreduce_bench")
-    said = []
-    for ranks in (2,) if attempt.quick else (2, 4, 8):
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            attempt.passes([mpirun, "-n", ranks, program, "--bytes", "1M" if attempt.quick else "1M,64M", "--seconds",
-                            0.1 if attempt.quick else 1, "--json", file.name])
-            rows = json.loads(pathlib.Path(file.name).read_text())
-        attempt.rows += [{"part": "host tensors", **row} for row in rows]
-        said.append(f"{ranks} ranks {max(row['algbw_GBps'] for row in rows if row['impl'] == 'tutti'):.1f}")
-    return ", ".join(said) + " GB/s at best"
-
-
 SECTIONS = (
     Section("machine", 40, machine),
     Section("kernels and memory: tests", 90, tests),
@@ -172,7 +156,11 @@ SECTIONS = (
     Section("kernels", 45, stages("kernels", 0.05)),
     Section("pinning", 40, stages("pinning", 0.1)),
     Section("several processes", 60, together),
-    Section("host tensors over MPI", 60, host_tensors),
+    Section("host tensors over MPI", 60, jobs.host_tensors),
+    Section("sums on the GPU over MPI", 120, jobs.sums),
+    Section("a killed rank", 40, jobs.death),
+    Section("streams", 90, jobs.streams),
+    Section("pipeline", 90, jobs.pipeline),
     Section("NCCL with two ranks on one GPU", 45, nccl_shared),
     Section("memcheck", 60, sanitizer("memcheck")),
     Section("initcheck", 60, sanitizer("initcheck")),

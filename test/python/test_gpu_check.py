@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
 
 # pylint: disable=wrong-import-position
-from gpu_check import carry, processes
+from gpu_check import carry, jobs, processes
 from gpu_check.check import CouldNotRun, Failed, Section, run_section
 from gpu_check.record import Record
 from gpu_check.sections import verdict
@@ -100,6 +100,62 @@ def until(seconds):
     while time.monotonic() < end:
         yield
         time.sleep(0.01)
+
+
+class PlayedKit(Kit):
+    """Its programs are scripts of the test's."""
+
+    def __init__(self, folder, **programs):
+        super().__init__(folder)
+        for name, text in programs.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+
+    def program(self, name):
+        path = self.folder / name
+        return str(path) if path.exists() else None
+
+    tool = library = program
+
+
+class Jobs(Case):
+    def played(self, work, **programs):
+        self.kit = PlayedKit(self.folder, **programs)
+        return self.outcome(work)[:2]
+
+    def death(self, *rows):
+        lines = "\n".join(f"echo '{json.dumps({'error': 'peer_lost', 'ms': 9, 'wrong': 0, **row})}'" for row in rows)
+        return self.played(jobs.death, mpirun=lines, device_victim="")
+
+    def test_a_death_is_passed_if_both_others_hear_of_it_soon(self):
+        self.assertEqual(self.death({"rank": 2}, {"rank": 0, "ms": 21}),
+                         ("passed", "the others got peer_lost within 21 ms, and the device works on"))
+
+    def test_a_death_that_takes_another_rank_along_is_a_failure(self):
+        self.assertEqual(self.death({"rank": 0}), ("failed", "1 of 2 ranks lived on"))
+
+    def test_another_error_a_late_one_and_a_broken_device_are_failures_after_a_death(self):
+        self.assertEqual(self.death({"rank": 0}, {"rank": 2, "error": "timeout"}),
+                         ("failed", "rank 2 got timeout after 9 ms"))
+        self.assertEqual(self.death({"rank": 0, "ms": 6000}, {"rank": 2})[0], "failed")
+        self.assertEqual(self.death({"rank": 0}, {"rank": 2, "wrong": 1})[0], "failed")
+
+    def test_sums_say_with_how_many_ranks_they_failed(self):
+        self.assertEqual(self.played(jobs.sums, mpirun="test $2 != 4", device_test=""),
+                         ("failed", "4 ranks: it ended with status 1"))
+
+    def test_a_framework_that_is_not_there_is_left_out(self):
+        row = json.dumps({"version": "13.0", "wrong": 0})
+        outcome, about = self.played(jobs.streams, **{"mpirun": f"echo '{row}'", "libtutti.so.0": ""})
+        self.assertEqual(outcome, "passed")
+        self.assertTrue(about.endswith("driver 13.0: 10 rounds"), about)
+
+    def test_wrong_sums_behind_a_stream_are_a_failure(self):
+        row = json.dumps({"version": "13.0", "wrong": 3})
+        self.assertEqual(self.played(jobs.streams, **{"mpirun": f"echo '{row}'", "libtutti.so.0": ""})[0], "failed")
+
+    def test_a_pipeline_is_compared_with_its_slowest_stage_and_with_its_stages_in_turn(self):
+        self.assertEqual(jobs.ratios(9, {"to_host": 10, "sum": 20, "to_device": 20}), (0.9, 1.8))
 
 
 class Records(Case):
