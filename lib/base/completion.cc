@@ -160,7 +160,7 @@ void Completion::wait_on(DeviceStream stream) {
 
 bool Completion::look() noexcept {
   if (!is_done() && !fork_guard_.is_in_child()) {
-    if (const auto driver = driver_.lock()) driver->look(*this);
+    if (const auto driver = driver_.lock()) driver->ask(*this);
   }
   return is_done();
 }
@@ -168,16 +168,20 @@ bool Completion::look() noexcept {
 void Completion::then(Callback callback) {
   if (!is_done()) fork_guard_.check();
   std::exception_ptr outcome;
-  {
-    const Lock lock(mutex_);
-    if (open_parts_ > 0 || !callbacks_.empty()) {
-      callbacks_.push_back(std::move(callback));
-      return;
-    }
-    outcome = error_;
+  if (keep(callback, outcome)) {
+    if (const auto driver = driver_.lock()) driver->attend(*this);
+    return;
   }
   const CallbackScope scope;
   run(callback, outcome);
+}
+
+bool Completion::keep(Callback& callback, std::exception_ptr& outcome) {
+  const Lock lock(mutex_);
+  outcome = error_;
+  const bool later = open_parts_ > 0 || !callbacks_.empty();
+  if (later) callbacks_.push_back(std::move(callback));
+  return later;
 }
 
 void Completion::run(const Callback& callback, const std::exception_ptr& error) {

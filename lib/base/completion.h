@@ -48,7 +48,9 @@ class Driver {
   virtual void wake(const Completion& call) { static_cast<void>(call); }
   /// A thread asks whether `call` is done and will not wait: finds out, where nobody else does.
   /// Does not block.
-  virtual void look(const Completion& call) noexcept { static_cast<void>(call); }
+  virtual void ask(const Completion& call) noexcept { static_cast<void>(call); }
+  /// `call` has a callback from now on: sees to it that it runs. Does not block.
+  virtual void attend(const Completion& call) { static_cast<void>(call); }
 };
 
 /// Makes streams of the program wait for one call on devices. Whoever issues the call's copies
@@ -116,6 +118,8 @@ class Completion {
   static bool is_in_callback();
 
  private:
+  /// Puts the callback into the list, or returns false and what it is to be called with.
+  bool keep(Callback& callback, std::exception_ptr& outcome) TUTTI_EXCLUDES(mutex_);
   void run(const Callback& callback, const std::exception_ptr& error);
   void throw_if_failed() TUTTI_REQUIRES(mutex_);
 

@@ -44,6 +44,10 @@ ContextGuard::ContextGuard(const Gpu& gpu) : ordinal_(gpu.ordinal()) {}
 ContextGuard::~ContextGuard() {}
 void set_current(const Gpu&) {}
 void relax_capture_mode() {}
+RelaxedCapture::RelaxedCapture() = default;
+RelaxedCapture::~RelaxedCapture() {
+  before_ = 0;
+}
 
 Event::Event(const Gpu& gpu) : gpu_(gpu) {}
 Event::~Event() {}

@@ -105,10 +105,25 @@ void set_current(const Gpu& gpu) {
   checked(driver().cuCtxSetCurrent(gpu.context()), "cuCtxSetCurrent", gpu.ordinal());
 }
 
+namespace {
+
+/// Returns the mode before. It fails only for a mode that there is not.
+CUstreamCaptureMode exchange(CUstreamCaptureMode mode) noexcept {
+  logged(driver().cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode",
+         -1);
+  return mode;
+}
+
+}  // namespace
+
 void relax_capture_mode() {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  checked(driver().cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode",
-          -1);
+  exchange(CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+RelaxedCapture::RelaxedCapture() : before_(exchange(CU_STREAM_CAPTURE_MODE_RELAXED)) {}
+
+RelaxedCapture::~RelaxedCapture() {
+  exchange(static_cast<CUstreamCaptureMode>(before_));
 }
 
 }  // namespace tutti::cuda

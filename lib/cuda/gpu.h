@@ -77,4 +77,16 @@ void set_current(const Gpu& gpu);
 /// not invalidate that. Without it a mere query of an event does.
 void relax_capture_mode();
 
+/// The same for a scope, on threads of the program.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 }  // namespace tutti::cuda

@@ -56,6 +56,9 @@ class LocalStore : public Backend {
  private:
   using Calls = std::map<Key, KeyCall>;
 
+  void check_open(Method method) const TUTTI_REQUIRES(mutex_) {
+    if (closed_) refuse_closed(name(method));
+  }
   void initialise(const MethodCall& call) TUTTI_REQUIRES(mutex_);
   void compress(const Setting& setting) const;
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
@@ -69,12 +72,15 @@ class LocalStore : public Backend {
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  /// KVStore refuses calls that come after `close`, but not one that has passed it before.
+  bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 void LocalStore::close() {
   std::size_t keys = 0;
   {
     const base::Lock lock(mutex_);
+    closed_ = true;
     keys = values_.size();
     values_.clear();
     optimizer_ = {};
@@ -173,6 +179,7 @@ void LocalStore::pull_rows(const MethodCall& call) {
 
 Pending LocalStore::submit(const MethodCall& call) {
   const base::Lock lock(mutex_);
+  check_open(call.method);
   if (call.method == Method::row_sparse_pull) {
     pull_rows(call);
     return {};
@@ -198,6 +205,7 @@ Pending LocalStore::submit(const MethodCall& call) {
 void LocalStore::configure(const Setting& setting) {
   if (setting.method == Method::set_gradient_compression) return compress(setting);
   const base::Lock lock(mutex_);
+  check_open(setting.method);
   if (setting.method == Method::set_optimizer) {
     optimizer_.set(*setting.optimizer);
   } else if (setting.method == Method::save_optimizer_states) {

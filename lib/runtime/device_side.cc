@@ -13,7 +13,7 @@ namespace tutti::runtime {
 namespace {
 
 /// How long the end of a store waits for copies that were under way when it failed.
-constexpr auto longest_drain = std::chrono::seconds(5);
+constexpr auto longest_drain = std::chrono::seconds(2);
 
 bool is_on_gpu(const TensorCall& call) {
   return call.signature.device == Device::Kind::gpu;
@@ -196,6 +196,11 @@ std::shared_ptr<const base::StreamOrder> DeviceSide::admit(std::span<TensorCall>
     call.ready = opened->record(call);
   }
   return opened;
+}
+
+std::size_t DeviceSide::buffer_bytes() const {
+  const auto ranks = static_cast<std::size_t>(staging_.layout.local_size);
+  return (reserved_bytes_ + ranks - 1) / ranks;
 }
 
 const shm::NodeMemory& DeviceSide::memory() {

@@ -207,7 +207,7 @@ TEST_CASE("waiting on a stream inside a callback is refused") {
 TEST_CASE("a thread that asks whether a call is done finds out where nobody else does") {
   struct Looker : tutti::base::Driver {
     void drive(const Completion&, tutti::base::Clock::time_point) override {}
-    void look(const Completion&) noexcept override {
+    void ask(const Completion&) noexcept override {
       if (++looks == 2) completion->finish();
     }
     std::shared_ptr<Completion> completion;
@@ -220,6 +220,23 @@ TEST_CASE("a thread that asks whether a call is done finds out where nobody else
   CHECK(pending.done());
   CHECK(pending.done());
   CHECK(driver->looks == 2);
+}
+
+TEST_CASE("a driver hears of callbacks that must wait, and of no others") {
+  struct Attendant : tutti::base::Driver {
+    void drive(const Completion&, tutti::base::Clock::time_point) override {}
+    void attend(const Completion&) override { ++calls; }
+    int calls = 0;
+  };
+  const auto driver = std::make_shared<Attendant>();
+  const auto completion = std::make_shared<Completion>(1, "test", driver);
+  int called = 0;
+  Pending(completion).then([&](const std::exception_ptr&) { ++called; });
+  CHECK(driver->calls == 1);
+  completion->finish();
+  Pending(completion).then([&](const std::exception_ptr&) { ++called; });
+  CHECK(driver->calls == 1);
+  CHECK(called == 2);
 }
 
 TEST_CASE("a default pending call is done") {
