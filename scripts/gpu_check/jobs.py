@@ -75,14 +75,16 @@ def at_once(attempt, part, ranks, sizes, *words):
 
 
 def stage_rates(attempt, ranks, sizes):
-    """By size, the rate of each stage alone: GB of tensor a second on each of the ranks, all of which do the same."""
+    """By size, the rate of each stage alone, and that of both copies at once: GB of tensor a second on each of the
+    ranks, all of which do the same."""
     copies = at_once(attempt, "copies", ranks, sizes, "--memory", "registered")
     added = at_once(attempt, "host-sums", ranks, sizes, "--sources", ranks)
 
     def mean(rows, size, name):
         return statistics.mean(row[name] for row in rows if row["bytes"] == size)
-    return {size: {"to_host_GBps": mean(copies, size, "to_host_GBps"), "sum_GBps": mean(added, size, "GBps"),
-                   "to_device_GBps": mean(copies, size, "to_device_GBps")}
+    return {size: ({"to_host_GBps": mean(copies, size, "to_host_GBps"), "sum_GBps": mean(added, size, "GBps"),
+                    "to_device_GBps": mean(copies, size, "to_device_GBps")},
+                   mean(copies, size, "each_way_at_once_GBps"))
             for size in sorted({row["bytes"] for row in copies})}
 
 
@@ -100,12 +102,14 @@ def pipeline(attempt):
         stages = stage_rates(attempt, ranks, sizes)
         for row in bench(attempt, ranks, "--gpu", 0, "--impl", "tutti", "--bytes", sizes, "--seconds", seconds,
                          "--warmup", 2, "--least", least):
-            rate, alone = row["algbw_GBps"], stages[row["bytes"]]
+            rate, (alone, both_ways) = row["algbw_GBps"], stages[row["bytes"]]
             of_slowest, over_turns = ratios(rate, alone)
-            attempt.rows.append({"part": "pipeline", **row, **alone, "of_slowest": of_slowest,
+            attempt.rows.append({"part": "pipeline", **row, **alone, "each_way_at_once_GBps": both_ways,
+                                 "of_slowest": of_slowest, "of_each_way_at_once": rate / both_ways,
                                  "over_one_after_the_other": over_turns})
             said.append(f"{ranks} ranks, {row['bytes'] / 2**20:.0f} MiB: {rate:.1f} GB/s, {of_slowest:.2f} of the "
-                        f"slowest stage, {over_turns:.2f} × one after the other")
+                        f"slowest stage, {rate / both_ways:.2f} of both copies at once, {over_turns:.2f} × one after "
+                        "the other")
     return "; ".join(said)
 
 
