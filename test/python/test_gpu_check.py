@@ -203,8 +203,8 @@ class OnTheStandIn(Case):
         without_sanitizer = {name: outcome for name, outcome in outcomes.items() if not name.endswith("check")}
         self.assertEqual(set(without_sanitizer.values()), {"passed"}, done.stdout)
         self.assertEqual({row["part"] for row in record["rows"]},
-                         {"calls", "copies", "kernels", "pinning", "host tensors", "killed rank", "streams", "host sums",
-                          "pipeline"})
+                         {"calls", "copies", "kernels", "pinning", "host tensors", "killed rank", "streams",
+                          "host sums", "pipeline"})
         self.assertNotIn(str(self.folder), json.dumps(record))
 
     def test_a_fault_of_the_device_fails_its_section_alone(self):
