@@ -95,6 +95,8 @@ class Sections(Case):
             verdict(processes.Done(1, "test cases: 2 | 1 passed | 1 failed\n", "", False, 1))
         with self.assertRaisesRegex(Failed, "status -6"):
             verdict(processes.Done(-6, "", "", False, 1))
+        with self.assertRaisesRegex(Failed, "no test ran"):
+            verdict(processes.Done(0, "No tests ran", "", False, 1))
 
 
 def until(seconds):
