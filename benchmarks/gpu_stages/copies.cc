@@ -86,7 +86,8 @@ class Scene {
         from_(bench.gpu, bytes_),
         up_(bench.gpu),
         down_(bench.gpu) {
-    for (std::size_t i = 0; i < bytes_; ++i) host_.up()[i] = static_cast<std::byte>(i * 31 / 7);
+    const std::span<std::byte> pattern = host_.up();
+    for (std::size_t i = 0; i < bytes_; ++i) pattern[i] = static_cast<std::byte>(i * 31 / 7);
     up_.copy_to_device(from_.data(), host_.up().data(), bytes_);
     up_.synchronize();
     std::ranges::fill(host_.down(), std::byte{0});

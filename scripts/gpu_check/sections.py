@@ -65,6 +65,8 @@ def verdict(done):
     line = ends[-1] if ends else ""
     if done.status != 0:
         raise Failed(line or f"the tests ended with status {done.status}")
+    if not line:
+        raise Failed("no test ran")
     return line
 
 

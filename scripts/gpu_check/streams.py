@@ -128,7 +128,7 @@ class Cupy:
         self.writer.wait_event(self.reader.record())
         with self.writer:
             if busy:
-                self.nap((1,), (1,), (2_000_000,))
+                self.nap((1,), (1,), (self.cupy.int64(2_000_000),))
             before.fill(value)
             after.fill(-1)
         return before.data.ptr, after.data.ptr, self.writer.ptr
@@ -187,7 +187,7 @@ class Driver:
         before, after = self.pairs[size]
         self.call("cuEventRecord", self.event, self.reader)
         self.call("cuStreamWaitEvent", self.writer, self.event, 0)
-        for _ in range(3 if busy else 1):
+        for _ in range(50 if busy else 1):
             self.copy_in(after, self.source(size, -1.0))
         self.copy_in(before, self.source(size, float(value)))
         return before.value, after.value, self.writer.value

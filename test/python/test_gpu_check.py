@@ -5,6 +5,8 @@
 
 BUILD is a build with CUDA. With it stands the folder of the libraries that play driver and NCCL, in LD_LIBRARY_PATH.
 """
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -13,12 +15,13 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
 
 # pylint: disable=wrong-import-position
-from gpu_check import carry, jobs, processes
+from gpu_check import carry, cli, jobs, processes
 from gpu_check.check import CouldNotRun, Failed, Section, run_section
 from gpu_check.record import Record
 from gpu_check.sections import verdict
@@ -92,6 +95,8 @@ class Sections(Case):
             verdict(processes.Done(1, "test cases: 2 | 1 passed | 1 failed\n", "", False, 1))
         with self.assertRaisesRegex(Failed, "status -6"):
             verdict(processes.Done(-6, "", "", False, 1))
+        with self.assertRaisesRegex(Failed, "no test ran"):
+            verdict(processes.Done(0, "No tests ran", "", False, 1))
 
 
 def until(seconds):
@@ -141,14 +146,14 @@ class Jobs(Case):
         self.assertEqual(self.death({"rank": 0}, {"rank": 2, "wrong": 1})[0], "failed")
 
     def test_sums_say_with_how_many_ranks_they_failed(self):
-        self.assertEqual(self.played(jobs.sums, mpirun="test $2 != 4", device_test=""),
-                         ("failed", "4 ranks: it ended with status 1"))
+        self.assertEqual(self.played(jobs.sums, mpirun="test $2 != 2", device_test=""),
+                         ("failed", "2 ranks: it ended with status 1"))
 
     def test_a_framework_that_is_not_there_is_left_out(self):
         row = json.dumps({"version": "13.0", "wrong": 0})
-        outcome, about = self.played(jobs.streams, **{"mpirun": f"echo '{row}'", "libtutti.so.0": ""})
-        self.assertEqual(outcome, "passed")
-        self.assertTrue(about.endswith("driver 13.0: 10 rounds"), about)
+        with mock.patch("importlib.util.find_spec", lambda name: None if name == "torch" else name):
+            self.assertEqual(self.played(jobs.streams, **{"mpirun": f"echo '{row}'", "libtutti.so.0": ""}),
+                             ("passed", "no torch; cupy 13.0: 10 rounds; driver 13.0: 10 rounds"))
 
     def test_wrong_sums_behind_a_stream_are_a_failure(self):
         row = json.dumps({"version": "13.0", "wrong": 3})
@@ -197,12 +202,11 @@ class OnTheStandIn(Case):
         outcomes = {said["section"]: said["outcome"] for said in record["sections"]}
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertTrue(record["complete"])
-        self.assertNotIn("failed", outcomes.values())
-        for section in ("machine", "kernels and memory: tests", "NCCL with one GPU: tests", "calls", "copies",
-                        "kernels", "pinning"):
-            self.assertEqual(outcomes[section], "passed")
-        self.assertEqual({row["part"] for row in record["rows"]} - {"host tensors"},
-                         {"calls", "copies", "kernels", "pinning"})
+        without_sanitizer = {name: outcome for name, outcome in outcomes.items() if not name.endswith("check")}
+        self.assertEqual(set(without_sanitizer.values()), {"passed"}, done.stdout)
+        self.assertEqual({row["part"] for row in record["rows"]},
+                         {"calls", "copies", "kernels", "pinning", "host tensors", "killed rank", "streams",
+                          "host sums", "pipeline"})
         self.assertNotIn(str(self.folder), json.dumps(record))
 
     def test_a_fault_of_the_device_fails_its_section_alone(self):
@@ -213,6 +217,13 @@ class OnTheStandIn(Case):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertEqual([said["outcome"] for said in sections if said["section"] == "calls"], ["failed"])
 
+    def test_what_a_slow_stream_still_writes_comes_before_the_sum(self):
+        carry.collect(self.folder / "carried", BUILD, None)
+        done = self.check("--from", self.folder / "carried", "--quick", "--only", "streams",
+                          "--json", self.folder / "r.json", STANDIN_GPU="h2d_delay=2e-3")
+        section, = json.loads((self.folder / "r.json").read_text())["sections"]
+        self.assertEqual(section["outcome"], "passed", done.stdout + done.stderr)
+
     def test_a_machine_without_a_device_is_left_with_a_line(self):
         done = self.check(STANDIN_GPU="devices=0")
         self.assertEqual((done.returncode, done.stdout), (77, ""))
@@ -221,13 +232,12 @@ class OnTheStandIn(Case):
 
 class WithoutADriver(unittest.TestCase):
     def test_a_machine_without_a_driver_is_left_with_a_line(self):
-        done = subprocess.run([str(ROOT / "scripts/gpu-check")], text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
-                              env={**os.environ, "LD_LIBRARY_PATH": ""})
-        if done.returncode != 77:
-            self.skipTest("this machine has a GPU")
-        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
-        self.assertIn("no CUDA driver", done.stderr)
+        said = io.StringIO()
+        with mock.patch.object(cli, "load_driver", return_value=(None, "")), \
+                mock.patch.object(sys, "argv", ["gpu-check"]), contextlib.redirect_stderr(said):
+            self.assertEqual(cli.main(), 77)
+        self.assertEqual(said.getvalue(),
+                         "gpu-check: no GPU here: no CUDA driver: the loader finds no libcuda.so.1\n")
 
 
 if __name__ == "__main__":
