@@ -35,7 +35,7 @@ void Piece::add(int worker, const Contribution& said) {
     request.data = {said.data.begin(), said.data.end()};
     std::get<Contribution>(request.said).data = request.data;
   }
-  waiting_[static_cast<std::size_t>(worker)] += bytes_here(request);
+  waiting_.bytes[static_cast<std::size_t>(worker)] += bytes_here(request);
   queues_[static_cast<std::size_t>(worker)].push_back(std::move(request));
 }
 
@@ -56,9 +56,15 @@ std::optional<Failure> Piece::recall(int worker, const Recall& said) {
   Queue& queue = queues_[at];
   const auto request = std::ranges::find(queue, said.request, sequence_of);
   if (request == queue.end()) return std::nullopt;
-  request->is_held = said.step == Recall::Step::hold;
+  set_held(*request, said.step == Recall::Step::hold);
   if (said.step == Recall::Step::give_up) request->given_up = said.failure;
   return missing_for(at, request);
+}
+
+void Piece::set_held(Request& request, bool is_held) {
+  if (request.is_held) --waiting_.held;
+  request.is_held = is_held;
+  if (is_held) ++waiting_.held;
 }
 
 /// Memory that is shared is there in any case.
@@ -184,7 +190,7 @@ std::optional<Failure> Piece::missing_for(int worker) const {
 
 void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
-  const Request& request = queue.front();
+  Request& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
   const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;
@@ -202,7 +208,8 @@ void Piece::answer(int worker, const Value::Result& result) {
     }
   }
   rules_.send(worker, answer);
-  waiting_[static_cast<std::size_t>(worker)] -= bytes_here(request);
+  waiting_.bytes[static_cast<std::size_t>(worker)] -= bytes_here(request);
+  set_held(request, false);
   queue.pop_front();
 }
 

@@ -18,8 +18,12 @@ namespace tutti::ps {
 /// to it at once, for each other with its next contribution.
 class Piece {
  public:
-  /// By worker: bytes of its contributions that wait in this server's memory.
-  using Waiting = std::vector<std::uint64_t>;
+  /// What the pieces of a server count together.
+  struct Waiting {
+    /// By worker: of its contributions that wait in this server's memory.
+    std::vector<std::uint64_t> bytes;
+    std::size_t held = 0;  ///< contributions that their workers hold
+  };
 
   /// The rules, and what all pieces count together, outlive the piece.
   Piece(const PieceName& name, const Rules& rules, Waiting& waiting);
@@ -67,6 +71,7 @@ class Piece {
   bool is_collective(const Request& request) const;
   bool is_in_round(std::size_t worker) const;
   bool is_held() const;
+  void set_held(Request& request, bool is_held);
   std::optional<Failure> given_up(std::size_t worker) const;
   bool comes_no_more(std::size_t worker) const;
   std::vector<int> absent_from(std::size_t round) const;

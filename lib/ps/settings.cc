@@ -78,9 +78,10 @@ std::uint64_t sequence_of(const Setting& setting) {
 
 }  // namespace
 
-Settings::Settings(const Rules& rules, Apply apply)
+Settings::Settings(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds)
     : rules_(rules),
       apply_(std::move(apply)),
+      has_held_rounds_(std::move(has_held_rounds)),
       queues_(static_cast<std::size_t>(rules.workers)),
       answered_(queues_.size()) {}
 
@@ -207,7 +208,7 @@ std::optional<Failure> Settings::disagreement() const {
 
 /// True: something has moved.
 bool Settings::advance_together() {
-  if (std::ranges::any_of(queues_, &Queue::empty) || is_held()) return false;
+  if (std::ranges::any_of(queues_, &Queue::empty) || is_held() || has_held_rounds_()) return false;
   const auto differing = disagreement();
   answer_all(differing ? differing : apply_(queues_[0].front().setting));
   return true;

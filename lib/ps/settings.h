@@ -14,15 +14,18 @@ namespace tutti::ps {
 /// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
 /// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
 /// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
-/// Either way a worker that says something else is told. One that a worker gives up fails in a
-/// synchronous store for all; in an asynchronous one for that worker, which may make it again.
+/// Either way a worker that says something else is told. In a synchronous store a setting also
+/// waits for rounds that a worker holds, for they were made before it. One that a worker gives up
+/// fails in a synchronous store for all; in an asynchronous one for that worker, which may make it
+/// again.
 class Settings {
  public:
   /// What does not keep a setting from being applied returns nothing.
   using Apply = std::function<std::optional<Failure>(const Setting&)>;
+  using HasHeldRounds = std::function<bool()>;
 
   /// The rules outlive this.
-  Settings(const Rules& rules, Apply apply);
+  Settings(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds);
 
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
@@ -34,8 +37,8 @@ class Settings {
   bool waits_for(int worker) const;
   /// Who has yet to make what this worker waits for; none: nobody.
   std::optional<Failure> missing_for(int worker) const;
-  /// Applies what can be applied, and answers. Call it after `add` and when a worker has become
-  /// absent.
+  /// Applies what can be applied, and answers. Call it after `add`, when a worker has become
+  /// absent, and when a round is held no more.
   void advance();
 
   void save(ArchiveWriter& to) const;
@@ -76,6 +79,7 @@ class Settings {
 
   const Rules& rules_;
   const Apply apply_;
+  const HasHeldRounds has_held_rounds_;
   std::vector<Queue> queues_;  ///< by worker: not answered yet
   Tombstones tombstones_;      ///< of a synchronous store
   // Of an asynchronous store:

@@ -13,10 +13,13 @@ Table::Table(Rules rules)
     : rules_(std::move(rules)),
       received_(static_cast<std::size_t>(rules_.workers)),
       answered_(received_.size()),
-      waiting_(received_.size()),
-      settings_(rules_, [this](const Setting& setting) {
-        return std::visit([this](const auto& one) { return apply(one); }, setting);
-      }) {
+      waiting_{.bytes = std::vector<std::uint64_t>(received_.size())},
+      settings_(
+          rules_,
+          [this](const Setting& setting) {
+            return std::visit([this](const auto& one) { return apply(one); }, setting);
+          },
+          [this] { return waiting_.held > 0; }) {
   rules_.absent.resize(received_.size());
   rules_.send = [this, send = std::move(rules_.send)](int worker, const Answer& answer) {
     if (answer.sequence != 0) ++answered_[static_cast<std::size_t>(worker)];
@@ -177,11 +180,11 @@ void Table::on(int worker, const Recall& said) {
   std::optional<Failure> missing;
   if (!said.piece) {
     missing = settings_.recall(worker, said);
-    settings_.advance();
   } else if (Piece* const piece = find_held(*said.piece)) {
     missing = piece->recall(worker, said);
     piece->advance();
   }
+  settings_.advance();
   rules_.send(worker, {said.sequence, std::move(missing), {}});
 }
 

@@ -27,7 +27,7 @@ class Table {
 
   /// Of its contributions, so many bytes wait for other workers in this server's memory.
   std::uint64_t waiting_bytes(int worker) const {
-    return waiting_.at(static_cast<std::size_t>(worker));
+    return waiting_.bytes.at(static_cast<std::size_t>(worker));
   }
   /// Of its requests, so many are not answered.
   std::uint64_t waiting_requests(int worker) const {

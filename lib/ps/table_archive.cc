@@ -73,7 +73,7 @@ void Piece::load(ArchiveReader& from) {
         }
       });
       Request& request = queues_[static_cast<std::size_t>(worker)].back();
-      request.is_held = from.number(1) == 1;
+      set_held(request, from.number(1) == 1);
       request.given_up = from.failure();
     }
   }

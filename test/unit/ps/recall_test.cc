@@ -244,6 +244,26 @@ TEST_CASE("a setting that is held waits for its worker, and one that was applied
   CHECK(job.heard.empty());
 }
 
+TEST_CASE("a setting waits while a worker holds a round that was made before it") {
+  TableJob job(2);
+  job.init({0});
+  const std::uint64_t pushed = job.say(1, Kind::push, {1});
+  job.set(1, sgd);
+  recall(job, 1, pushed, Step::hold);
+  job.say(0, Kind::push, {2});
+  job.set(0, sgd);
+  CHECK_FALSE(job.table().optimizer());
+  SECTION("the worker releases it") {
+    recall(job, 1, pushed, Step::release);
+    CHECK(job.stored(1) == Floats{3});
+  }
+  SECTION("the worker gives it up") {
+    recall(job, 1, pushed, Step::give_up);
+    CHECK(job.stored(1) == Floats{0});
+  }
+  CHECK(job.table().optimizer() == sgd);
+}
+
 TEST_CASE("an asynchronous setting that is given up is the same one when it is made again") {
   TableJob job(2, true);
   give_up(job, 1, job.set(1, sgd), std::nullopt);
