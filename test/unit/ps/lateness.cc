@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ps/rows.h"
+#include "ps/states.h"
 #include "ps/wire.h"
 #include "tutti/shard.h"
 #include "unit/errors.h"
@@ -16,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t keys = 3;
-constexpr int patient = 40;  ///< attempts, of what must succeed in the end
-
 Key name_of(std::size_t key) {
   return Key(static_cast<std::int64_t>(key));
 }
@@ -27,6 +25,30 @@ std::uint32_t pieces_of(std::size_t key) {
 }
 Shape shape_of(std::size_t key) {
   return {static_cast<std::int64_t>(2 * pieces_of(key))};
+}
+
+/// Without momentum the order of asynchronous pushes changes nothing.
+Optimizer optimizer_of(const Made& made, bool asynchronous) {
+  return {"sgd", {{"learning_rate", double{made.base}}, {"momentum", asynchronous ? 0.0 : 0.5}}};
+}
+
+/// None of them changes a small whole number.
+Compression compression_of(const Made& made) {
+  constexpr std::array encodings{Encoding::none, Encoding::fp16, Encoding::bf16};
+  return {.encoding = encodings.at(static_cast<std::size_t>(made.base) % encodings.size())};
+}
+
+std::string_view name_of(Made::What setting) {
+  if (setting == Made::What::optimizer) return "set_optimizer";
+  if (setting == Made::What::compression) return "set_gradient_compression";
+  return "load_optimizer_states";
+}
+
+/// The last change was `base` throughout.
+optimizer::State state_of(const Made& made) {
+  const std::vector<float> change(shape_of(made.key).count(), made.base);
+  const auto bytes = std::as_bytes(std::span(change));
+  return {.dtype = DType::f32, .updates = 1, .slots = {{bytes.begin(), bytes.end()}}};
 }
 
 }  // namespace
@@ -108,6 +130,8 @@ class Worker {
     for (const Open& one : std::exchange(open_, {})) {
       ends.push_back({one.made, end_of(one)});
       failed = failed || ends.back().is_late();
+      const bool compresses = one.made.what == Made::What::compression && !ends.back().is_late();
+      if (compresses) compression_ = compression_of(one.made);
     }
     if (!failed && phase_ + 1 < step().phases.size()) return begin_phase(phase_ + 1);
     if (failed && attempt_++ < step().attempts) return begin_phase(0);
@@ -118,6 +142,7 @@ class Worker {
   std::string end_of(const Open& one) const {
     std::string error = error_of([&] { one.completion->wait_until(world_.now_); });
     if (error != "no error") return error;
+    if (!one.made.gets_data()) return "done";
     if (one.made.what == Made::What::row) return fmt::format("row {}", one.values->front());
     const bool is_whole =
         std::ranges::adjacent_find(*one.values, std::not_equal_to()) == one.values->end();
@@ -129,9 +154,9 @@ class Worker {
     Open one{made, nullptr,
              std::make_unique<std::vector<float>>(shape_of(made.key).count(),
                                                   made.base * static_cast<float>(rank_ + 1))};
-    if (made.what == Made::What::optimizer) {
+    if (made.is_setting()) {
       call->is_setting = true;
-      call->what = "set_optimizer";
+      call->what = name_of(made.what);
     } else {
       const Tensor values(one.values->data(), shape_of(made.key), DType::f32);
       Task& task = call->task;
@@ -150,7 +175,7 @@ class Worker {
     }
     call->completion = one.completion = std::make_shared<base::Completion>(1, call->what);
     if (call->is_setting) {
-      send_setting(call, made);
+      settings_.emplace_back(call, made);
       return one;
     }
     const std::uint32_t pieces = pieces_of(made.key);
@@ -162,17 +187,36 @@ class Worker {
     return one;
   }
 
+  /// The states first that worker 0 brings.
   void send_setting(const std::shared_ptr<Call>& call, const Made& made) {
-    requests_.begin(call, outboxes_.size());
-    for (std::size_t server = 0; server < outboxes_.size(); ++server) {
-      const std::uint64_t sequence = requests_.add(server, call, static_cast<std::uint32_t>(server),
-                                                   static_cast<std::uint32_t>(outboxes_.size()));
-      world_.send(rank_, server,
-                  SetOptimizer{sequence, {"sgd", {{"learning_rate", double{made.base}}}}});
+    const auto servers = static_cast<std::uint32_t>(outboxes_.size());
+    const bool brings = made.what == Made::What::load && rank_ == 0;
+    const std::uint32_t pieces = brings ? pieces_of(made.key) : 0;
+    requests_.begin(call, pieces + servers);
+    for (std::uint32_t piece = 0; piece < pieces; ++piece) {
+      const std::vector<std::byte> bytes = packed(
+          {.rule = "", .states = {{name_of(made.key), part_of(state_of(made), piece, pieces)}}});
+      const std::uint64_t sequence = requests_.add(piece % servers, call, piece, pieces, 0, true);
+      world_.send(rank_, piece % servers,
+                  SetState{sequence, {name_of(made.key), piece, pieces}, bytes});
+    }
+    for (std::uint32_t server = 0; server < servers; ++server) {
+      const std::uint64_t sequence = requests_.add(server, call, server, servers);
+      world_.send(rank_, server, setting_of(made, sequence));
     }
   }
 
-  /// One piece after the other leaves.
+  ToServer setting_of(const Made& made, std::uint64_t sequence) const {
+    if (made.what == Made::What::compression) {
+      return SetCompression{sequence, compression_of(made)};
+    }
+    const Optimizer optimizer = optimizer_of(made, world_.plan_.asynchronous);
+    if (made.what == Made::What::optimizer) return SetOptimizer{sequence, optimizer};
+    if (rank_ > 0) return LoadStates{.sequence = sequence};
+    return LoadStates{.sequence = sequence, .rule = "sgd", .optimizer = optimizer};
+  }
+
+  /// One piece after the other leaves, and settings behind them.
   void fill() {
     for (std::size_t server = 0; server < outboxes_.size(); ++server) {
       Outbox& outbox = outboxes_[server];
@@ -185,6 +229,8 @@ class Worker {
         fill();
       });
     }
+    if (!std::ranges::all_of(outboxes_, &Outbox::empty)) return;
+    for (const auto& [call, made] : std::exchange(settings_, {})) send_setting(call, made);
   }
 
   void send_piece(std::size_t server, const Outbox::Entry& entry) {
@@ -209,6 +255,7 @@ class Worker {
     if (brings_data(said, rank_)) {
       said.data = {task.in.as<const std::byte>() + mine.begin * sizeof(float),
                    mine.count() * sizeof(float)};
+      compressor_.compress(said, compression_, mine);
     }
     world_.send(rank_, server, said);
   }
@@ -220,6 +267,9 @@ class Worker {
   std::vector<Outbox> outboxes_;
   std::vector<bool> is_sending_;
   std::vector<Open> open_;
+  std::vector<std::pair<std::shared_ptr<Call>, Made>> settings_;  ///< not sent yet
+  Compressor compressor_;
+  Compression compression_;
   std::size_t step_ = 0;
   std::size_t phase_ = 0;
   int attempt_ = 0;
@@ -314,174 +364,6 @@ float World::stored(std::size_t key) const {
   }
   CHECK(std::ranges::adjacent_find(all, std::not_equal_to()) == all.end());
   return all.at(0);
-}
-
-namespace {
-
-/// What the calls of one worker after the other have to come to. All make the same.
-class Model {
- public:
-  explicit Model(int workers)
-      : values_(keys), sum_(static_cast<float>(workers * (workers + 1)) / 2) {}
-
-  float stored(std::size_t key) const { return values_[key].value(); }
-  /// How a call ends that does not time out; empty: with nothing to compare.
-  std::string end(const Made& made) {
-    std::optional<float>& value = values_[made.key];
-    if (made.what == Made::What::optimizer) {
-      rate_ = made.base;
-      return "";
-    }
-    if (made.what == Made::What::pull) return fmt::format("{}", value.value());
-    if (made.what == Made::What::row) return fmt::format("row {}", value.value());
-    const float sum = made.base * sum_;
-    switch (made.kind) {
-      case Kind::init:
-        value = made.base;
-        return "";
-      case Kind::broadcast:
-        value = made.base * static_cast<float>(made.root + 1);
-        return fmt::format("{}", *value);
-      case Kind::pushpull:
-        if (!value) return fmt::format("{}", sum);
-        break;
-      case Kind::push:
-        break;
-    }
-    value = rate_ > 0 ? *value - rate_ * sum : sum;
-    return made.kind == Kind::push ? "" : fmt::format("{}", *value);
-  }
-
- private:
-  std::vector<std::optional<float>> values_;
-  float rate_ = 0;  ///< 0: there is no optimizer
-  const float sum_;
-};
-
-}  // namespace
-
-void check(const Plan& plan, const World& world) {
-  const std::vector<End>& ends = world.ends_of(0);
-  for (int worker = 1; worker < plan.workers; ++worker) {
-    for (std::size_t i = 0; i < std::min(ends.size(), world.ends_of(worker).size()); ++i) {
-      INFO("call " << i << " of worker " << worker);
-      const End& other = world.ends_of(worker)[i];
-      REQUIRE((other.is_late() ? other.text : "") == (ends[i].is_late() ? ends[i].text : ""));
-    }
-    REQUIRE(world.ends_of(worker).size() == ends.size());
-  }
-  Model model(plan.workers);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const std::string right = ends[i].is_late() ? ends[i].text : model.end(ends[i].made);
-    for (int worker = 0; worker < plan.workers; ++worker) {
-      const End& end = world.ends_of(worker)[i];
-      if (right.empty()) CHECK_FALSE(end.is_late());
-      if (!right.empty()) CHECK(end.text == right);
-    }
-  }
-  for (std::size_t key = 1; key < keys; ++key) CHECK(world.stored(key) == model.stored(key));
-}
-
-void check_asynchronous(const Plan& plan, const World& world) {
-  std::vector<std::vector<std::string>> broadcasts(static_cast<std::size_t>(plan.workers));
-  float left = 0;
-  for (int worker = 0; worker < plan.workers; ++worker) {
-    for (const End& end : world.ends_of(worker)) {
-      const bool is_round = end.made.what == Made::What::round;
-      if (is_round && end.made.kind == Kind::broadcast) {
-        broadcasts[static_cast<std::size_t>(worker)].push_back(end.text);
-      } else if (is_round && end.made.kind == Kind::push && !end.is_late()) {
-        left -= end.made.base * static_cast<float>(worker + 1);
-      }
-    }
-  }
-  for (const auto& of_worker : broadcasts) CHECK(of_worker == broadcasts[0]);
-  CHECK(world.stored(1) == left);
-}
-
-Plan plan_of(std::uint64_t seed, bool asynchronous) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::uint64_t most) { return random() % most; };
-  Plan plan{.workers = 2 + static_cast<int>(below(2)),
-            .servers = 1 + static_cast<int>(below(2)),
-            .asynchronous = asynchronous,
-            .timeout = 100ms,
-            .slowest_message = below(2) == 0 ? 1ms : 8ms,
-            .slowest_piece = below(3) == 0 ? 40ms : 2ms,
-            .restarts = below(2) == 0};
-  const auto add = [&](std::vector<std::vector<Made>> phases, int attempts) {
-    Step step{.phases = std::move(phases), .attempts = attempts};
-    for (int worker = 0; worker < plan.workers; ++worker) {
-      // On time, at any time, or about when the others' time is up.
-      const std::array<Clock::duration, 4> choices{
-          0ms, std::chrono::microseconds(below(300'000)),
-          plan.timeout + std::chrono::microseconds(below(10'000)) - 5ms, 0ms};
-      step.lateness.push_back(choices.at(below(choices.size())));
-    }
-    plan.steps.push_back(std::move(step));
-  };
-  using What = Made::What;
-  const int attempts = std::array{1, 2, patient}.at(below(3));
-  if (asynchronous) {
-    plan.staleness = 1 + static_cast<int>(below(2));
-    add({{Made{.kind = Kind::init, .key = 1, .base = 0}}}, patient);
-    add({{Made{.what = What::optimizer, .base = 1}}}, patient);
-    for (int i = 0; i < 12; ++i) {
-      const float base = static_cast<float>(1 + below(8));
-      if (below(3) > 0) add({{Made{.kind = Kind::push, .key = 1, .base = base}}}, patient);
-      if (below(3) == 0) {
-        add({{Made{.kind = Kind::broadcast, .key = 2, .root = i % plan.workers, .base = base}}},
-            attempts);
-      }
-    }
-    return plan;
-  }
-  bool has_optimizer = false;
-  // Key 0 is only reduced, until it is broadcast; the others have a value first.
-  for (std::size_t key = 1; key < keys; ++key) {
-    add({{Made{.kind = Kind::init, .key = key, .base = 0}}}, patient);
-  }
-  for (int i = 1; i <= 12; ++i) {
-    const float base = static_cast<float>(1 + below(8));
-    const std::size_t key = 1 + below(keys - 1);
-    const int root = static_cast<int>(below(static_cast<std::uint64_t>(plan.workers)));
-    switch (below(7)) {
-      case 0:
-        add({{Made{.kind = Kind::pushpull, .key = key, .base = base}}}, attempts);
-        break;
-      case 1:
-        add({{Made{.kind = Kind::push, .key = key, .base = base},
-              Made{.what = What::pull, .key = key}}},
-            attempts);
-        break;
-      case 2:
-        has_optimizer = true;
-        add({{Made{.what = What::optimizer, .base = base}}}, attempts);
-        break;
-      case 3:  // as an object: its size, then what it is
-        add({{Made{.kind = Kind::broadcast, .key = 1, .root = root, .base = base}},
-             {Made{.kind = Kind::broadcast, .key = 2, .root = root, .base = base + 1}}},
-            attempts);
-        break;
-      case 4:
-        add({{Made{.kind = Kind::push, .key = 1, .base = base},
-              Made{.kind = Kind::pushpull, .key = has_optimizer ? 1U : 0U, .base = base},
-              Made{.kind = Kind::push, .key = 2, .base = base}}},
-            attempts);
-        break;
-      case 5:
-        add({{Made{.kind = Kind::push, .key = key, .base = base},
-              Made{.kind = Kind::push, .key = key, .base = base + 1},
-              Made{.kind = Kind::pushpull, .key = key, .base = base + 2}}},
-            attempts);
-        break;
-      default:
-        add({{Made{.kind = Kind::push, .key = key, .base = base}},
-             {Made{.what = What::row, .key = key}}},
-            attempts);
-    }
-  }
-  return plan;
 }
 
 }  // namespace tutti::ps::lateness

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/compression.h"
 #include "ps/outbox.h"
 #include "ps/requests.h"
 #include "ps/table.h"
@@ -19,12 +20,21 @@ using base::Clock;
 
 /// What all workers call at once in a step; where the phase before has succeeded.
 struct Made {
-  enum class What : std::uint8_t { round, pull, row, optimizer };
+  enum class What : std::uint8_t { round, pull, row, optimizer, compression, load };
   What what = What::round;
   Kind kind = Kind::pushpull;
   std::size_t key = 0;  ///< it has key + 1 pieces
   int root = 0;
-  float base = 0;  ///< worker r brings (r + 1) times that; of an optimizer, the learning rate
+  /// Worker r brings (r + 1) times that to a round. Of an optimizer it is the learning rate, and
+  /// where states are loaded, the key's momentum, too.
+  float base = 0;
+
+  /// The program waits for its end before it makes another call.
+  bool is_setting() const { return what > What::row; }
+  bool gets_data() const {
+    if (what != What::round) return !is_setting();
+    return kind == Kind::broadcast || kind == Kind::pushpull;
+  }
 };
 struct Step {
   std::vector<std::vector<Made>> phases;
@@ -43,7 +53,7 @@ struct Plan {
   std::vector<Step> steps{};
 };
 
-/// How a call ended: "3" or "timeout: ...".
+/// How a call ended: "3", "done" where nothing comes back, or "timeout: ...".
 struct End {
   Made made;
   std::string text;
