@@ -25,7 +25,7 @@ Coordinator::Coordinator(int size, const Settings& settings)
       settings_(settings),
       ranks_(static_cast<std::size_t>(size)),
       keys_(size),
-      planner_(settings.fusion_bytes, settings.part_bytes),
+      planner_(settings.host, settings.device),
       log_(size),
       barrier_(size) {}
 
@@ -148,13 +148,13 @@ void Coordinator::settle() {
 
 void Coordinator::plan() {
   Plan plan{.epoch = epoch_, .first = log_.next_number(), .agreements = {}, .batches = {}};
-  const std::uint64_t ahead = settings_.part_bytes * parts_ahead;
+  const std::uint64_t ahead = settings_.host.part_bytes * parts_ahead;
   while (!planner_.empty() && (ahead == 0 || log_.bytes_ahead() < ahead)) {
     std::uint64_t bytes = 0;
     PlanBatch batch = planner_.next(bytes);
     // Some batch of those planned ahead asks for an acknowledgement, so that planning goes on.
     bytes_unacknowledged_ += bytes;
-    batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.part_bytes;
+    batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.host.part_bytes;
     if (batch.acknowledge) bytes_unacknowledged_ = 0;
     if (settings_.replay) record(batch);
     log_.add(batch, bytes);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class Coordinator {
   std::vector<std::string> take_notices();
   /// Every rank has left.
   bool is_finished() const;
+  /// How many it has heard of.
+  std::size_t keys() const { return keys_.size(); }
   /// For hang dumps: mode, epoch, and which key waits for whom.
   std::string describe() const;
   /// Everything that decides the future, canonically.

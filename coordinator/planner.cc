@@ -31,18 +31,22 @@ void Planner::add(const ReadyTensor& tensor) {
                          .started = tensor.start > 0});
 }
 
-bool Planner::is_cut(const Entry& entry) const {
-  return entry.started || (part_bytes_ > 0 && entry.bytes() > part_bytes_);
+const Sizes& Planner::sizes_of(const Class& what) const {
+  return what.device == Device::Kind::cpu ? host_ : device_;
+}
+
+bool Planner::is_cut(const Entry& entry, const Sizes& sizes) {
+  return entry.started || (sizes.part_bytes > 0 && entry.bytes() > sizes.part_bytes);
 }
 
 // Parts of one tensor are about equal: a tiny last one would cost a gate all the same.
-PlanPart Planner::cut(Queue& queue) {
+PlanPart Planner::cut(Queue& queue, const Sizes& sizes) {
   Entry entry = *queue.begin();
   queue.erase(queue.begin());
   std::uint64_t length = entry.count;
-  if (part_bytes_ > 0) {
+  if (sizes.part_bytes > 0) {
     const std::uint64_t pieces =
-        std::max<std::uint64_t>(1, divide_up(entry.count * entry.element_bytes, part_bytes_));
+        std::max<std::uint64_t>(1, divide_up(entry.count * entry.element_bytes, sizes.part_bytes));
     length = divide_up(divide_up(entry.count, pieces), part_alignment) * part_alignment;
   }
   const PlanPart part{entry.id, entry.round, entry.next,
@@ -61,6 +65,7 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   const auto most_urgent = std::min_element(
       classes_.begin(), classes_.end(),
       [](const auto& a, const auto& b) { return *a.second.begin() < *b.second.begin(); });
+  const Sizes& sizes = sizes_of(most_urgent->first);
   Queue& queue = most_urgent->second;
   PlanBatch batch;
   batch.active_ranks = most_urgent->first.active_ranks;
@@ -68,8 +73,8 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   const CollectiveKind kind = most_urgent->first.kind;
   // A sharded tensor is never fused: all ranks' shards of one tensor move together.
   bytes = 0;
-  if (is_cut(*queue.begin())) {
-    batch.parts.push_back(cut(queue));
+  if (is_cut(*queue.begin(), sizes)) {
+    batch.parts.push_back(cut(queue, sizes));
     bytes = batch.parts.back().count * element_bytes;
   } else {
     do {
@@ -77,9 +82,11 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
       queue.erase(queue.begin());
       batch.parts.push_back({entry.id, entry.round, 0, entry.count});
       bytes += entry.bytes();
-    } while (fusion_bytes_ > 0 && !is_sharded(kind) && !queue.empty() && !is_cut(*queue.begin()) &&
-             bytes + queue.begin()->bytes() <= fusion_bytes_);
+    } while (sizes.fusion_bytes > 0 && !is_sharded(kind) && !queue.empty() &&
+             !is_cut(*queue.begin(), sizes) &&
+             bytes + queue.begin()->bytes() <= sizes.fusion_bytes);
   }
+  if (sizes.part_bytes > 0) bytes = divide_up(bytes * host_.part_bytes, sizes.part_bytes);
   if (queue.empty()) classes_.erase(most_urgent);
   return batch;
 }

@@ -24,12 +24,12 @@ struct ReadyTensor {
 /// whichever was ready first. Small tensors are fused, large ones cut into parts.
 class Planner {
  public:
-  Planner(std::size_t fusion_bytes, std::size_t part_bytes)
-      : fusion_bytes_(fusion_bytes), part_bytes_(part_bytes) {}
+  Planner(const Sizes& host, const Sizes& device) : host_(host), device_(device) {}
 
   void add(const ReadyTensor& tensor);
   bool empty() const { return classes_.empty(); }
-  /// The next batch, and how many bytes of one rank it moves. The planner is not empty.
+  /// The next batch, and how many bytes of one rank it moves. Those on a GPU are counted for so
+  /// much less as their parts are larger. The planner is not empty.
   PlanBatch next(std::uint64_t& bytes);
 
   /// A tensor that waits here, with the elements planned so far.
@@ -73,11 +73,12 @@ class Planner {
   };
   using Queue = std::set<Entry>;
 
-  bool is_cut(const Entry& entry) const;
-  PlanPart cut(Queue& queue);
+  const Sizes& sizes_of(const Class& what) const;
+  static bool is_cut(const Entry& entry, const Sizes& sizes);
+  PlanPart cut(Queue& queue, const Sizes& sizes);
 
-  std::size_t fusion_bytes_;
-  std::size_t part_bytes_;
+  Sizes host_;
+  Sizes device_;
   std::map<Class, Queue> classes_;  ///< no empty queue stays
   std::uint64_t sequence_ = 0;
   std::size_t started_ = 0;  ///< entries with `started` set

@@ -41,14 +41,20 @@ struct Call {
   int priority = 0;
 };
 
-/// Equal on all ranks and on the coordinator.
-struct Settings {
-  /// Repeat the last cycle's plan without asking the coordinator.
-  bool replay = false;
+/// How much travels as one batch.
+struct Sizes {
   /// Tensors up to this size together travel as one batch; 0: never fused.
   std::size_t fusion_bytes = std::size_t{2} << 20;
   /// Larger tensors are cut into parts of about this size; 0: never cut.
   std::size_t part_bytes = std::size_t{4} << 20;
+};
+
+/// Equal on all ranks and on the coordinator.
+struct Settings {
+  /// Repeat the last cycle's plan without asking the coordinator.
+  bool replay = false;
+  Sizes host{};
+  Sizes device{std::size_t{8} << 20, std::size_t{32} << 20};  ///< of tensors on a GPU
   /// How many batches may be entered and not done. Between nodes two large batches may move at
   /// once, with a small one between them; the messages of the next gate then queue behind their
   /// data.

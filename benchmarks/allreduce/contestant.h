@@ -28,11 +28,16 @@ class Contestant {
   /// Called before a new size. `own` is this rank's private memory, the same for all contestants.
   /// Returns the buffers that `run` will use.
   virtual Buffers prepare(const Buffers& own) = 0;
+  /// Called outside the time, when the buffers are filled and before they are checked: for one
+  /// whose tensors are not in these buffers.
+  virtual void take_input() {}
+  virtual void give_result() {}
   /// The measured part. Blocks until this rank has its result.
   virtual void run() = 0;
 };
 
-/// `shared`: the tensors come from `KVStore::allocate`.
+/// `shared`: the tensors come from `KVStore::allocate`. Else they are on the GPU that the settings
+/// name, if any.
 std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
                                        const Settings& settings, bool shared);
 std::unique_ptr<Contestant> make_mpi(const Settings& settings);

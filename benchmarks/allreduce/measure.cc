@@ -50,6 +50,7 @@ void Race::turn(Lane& lane) {
   // would be read faster than real ones.
   pattern_.fill(buffers.out, buffers.out_count, world_.rank(), turn_ + 1);
   pattern_.fill(buffers.in, buffers.in_count, world_.rank(), turn_);
+  lane.contestant->take_input();
   if (settings_.rest > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(settings_.rest));
   }
@@ -59,7 +60,9 @@ void Race::turn(Lane& lane) {
   lane.microseconds.push_back(seconds_since(start) * 1e6);
   // Wait for all ranks, for checking must not take a processor from a rank that still works.
   world_.barrier();
-  if (settings_.check) lane.wrong += wrong(buffers);
+  if (!settings_.check) return;
+  lane.contestant->give_result();
+  lane.wrong += wrong(buffers);
 }
 
 void Race::turns(std::vector<Lane>& lanes, int number) {

@@ -55,9 +55,10 @@ std::string head(const Setup& setup) {
   text += build_type_line();
   for (const std::string& fact : setup.facts) text += "# " + fact + "\n";
   text += fmt::format(
-      "# {}, {}; an iteration lasts as long as its slowest rank, time is the median, ratio is "
+      "# {}, {}{}; an iteration lasts as long as its slowest rank, time is the median, ratio is "
       "{}'s time over this one\n#\n",
       s.in_place || s.op == Operation::broadcast ? "in place" : "out of place",
+      s.gpu ? fmt::format("on GPU {}, ", *s.gpu) : "",
       s.check ? "all results checked" : "results not checked", rival(s) == "mpi" ? "MPI" : "tutti");
   text += fmt::format(
       "#{:>11} {:>11} {:>5} {:>5}  {:<12} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7} {:>6}\n",
@@ -99,6 +100,7 @@ std::string json(const std::vector<Row>& rows, const Setup& setup) {
         {"hosts", setup.hosts},
         {"bytes", bytes_of(row, s)},
         {"shared", row.shared},
+        {"device", s.gpu ? fmt::format("gpu({})", *s.gpu) : "cpu"},
         {"wire", row.impl == "mpi" ? "none" : s.wire},
         {"in_place", s.in_place || s.op == Operation::broadcast},
         {"iters", row.iterations},

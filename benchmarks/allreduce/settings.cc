@@ -84,6 +84,8 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option("--wire", s.wire, "what tutti's f32 tensors travel as: none (f32), fp16 or bf16")
       ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
+  app.add_option("--gpu", s.gpu, "tensors on this device, as CUDA numbers them, on every rank")
+      ->check(between(0, many).description(""));
   app.add_option("--root", s.root, "root of a broadcast")
       ->check(between(0, many).description(""))
       ->capture_default_str();
@@ -122,6 +124,11 @@ std::string what_is_wrong(const Settings& s, int ranks) {
     return "--in-place is not for " + std::string(name(s.op)) + ", whose result MPI puts elsewhere";
   }
   if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
+  if (s.gpu && (s.shared || s.runs("mpi"))) {
+    return "--gpu is neither for MPI nor for tensors in node-shared memory; use --impl tutti "
+           "without "
+           "--shared";
+  }
   if (s.runs("timeline") && s.store != "dist_sync_mpi") {
     return "a store of type '" + s.store + "' records no timeline; leave it out of --impl";
   }

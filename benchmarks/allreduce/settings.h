@@ -38,6 +38,7 @@ struct Settings {
   std::string store = "dist_sync_mpi";
   std::string wire = "none";  ///< the format in which tutti's f32 tensors travel
   int root = 0;               ///< of a broadcast
+  std::optional<int> gpu;     ///< tutti's tensors are on this device
 
   bool runs(std::string_view impl) const;
   /// Elements of each size: of `sizes`, or from min_bytes to max_bytes, growing by `factor`. For

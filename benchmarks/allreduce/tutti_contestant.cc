@@ -1,4 +1,7 @@
+#include <optional>
+
 #include "benchmarks/allreduce/contestant.h"
+#include "benchmarks/allreduce/gpu_buffers.h"
 #include "tutti/version.h"
 
 namespace tutti::bench {
@@ -12,7 +15,9 @@ class TuttiContestant : public Contestant {
         store_(std::move(store)),
         settings_(settings),
         shared_(shared),
-        key_(shared ? 1'000'000 : 0) {}
+        key_(shared ? 1'000'000 : 0) {
+    if (settings.gpu && !shared) gpu_ = std::make_unique<cuda::Gpu>(*settings.gpu);
+  }
 
   std::string impl() const override { return impl_; }
   std::string version() const override { return tutti::version(); }
@@ -30,6 +35,12 @@ class TuttiContestant : public Contestant {
       const Tensor in = store_->allocate(in_shape, settings_.dtype);
       in_ = in;
       out_ = one_buffer ? in : store_->allocate(out_shape, settings_.dtype);
+    } else if (gpu_) {
+      buffers_.reset();
+      buffers_.emplace(*gpu_, own, settings_.dtype);
+      in_ = Tensor(buffers_->in(), in_shape, settings_.dtype, buffers_->device());
+      out_ = Tensor(buffers_->out(), out_shape, settings_.dtype, buffers_->device());
+      return own;
     } else {
       in_ = Tensor(own.in, in_shape, settings_.dtype);
       out_ = Tensor(own.out, out_shape, settings_.dtype);
@@ -37,7 +48,13 @@ class TuttiContestant : public Contestant {
     return {in_[0].data(), out_[0].data(), own.in_count, own.out_count};
   }
 
+  void take_input() override {
+    if (buffers_) buffers_->take_input();
+  }
   void run() override { submit().wait(); }
+  void give_result() override {
+    if (buffers_) buffers_->give_result();
+  }
 
  private:
   Pending submit() {
@@ -59,6 +76,8 @@ class TuttiContestant : public Contestant {
   const Settings& settings_;
   const bool shared_;
   Key key_;
+  std::unique_ptr<cuda::Gpu> gpu_;
+  std::optional<GpuBuffers> buffers_;
   Values in_;
   Values out_;
 };

@@ -64,8 +64,9 @@ class Allreduce {
   /// A transfer between nodes, or a copy, is under way, which rings no bell.
   bool is_polling() const {
     return (route_.exchange != Route::Exchange::none && exchanged_ < chunks().size()) ||
-           in_.is_under_way() || out_.is_under_way();
+           is_copying();
   }
+  bool is_copying() const { return in_.is_under_way() || out_.is_under_way(); }
   std::string describe() const;
 
  private:

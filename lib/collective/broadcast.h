@@ -43,9 +43,9 @@ class Broadcast {
   bool is_issued() const { return out_.begun.chunk == chunks_.size(); }
   /// A transfer between nodes, or a copy, is under way, which rings no bell.
   bool is_polling() const {
-    return (several_nodes() && is_carrier() && out_.over() < chunks_.size()) ||
-           brought_.is_under_way() || out_.is_under_way();
+    return (several_nodes() && is_carrier() && out_.over() < chunks_.size()) || is_copying();
   }
+  bool is_copying() const { return brought_.is_under_way() || out_.is_under_way(); }
   std::uint64_t bytes_sent() const;
   std::string describe() const;
 

@@ -174,6 +174,14 @@ bool Engine::is_polling() const {
   return gate_.is_polling() || std::any_of(moving().begin(), moving().end(), polls);
 }
 
+bool Engine::is_copying() const {
+  const auto copies = [](const OpenBatch& moving) {
+    return (moving.way == Way::pipeline && moving.allreduce->is_copying()) ||
+           (moving.way == Way::broadcast && moving.pipelines->broadcast().is_copying());
+  };
+  return std::any_of(moving().begin(), moving().end(), copies);
+}
+
 std::size_t Engine::buffer_bytes() const {
   return gate_.buffer_bytes() + host_.buffer_bytes() + small_.buffer_bytes() +
          (own_ ? own_->buffer_bytes() : 0);

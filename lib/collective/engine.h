@@ -70,6 +70,8 @@ class Engine {
   bool is_brief(const Batch& batch) const;
   /// MPI transfers are under way, which ring no bell.
   bool is_polling() const;
+  /// Copies that were begun in ends of their own are not over.
+  bool is_copying() const;
   /// Sent by this rank.
   std::uint64_t bytes_between_nodes() const {
     return gate_.bytes_sent() + host_.bytes_sent() + (own_ ? own_->bytes_sent() : 0);

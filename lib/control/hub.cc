@@ -49,6 +49,7 @@ void Hub::run() noexcept {
   contain(parts_.board, parts_.topology.rank, "tutti-coord", [this] { loop(); });
   // Closed also after a failure, so that the other nodes learn of it.
   links_.clear();
+  parts_.responder.reset();
 }
 
 void Hub::loop() {

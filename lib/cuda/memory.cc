@@ -72,7 +72,8 @@ Registration::~Registration() {
 
 Location locate(const void* pointer) {
   CUmemorytype type{};
-  bool managed = false;
+  // CUDA calls it a boolean, but the driver writes as many bytes as an unsigned int has.
+  unsigned int managed = 0;
   int ordinal = -1;
   CUcontext context = nullptr;
   std::array<CUpointer_attribute, 4> attributes{
@@ -82,7 +83,7 @@ Location locate(const void* pointer) {
   checked(driver().cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(),
                                           reinterpret_cast<std::uintptr_t>(pointer)),
           "cuPointerGetAttributes", -1);
-  if (managed) return {Location::Kind::managed, false, ordinal, context};
+  if (managed != 0) return {Location::Kind::managed, false, ordinal, context};
   if (type == CU_MEMORYTYPE_DEVICE) return {Location::Kind::device, false, ordinal, context};
   return {Location::Kind::host, type == CU_MEMORYTYPE_HOST, -1, nullptr};
 }

@@ -56,9 +56,7 @@ class FrontDesk {
   /// Comes before all else: in a forked child nobody gives back a mutex that was held at the fork.
   void require_usable(std::string_view method) const {
     fork_guard_.check();
-    if (!closed) return;
-    throw Error(ErrorCode::aborted,
-                std::string(method) + " of a store that is closed; KVStore::create makes another");
+    if (closed) refuse_closed(method);
   }
 
  private:

@@ -79,6 +79,9 @@ class LocalStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.gpu_calls();
   }
+  void check_open(Method method) const TUTTI_REQUIRES(mutex_) {
+    if (closed_) refuse_closed(name(method));
+  }
   void run(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
   void initialise(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
   void abandon();
@@ -99,10 +102,17 @@ class LocalStore : public Backend {
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  /// KVStore refuses calls that come after `close`, but not one that has passed it before.
+  bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 void LocalStore::close() {
   const auto calls = gpu_calls();
+  if (calls != nullptr) base::refuse_in_callback("close()");
+  {
+    const base::Lock lock(mutex_);
+    closed_ = true;
+  }
   if (calls != nullptr && !calls->close()) return abandon();
   std::size_t keys = 0;
   {
@@ -228,6 +238,7 @@ void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
 Pending LocalStore::submit(const MethodCall& call) {
   if (const auto calls = gpu_calls()) calls->poll();
   const base::Lock lock(mutex_);
+  check_open(call.method);
   if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
     return exchange_alone(call, places_, counters_);
   }
@@ -255,6 +266,7 @@ void LocalStore::run(const MethodCall& call, const Here& here) {
 void LocalStore::configure(const Setting& setting) {
   if (setting.method == Method::set_gradient_compression) return compress(setting);
   const base::Lock lock(mutex_);
+  check_open(setting.method);
   if (setting.method == Method::set_optimizer) {
     optimizer_.set(*setting.optimizer);
   } else if (setting.method == Method::save_optimizer_states) {

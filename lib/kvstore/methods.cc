@@ -58,4 +58,9 @@ void refuse_late(const Setting& setting, std::string_view why) {
                           name(setting.method), base::quoted(setting.value), why));
 }
 
+void refuse_closed(std::string_view method) {
+  throw Error(ErrorCode::aborted,
+              fmt::format("{} of a store that is closed; KVStore::create makes another", method));
+}
+
 }  // namespace tutti

@@ -13,4 +13,7 @@ void require(const Traits& traits, Method method);
 /// ": ranks would differ".
 [[noreturn]] void refuse_late(const Setting& setting, std::string_view why);
 
+/// Throws `aborted`: the method was called on a store that is closed.
+[[noreturn]] void refuse_closed(std::string_view method);
+
 }  // namespace tutti

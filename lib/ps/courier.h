@@ -31,6 +31,8 @@ class Courier {
   Welcome join(bool asynchronous, int staleness);
   /// The thread. When something ends the job for this worker, all calls fail with that.
   void run() noexcept;
+  /// How many it knows of.
+  std::size_t keys() const { return placed_.size(); }
   void abandon();
 
  private:

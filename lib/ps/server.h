@@ -63,6 +63,8 @@ class Server {
   void run();
   /// Tells the others why it ends, unless the store is over. What it keeps is on the disk then.
   void end(const std::optional<std::string>& reason);
+  /// How many have values here.
+  std::size_t keys() const { return table_ ? table_->keys() : 0; }
   /// Only tells the others.
   void leave(const std::optional<std::string>& reason) noexcept;
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <memory>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "ps/roles.h"
 #include "ps/server.h"
@@ -43,7 +44,9 @@ bool serve(const Job& job, const Options& options, const Durability& durability,
     // A large state takes its time to write, and to read again.
     post.link().beat_apart();
     server->end(std::nullopt);
+    const std::size_t keys = server->keys();
     server.reset();
+    base::return_memory_of(keys);
     return post.waits_for_another();
   } catch (const std::exception& error) {
     post.leave(error.what());

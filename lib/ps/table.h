@@ -41,6 +41,8 @@ class Table {
   /// Others wait for something that this worker has not brought yet.
   bool waits_for(int worker) const;
 
+  /// How many have pieces here.
+  std::size_t keys() const { return places_.size(); }
   const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
   /// What there is for another job.
   struct Content {

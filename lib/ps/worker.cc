@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "optimizer/catalogue.h"
 #include "ps/courier.h"
@@ -35,7 +36,11 @@ Worker::Worker(const Job& job, bool asynchronous, const Options& options)
     courier_ = std::make_unique<Courier>(*this, job, options, *membership_);
     return courier_->join(!together, together ? unbounded : options.staleness.value_or(unbounded));
   });
-  thread_ = base::NamedThread("tutti-ps-worker", [this] { courier_->run(); });
+  thread_ = base::NamedThread("tutti-ps-worker", [this] {
+    courier_->run();
+    // The store may live on for long.
+    base::return_memory_of(courier_->keys(), [this] { courier_.reset(); });
+  });
 }
 
 Worker::~Worker() {
@@ -145,10 +150,16 @@ void Worker::close() {
   try {
     post_and_wait(Leaving{completion}, completion);
   } catch (const std::exception& error) {
-    membership_.give_back();
+    end_thread();
     if (!told) throw;
     base::log().debug("left a job that had ended already: {}", error.what());
   }
+  end_thread();
+}
+
+/// It is at its end, for leaving is over.
+void Worker::end_thread() {
+  thread_.join();
   membership_.give_back();
 }
 
@@ -164,7 +175,7 @@ Counters Worker::counters() const {
 
 void Worker::abandon() {
   thread_.abandon();
-  courier_->abandon();
+  if (courier_) courier_->abandon();
 }
 
 }  // namespace tutti::ps

@@ -86,6 +86,7 @@ class Worker {
   friend class Courier;
 
   void post(Submission submission) TUTTI_EXCLUDES(mutex_);
+  void end_thread();
   void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {});
   optimizer::Saved ask(bool wants_states);
   void keep_as_for(const Optimizer& optimizer);
@@ -114,8 +115,8 @@ class Worker {
   std::atomic<bool> keeps_whole_{false};        ///< the optimizer cannot update values in parts
   Tally tally_;
   std::atomic<bool> stop_{false};
-  std::unique_ptr<Courier> courier_;
-  base::NamedThread thread_;  // last: the thread uses all members above
+  std::unique_ptr<Courier> courier_;  ///< until the thread ends
+  base::NamedThread thread_;          // last: the thread uses all members above
 };
 
 }  // namespace tutti::ps

@@ -169,7 +169,10 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
 }
 
 collective::Ends& Executor::device_ends() {
-  if (!std::exchange(uses_device_, true)) engine_.open_own_staging(device_.memory());
+  if (!std::exchange(uses_device_, true)) {
+    engine_.open_own_staging(device_.memory());
+    tally_.device_bytes.store(device_.buffer_bytes(), std::memory_order_relaxed);
+  }
   return device_.ends();
 }
 

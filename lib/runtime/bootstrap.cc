@@ -42,8 +42,10 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   constexpr std::size_t mib = std::size_t{1} << 20;
   coordinator::Settings settings;
   settings.replay = options.replay;
-  settings.fusion_bytes = options.fusion_bytes.value_or(several_nodes ? mib : 2 * mib);
-  settings.part_bytes = options.part_bytes.value_or(several_nodes ? mib / 2 : 4 * mib);
+  settings.host.fusion_bytes = options.fusion_bytes.value_or(several_nodes ? mib : 2 * mib);
+  settings.host.part_bytes = options.part_bytes.value_or(several_nodes ? mib / 2 : 4 * mib);
+  settings.device.fusion_bytes = options.fusion_bytes.value_or(8 * mib);
+  settings.device.part_bytes = options.part_bytes.value_or(32 * mib);
   settings.most_open = several_nodes ? shm::most_open : shm::most_open - 1;
   settings.stall_report_after = options.stall_report_after;
   settings.key_timeout = options.key_timeout;

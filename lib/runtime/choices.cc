@@ -39,10 +39,10 @@ std::vector<Choice> choices_of(const topology::Topology& topology,
         {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks});
   }
   if (!options.fusion_bytes) {
-    choices.push_back({"fusion threshold", base::bytes_text(protocol.fusion_bytes), nodes});
+    choices.push_back({"fusion threshold", base::bytes_text(protocol.host.fusion_bytes), nodes});
   }
   if (!options.part_bytes) {
-    choices.push_back({"part size", base::bytes_text(protocol.part_bytes), nodes});
+    choices.push_back({"part size", base::bytes_text(protocol.host.part_bytes), nodes});
   }
   return choices;
 }

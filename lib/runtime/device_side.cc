@@ -13,7 +13,7 @@ namespace tutti::runtime {
 namespace {
 
 /// How long the end of a store waits for copies that were under way when it failed.
-constexpr auto longest_drain = std::chrono::seconds(5);
+constexpr auto longest_drain = std::chrono::seconds(2);
 
 bool is_on_gpu(const TensorCall& call) {
   return call.signature.device == Device::Kind::gpu;
@@ -23,6 +23,14 @@ bool is_on_gpu(const TensorCall& call) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", call.key.describe(), text),
               {.key = call.key});
 }
+
+/// A thread of the program on the GPU for a moment: with its context, and without breaking a graph
+/// that another thread captures.
+struct Visit {
+  explicit Visit(const cuda::Gpu& gpu) : context(gpu) {}
+  cuda::ContextGuard context;
+  cuda::RelaxedCapture capture;
+};
 
 const Tensor& any_tensor(const TensorCall& call) {
   return call.ins.empty() ? call.outs[0] : call.ins[0];
@@ -105,7 +113,7 @@ std::vector<CUstream_st*> streams_of(const TensorCall& call) {
 std::shared_ptr<const cuda::Event> DeviceSide::Opened::record(const TensorCall& call) {
   const std::vector<CUstream_st*> streams = streams_of(call);
   if (streams.empty()) return nullptr;
-  const cuda::ContextGuard context(gpu);
+  const Visit visit(gpu);
   for (CUstream_st* const stream : streams) {
     if (!cuda::is_capturing(stream)) continue;
     refuse(call,
@@ -127,7 +135,7 @@ std::shared_ptr<const cuda::Event> DeviceSide::Opened::record(const TensorCall& 
 }
 
 void DeviceSide::Opened::check(DeviceStream stream) const {
-  const cuda::ContextGuard context(gpu);
+  const Visit visit(gpu);
   if (!cuda::is_capturing(stream.handle())) return;
   throw Error(ErrorCode::invalid_argument,
               "wait_on a stream that the program captures as a graph, whose later runs would not "
@@ -137,7 +145,7 @@ void DeviceSide::Opened::check(DeviceStream stream) const {
 // The event may also stand for copies of later calls. Each of them waits for work that was in the
 // program's streams before this moment, so nothing waits for itself.
 void DeviceSide::Opened::hold_back(DeviceStream stream) const {
-  const cuda::ContextGuard context(gpu);
+  const Visit visit(gpu);
   const cuda::EventPool::Pooled event = events.take();
   event->record(ends.out_stream().handle());
   cuda::make_wait(stream.handle(), *event);
@@ -179,6 +187,7 @@ std::shared_ptr<DeviceSide::Opened> DeviceSide::opened_for(const TensorCall& cal
     const int ordinal = gpu_ ? *gpu_ : ordinal_for(call);
     // An ordinal that there is not is refused before memory is reserved.
     static_cast<void>(cuda::Gpu(ordinal));
+    const cuda::RelaxedCapture capture;
     open_memory();
     owned_ = std::make_shared<Opened>(ordinal, mapping_, *memory_);
     opened_.store(owned_.get(), std::memory_order_release);
@@ -196,6 +205,11 @@ std::shared_ptr<const base::StreamOrder> DeviceSide::admit(std::span<TensorCall>
     call.ready = opened->record(call);
   }
   return opened;
+}
+
+std::size_t DeviceSide::buffer_bytes() const {
+  const auto ranks = static_cast<std::size_t>(staging_.layout.local_size);
+  return (reserved_bytes_ + ranks - 1) / ranks;
 }
 
 const shm::NodeMemory& DeviceSide::memory() {
@@ -221,7 +235,7 @@ void DeviceSide::adopt_thread() {
 bool DeviceSide::drain(base::Clock::time_point deadline) {
   Opened* const opened = opened_.load(std::memory_order_acquire);
   if (opened == nullptr) return true;
-  const cuda::ContextGuard context(opened->gpu);
+  const Visit visit(opened->gpu);
   return opened->ends.drain(deadline);
 }
 

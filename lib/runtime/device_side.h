@@ -62,8 +62,8 @@ class DeviceSide {
   void adopt_thread();
   /// Blocks until the GPU makes no copy, or until the deadline. True: it makes none.
   bool drain(base::Clock::time_point deadline);
-  /// Of the staging memory that was reserved; 0 before.
-  std::size_t reserved_bytes() const { return reserved_bytes_; }
+  /// This rank's share of the staging memory that was reserved; 0 before. Any thread.
+  std::size_t buffer_bytes() const;
 
  private:
   /// All that there is once the device is known.
@@ -74,7 +74,7 @@ class DeviceSide {
 
   Staging staging_;
   const std::optional<int> gpu_;
-  base::Mutex opening_;  ///< level 3
+  base::Mutex opening_;  ///< level 5
   std::shared_ptr<base::Mapping> mapping_ TUTTI_GUARDED_BY(opening_);
   std::unique_ptr<shm::NodeMemory> memory_ TUTTI_GUARDED_BY(opening_);
   std::shared_ptr<Opened> owned_ TUTTI_GUARDED_BY(opening_);

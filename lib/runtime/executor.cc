@@ -37,6 +37,7 @@ Executor::Executor(Place place, const coordinator::Settings& settings,
       timeline_(timeline),
       device_(device),
       stall_time_(settings.stall_report_after),
+      key_timeout_(settings.key_timeout),
       stall_interval_(settings.stall_report_after) {
   tally_.engine_bytes = engine_.buffer_bytes();
 }
@@ -67,6 +68,7 @@ bool Executor::pass() {
     if (!finished_) moved |= advance();
     if (!moved) moved = note_waits();
     if (!moved && !engine_.is_polling()) flush();
+    if (!moved) check_device();
     return moved;
   });
 }
@@ -225,6 +227,16 @@ bool Executor::move_data() {
   owes_actions_ = true;
   spare_.push_back(std::move(done));
   return true;
+}
+
+void Executor::check_device() const {
+  if (!engine_.is_copying() || now() - last_move_ < key_timeout_) return;
+  const std::chrono::duration<double> limit = key_timeout_;
+  throw Error(
+      ErrorCode::timeout,
+      fmt::format("the GPU has not ended a copy for {} s, nor the program's work before it: "
+                  "{}",
+                  limit.count(), engine_.describe()));
 }
 
 void Executor::note_issued() {

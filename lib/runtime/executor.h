@@ -31,6 +31,7 @@ struct Tally {
   std::atomic<std::uint64_t> tensors_gathered{0}, bytes_gathered{0};
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
   std::atomic<std::size_t> engine_bytes{0};  ///< held by the engine
+  std::atomic<std::size_t> device_bytes{0};  ///< staging memory for tensors on a GPU
 
   /// A call that has been completed.
   void count(const coordinator::Signature& signature);
@@ -150,6 +151,8 @@ class Executor {
   collective::Ends& device_ends();
   /// Whether this thread may move the batches that are entered.
   bool may_move();
+  /// Throws if the GPU has neither ended a copy nor failed for the time limit.
+  void check_device() const;
   /// Tells the calls whose last copies to outputs on a GPU have been issued.
   void note_issued();
   /// After a failure: waits until the GPU neither reads nor writes the calls' tensors.
@@ -210,6 +213,7 @@ class Executor {
   std::size_t moving_ = 0;  ///< of `running_`, from its front
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;
+  const coordinator::Time key_timeout_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one

@@ -1,4 +1,5 @@
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,10 +10,13 @@
 namespace tutti::runtime {
 
 /// Connects the coordinator to rank 0's control plane: decodes messages and encodes the answers.
-/// `tutti-coord` owns it.
+/// `tutti-coord` owns it, and destroys it, for the tables are in that thread's part of the heap.
 class CoordinatorResponder : public control::Responder {
  public:
   CoordinatorResponder(int size, const coordinator::Settings& settings);
+  ~CoordinatorResponder() override;
+  CoordinatorResponder(const CoordinatorResponder&) = delete;
+  CoordinatorResponder& operator=(const CoordinatorResponder&) = delete;
 
   void tick(std::chrono::nanoseconds now) override;
   std::optional<std::chrono::nanoseconds> next_tick() const override;
@@ -21,7 +25,7 @@ class CoordinatorResponder : public control::Responder {
   std::vector<Outgoing> take_messages() override;
 
  private:
-  coordinator::Coordinator coordinator_;
+  std::unique_ptr<coordinator::Coordinator> coordinator_;
 };
 
 }  // namespace tutti::runtime

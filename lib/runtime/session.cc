@@ -167,7 +167,8 @@ Counters Session::counters() const {
   const base::Lock counting(counting_);
   counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
   counters.nodes = topology_.nodes.size();
-  counters.buffer_bytes = segment_bytes_ + tally_.engine_bytes + call_pool_->bytes();
+  counters.buffer_bytes =
+      segment_bytes_ + tally_.engine_bytes + tally_.device_bytes + call_pool_->bytes();
   counters.allocated_bytes = parts_->arena().held();
   counters.allocated_peak_bytes = parts_->arena().peak();
   return counters;

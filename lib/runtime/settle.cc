@@ -9,7 +9,7 @@ namespace tutti::runtime {
 namespace {
 
 /// How long a store that fails waits for its last copies from and to a GPU.
-constexpr auto longest_drain = std::chrono::seconds(5);
+constexpr auto longest_drain = std::chrono::seconds(2);
 
 }  // namespace
 

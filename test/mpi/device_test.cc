@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <numeric>
+#include <span>
 
 #include "cuda/memory.h"
 #include "cuda/stream.h"
@@ -243,4 +244,42 @@ TEST_CASE("memory that is not where the tensor says it is is refused by name") {
   CHECK(error_of([&] { store->pushpull("w", device.tensor(DType::f32), mixed); }).code() ==
         ErrorCode::invalid_argument);
   check_alive(*store);
+}
+
+// With slow copies (STANDIN_GPU sets their delay), what is not ordered by the streams is too early.
+TEST_CASE("inputs are read behind the work in their stream, and a stream waits for the results",
+          "[streams]") {
+  const auto store = make_store();
+  const std::size_t bytes = std::size_t{4} << 20;
+  const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
+  const cuda::Stream stream(gpu());
+  const cuda::PinnedMemory source(gpu(), bytes);
+  const cuda::PinnedMemory result(gpu(), bytes);
+  const cuda::DeviceMemory in(gpu(), bytes);
+  const cuda::DeviceMemory out(gpu(), bytes);
+  const auto values = [](const cuda::PinnedMemory& memory) {
+    return std::span(reinterpret_cast<float*>(memory.data()), memory.span().size() / sizeof(float));
+  };
+  for (int round = 0; round < 20; ++round) {
+    std::ranges::fill(values(source), value_of(store->rank(), 0, round, 0));
+    std::ranges::fill(values(result), -1.0F);
+    {
+      const cuda::ContextGuard context(gpu());
+      stream.copy_to_device(in.data(), source.data(), bytes);
+    }
+    const auto tensor = [&](const cuda::DeviceMemory& memory) {
+      return Tensor(memory.data(), {count}, DType::f32, {Device::Kind::gpu, 0}).on(stream.handle());
+    };
+    const Pending pending = store->pushpull("w", tensor(in), tensor(out));
+    pending.wait_on(stream.handle());
+    {
+      const cuda::ContextGuard context(gpu());
+      stream.copy_to_host(result.data(), out.data(), bytes);
+      stream.synchronize();
+    }
+    const float expected = expected_sum(store->num_workers(), 0, round, 0);
+    CAPTURE(round, expected, values(result).front(), values(result).back());
+    CHECK(std::ranges::all_of(values(result), [&](float value) { return value == expected; }));
+    pending.wait();
+  }
 }

@@ -3,6 +3,7 @@
 //
 //   create TYPE   makes a store
 //   sum [COUNT]   init of "w" with so many elements (1), each 5, and pushpull of 1 there
+//   keys COUNT    init, push and pull of so many keys, of one element each
 //   close
 //   fork          starts a child that sleeps, and says its process
 //   exit          returns from main
@@ -40,6 +41,21 @@ std::string sum(KVStore& store, std::size_t count) {
   return "summed " + std::to_string(static_cast<int>(ones[0]));
 }
 
+std::string use_keys(KVStore& store, std::size_t count) {
+  constexpr std::size_t at_once = 1000;
+  std::vector<float> values(at_once, 1);
+  std::vector<Values> tensors;
+  for (float& value : values) tensors.emplace_back(Tensor(&value, {}, DType::f32));
+  for (std::size_t named = 0; named < count;) {
+    std::vector<Key> names;
+    while (names.size() < at_once) names.emplace_back("key " + std::to_string(named++));
+    store.init(names, tensors);
+    store.push(names, tensors);
+    store.pull(names, tensors).wait();
+  }
+  return "used " + std::to_string(count);
+}
+
 std::string start_child() {
   const pid_t child = ::fork();
   if (child > 0) return "forked " + std::to_string(child);
@@ -57,6 +73,7 @@ std::string answer(std::unique_ptr<KVStore>& store, const std::string& word,
     return "created " + std::to_string(store->rank());
   }
   if (word == "sum") return sum(*store, argument.empty() ? 1 : std::stoul(argument));
+  if (word == "keys") return use_keys(*store, std::stoul(argument));
   if (word == "close") {
     store->close();
     return "closed";

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,16 @@ from processes import SOON, Job, Process, stopped_writer_of
 SERVER, OBEDIENT = sys.argv[1:3]
 #: At once, on a busy machine: far below TUTTI_CREATE_SECONDS.
 AT_ONCE = 10
+
+
+def resident(process):
+    """Bytes of a process."""
+    return int(pathlib.Path(f"/proc/{process.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def has_its_own_malloc(process):
+    """A sanitizer's keeps what is freed."""
+    return "san.so" in pathlib.Path(f"/proc/{process.process.pid}/maps").read_text() or "SAN_OPTIONS" in str(os.environ)
 
 
 class Worker(Process):
@@ -123,6 +134,36 @@ class SuccessiveStores(unittest.TestCase):
                     died = f"worker 2 \\(process {self.workers[2].process.pid} on .*\\) has ended since the store"
                     self.assertRegex(str(worker.hear(AT_ONCE)), f"caught peer_lost: .*{died}", str(self.job))
                 self.check_all_end(1)
+
+    def test_a_closed_store_leaves_nothing_of_its_keys(self):
+        self.begin(servers=1)
+        if has_its_own_malloc(self.workers[0]):
+            self.skipTest("a sanitizer keeps what is freed")
+
+        def use(kind, keys):
+            """Creates a store, uses keys and closes it. Bytes of the processes just before that."""
+            self.all_do(f"create {kind}", *(["created 0"] if kind == "local" else ["created 0", "created 1"]))
+            self.all_do(f"keys {keys}", f"used {keys}")
+            used = {one.title: resident(one) for one in processes}
+            self.all_do("close", "closed")
+            return used
+
+        for kind in ("local", "dist_sync"):
+            processes = self.workers + ([] if kind == "local" else self.servers)
+            with self.subTest(kind):
+                # A process's first store takes what later ones use again.
+                use(kind, 1000)
+                before = {one.title: resident(one) for one in processes}
+                used = use(kind, 30_000)
+                for one in processes:
+                    grown = used[one.title] - before[one.title]
+                    self.assertGreater(grown, 4 << 20, str(self.job))
+                    # A server hears of the end a moment later.
+                    deadline = time.monotonic() + SOON
+                    while resident(one) - before[one.title] > grown / 8 and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                    kept = resident(one) - before[one.title]
+                    self.assertLessEqual(kept, grown / 8, f"{one.title} keeps {kept >> 20} of {grown >> 20} MiB")
 
     def test_a_second_store_beside_an_open_one_is_refused_at_once_and_the_first_works_on(self):
         self.begin(workers=2)

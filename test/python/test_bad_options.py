@@ -35,6 +35,8 @@ ASKED_FOR = [
     ("benchmarks/server_bench", "--as aray", "did you mean 'array'?"),
     ("benchmarks/memory_probe", "--byte 4", "did you mean '--bytes'?"),
     ("benchmarks/memory_probe", "--threads 0", "--threads"),
+    ("benchmarks/gpu_stages", "copeis", "did you mean 'copies'?"),
+    ("benchmarks/gpu_stages", "copies --byte 4M", "did you mean '--bytes'?"),
     ("benchmarks/reduce_bench", "--benchmark_filtre=x", "--benchmark_filtre=x"),
     ("benchmarks/reduce_bench", "--benchmark_format=xml", "not one of those that there are"),
     ("benchmarks/reduce_bench", "--benchmark_min_time=long", "--benchmark_min_time"),

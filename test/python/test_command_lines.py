@@ -38,6 +38,8 @@ ASKED_FOR = [
     ("scripts/timeline", "/nonexistent.json b.png", "error: /nonexistent.json: No such file or directory\n"),
     ("scripts/profile", "--case 2", "unknown option --case"),
     ("scripts/profile", "more", "unexpected word more"),
+    ("scripts/gpu-check", "--form x", "did you mean --from?"),
+    ("scripts/gpu-check", "--only copeis", "no section has this in its name"),
     ("scripts/demo", "--epochs", "unknown option --epochs"),
     ("scripts/test", "--teir full", "unknown option --teir"),
     ("scripts/test", "--tier fast", "not 'fast'"),

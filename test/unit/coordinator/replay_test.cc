@@ -101,7 +101,7 @@ TEST_CASE("a changed signature leaves the replay") {
 }
 
 TEST_CASE("a close that a half replayed tensor holds up names who has not come back to it") {
-  Coordinator coordinator(3, {.replay = true, .part_bytes = 1024});
+  Coordinator coordinator(3, {.replay = true, .host = {.part_bytes = 1024}});
   const Signature two_parts{.shape = {512}};
   for (Round use = 0; use < 2; ++use) {
     for (const int rank : {0, 1, 2}) {
@@ -123,7 +123,8 @@ TEST_CASE("a close that a half replayed tensor holds up names who has not come b
 }
 
 TEST_CASE("tensors in parts are replayed, and left in the middle") {
-  const Surroundings parts{.settings = {.replay = true, .fusion_bytes = 64, .part_bytes = 256}};
+  const Surroundings parts{
+      .settings = {.replay = true, .host = {.fusion_bytes = 64, .part_bytes = 256}}};
   const Program large = {submit(1, 300), submit(2, 5), submit(3, 200, 1),
                          wait(3),        wait(2),      wait(1)};
   const Program end = {submit(1, 300), submit(2, 5), submit(9), wait(9),

@@ -51,7 +51,7 @@ TEST_CASE("a thread's device is that of its current context") {
   CHECK(current_gpu() == std::nullopt);
 }
 
-TEST_CASE("a thread that relaxed its capture mode does not break a capture") {
+TEST_CASE("a thread that relaxed its capture mode does not break a capture", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   const Stream captured(gpu);
@@ -77,7 +77,7 @@ TEST_CASE("a thread that relaxed its capture mode does not break a capture") {
   CHECK(end(captured.handle(), &graph) == 0);
 }
 
-TEST_CASE("an event that was never recorded is done, and events go back to their pool") {
+TEST_CASE("an event that was never recorded is done, and events go back to their pool", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   EventPool pool(gpu);

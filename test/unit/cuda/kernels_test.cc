@@ -5,6 +5,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -104,7 +105,7 @@ TEST_CASE("kernels on a GPU have the bits of those on the host", "[gpu]") {
   }
 }
 
-TEST_CASE("a GPU sums 64 sources and any fewer in the canonical tree", "[gpu]") {
+TEST_CASE("a GPU sums 64 sources and any fewer in the canonical tree", "[gpu][sanitized]") {
   const Reducer gpu;
   std::mt19937_64 random(2);
   for (const std::size_t n : {15U, 16U, 17U, 24U, 31U, 33U, 48U, 57U, 63U, 64U}) {
@@ -125,6 +126,35 @@ TEST_CASE("counts from 0 to a few are reduced, at every alignment", "[gpu]") {
         const auto sources = reference::random_sources(dtype, 3, count, random);
         expect_equal(gpu, {dtype, dtype}, sources, count, misalignment);
       }
+    }
+  }
+}
+
+// For compute-sanitizer: what a kernel touches beside, or reads before it is written, is an error.
+TEST_CASE("kernels keep to their sources, whose memory ends where they end", "[gpu][sanitized]") {
+  const Gpu gpu(0);
+  const ContextGuard context(gpu);
+  const Stream stream(gpu);
+  const Kernels kernels(gpu);
+  std::mt19937_64 random(4);
+  for (const Kernel& kernel : reference::all_kernels(3)) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{1027}}) {
+      const std::size_t n = 1 + count % 4;
+      const std::size_t before = count % 3;
+      const auto sources = reference::random_sources(kernel.in, n, count, random);
+      std::vector<std::unique_ptr<DeviceMemory>> memory;
+      std::vector<const void*> places;
+      for (const Bytes& source : sources) {
+        memory.push_back(std::make_unique<DeviceMemory>(gpu, before + source.size()));
+        places.push_back(static_cast<std::byte*>(memory.back()->data()) + before);
+        stream.copy_to_device(const_cast<void*>(places.back()), source.data(), source.size());
+      }
+      const DeviceMemory out(gpu, count * size_of(kernel.out));
+      kernels.reduce(stream.handle(), kernel, places, out.data(), count);
+      Bytes result(out.size());
+      stream.copy_to_host(result.data(), out.data(), result.size());
+      stream.synchronize();
+      CHECK(result == on_host(kernel, sources, count));
     }
   }
 }
@@ -193,6 +223,36 @@ TEST_CASE("a GPU refuses what no kernel does", "[gpu]") {
         "internal: no kernel for a GPU from 2 sources of i32 to f32");
   CHECK(reduce({DType::i32, DType::i32, ReduceOp::average, 0.5}, 2) ==
         "internal: reduce: cannot average i32 by 0.5");
+}
+
+// Takes 5.4 GB of the device, and a stand-in minutes.
+TEST_CASE("a GPU reduces elements behind the first 2^31", "[.][gpu-large]") {
+  const Gpu gpu(0);
+  const ContextGuard context(gpu);
+  const Stream stream(gpu);
+  const Kernels kernels(gpu);
+  constexpr std::size_t count = (std::size_t{5} << 29) + 3;
+  const DeviceMemory a(gpu, count);
+  const DeviceMemory b(gpu, count);
+  const std::vector<std::size_t> places{0, (std::size_t{1} << 31) - 1, std::size_t{1} << 31,
+                                        (std::size_t{9} << 28) + 17, count - 1};
+  const std::uint8_t one = 1;
+  const std::uint8_t two = 2;
+  const auto at = [](const DeviceMemory& memory, std::size_t place) {
+    return static_cast<std::byte*>(memory.data()) + place;
+  };
+  for (const std::size_t place : places) {
+    stream.copy_to_device(at(a, place), &one, 1);
+    stream.copy_to_device(at(b, place), &two, 1);
+  }
+  const std::array<const void*, 2> sources{a.data(), b.data()};
+  kernels.reduce(stream.handle(), {DType::u8, DType::u8}, sources, b.data(), count);
+  for (const std::size_t place : places) {
+    std::uint8_t sum = 0;
+    stream.copy_to_host(&sum, at(b, place), 1);
+    stream.synchronize();
+    CHECK(sum == 3);
+  }
 }
 
 TEST_CASE("elements behind the first 2^31 are reduced") {

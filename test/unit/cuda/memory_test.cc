@@ -10,9 +10,8 @@
 
 using namespace tutti::cuda;
 
-TEST_CASE("the driver tells where memory lies") {
-  const standin::Playing machine("devices=2");
-  const Gpu gpu(1);
+TEST_CASE("the driver tells where memory lies", "[gpu]") {
+  const Gpu gpu(0);
   const ContextGuard context(gpu);
   const DeviceMemory device(gpu, 100);
   const PinnedMemory pinned(gpu, 100);
@@ -20,13 +19,21 @@ TEST_CASE("the driver tells where memory lies") {
 
   const Location on_device = locate(static_cast<std::byte*>(device.data()) + 99);
   CHECK(on_device.kind == Location::Kind::device);
-  CHECK(on_device.ordinal == 1);
+  CHECK(on_device.ordinal == 0);
   CHECK(on_device.context == gpu.context());
   CHECK(locate(pinned.data()).kind == Location::Kind::host);
   CHECK(locate(pinned.data()).is_pinned);
   CHECK(locate(&ordinary).kind == Location::Kind::host);
   CHECK_FALSE(locate(&ordinary).is_pinned);
+}
 
+TEST_CASE("the driver tells of memory on the second device, and of managed memory") {
+  const standin::Playing machine("devices=2");
+  const Gpu gpu(1);
+  const ContextGuard context(gpu);
+  const DeviceMemory device(gpu, 100);
+  CHECK(locate(device.data()).ordinal == 1);
+  CHECK(locate(device.data()).context == gpu.context());
   CUdeviceptr managed = 0;
   standin::function<decltype(cuMemAllocManaged)>("libcuda.so.1", "cuMemAllocManaged")(
       &managed, 64, CU_MEM_ATTACH_GLOBAL);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "../errors.h"
+#include "cuda/gpu.h"
 #include "tutti/kvstore.h"
 
 using namespace tutti;
@@ -157,15 +158,17 @@ TEST_CASE_METHOD(Fixture, "each half wants inputs and outputs, and no key twice"
              Catch::Contains("reduce_scatter of key 5: the key stands twice"));
 }
 
-TEST_CASE_METHOD(Fixture, "a tensor on a GPU is unsupported without CUDA") {
+TEST_CASE_METHOD(Fixture,
+                 "a tensor on a GPU is unsupported without CUDA, and by stores that take none") {
   const Tensor far(memory.data(), {2}, DType::f32, {Device::Kind::gpu, 1});
-  CHECK(
-      text_of(ErrorCode::unsupported,
-              [&] {
-                store.pushpull("w", {pair, far}, {pair});
-              }) ==
-      "pushpull of key 'w': input 1 is on gpu(1), but this build of tutti has no CUDA; copy it to "
-      "the CPU first");
+  const std::string text = text_of(ErrorCode::unsupported, [&] {
+    store.pushpull("w", {pair, far}, {pair});
+  });
+  CHECK(text == std::string("pushpull of key 'w': input 1 is on gpu(1), but ") +
+                    (cuda::is_built()
+                         ? "a store of type 'recorder' takes tensors on the CPU; copy "
+                           "it there first"
+                         : "this build of tutti has no CUDA; copy it to the CPU first"));
 }
 
 TEST_CASE_METHOD(Fixture, "a root outside the ranks is refused with the range") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../errors.h"
+#include "kvstore/local_store.h"
 #include "tutti/kvstore.h"
 
 using namespace tutti;
@@ -33,6 +34,24 @@ struct Fixture {
 using Pair = std::array<float, 2>;
 
 }  // namespace
+
+TEST_CASE("a call that meets the close of its store on another thread says that it is closed") {
+  // KVStore let it through before.
+  std::array<float, 2> value{1, 2};
+  const Key key = 3;
+  const std::array<Values, 1> tensors{Fixture::tensor(value)};
+  const auto backend = make_local_backend("local");
+  const MethodCall push{.method = Method::push, .keys = {&key, 1}, .ins = tensors};
+  backend->submit({.method = Method::init, .keys = {&key, 1}, .ins = tensors});
+  backend->submit(push);
+  backend->close();
+  CHECK(error_of([&] { backend->submit(push); }) ==
+        "aborted: push of a store that is closed; KVStore::create makes another");
+  const Optimizer optimizer{"sgd", {}};
+  CHECK(error_of([&] {
+          backend->configure({.method = Method::set_optimizer, .optimizer = &optimizer});
+        }) == "aborted: set_optimizer of a store that is closed; KVStore::create makes another");
+}
 
 TEST_CASE("every type of one process says its name, rank 0 and one worker") {
   for (const char* type :

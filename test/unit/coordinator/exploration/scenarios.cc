@@ -38,8 +38,8 @@ Surroundings surroundings(const Choice& choice) {
                    .gates_are_remembered = choice.remembered,
                    .early_deadlines = choice.early_deadlines};
   if (choice.one_deadline) all.settings.stall_report_after = all.settings.key_timeout;
-  if (!choice.fused) all.settings.fusion_bytes = 0;
-  if (choice.parts) all.settings.fusion_bytes = all.settings.part_bytes = 256;
+  if (!choice.fused) all.settings.host.fusion_bytes = 0;
+  if (choice.parts) all.settings.host = {256, 256};
   return all;
 }
 

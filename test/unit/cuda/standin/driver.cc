@@ -617,7 +617,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
         *static_cast<CUmemorytype*>(values[i]) = found.type;
         break;
       case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        *static_cast<bool*>(values[i]) = found.managed;
+        *static_cast<unsigned int*>(values[i]) = found.managed ? 1 : 0;
         break;
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int*>(values[i]) = found.ordinal;
