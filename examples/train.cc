@@ -40,12 +40,13 @@ std::string introduce(const Settings& settings, const dataset::Dataset& data, co
                       const tutti::KVStore& store) {
   return fmt::format(
       "{} ({} parameters) on {} ({} training, {} test images), store {}: workers {}, devices of "
-      "each "
-      "{}, batch of each {}",
+      "each {}{}, batch of each {}",
       settings.network, worker.weight_count(),
       settings.benchmark ? "random data like " + settings.dataset : settings.dataset,
       data.train.count(), data.test.count(), store.type(), store.num_workers(),
-      settings.work_loads.size(), settings.batch_size);
+      settings.work_loads.size(),
+      settings.gpu ? fmt::format(", weights and gradients on gpu({})", *settings.gpu) : "",
+      settings.batch_size);
 }
 
 History train(const Settings& settings, const dataset::Dataset& data, Worker& worker,
@@ -88,7 +89,9 @@ void conclude(const Settings& settings, const History& history) {
 }
 
 void run(const Settings& settings) {
-  const auto store = tutti::KVStore::create(settings.kv_store);
+  tutti::Options options = tutti::Options::from_env();
+  if (settings.gpu) options.gpu = settings.gpu;
+  const auto store = tutti::KVStore::create(settings.kv_store, options);
   share_processors(*store);
   const bool speaker = store->rank() == 0;
   if (speaker && !settings.plot.empty()) check_writable(settings.plot);
@@ -104,7 +107,7 @@ void run(const Settings& settings) {
                 settings.seed);
   if (speaker) print(introduce(settings, data, worker, *store));
 
-  Exchange exchange(*store, worker);
+  Exchange exchange(*store, worker, settings.gpu);
   check_agreement(settings, data, worker, exchange);
   exchange.broadcast_weights();
   History history = train(settings, data, worker, exchange);

@@ -36,6 +36,16 @@ int submit(tutti_store* store, const char* function, tutti_pending** pending, Ca
   });
 }
 
+int allocate(tutti_store* store, const char* function, const int64_t* dims, size_t rank, int dtype,
+             tutti_device device, tutti_tensor** tensor) {
+  return guarded([&] {
+    tutti_tensor*& made = at(tensor, function, "tensor");
+    made = new tutti_tensor{store_of(store, function)
+                                .allocate(tutti::c::shape_of(dims, rank, function),
+                                          tutti::c::dtype_of(dtype), tutti::c::device_of(device))};
+  });
+}
+
 }  // namespace
 
 int tutti_store_create(const char* type, const tutti_options* options, tutti_store** store) {
@@ -205,10 +215,10 @@ int tutti_store_join(tutti_store* store, int* last) {
 
 int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank, int dtype,
                          tutti_tensor** tensor) {
-  return guarded([&, function = "tutti_store_allocate"] {
-    tutti_tensor*& made = at(tensor, function, "tensor");
-    made = new tutti_tensor{
-        store_of(store, function)
-            .allocate(tutti::c::shape_of(dims, rank, function), tutti::c::dtype_of(dtype))};
-  });
+  return allocate(store, "tutti_store_allocate", dims, rank, dtype, {TUTTI_CPU, 0}, tensor);
+}
+
+int tutti_store_allocate_on(tutti_store* store, const int64_t* dims, size_t rank, int dtype,
+                            tutti_device device, tutti_tensor** tensor) {
+  return allocate(store, "tutti_store_allocate_on", dims, rank, dtype, device, tensor);
 }

@@ -37,6 +37,12 @@ int tutti_tensor_set_stream(tutti_tensor* tensor, void* stream) {
   });
 }
 
+int tutti_tensor_copy(const tutti_tensor* from, const tutti_tensor* to) {
+  return guarded([&, function = "tutti_tensor_copy"] {
+    tutti::copy(at(from, function, "from").tensor, at(to, function, "to").tensor);
+  });
+}
+
 void* tutti_tensor_data(const tutti_tensor* tensor) {
   return answered<void*>(nullptr,
                          [&] { return at(tensor, "tutti_tensor_data", "tensor").tensor.data(); });

@@ -1,12 +1,19 @@
 #include "python/arrays.h"
 
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "python/gpu_array.h"
 #include "tutti/error.h"
 
 namespace tutti::python {
@@ -188,12 +195,65 @@ Tensor from_dlpack(nb::handle array, Access access, Device device,
   return tensor;
 }
 
+/// Also memory that CUDA moves between GPU and CPU.
+bool is_on_gpu(nb::handle array) {
+  static PyObject* const is_cuda = PyUnicode_InternFromString("is_cuda");
+  static PyObject* const device = PyUnicode_InternFromString("__dlpack_device__");
+  const nb::object torchs = nb::getattr(array, nb::handle(is_cuda), nb::none());
+  if (nb::isinstance<nb::bool_>(torchs)) return nb::cast<bool>(torchs);
+  if (PyType_Check(array.ptr()) != 0) return false;
+  if (!nb::hasattr(array, nb::handle(device))) {
+    return nb::hasattr(array, "__cuda_array_interface__");
+  }
+  const int kind = nb::cast<int>(nb::object(array.attr("__dlpack_device__")())[0]);
+  return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
+}
+
+Tensor from_capsule(nb::handle array, nb::handle capsule, Access access, Device device,
+                    const std::shared_ptr<Arrays>& arrays) {
+  nb::ndarray<nb::c_contig> imported;
+  if (!nb::try_cast(capsule, imported, false)) refuse(array, access);
+  const std::optional<DType> dtype = dtype_of(imported.dtype());
+  if (!dtype) refuse(array, access);
+  Tensor tensor(std::shared_ptr<void>(arrays, imported.data()),
+                to_shape(imported.shape_ptr(), imported.ndim()), *dtype, device);
+  arrays->borrowed.emplace_back(imported);
+  return tensor;
+}
+
+Tensor from_interface(nb::handle interface, Device device, const std::shared_ptr<Arrays>& arrays) {
+  const auto [address, shape, dtype] =
+      nb::cast<std::tuple<std::uintptr_t, std::vector<std::int64_t>, std::string>>(interface);
+  void* const data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  return {std::shared_ptr<void>(arrays, data), to_shape(shape.data(), shape.size()),
+          dtype_named(dtype), device};
+}
+
+/// Without waiting for the array's library: the store's work follows that in its stream.
+Tensor from_gpu(nb::handle array, Access access, const std::shared_ptr<Arrays>& arrays) {
+  if (is_out_of_bounds(array, access)) refuse(array, access);
+  const nb::module_ gpu = nb::module_::import_("tutti._gpu");
+  const auto [index, stream] =
+      nb::cast<std::pair<int, std::uintptr_t>>(nb::object(gpu.attr("place")(array)));
+  const Device device{Device::Kind::gpu, index};
+  const nb::object capsule = gpu.attr("capsule")(array);
+  const Tensor tensor =
+      capsule.is_none()
+          ? from_interface(nb::object(gpu.attr("interface")(array, access == Access::write)),
+                           device, arrays)
+          : from_capsule(array, capsule, access, device, arrays);
+  arrays->objects.push_back(nb::borrow(array));
+  return tensor.on(reinterpret_cast<CUstream_st*>(stream));  // NOLINT(performance-no-int-to-ptr)
+}
+
 }  // namespace
 
 Tensor to_tensor(nb::handle array, Access access, int device,
                  const std::shared_ptr<Arrays>& arrays) {
-  const auto convert = is_numpy(array) ? from_numpy : from_dlpack;
-  return convert(array, access, {Device::Kind::cpu, device}, arrays);
+  if (is_numpy(array)) return from_numpy(array, access, {Device::Kind::cpu, device}, arrays);
+  if (nb::isinstance<GpuArray>(array)) return nb::cast<const GpuArray&>(array).tensor;
+  if (is_on_gpu(array)) return from_gpu(array, access, arrays);
+  return from_dlpack(array, access, {Device::Kind::cpu, device}, arrays);
 }
 
 nb::object to_numpy(const Tensor& tensor) {

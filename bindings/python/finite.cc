@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "python/gpu_array.h"
 #include "tutti/error.h"
 
 namespace tutti::python {
@@ -86,7 +87,7 @@ void refuse_infinite(std::string_view method, int rank, std::span<const Key> key
     const std::size_t count =
         first_alone ? std::min<std::size_t>(values[i].size(), 1) : values[i].size();
     for (const Tensor& tensor : std::span(values[i].begin(), count)) {
-      const Found found = find(tensor);
+      const Found found = find(on_host(tensor));
       if (found.count > 0) refuse(method, rank, keys[i], tensor, found);
     }
   }

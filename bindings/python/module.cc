@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "python/errors.h"
+#include "python/gpu_array.h"
 #include "python/info.h"
 #include "python/lane.h"
 #include "python/mxnet/exchange.h"
@@ -55,6 +56,7 @@ NB_MODULE(_core, module) {
   bind_error_code(module);
   bind_errors(module);
   bind_lanes(module);
+  bind_gpu_array(module);
   bind_pending(module);
   bind_store(module);
   bind_views(module);

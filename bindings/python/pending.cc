@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <utility>
@@ -61,6 +62,14 @@ void result(const Pending& pending) {
   wait(pending, nb::none());
 }
 
+void wait_on(const Pending& pending, nb::handle stream) {
+  const nb::module_ gpu = nb::module_::import_("tutti._gpu");
+  const auto handle = nb::cast<std::uintptr_t>(nb::object(gpu.attr("handle")(stream)));
+  const WithoutGil unlocked;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): so Python has it.
+  pending.wait_on(reinterpret_cast<CUstream_st*>(handle));
+}
+
 bool is_done(const Pending& pending) {
   const bool done = pending.done();
   if (done) drop_released();
@@ -104,6 +113,14 @@ MismatchError, TimedOutError, PeerLostError, AbortedError or InternalError. Rais
 InvalidArgumentError for a timeout below 0. Ctrl-C interrupts the wait with KeyboardInterrupt, while
 the call goes on and keeps its arrays.)";
 
+constexpr const char* wait_on_doc =
+    R"(Makes a CUDA stream wait for the call, in place of this thread.
+
+stream: torch's, cupy's, another with __cuda_stream__, or its handle as an int: 1 is CUDA's legacy
+default stream, 2 this thread's. Work that is enqueued there later finds the results. Blocks only
+until the last copy to an array on a GPU is issued; with arrays on the CPU until the call is done.
+Raises what the call failed with by then, and InvalidArgumentError while the stream is captured.)";
+
 constexpr const char* then_doc = R"(Calls `callback(error)` when the call is done; does not block.
 
 error: None, or what the call failed with. All callbacks run on one thread of the package's own, in
@@ -131,6 +148,8 @@ void bind_pending(nb::module_& module) {
       .def("wait", &wait, nb::arg("timeout") = nb::none(),
            nb::sig("def wait(self, timeout: SupportsFloat | SupportsIndex | None = None) -> bool"),
            wait_doc)
+      .def("wait_on", &wait_on, nb::arg("stream").none(),
+           nb::sig("def wait_on(self, stream: Any) -> None"), wait_on_doc)
       .def("result", &result, nb::sig("def result(self) -> Any"), result_doc)
       .def("__repr__", &repr, nb::sig("def __repr__(self) -> str"))
       .def("done", &is_done, "Whether the call is done, or has failed. Does not block.")

@@ -207,6 +207,15 @@ int Store::join() {
   return run_interruptible("join", [](KVStore& store) { return store.join(); });
 }
 
+GpuArray Store::allocate_on(const std::vector<std::int64_t>& shape, std::string_view dtype,
+                            int gpu) {
+  const Shape dims{std::span<const std::int64_t>(shape)};
+  const DType type = dtype_named(dtype);
+  return {run("allocate", [&](KVStore& store) {
+    return store.allocate(dims, type, {Device::Kind::gpu, gpu});
+  })};
+}
+
 nb::object Store::allocate(const std::vector<std::int64_t>& shape, std::string_view dtype) {
   const Shape dims{std::span<const std::int64_t>(shape)};
   const DType type = dtype_named(dtype);

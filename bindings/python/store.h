@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "python/arguments.h"
+#include "python/gpu_array.h"
 #include "tutti/kvstore.h"
 
 namespace tutti::python {
@@ -56,6 +57,7 @@ class Store {
   int join();
   /// The bytes of an array of this shape and dtype.
   nb::object allocate(const std::vector<std::int64_t>& shape, std::string_view dtype);
+  GpuArray allocate_on(const std::vector<std::int64_t>& shape, std::string_view dtype, int gpu);
   /// `tutti.types.Counters`, and a list of `tutti.types.Choice`.
   nb::object counters();
   nb::object choices();

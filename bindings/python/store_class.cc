@@ -76,6 +76,9 @@ void bind_rest(nb::class_<Store>& store) {
   store.def("_allocate", &Store::allocate, arg("shape"), arg("dtype"),
             nb::sig("def _allocate(self, shape: Sequence[int], dtype: str) -> Array"),
             "The array's bytes as uint8.");
+  store.def("_allocate_on", &Store::allocate_on, arg("shape"), arg("dtype"), arg("gpu"),
+            nb::sig("def _allocate_on(self, shape: Sequence[int], dtype: str, gpu: int) -> "
+                    "GpuArray"));
   store.def("_counters", &Store::counters, nb::sig("def _counters(self) -> Counters"));
   store.def("_choices", &Store::choices, nb::sig("def _choices(self) -> list[Choice]"));
   store.def("_close", &Store::close);

@@ -86,7 +86,25 @@ class Network:
         ready(0)
 
 
-def train_epoch(kv, networks, velocities, images, labels, batches, lr):
+class OnGpu:
+    """Arrays that lie on a GPU for the store, and on the CPU for numpy, which computes there."""
+
+    def __init__(self, kv, gpu, arrays):
+        self.there = arrays if gpu is None else [kv.allocate(array.shape, gpu=gpu) for array in arrays]
+        self.here = arrays
+
+    def send(self, i):
+        """The array where the store takes it."""
+        if self.there is not self.here:
+            self.there[i].copy_from(self.here[i])
+        return self.there[i]
+
+    def fetch(self, i):
+        if self.there is not self.here:
+            self.there[i].copy_to(self.here[i])
+
+
+def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr):
     """One step a batch: every device of every worker takes its share, and all take the same step."""
     for batch in batches:
         share = np.array_split(batch, kv.num_workers)[kv.rank]
@@ -94,7 +112,7 @@ def train_epoch(kv, networks, velocities, images, labels, batches, lr):
 
         def exchange(i):
             # At once, while the layers before are still being computed; the first layer is the most urgent.
-            sums[i] = kv.pushpull(i, [network.gradients[i] for network in networks], priority=-i)
+            sums[i] = kv.pushpull(i, [of_device.send(i) for of_device in gradients], priority=-i)
 
         *others, last = zip(networks, np.array_split(share, len(networks)))
         for network, part in others:
@@ -103,6 +121,7 @@ def train_epoch(kv, networks, velocities, images, labels, batches, lr):
         network.backward(network.forward(images[part]), labels[part], exchange)
         for i, weight in enumerate(network.weights):
             sums[i].wait()  # now gradients[i] is the sum over all devices of all workers
+            gradients[-1].fetch(i)
             velocities[i] = MOMENTUM * velocities[i] + network.gradients[i] / len(batch)
             weight -= lr * velocities[i]
 
@@ -114,7 +133,11 @@ def train(kv, data, args):
     network = Network(np.random.default_rng(args.seed + kv.rank))
     networks = [network] + [network.on_another_device() for _ in range(args.devices - 1)]
     keys = list(range(len(network.weights)))
-    kv.broadcast(keys, network.weights, root_rank=0).wait()
+    weights = OnGpu(kv, args.gpu, network.weights)
+    kv.broadcast(keys, [weights.send(i) for i in keys], root_rank=0).wait()
+    for i in keys:
+        weights.fetch(i)
+    gradients = [OnGpu(kv, args.gpu, network.gradients) for network in networks]
     velocities = [np.zeros_like(weight) for weight in network.weights]
     order = np.random.default_rng(args.seed)  # the same on all workers
     accuracies = []
@@ -123,7 +146,7 @@ def train(kv, data, args):
         shuffled = order.permutation(len(labels))
         batches = [shuffled[i:i + step] for i in range(0, len(labels), step)]
         begin = time.perf_counter()
-        train_epoch(kv, networks, velocities, images, labels, batches, args.lr)
+        train_epoch(kv, networks, gradients, velocities, images, labels, batches, args.lr)
         if args.benchmark:
             speed = len(labels) / kv.num_workers / (time.perf_counter() - begin)
             print(f"Worker {kv.rank}: Epoch {epoch}: {speed:.2f} samples/s", flush=True)
@@ -131,8 +154,8 @@ def train(kv, data, args):
         accuracies.append(np.mean(network.forward(test_images).argmax(axis=1) == test_labels))
         if kv.rank == 0:
             print(f"Epoch {epoch}: Test_acc {accuracies[-1]:.6f}", flush=True)
-    weights = hashlib.sha256(b"".join(weight.tobytes() for weight in network.weights)).hexdigest()
-    print(f"Worker {kv.rank} of {kv.num_workers}: sha256 of the weights {weights}", flush=True)
+    digest = hashlib.sha256(b"".join(weight.tobytes() for weight in network.weights)).hexdigest()
+    print(f"Worker {kv.rank} of {kv.num_workers}: sha256 of the weights {digest}", flush=True)
     return accuracies
 
 
@@ -152,6 +175,12 @@ def positive(text):
     return int(text)
 
 
+def natural(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no GPU's number; a worker has one GPU, such as 0")
+    return int(text)
+
+
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kv-store", "--kvstore", default="local", metavar="TYPE", help="of store (%(default)s)")
@@ -164,7 +193,8 @@ def options():
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
     parser.add_argument("--devices", type=positive, default=1, metavar="N", help="CPU devices of each worker (1)")
-    parser.add_argument("--gpus", metavar="LIST", help="not for numpy, which computes on CPUs: take --devices")
+    parser.add_argument("--gpus", dest="gpu", type=natural, metavar="N",
+                        help="the GPU of each worker, where weights and gradients lie; numpy computes on the CPU")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
     return parser
 
@@ -182,15 +212,14 @@ def data_for(parser, args):
 def main():
     parser = options()
     args = parser.parse_args()
-    if args.gpus is not None:
-        parser.error(f"--gpus '{args.gpus}': numpy computes on CPUs; --devices N trains on N CPU devices in each "
-                     "worker, and more workers (mpirun -n N) take more of these")
+    if args.gpu is not None and args.devices > 1:
+        parser.error("--gpus is for one device in each worker; more workers (mpirun -n N) take more GPUs")
     if args.plot and args.benchmark:
         parser.error("--plot draws the test accuracy, and --benchmark 1 tests nothing")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib: pip install '.[plot]'")
     data = data_for(parser, args)
-    with tutti.create(args.kv_store) as kv:
+    with tutti.create(args.kv_store, gpu=args.gpu) as kv:
         # The epochs of the benchmark have 50 batches.
         accuracies = train(kv, data or random_digits(50 * args.batch_size * kv.num_workers), args)
         if args.plot and kv.rank == 0:

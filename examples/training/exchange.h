@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,7 +13,9 @@ namespace training {
 /// All communication of a worker with the others, over a store.
 class Exchange {
  public:
-  Exchange(tutti::KVStore& store, const Worker& worker);
+  /// With a GPU the store gets weights and gradients that lie there. They are copied there and
+  /// back, for the layers compute on the CPU.
+  Exchange(tutti::KVStore& store, const Worker& worker, std::optional<int> gpu);
 
   /// Gives rank 0's weights to every device of every rank. Collective, blocks.
   void broadcast_weights();
@@ -40,12 +43,17 @@ class Exchange {
   struct Layer {
     std::vector<tutti::Key> keys;
     std::vector<tutti::Values> values, gradients;  ///< by key, then by device
+    /// What the store gets for them: the same tensors, or others on the GPU.
+    std::vector<tutti::Values> stored_values, stored_gradients;
     tutti::Pending pending;
   };
 
+  tutti::Tensor place_for(const tutti::Tensor& tensor);
+  tutti::Values places_for(const std::vector<tutti::Tensor>& tensors);
   void sum_by_broadcasts(const std::string& name, std::span<double> numbers);
 
   tutti::KVStore& store_;
+  const std::optional<int> gpu_;
   const bool store_updates_;
   const tutti::Optimizer optimizer_;
   std::vector<Layer> layers_;

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -60,7 +61,9 @@ void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
                  "shares of the batch by device, such as 2,1 (default: equal)")
       ->delimiter(',')
       ->check(between(1, 1e6));
-  app.add_option("--gpus", raw.gpus, "GPU devices of each worker; not in this build");
+  app.add_option("--gpus", raw.gpus,
+                 "the GPU of each worker, such as 0: weights and gradients lie there, and the "
+                 "layers compute on the CPU");
 }
 
 void add_training(CLI::App& app, Settings& settings) {
@@ -89,13 +92,31 @@ void add_output(CLI::App& app, Settings& settings) {
   app.add_option("--json", settings.json, "write the run's numbers into this file");
 }
 
+/// "0"; MXNet's programs take lists, such as "0,1".
+int gpu_named(const std::string& text) {
+  using enum tutti::ErrorCode;
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop != end && *stop == ',') {
+    throw tutti::Error(unsupported,
+                       fmt::format("--gpus '{}': a worker has one GPU; start a worker for each, "
+                                   "with dist_sync_mpi",
+                                   text));
+  }
+  if (error == std::errc() && stop == end && number >= 0) return number;
+  throw tutti::Error(invalid_argument,
+                     fmt::format("--gpus '{}' is no GPU; it takes a number from 0 on", text));
+}
+
 void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
   using enum tutti::ErrorCode;
-  if (raw.gpus) {
-    throw tutti::Error(unsupported, fmt::format("--gpus '{}': this program was built without CUDA. "
-                                                "--devices N trains on N CPU devices in each "
-                                                "worker",
-                                                *raw.gpus));
+  if (raw.gpus) settings.gpu = gpu_named(*raw.gpus);
+  if (raw.gpus && (raw.devices > 1 || settings.work_loads.size() > 1)) {
+    throw tutti::Error(invalid_argument,
+                       fmt::format("--gpus '{}' with several CPU devices; a worker trains on one "
+                                   "GPU, or on --devices N CPU devices",
+                                   *raw.gpus));
   }
   const auto devices = static_cast<std::size_t>(raw.devices);
   if (!has_loads) {

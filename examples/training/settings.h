@@ -18,6 +18,7 @@ struct Settings {
   std::string dataset = "digits";  ///< set by `parse`: the network's usual one, unless chosen
   std::filesystem::path data_dir;
   std::vector<int> work_loads = {1};  ///< one a device
+  std::optional<int> gpu;             ///< where weights and gradients lie; none: on the CPU
   bool benchmark = false;
   std::uint64_t seed = 1;      ///< up to 2^53
   std::filesystem::path plot;  ///< a .png; empty: none

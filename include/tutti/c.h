@@ -155,6 +155,9 @@ TUTTI_EXPORT void tutti_tensor_destroy(tutti_tensor* tensor);
  * is the calling thread's. Without one the program has waited for all such work before a call.
  * TUTTI_INVALID_ARGUMENT for a tensor that is not on a GPU. */
 TUTTI_EXPORT int tutti_tensor_set_stream(tutti_tensor* tensor, void* stream);
+/* Copies all elements to a tensor of the same dtype and shape, between any of the CPU and one GPU,
+ * after the work in their streams. Blocks until that is done. */
+TUTTI_EXPORT int tutti_tensor_copy(const tutti_tensor* from, const tutti_tensor* to);
 TUTTI_EXPORT void* tutti_tensor_data(const tutti_tensor* tensor);
 /* The dimensions live as long as the handle. `rank` may be null. */
 TUTTI_EXPORT const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank);
@@ -317,6 +320,10 @@ TUTTI_EXPORT int tutti_store_join(tutti_store* store, int* last);
  * clears the memory. TUTTI_INTERNAL when there is not enough. */
 TUTTI_EXPORT int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank,
                                       int dtype, tutti_tensor** tensor);
+/* The same on a device; on a GPU it is memory of the device, with any contents. TUTTI_UNSUPPORTED
+ * for a GPU in a store that takes tensors on the CPU. */
+TUTTI_EXPORT int tutti_store_allocate_on(tutti_store* store, const int64_t* dims, size_t rank,
+                                         int dtype, tutti_device device, tutti_tensor** tensor);
 
 /* The fields of tutti::Counters (tutti/counters.h), where each is explained. */
 typedef struct tutti_counters {

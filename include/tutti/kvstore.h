@@ -40,7 +40,15 @@ struct Setting;
 /// key in flight. Tensors are borrowed until the `Pending` is done. Where two outputs of one call
 /// overlap in memory, the call throws `invalid_argument`; only in a broadcast two keys may share
 /// one tensor. The outputs of two calls in flight are not compared: if they overlap, their contents
-/// are undefined. In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
+/// are undefined.
+///
+/// Tensors on a GPU are for `dist_sync_mpi`, `device`, `local_allreduce_device` and `nccl`, which
+/// takes no others; those of one key are on one GPU (`Options::gpu`). See `Tensor::on` and
+/// `Pending::wait_on` for streams. In stores of one process values stay on the GPU, and calls
+/// enqueue work there; with an optimizer, whose rules run on the host, push and pushpull wait for
+/// the gradient.
+///
+/// In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
 /// inputs that overlap another key's output, for several devices and for `Pending::then`. In a
 /// forked child of the process that created the store every method that exchanges or changes
 /// something throws `unsupported`.
@@ -263,7 +271,10 @@ class TUTTI_EXPORT KVStore {
   /// there is not enough memory, or the error that ended the store. The tensor may outlive the
   /// store. Other ranks write results into it; after a `peer_lost` they may do so for a moment
   /// longer.
-  Tensor allocate(const Shape& shape, DType dtype);
+  ///
+  /// On a GPU it is memory of the device, with any contents, for types that take GPU tensors; else
+  /// it throws `unsupported`.
+  Tensor allocate(const Shape& shape, DType dtype, Device device = {});
 
   /// Does not block.
   Counters counters() const;

@@ -1,6 +1,7 @@
 #pragma once
 /// Everything a program needs.
 #include "tutti/collective_kind.h"  // IWYU pragma: export
+#include "tutti/copy.h"             // IWYU pragma: export
 #include "tutti/counters.h"         // IWYU pragma: export
 #include "tutti/device_stream.h"    // IWYU pragma: export
 #include "tutti/error.h"            // IWYU pragma: export

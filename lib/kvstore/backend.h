@@ -58,14 +58,17 @@ struct Traits {
   bool sums_repeated_keys = false;
   /// Tensors may be on a GPU. If so, a key has one tensor in each list.
   bool takes_gpu_tensors = false;
+  /// A key may have several tensors in a list, all on one GPU.
+  bool takes_several_of_a_gpu = false;
+  bool takes_cpu_tensors = true;
 };
 
 /// One method call with tensors, checked:
 /// - the lists are not empty and equally long;
 /// - every key has at least one tensor in each list that the method takes;
 /// - the tensors of one key in a list have the same shape and dtype; they are on the CPU, or it is
-///   one tensor on a GPU, if the store takes such;
-/// - a key's input and output are both on the CPU, or both on a GPU;
+///   one tensor on a GPU, or several of one GPU, if the store takes such;
+/// - a key's inputs and outputs are all on the CPU, or all on one GPU;
 /// - the keys are all integers or all strings, like those of the store's other calls;
 /// - no two outputs overlap, and no input overlaps another key's output.
 ///
@@ -122,6 +125,9 @@ class Backend {
   virtual void barrier() = 0;
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
+  /// A tensor of its own with the elements of this one, which is on a GPU. For inputs that overlap
+  /// another key's output.
+  virtual Tensor copy_of(const Tensor& tensor);
   virtual Counters counters() const = 0;
   virtual int num_dead_node() const { return 0; }
   virtual std::vector<Choice> choices() const { return {}; }

@@ -44,15 +44,27 @@ void check_length(const MethodCall& call, std::string_view what, std::size_t len
                   name(call.method), call.keys.size(), call.keys.front().describe(), length, what));
 }
 
-bool is_on_gpu(const Tensor& tensor) {
-  return tensor.device().kind == Device::Kind::gpu;
+bool is_reserved(const Key& key) {
+  return !key.is_integer() && key.string().starts_with("tutti:");
+}
+
+/// Whether this store takes tensors on the CPU. Objects of what is built on stores it does.
+void check_cpu(const MethodCall& call, const Key& key, std::string_view role,
+               const Traits& traits) {
+  if (traits.takes_cpu_tensors || is_reserved(key)) return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("{}: {} 0 is on the CPU, but a store of type '{}' takes tensors on a GPU; "
+                  "ask for 'device' or 'local'",
+                  describe(call, key), role, traits.type),
+      {.key = key});
 }
 
 /// Whether this store takes a list with tensors on a GPU.
 void check_devices(const MethodCall& call, const Key& key, std::string_view role,
                    const Values& values, const Traits& traits) {
   const auto* const on_gpu = std::find_if(values.begin(), values.end(), is_on_gpu);
-  if (on_gpu == values.end()) return;
+  if (on_gpu == values.end()) return check_cpu(call, key, role, traits);
   const std::string which = fmt::format("{}: {} {} is on {}, but ", describe(call, key), role,
                                         on_gpu - values.begin(), name(on_gpu->device()));
   const auto refuse_gpu = [&](const std::string& why) {
@@ -63,9 +75,14 @@ void check_devices(const MethodCall& call, const Key& key, std::string_view role
     refuse_gpu(fmt::format("a store of type '{}' takes tensors on the CPU; copy it there first",
                            traits.type));
   }
-  if (values.size() > 1) {
+  if (values.size() > 1 && !traits.takes_several_of_a_gpu) {
     refuse_gpu(fmt::format("there are {} of them; a process passes one tensor a key on its GPU",
                            values.size()));
+  }
+  for (const Tensor& other : values) {
+    if (other.device() == on_gpu->device()) continue;
+    refuse_gpu(fmt::format("another is on {}; the tensors of one key must be on one GPU",
+                           name(other.device())));
   }
 }
 
@@ -115,9 +132,9 @@ void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) 
   if (takes_ins(call.method)) check_values(call, key, "input", call.ins[i], traits);
   if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i], traits);
   if (takes_ins(call.method) && takes_outs(call.method) &&
-      is_on_gpu(call.ins[i][0]) != is_on_gpu(call.outs[i][0])) {
+      !are_together(call.ins[i][0], call.outs[i][0])) {
     refuse(fmt::format("{}: the input is on {}, but the output is on {}; both must be on the CPU, "
-                       "or both on a GPU",
+                       "or both on one GPU",
                        describe(call, key), name(call.ins[i][0].device()),
                        name(call.outs[i][0].device())),
            key);
@@ -184,14 +201,18 @@ std::string_view kind_of(const Key& key) {
   return key.is_integer() ? "an integer" : "a string";
 }
 
-bool is_reserved(const Key& key) {
-  return !key.is_integer() && key.string().starts_with("tutti:");
-}
-
 }  // namespace
 
 bool alike(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape();
+}
+
+bool is_on_gpu(const Tensor& tensor) {
+  return tensor.device().kind == Device::Kind::gpu;
+}
+
+bool are_together(const Tensor& a, const Tensor& b) {
+  return is_on_gpu(a) ? a.device() == b.device() : !is_on_gpu(b);
 }
 
 std::string describe(const Tensor& tensor) {

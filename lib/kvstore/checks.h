@@ -27,6 +27,9 @@ std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const 
 
 /// Whether both have the same dtype and shape.
 bool alike(const Tensor& a, const Tensor& b);
+bool is_on_gpu(const Tensor& tensor);
+/// Whether both are on the CPU, or both on one GPU.
+bool are_together(const Tensor& a, const Tensor& b);
 /// "f32 (2, 3)".
 std::string describe(const Tensor& tensor);
 

@@ -102,7 +102,7 @@ class CollectiveStore : public Backend {
 std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options) {
   if (runtime::is_alone(options)) {
     warn_of_no_timeline(options, "a store of one rank alone");
-    return make_single_backend(type);
+    return make_single_backend(type, options);
   }
   std::unique_ptr<runtime::Session> session;
   runtime::with_mpi_world(options, [&](runtime::World world) {

@@ -5,6 +5,7 @@
 #include "base/launcher.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "cuda/gpu.h"
 #include "kvstore/checks.h"
 #include "kvstore/collective_store.h"
 #include "kvstore/environment.h"
@@ -59,13 +60,20 @@ std::unique_ptr<Backend> make_backend(const StoreType& type, const Options& opti
       return make_collective_backend(type.name, options);
     case Family::local:
       warn_of_one_process(type, options);
-      return make_local_backend(type.name);
+      return make_local_backend(type.name, Takes::cpu, options);
+    case Family::device:
+      warn_of_one_process(type, options);
+      return make_local_backend(type.name, Takes::cpu_and_gpu, options);
     case Family::parameter_server:
       return make_server_backend(type, options);
     case Family::nccl:
-      throw Error(ErrorCode::unsupported,
-                  "this build of tutti has no CUDA and NCCL, which store type '" + type.name +
-                      "' needs; 'device' sums over the devices of one process");
+      if (!cuda::is_built()) {
+        throw Error(ErrorCode::unsupported,
+                    "this build of tutti has no CUDA and NCCL, which store type '" + type.name +
+                        "' needs; 'device' sums over the devices of one process");
+      }
+      warn_of_one_process(type, options);
+      return make_local_backend(type.name, Takes::gpu, options);
   }
   throw Error(ErrorCode::internal, "store type '" + type.name + "' belongs to no family");
 }

@@ -8,6 +8,7 @@
 #include "base/spares.h"
 #include "kvstore/backend.h"
 #include "kvstore/checks.h"
+#include "kvstore/local_gpu.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
 #include "optimizer/names.h"
@@ -61,6 +62,13 @@ class FrontDesk {
  private:
   const base::ForkGuard fork_guard_;
 };
+
+Tensor Backend::copy_of(const Tensor& tensor) {
+  throw Error(ErrorCode::unsupported, "an input on " + name(tensor.device()) +
+                                          " overlaps another key's output, and a store of type '" +
+                                          traits_.type +
+                                          "' copies no such input; give it memory of its own");
+}
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)
     : backend_(std::move(backend)), front_desk_(std::make_unique<FrontDesk>()) {}
@@ -120,8 +128,9 @@ Pending KVStore::submit(MethodCall call) {
     call.ins = ins;
   }
   if (!call.ins.empty() && !call.outs.empty()) {
-    call.ins = detach_overlapping_inputs(call.ins, call.outs, ins, workspace->overlap,
-                                         places_of_outputs(call, traits, workspace->places));
+    call.ins = detach_overlapping_inputs(
+        call.ins, call.outs, ins, [this](const Tensor& in) { return backend_->copy_of(in); },
+        workspace->overlap, places_of_outputs(call, traits, workspace->places));
   }
   return backend_->submit(call);
 }
@@ -260,9 +269,15 @@ int KVStore::num_dead_node() const {
   return backend_->num_dead_node();
 }
 
-Tensor KVStore::allocate(const Shape& shape, DType dtype) {
+Tensor KVStore::allocate(const Shape& shape, DType dtype, Device device) {
   front_desk_->require_usable("allocate");
-  return backend_->allocate(shape, dtype);
+  if (device.kind == Device::Kind::cpu) return backend_->allocate(shape, dtype);
+  const Traits& traits = backend_->traits();
+  if (!traits.takes_gpu_tensors) {
+    throw Error(ErrorCode::unsupported, "allocate on " + name(device) + ": a store of type '" +
+                                            traits.type + "' takes tensors on the CPU");
+  }
+  return gpu_tensor(not_in_child(new cuda::Gpu(device.index)), shape, dtype);
 }
 
 Counters KVStore::counters() const {

@@ -1,8 +1,6 @@
 #include "kvstore/local_optimizer.h"
 
-#include "base/own_tensor.h"
 #include "base/sealed_file.h"
-#include "kvstore/local_values.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -41,11 +39,11 @@ void LocalOptimizer::take_value(const Key& key, const Tensor& value) {
 }
 
 void LocalOptimizer::update(const Key& key, std::span<const Tensor> gradients, ReduceOp op,
-                            const Tensor& value) {
-  // A copy, for a caller's array may be aligned to single bytes.
-  const Tensor merged = base::own_tensor(value.shape(), value.dtype());
-  merge(gradients, merged, op);
-  updater_->update(key, merged, value);
+                            const Tensor& value, LocalMemory& memory) {
+  const Tensor merged = memory.merged_on_host(gradients, op);
+  const Tensor updated = memory.on_host(value);
+  updater_->update(key, merged, updated);
+  memory.put_back(updated, value);
 }
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "kvstore/local_memory.h"
 #include "optimizer/updater.h"
 #include "tutti/reduce_op.h"
 
@@ -21,8 +22,10 @@ class LocalOptimizer {
   void check(const Key& key, const Tensor& like) const;
   /// The key has this value in place of an earlier one.
   void take_value(const Key& key, const Tensor& value);
-  /// Updates the value by the devices' gradients, which are reduced first.
-  void update(const Key& key, std::span<const Tensor> gradients, ReduceOp op, const Tensor& value);
+  /// Updates the value by the devices' gradients, which are reduced first. The rule runs on the
+  /// host, also for a value in other memory.
+  void update(const Key& key, std::span<const Tensor> gradients, ReduceOp op, const Tensor& value,
+              LocalMemory& memory);
 
  private:
   std::optional<optimizer::Updater> updater_;

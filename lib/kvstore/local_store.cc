@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "base/completion.h"
+#include "base/fork_guard.h"
 #include "base/heap.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
@@ -12,6 +14,7 @@
 #include "kvstore/checks.h"
 #include "kvstore/key_calls.h"
 #include "kvstore/local_optimizer.h"
+#include "kvstore/local_places.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
 #include "kvstore/rows.h"
@@ -19,8 +22,14 @@
 namespace tutti {
 namespace {
 
-/// As the other check, and that they are like the stored value.
+/// As the other check, and that they are like the stored value and on its device.
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
+  if (stored != nullptr && !are_together(key_call.any(), *stored)) {
+    refuse(method, key,
+           fmt::format("the tensor is on {}, but the key's value is on {}; init or broadcast it "
+                       "there first",
+                       name(key_call.any().device()), name(stored->device())));
+  }
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
     refuse(method, key,
            fmt::format("the tensor is {}, but the key was initialised as {}",
@@ -31,22 +40,31 @@ void check_alike(Method method, const Key& key, const KeyCall& key_call, const T
 
 class LocalStore : public Backend {
  public:
-  explicit LocalStore(const std::string& type)
+  LocalStore(const std::string& type, Takes takes, const Options& options)
       : Backend({.type = type,
                  .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
                              Method::broadcast, Method::reduce_scatter, Method::allgather,
                              Method::set_optimizer, Method::save_optimizer_states,
                              Method::load_optimizer_states, Method::set_gradient_compression,
                              Method::row_sparse_pull, Method::num_dead_node},
-                 .sums_repeated_keys = true}) {}
+                 .sums_repeated_keys = true,
+                 .takes_gpu_tensors = takes != Takes::cpu,
+                 .takes_several_of_a_gpu = takes != Takes::cpu,
+                 .takes_cpu_tensors = takes != Takes::gpu}),
+        places_(takes == Takes::cpu ? Options{} : options) {}
 
   Pending submit(const MethodCall& call) override;
   void configure(const Setting& setting) override;
   void close() override;
+  void end() override;
   void barrier() override {}
   int join() override { return 0; }
   Tensor allocate(const Shape& shape, DType dtype) override {
     return base::own_tensor(shape, dtype);
+  }
+  Tensor copy_of(const Tensor& tensor) override {
+    const base::Lock lock(mutex_);
+    return places_.copy_of(tensor);
   }
   Counters counters() const override {
     const base::Lock lock(mutex_);
@@ -54,21 +72,33 @@ class LocalStore : public Backend {
   }
 
  private:
+  using Here = LocalPlaces::Call;
   using Calls = std::map<Key, KeyCall>;
 
+  std::shared_ptr<GpuCalls> gpu_calls() const {
+    const base::Lock lock(mutex_);
+    return places_.gpu_calls();
+  }
   void check_open(Method method) const TUTTI_REQUIRES(mutex_) {
     if (closed_) refuse_closed(name(method));
   }
-  void initialise(const MethodCall& call) TUTTI_REQUIRES(mutex_);
+  void run(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
+  void initialise(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
+  void abandon();
   void compress(const Setting& setting) const;
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
-  void push(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
-  void replace(const Key& key, const KeyCall& key_call, ReduceOp op) TUTTI_REQUIRES(mutex_);
-  void pull(Method method, const Key& key, const KeyCall& key_call) TUTTI_REQUIRES(mutex_);
-  void pull_rows(const MethodCall& call) TUTTI_REQUIRES(mutex_);
+  void push(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory)
+      TUTTI_REQUIRES(mutex_);
+  void replace(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory)
+      TUTTI_REQUIRES(mutex_);
+  void pull(Method method, const Key& key, const KeyCall& key_call, LocalMemory& memory)
+      TUTTI_REQUIRES(mutex_);
+  void pull_rows(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
-  mutable base::Mutex mutex_;  ///< level 5
+  const base::ForkGuard fork_;
+  mutable base::Mutex mutex_;  ///< level 3
+  LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
@@ -77,15 +107,34 @@ class LocalStore : public Backend {
 };
 
 void LocalStore::close() {
-  std::size_t keys = 0;
+  const auto calls = gpu_calls();
+  if (calls != nullptr) base::refuse_in_callback("close()");
   {
     const base::Lock lock(mutex_);
     closed_ = true;
+  }
+  if (calls != nullptr && !calls->close()) return abandon();
+  std::size_t keys = 0;
+  {
+    const base::Lock lock(mutex_);
     keys = values_.size();
     values_.clear();
     optimizer_ = {};
   }
   base::return_memory_of(keys);
+}
+
+/// The GPU may still use the values, so their memory is never freed.
+void LocalStore::abandon() {
+  const base::Lock lock(mutex_);
+  static_cast<void>(new std::map<Key, Tensor>(std::exchange(values_, {})));
+}
+
+void LocalStore::end() {
+  const auto calls = fork_.is_in_child() ? nullptr : gpu_calls();
+  if (calls == nullptr) return;
+  base::abort_in_callback();
+  if (!calls->close()) abandon();
 }
 
 const Tensor* LocalStore::find(const Key& key) const {
@@ -95,7 +144,7 @@ const Tensor* LocalStore::find(const Key& key) const {
 
 /// All keys or, when one is refused, none. A broadcast replaces what is stored, as it does in a
 /// collective store; init does not.
-void LocalStore::initialise(const MethodCall& call) {
+void LocalStore::initialise(const MethodCall& call, const Here& here) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Key& key = call.keys[i];
@@ -111,8 +160,9 @@ void LocalStore::initialise(const MethodCall& call) {
                  "it is initialised already, as {}; push, pushpull and broadcast change its value",
                  describe(stored != nullptr ? *stored : fresh.at(key))));
     }
-    const Tensor own = base::own_tensor(value.shape(), value.dtype());
-    copy(value, own);
+    LocalMemory& memory = here.memory_of(value);
+    const Tensor own = memory.own(value.shape(), value.dtype());
+    memory.copy(value, own);
     fresh.emplace(key, own);
   }
   for (const auto& [key, value] : fresh) {
@@ -134,38 +184,40 @@ void LocalStore::check_values(Method method, const Calls& calls) {
   }
 }
 
-void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op) {
-  if (!optimizer_.is_set()) return replace(key, key_call, op);
+void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory) {
+  if (!optimizer_.is_set()) return replace(key, key_call, op, memory);
   const Tensor& stored = *find(key);
-  optimizer_.update(key, key_call.ins, op, stored);
-  for (const Tensor& out : key_call.outs) copy(stored, out);
+  optimizer_.update(key, key_call.ins, op, stored, memory);
+  for (const Tensor& out : key_call.outs) memory.copy(stored, out);
   ++counters_.tensors_reduced;
   counters_.bytes_reduced += stored.bytes();
 }
 
 /// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
 /// value takes the shape of what is put in its place.
-void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op) {
+void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op,
+                         LocalMemory& memory) {
   const Tensor* stored = find(key);
-  if (stored != nullptr && !alike(key_call.any(), *stored)) {
-    stored = &(values_[key] = base::own_tensor(key_call.any().shape(), key_call.any().dtype()));
+  const Tensor& like = key_call.any();
+  if (stored != nullptr && !(alike(like, *stored) && are_together(like, *stored))) {
+    stored = &(values_[key] = memory.own(like.shape(), like.dtype()));
   }
   const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
-  merge(key_call.ins, merged, op);
-  for (const Tensor& out : key_call.outs) copy(merged, out);
+  memory.merge(key_call.ins, merged, op);
+  for (const Tensor& out : key_call.outs) memory.copy(merged, out);
   ++counters_.tensors_reduced;
   counters_.bytes_reduced += merged.bytes();
 }
 
-void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call) {
+void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call, LocalMemory& memory) {
   const Tensor& stored = *find(key);
-  for (const Tensor& out : key_call.outs) copy(stored, out);
+  for (const Tensor& out : key_call.outs) memory.copy(stored, out);
   if (method != Method::broadcast) return;
   ++counters_.tensors_broadcast;
   counters_.bytes_broadcast += stored.bytes();
 }
 
-void LocalStore::pull_rows(const MethodCall& call) {
+void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
   std::vector<std::vector<std::int64_t>> rows;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     rows.push_back(rows_of(call, i));
@@ -173,33 +225,42 @@ void LocalStore::pull_rows(const MethodCall& call) {
   check_values(call.method, by_key(call));
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Tensor& stored = *find(call.keys[i]);
-    for (const Tensor& out : call.outs[i]) copy_rows(rows[i], stored, out);
+    LocalMemory& memory = here.memory_of(stored);
+    const Tensor whole = memory.on_host(stored);
+    for (const Tensor& out : call.outs[i]) {
+      const Tensor filled = is_on_gpu(out) ? base::own_tensor(out.shape(), out.dtype()) : out;
+      copy_rows(rows[i], whole, filled);
+      memory.put_back(filled, out);
+    }
   }
 }
 
 Pending LocalStore::submit(const MethodCall& call) {
+  if (const auto calls = gpu_calls()) calls->poll();
   const base::Lock lock(mutex_);
   check_open(call.method);
-  if (call.method == Method::row_sparse_pull) {
-    pull_rows(call);
-    return {};
-  }
   if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
-    exchange_alone(call, counters_);
-    return {};
+    return exchange_alone(call, places_, counters_);
   }
-  if (call.method == Method::init || call.method == Method::broadcast) initialise(call);
+  Here here(places_, call);
+  here.run([&]() TUTTI_REQUIRES(mutex_) { run(call, here); });
+  return here.end();
+}
+
+void LocalStore::run(const MethodCall& call, const Here& here) {
+  if (call.method == Method::row_sparse_pull) return pull_rows(call, here);
+  if (call.method == Method::init || call.method == Method::broadcast) initialise(call, here);
   const Calls calls = by_key(call);
   check_values(call.method, calls);
   for (const auto& [key, key_call] : calls) {
+    LocalMemory& memory = here.memory_of(key_call.any());
     if (call.method == Method::push || call.method == Method::pushpull) {
-      push(key, key_call, call.options.op);
+      push(key, key_call, call.options.op, memory);
     } else {
-      pull(call.method, key, key_call);
+      pull(call.method, key, key_call, memory);
     }
   }
   ++counters_.batches;
-  return {};
 }
 
 void LocalStore::configure(const Setting& setting) {
@@ -228,8 +289,9 @@ void LocalStore::compress(const Setting& setting) const {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_local_backend(const std::string& type) {
-  return std::make_unique<LocalStore>(type);
+std::unique_ptr<Backend> make_local_backend(const std::string& type, Takes takes,
+                                            const Options& options) {
+  return std::make_unique<LocalStore>(type, takes, options);
 }
 
 }  // namespace tutti

@@ -1,14 +1,21 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "kvstore/backend.h"
+#include "tutti/options.h"
 
 namespace tutti {
 
-/// The stores of one process: `local`, `device` and their other names. They sum over the devices
-/// of this process, keep the initialised keys' values, and work on the caller's thread: every
-/// `Pending` they return is done already.
-std::unique_ptr<Backend> make_local_backend(const std::string& type);
+/// Whose tensors a store takes.
+enum class Takes : std::uint8_t { cpu, cpu_and_gpu, gpu };
+
+/// The stores of one process: `local`, `device`, `nccl` and their other names. They sum over the
+/// devices of this process and keep the initialised keys' values, on the device where the tensors
+/// were. On the host they work on the caller's thread, and every `Pending` that they return is done
+/// already. On a GPU they enqueue the work; update rules, which run on the host, they wait for.
+std::unique_ptr<Backend> make_local_backend(const std::string& type, Takes takes,
+                                            const Options& options);
 
 }  // namespace tutti

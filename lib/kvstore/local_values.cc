@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/own_tensor.h"
 #include "reduce/reduce.h"
 
 namespace tutti {
@@ -23,9 +24,33 @@ void count(Method method, std::size_t bytes, Counters& counters) {
 
 }  // namespace
 
-void copy(const Tensor& from, const Tensor& to) {
-  // Overlap: the same tensor may stand in a list twice. Null: a tensor without elements.
-  if (from.bytes() > 0) std::memmove(to.data(), from.data(), from.bytes());
+namespace {
+
+class HostMemory final : public LocalMemory {
+ public:
+  Tensor own(const Shape& shape, DType dtype) override { return base::own_tensor(shape, dtype); }
+  void copy(const Tensor& from, const Tensor& to) override {
+    // Overlap: the same tensor may stand in a list twice. Null: a tensor without elements.
+    if (from.bytes() > 0) std::memmove(to.data(), from.data(), from.bytes());
+  }
+  void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) override {
+    tutti::merge(ins, out, op);
+  }
+  /// A copy, for a caller's array may be aligned to single bytes.
+  Tensor merged_on_host(std::span<const Tensor> ins, ReduceOp op) override {
+    Tensor merged = own(ins.front().shape(), ins.front().dtype());
+    merge(ins, merged, op);
+    return merged;
+  }
+  Tensor on_host(const Tensor& value) override { return value; }
+  void put_back(const Tensor& on_host, const Tensor& to) override { copy(on_host, to); }
+};
+
+}  // namespace
+
+LocalMemory& host_memory() {
+  static HostMemory memory;
+  return memory;
 }
 
 void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
@@ -37,16 +62,21 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
                  out.count());
 }
 
-void exchange_alone(const MethodCall& call, Counters& counters) {
+Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& counters) {
+  LocalPlaces::Call here(places, call);
   const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
-  for (std::size_t i = 0; i < call.keys.size(); ++i) {
-    const Values& ins = call.ins[i];
-    const Tensor& first = call.outs[i][0];
-    if (reduces) merge({ins.begin(), ins.end()}, first, call.options.op);
-    for (const Tensor& out : call.outs[i]) copy(reduces ? first : ins[0], out);
-    count(call.method, first.bytes(), counters);
-  }
+  here.run([&] {
+    for (std::size_t i = 0; i < call.keys.size(); ++i) {
+      const Values& ins = call.ins[i];
+      const Tensor& first = call.outs[i][0];
+      LocalMemory& memory = here.memory_of(first);
+      if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);
+      for (const Tensor& out : call.outs[i]) memory.copy(reduces ? first : ins[0], out);
+      count(call.method, first.bytes(), counters);
+    }
+  });
   ++counters.batches;
+  return here.end();
 }
 
 }  // namespace tutti

@@ -113,6 +113,7 @@ void sort_outputs(const MethodCall& call, OverlapMemory& memory) {
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
+                                                  const CopyOf& copy_of_gpu,
                                                   const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
   if (memory.sorted.empty()) return ins;
@@ -134,7 +135,13 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
       ins = detached;
     }
     std::vector<Tensor> tensors;
-    for (const Tensor& in : ins[key]) tensors.push_back(must_move(in) ? copy_of(in) : in);
+    for (const Tensor& in : ins[key]) {
+      if (!must_move(in)) {
+        tensors.push_back(in);
+      } else {
+        tensors.push_back(in.device().kind == Device::Kind::gpu ? copy_of_gpu(in) : copy_of(in));
+      }
+    }
     detached[key] = Values(std::move(tensors));
   }
   return ins;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct OverlapMemory {
   std::vector<std::size_t> order;   ///< of `listed` in `sorted`
 };
 
+using CopyOf = std::function<Tensor(const Tensor&)>;
+
 /// Lists and sorts the memory of the call's outputs in `memory`, which serves one call at a time.
 /// Throws `invalid_argument` where two overlap, for one result would be lost: names the keys of
 /// both. Costs O(n log n) in the number of tensors; O(n) if they lie in the same order as in the
@@ -36,13 +39,15 @@ void sort_outputs(const MethodCall& call, OverlapMemory& memory);
 /// An overlap with an output of the same key needs no copy if that output begins exactly
 /// `places[key]` bytes behind the input (`places` empty: 0), for then both hold the same elements.
 /// If the output is shifted against that place, the input is copied. All lists are by key. `ins`
-/// may hold empty values, and may be `detached`. `memory` is what `sort_outputs` made of `outs`.
+/// may hold empty values, and may be `detached`. `copy_of_gpu` copies a tensor on a GPU. `memory`
+/// is what `sort_outputs` made of `outs`.
 ///
 /// Costs O(n log n) in the number of tensors; O(n) if each output is its own key's input, or if no
 /// input lies between outputs.
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
+                                                  const CopyOf& copy_of_gpu,
                                                   const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places = {});
 

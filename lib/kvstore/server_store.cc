@@ -24,6 +24,7 @@
 #include "ps/compression.h"
 #include "ps/roles.h"
 #include "ps/worker.h"
+#include "tutti/copy.h"
 #include "tutti/server.h"
 
 namespace tutti {

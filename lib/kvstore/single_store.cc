@@ -1,8 +1,10 @@
 #include "kvstore/single_store.h"
 
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
 #include "kvstore/checks.h"
+#include "kvstore/local_places.h"
 #include "kvstore/local_values.h"
 #include "kvstore/methods.h"
 
@@ -11,25 +13,41 @@ namespace {
 
 class SingleStore : public Backend {
  public:
-  explicit SingleStore(const std::string& type)
+  SingleStore(const std::string& type, const Options& options)
       : Backend({.type = type,
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression}}) {}
+                             Method::allgather, Method::set_gradient_compression},
+                 .sums_repeated_keys = false,
+                 .takes_gpu_tensors = true}),
+        places_(options) {}
 
   Pending submit(const MethodCall& call) override {
+    if (const auto calls = gpu_calls()) calls->poll();
     const base::Lock lock(mutex_);
-    exchange_alone(call, counters_);
-    return {};
+    return exchange_alone(call, places_, counters_);
   }
   /// Nothing travels, so no choice changes anything.
   void configure(const Setting& setting) override {
     static_cast<void>(wire_format(setting.value, traits().type));
     if (setting.after_tensors) refuse_late(setting, "");
   }
+  void close() override {
+    if (const auto calls = gpu_calls()) calls->close();
+  }
+  void end() override {
+    const auto calls = fork_.is_in_child() ? nullptr : gpu_calls();
+    if (calls == nullptr) return;
+    base::abort_in_callback();
+    calls->close();
+  }
   void barrier() override {}
   int join() override { return 0; }
   Tensor allocate(const Shape& shape, DType dtype) override {
     return base::own_tensor(shape, dtype);
+  }
+  Tensor copy_of(const Tensor& tensor) override {
+    const base::Lock lock(mutex_);
+    return places_.copy_of(tensor);
   }
   Counters counters() const override {
     const base::Lock lock(mutex_);
@@ -37,14 +55,21 @@ class SingleStore : public Backend {
   }
 
  private:
-  mutable base::Mutex mutex_;  ///< level 5
+  std::shared_ptr<GpuCalls> gpu_calls() const {
+    const base::Lock lock(mutex_);
+    return places_.gpu_calls();
+  }
+
+  const base::ForkGuard fork_;
+  mutable base::Mutex mutex_;  ///< level 3
+  LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_single_backend(const std::string& type) {
-  return std::make_unique<SingleStore>(type);
+std::unique_ptr<Backend> make_single_backend(const std::string& type, const Options& options) {
+  return std::make_unique<SingleStore>(type, options);
 }
 
 }  // namespace tutti

@@ -34,8 +34,8 @@ constexpr auto types = std::to_array<Entry>({
     {"local", Family::local},
     {"local_update_cpu", Family::local},
     {"local_allreduce_cpu", Family::local},
-    {"device", Family::local},
-    {"local_allreduce_device", Family::local},
+    {"device", Family::device},
+    {"local_allreduce_device", Family::device},
     {"nccl", Family::nccl},
 });
 

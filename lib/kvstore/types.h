@@ -8,7 +8,7 @@
 namespace tutti {
 
 /// The kind of store that a type string asks for.
-enum class Family : std::uint8_t { collective, parameter_server, local, nccl };
+enum class Family : std::uint8_t { collective, parameter_server, local, device, nccl };
 
 struct StoreType {
   std::string name;  ///< in lower case, as `KVStore::type` returns it

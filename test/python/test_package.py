@@ -51,8 +51,8 @@ class Package(MorePromises, Learning):
                               stderr=subprocess.PIPE)
 
     def test_its_example_refuses_what_there_is_not_and_says_what_to_do(self):
-        for words, told in ((("--gpus", "0,2"), "--gpus '0,2': numpy computes on CPUs; --devices N"),
-                            (("--gpus", ""), "--gpus '': numpy computes on CPUs; --devices N"),
+        for words, told in ((("--gpus", "0,2"), "'0,2' is no GPU's number; a worker has one GPU, such as 0"),
+                            (("--gpus", "0", "--devices", "2"), "--gpus is for one device in each worker"),
                             (("--network", "vgg16"), "(choose from 'lenet')"),
                             (("--dataset", "mnist"), "(choose from 'digits')"),
                             (("--devices", "0"), "--devices: '0' is no whole number from 1 on"),

@@ -18,14 +18,14 @@ except ImportError as error:
     from tutti._missing import explained
     raise explained(error) from error
 from tutti import _binding
-from tutti._core import ErrorCode, Pending
+from tutti._core import ErrorCode, GpuArray, Pending
 from tutti._store import KVStore
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
 from tutti.types import Choice, Counters, Seconds
 
-__all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "InternalError",
-           "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError",
+__all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
+           "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError",
            "UnsupportedError", "create"]
 __version__ = _core.version()
 
@@ -43,7 +43,8 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
            slice_bytes: SupportsIndex | None = None, check_finite: bool = False) -> KVStore:
     """Makes a store of this type, in any case: dist_sync_mpi; with servers dist, dist_sync, dist_sync_device,
     dist_device_sync and dist_async, dist_async_device, dist_device_async; in one process local, local_update_cpu,
-    local_allreduce_cpu, device, local_allreduce_device. (nccl is not there yet.)
+    local_allreduce_cpu, device, local_allreduce_device, nccl. Arrays on a GPU are for dist_sync_mpi, device,
+    local_allreduce_device and nccl, which takes no others.
 
     For dist_sync_mpi it is collective over MPI_COMM_WORLD and blocking; it initialises MPI if nobody has. Start the
     program with mpirun. For the types with servers it joins the job that tutti-launch has started, and blocks until all

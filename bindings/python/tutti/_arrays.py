@@ -104,8 +104,9 @@ def torchs_advice(tensor):
 def of_torch(tensor):
     """Why torch's tensor is refused."""
     what = f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype}"
-    if tensor.device.type != "cpu":
-        return f"{what} is on {tensor.device}, and tutti works on the CPU; pass tensor.cpu(), and copy a result back"
+    if tensor.device.type not in ("cpu", "cuda"):
+        return (f"{what} is on {tensor.device}, and tutti works on the CPU and on CUDA's GPUs; pass tensor.cpu(), and "
+                "copy a result back")
     if dtype_name(tensor.dtype) not in DTYPES:
         return (f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; convert it: "
                 f"{torchs_advice(tensor)}")
@@ -175,5 +176,5 @@ def why_refused(array, written):
         return InvalidArgumentError(of_numpy(array, written))
     reason = of_jax(array, written) if library_of(array) in ("jax", "jaxlib") else None
     return InvalidArgumentError(
-        reason or f"this {type(array).__name__} cannot be used in place: it must be on the CPU, C-contiguous, "
+        reason or f"this {type(array).__name__} cannot be used in place: it must be on the CPU or a GPU, C-contiguous, "
         f"writable, and of dtype {', '.join(DTYPES)}")

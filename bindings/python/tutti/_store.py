@@ -1,13 +1,14 @@
 """The store as Python sees it; `_core.Store` does the work."""
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from tutti import _arrays, _core, _fingerprint, _objects
-from tutti._core import Pending
+from tutti._core import GpuArray, Pending
 from tutti.types import Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
 if TYPE_CHECKING:
@@ -244,12 +245,20 @@ class KVStore(_core.Store):
         """
         return self._join()
 
-    def allocate(self, shape: Shape, dtype: Any = "float32") -> NDArray[Any]:
+    @overload
+    def allocate(self, shape: Shape, dtype: Any = "float32", gpu: None = None) -> NDArray[Any]: ...
+
+    @overload
+    def allocate(self, shape: Shape, dtype: Any = "float32", *, gpu: SupportsIndex) -> GpuArray: ...
+
+    def allocate(self, shape: Shape, dtype: Any = "float32",
+                 gpu: SupportsIndex | None = None) -> NDArray[Any] | GpuArray:
         """A numpy array in memory that the ranks of a machine share, which is exchanged without copies.
 
         shape: a number of elements, or a sequence of dimensions, 8 at most. dtype: as numpy takes it, or torch's; for
         bfloat16 the package ml_dtypes must be installed. It holds zeros with dist_sync_mpi; in stores of one process
-        its contents are undefined. It may outlive the store.
+        its contents are undefined. It may outlive the store. gpu: the number of a GPU, for a tutti.GpuArray there, of
+        undefined contents; UnsupportedError where the store takes arrays on the CPU alone.
 
         Not collective. Blocks for 0.5 to 3 ms a MiB, which nothing interrupts. Raises TypeError for what is no shape or
         dtype, InvalidArgumentError for a negative or too large one and for a dtype that tutti does not have,
@@ -257,6 +266,8 @@ class KVStore(_core.Store):
         the store is closed.
         """
         dims, name = _arrays.dims_of(shape), _arrays.allocatable(dtype)
+        if gpu is not None:
+            return self._allocate_on(dims, name, operator.index(gpu))
         kind = _arrays.numpy_dtype(name)
         return self._allocate(dims, name).view(kind).reshape(dims)
 

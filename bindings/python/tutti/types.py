@@ -6,7 +6,8 @@ from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex, TypeA
 #: An int of Python or numpy, or a str.
 Key: TypeAlias = SupportsIndex | str
 Keys: TypeAlias = Key | Sequence[Key]
-#: A numpy array, or another on the CPU that speaks DLPack.
+#: A numpy array, or another on the CPU that speaks DLPack. For stores that take them, on a GPU: of torch, of cupy or
+#: another that speaks DLPack or CUDA's array interface. Calls follow the stream in which its library works.
 Array: TypeAlias = Any
 #: One array, or one for each device; with a list of keys one of these for each key.
 Values: TypeAlias = Array | Sequence[Array] | Sequence[Sequence[Array]]

@@ -117,11 +117,17 @@ TEST_CASE("work loads for another number of devices are refused") {
              Contains("2 shares for --devices 3"));
 }
 
-TEST_CASE("GPUs are refused with the way to use CPU devices") {
-  for (const char* const gpus : {"0,2", ""}) {
-    CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", gpus}),
-               Contains(std::string("--gpus '") + gpus + "'") && Contains("--devices N"));
+TEST_CASE("a worker has one GPU, which the command line names") {
+  CHECK_THAT(refusal(ErrorCode::unsupported, {"--gpus", "0,2"}),
+             Contains("--gpus '0,2': a worker has one GPU; start a worker for each"));
+  for (const char* const gpus : {"", "-1", "a", "0,"}) {
+    INFO(gpus);
+    CHECK_THROWS_AS(parse({"--gpus", gpus}), tutti::Error);
   }
+  CHECK_THAT(refusal(ErrorCode::invalid_argument, {"--gpus", "1", "--devices", "2"}),
+             Contains("--gpus '1' with several CPU devices"));
+  CHECK(parse({"--gpus", "1"}).gpu == 1);
+  CHECK_FALSE(parse({}).gpu);
 }
 
 TEST_CASE("processes that share processors leave some for what else they run") {

@@ -35,7 +35,7 @@ struct Job {
                            .lr = static_cast<float>(settings.lr),
                            .momentum = static_cast<float>(settings.momentum)},
                           settings.seed};
-  training::Exchange exchange{*store, worker};
+  training::Exchange exchange{*store, worker, settings.gpu};
   training::Trainer trainer{settings, data, worker, exchange};
   std::size_t steps_seen = 0, test_steps_seen = 0;
 };
@@ -101,6 +101,21 @@ TEST_CASE("the same seed gives the same weights, another one others") {
   };
   CHECK(hash(5) == hash(5));
   CHECK(hash(5) != hash(6));
+}
+
+TEST_CASE("weights and gradients on a GPU are trained to the CPU's bits", "[.][gpu]") {
+  const auto hash = [](const std::string& kv_store, std::optional<int> gpu) {
+    training::Settings settings = mlp(1);
+    settings.kv_store = kv_store;
+    settings.gpu = gpu;
+    Job job(settings);
+    job.run();
+    CHECK(job.exchange.gradient_bytes() == 4 * job.worker.weight_count() * job.trainer.steps());
+    return job.worker.weights_sha256();
+  };
+  const std::string on_cpu = hash("device", {});
+  CHECK(hash("device", 0) == on_cpu);
+  CHECK(hash("nccl", 0) == on_cpu);
 }
 
 TEST_CASE("random data without a test set trains too") {

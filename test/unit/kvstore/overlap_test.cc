@@ -28,7 +28,7 @@ void detach_overlapping_inputs(std::vector<Values>& ins, const std::vector<Value
   std::vector<Values> detached;
   OverlapMemory kept;
   sort_outputs(outs, kept);
-  const auto result = detach_overlapping_inputs(ins, outs, detached, kept);
+  const auto result = detach_overlapping_inputs(ins, outs, detached, {}, kept);
   ins = std::vector<Values>(result.begin(), result.end());
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("each call's tensors are looked at where they lie now, whatever the ca
   for (const std::vector<Values>& lists : apart) {
     const std::span<const Values> ins(lists);
     sort_outputs(lists, kept);
-    CHECK(tutti::detach_overlapping_inputs(ins, lists, detached, kept).data() == ins.data());
+    CHECK(tutti::detach_overlapping_inputs(ins, lists, detached, {}, kept).data() == ins.data());
   }
   const std::vector<Values> shifted{{bytes(4, 12)}, {bytes(16, 20)}, {bytes(10, 16)}};
   const std::vector<Values> outs{{bytes(0, 8)}, {bytes(20, 24)}, {bytes(8, 16)}};

@@ -1,0 +1,65 @@
+"""Arrays on a GPU as other libraries have them: where they lie, and the stream in which their library works."""
+import sys
+
+from tutti.errors import InvalidArgumentError
+
+#: CUDA's legacy default stream, by the number that CUDA and DLPack give it.
+LEGACY = 1
+
+
+def place(array):
+    """The GPU's number, and the handle of the stream in which the array's library works now."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return array.device.index, torch.cuda.current_stream(array.device).cuda_stream
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        with array.device:
+            return array.device.id, cupy.cuda.get_current_stream().ptr
+    device = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
+    return device, getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY
+
+
+def capsule(array):
+    """DLPack's, without a wait: the store waits for the array's stream by itself. None: the library has none."""
+    return array.__dlpack__(stream=-1) if hasattr(array, "__dlpack__") else None
+
+
+def interface(array, written):
+    """The address, shape and dtype of an array that speaks CUDA's array interface alone."""
+    found = array.__cuda_array_interface__
+    kind, (address, read_only) = found["typestr"], found["data"]
+    what = f"this {type(array).__name__} of shape {found['shape']} and type {kind!r}"
+    if found.get("mask") is not None:
+        raise InvalidArgumentError(f"{what} is masked; pass an array without a mask")
+    if read_only and written:
+        raise InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass a copy")
+    strides, item = found.get("strides"), int(kind[2:])
+    if strides is not None and tuple(strides) != contiguous(found["shape"], item):
+        raise InvalidArgumentError(f"{what} and strides {strides} is not C-contiguous, and tutti works in place; pass "
+                                   "a contiguous copy, and copy a result back")
+    names = {"f": "float", "i": "int", "u": "uint"}
+    if kind[0] == ">" or kind[1] not in names:
+        raise InvalidArgumentError(f"{what} has no counterpart in tutti")
+    return address, list(found["shape"]), f"{names[kind[1]]}{8 * item}"
+
+
+def contiguous(shape, item):
+    """The strides of a C-contiguous array."""
+    strides = []
+    for dim in reversed(shape):
+        strides.insert(0, item)
+        item *= dim
+    return tuple(strides)
+
+
+def handle(stream):
+    """The handle of a stream: an int, or what torch, cupy or a library with __cuda_stream__ call one."""
+    if hasattr(stream, "__cuda_stream__"):
+        return stream.__cuda_stream__()[1]
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    if hasattr(stream, "__index__"):
+        return stream.__index__()
+    raise TypeError("a stream is torch's, cupy's, another with __cuda_stream__, or its handle as an int, not "
+                    f"{type(stream).__name__}")

@@ -1,0 +1,67 @@
+#include "tutti/copy.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "cuda/event.h"
+#include "cuda/gpu.h"
+#include "cuda/stream.h"
+#include "kvstore/checks.h"
+#include "kvstore/gpu_pause.h"
+#include "kvstore/local_gpu.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+void check_copy(const Tensor& from, const Tensor& to) {
+  if (!alike(from, to)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("copy from {} to {}; both must have the same dtype and shape",
+                            describe(from), describe(to)));
+  }
+  if (is_on_gpu(from) && is_on_gpu(to) && from.device() != to.device()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("copy from {} to {}; it copies between the CPU and one GPU",
+                            name(from.device()), name(to.device())));
+  }
+}
+
+void enqueue(const cuda::Stream& stream, const Tensor& from, const Tensor& to) {
+  if (!is_on_gpu(from)) return stream.copy_to_device(to.data(), from.data(), from.bytes());
+  if (!is_on_gpu(to)) return stream.copy_to_host(to.data(), from.data(), from.bytes());
+  stream.copy(to.data(), from.data(), from.bytes());
+}
+
+void copy_by(const cuda::Gpu& gpu, const Tensor& from, const Tensor& to) {
+  const cuda::ContextGuard context(gpu);
+  const cuda::RelaxedCapture relaxed;
+  const cuda::Stream stream(gpu);
+  const cuda::Event event(gpu);
+  for (const Tensor* tensor : {&from, &to}) {
+    const auto trouble = is_on_gpu(*tensor) ? trouble_with(*tensor, gpu) : std::nullopt;
+    if (trouble) throw Error(ErrorCode::invalid_argument, "copy: a tensor " + *trouble);
+    if (tensor->stream().is_none()) continue;
+    event.record(tensor->stream().handle());
+    stream.wait_for(event);
+  }
+  enqueue(stream, from, to);
+  event.record(stream.handle());
+  const GpuPause pause;
+  while (!event.is_done()) pause.take();
+}
+
+}  // namespace
+
+void copy(const Tensor& from, const Tensor& to) {
+  check_copy(from, to);
+  // Null: a tensor without elements.
+  if (from.bytes() == 0 || from.data() == to.data()) return;
+  if (is_on_gpu(from) || is_on_gpu(to)) {
+    return copy_by(cuda::Gpu((is_on_gpu(from) ? from : to).device().index), from, to);
+  }
+  std::memmove(to.data(), from.data(), from.bytes());
+}
+
+}  // namespace tutti

@@ -1,0 +1,55 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cuda/memory.h"
+#include "kvstore/local_gpu.h"
+#include "kvstore/local_memory.h"
+
+namespace tutti {
+
+/// The memory of a store's GPU. What this is told to do it enqueues in the GPU's stream; but for
+/// the methods that block it returns at once. Needs the current context. One thread at a time.
+class GpuMemory final : public LocalMemory {
+ public:
+  /// The methods that block throw `timeout` after `limit`.
+  GpuMemory(std::shared_ptr<LocalGpu> gpu, std::chrono::milliseconds limit)
+      : gpu_(std::move(gpu)), limit_(limit) {}
+
+  LocalGpu& gpu() const { return *gpu_; }
+  const std::shared_ptr<LocalGpu>& shared_gpu() const { return gpu_; }
+  /// The host memory that enqueued work reads, for the caller to keep until that is done.
+  std::vector<Tensor> take_kept() { return std::exchange(kept_, {}); }
+
+  /// Blocks until all that was enqueued is done.
+  void wait() const;
+
+  Tensor own(const Shape& shape, DType dtype) override;
+  void copy(const Tensor& from, const Tensor& to) override;
+  void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) override;
+  Tensor merged_on_host(std::span<const Tensor> ins, ReduceOp op) override;
+  Tensor on_host(const Tensor& value) override;
+  void put_back(const Tensor& on_host, const Tensor& to) override;
+
+ private:
+  /// Pinned memory, kept for the next call.
+  class Mirror {
+   public:
+    /// A host tensor like this one.
+    Tensor like(const Tensor& tensor, const cuda::Gpu& gpu);
+
+   private:
+    std::shared_ptr<cuda::PinnedMemory> memory_;
+  };
+  void reduce(std::span<const Tensor> ins, void* out, ReduceOp op);
+
+  const std::shared_ptr<LocalGpu> gpu_;
+  const std::chrono::milliseconds limit_;
+  Mirror merged_;
+  Mirror value_;
+  std::vector<Tensor> kept_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+#pragma once
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+#include "tutti/error.h"
+
+namespace tutti {
+
+/// How a thread that polls a GPU's events waits between two polls: it yields for as long as a small
+/// copy takes, then sleeps for an eighth of what it has waited, and for a millisecond at most.
+class GpuPause {
+ public:
+  base::Clock::duration waited() const { return base::Clock::now() - since_; }
+  void take() const {
+    using namespace std::chrono_literals;
+    const auto so_far = waited();
+    if (so_far < 50us) {
+      ::sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::min<base::Clock::duration>(so_far / 8, 1ms));
+    }
+  }
+
+ private:
+  const base::Clock::time_point since_ = base::Clock::now();
+};
+
+/// The end of a wait for a device.
+inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit) {
+  return {ErrorCode::timeout,
+          fmt::format("waited {} s for gpu({}), which does not end the work that is enqueued; look "
+                      "for a kernel that hangs in the program's streams (the wait is "
+                      "Options::key_timeout, TUTTI_TIMEOUT_SECONDS)",
+                      std::chrono::duration<double>(limit).count(), ordinal)};
+}
+
+}  // namespace tutti

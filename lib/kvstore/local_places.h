@@ -1,0 +1,76 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvstore/backend.h"
+#include "kvstore/gpu_calls.h"
+#include "kvstore/gpu_memory.h"
+#include "kvstore/local_memory.h"
+#include "tutti/options.h"
+
+namespace tutti {
+
+/// Where a store of one process works: on the host and, from the first tensor there on, on one GPU.
+/// One thread at a time.
+class LocalPlaces {
+ public:
+  /// With `options.gpu` it takes that GPU at once. Throws as cuda::Gpu.
+  explicit LocalPlaces(const Options& options);
+
+  /// One method call. If it has tensors on the GPU, the GPU's context is the thread's current one
+  /// meanwhile, and what the GPU is given comes after all that was in the tensors' streams.
+  class Call {
+   public:
+    /// Throws `invalid_argument` for tensors that the GPU cannot work on.
+    Call(LocalPlaces& places, const MethodCall& call);
+    /// Without `end` the call has failed: waits until the GPU has done its part.
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    LocalMemory& memory_of(const Tensor& tensor) const;
+    /// Does a part of the call. What the GPU reports then is told in the call's name.
+    template <typename Work>
+    void run(Work work) const {
+      try {
+        work();
+      } catch (const Error& error) {
+        if (key_ == nullptr || error.key() != nullptr) throw;
+        throw named(error, *key_);
+      }
+    }
+    /// Done at once, or when the GPU has done its work.
+    Pending end();
+
+   private:
+    void collect(const Key& key, const Values& values);
+    Error named(const Error& error, const Key& key) const;
+
+    LocalPlaces& places_;
+    const MethodCall& call_;
+    const Key* key_ = nullptr;  ///< the first with tensors on the GPU
+    std::vector<Tensor> kept_;
+    std::optional<cuda::ContextGuard> context_;
+    std::optional<cuda::RelaxedCapture> relaxed_;
+  };
+
+  /// A copy of a tensor on the GPU. Blocks until it is there.
+  Tensor copy_of(const Tensor& tensor);
+  /// Null while there is no GPU.
+  const std::shared_ptr<GpuCalls>& gpu_calls() const { return calls_; }
+
+ private:
+  /// The GPU, which is taken now if it is not yet. Throws if the tensor is not there.
+  GpuMemory& gpu_for(const Tensor& tensor);
+  void take_gpu(int ordinal);
+
+  const std::optional<int> chosen_;
+  const std::chrono::milliseconds limit_;
+  std::shared_ptr<GpuMemory> gpu_;
+  std::shared_ptr<GpuCalls> calls_;
+};
+
+}  // namespace tutti
