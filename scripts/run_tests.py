@@ -45,7 +45,8 @@ UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
 # -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
 # With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
 GCC = Build("build-test", "g++ builds it without warnings",
-            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true", "-Dcuda=auto"), {})
+            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
+             "-Dcuda=auto"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
