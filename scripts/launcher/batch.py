@@ -76,8 +76,10 @@ def sge(request, env, forwarded, server):
     launcher is killed, the helper has time to end what its command has started; Grid Engine would kill it at once."""
     tasks = (["-pe", parallel_environment(), str(request.workers)] if request.mode == "mpi"
              else ["-t", f"1-{request.processes()}"])
+    # mpirun's own words go nowhere else, nor does the reason for which it is not started.
+    output = "@FILE@.said" if request.mode == "mpi" else "/dev/null"
     words = [must_find("qsub", *SGE), "-sync", "y", "-notify", "-S", "/bin/sh", "-N", "tutti",
-             "-o", "/dev/null", "-j", "y", *tasks]
+             "-o", output, "-j", "y", *tasks]
     return submitted("qsub", words, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
                      f"trap '' USR2\n{task_words()} <@FILE@\n")
 

@@ -27,9 +27,10 @@ here = pathlib.Path(__file__).parent
 words = sys.argv[1:]
 {parse}
 (here / "submitted").write_text(json.dumps({{"words": words, "script": script, "variables": dict(os.environ)}}))
+said = open(words[words.index("-o") + 1], "a") if "-o" in words else None
 bare = {{"PATH": "/usr/local/bin:/usr/bin:/bin", "LAUNCH_TEST_MARK": os.environ["LAUNCH_TEST_MARK"]}}
 tasks = [subprocess.Popen(["/bin/sh", "-c", script], cwd="/", env={{**bare, "{index}": str(i)}},
-                          stdin=subprocess.DEVNULL)
+                          stdin=subprocess.DEVNULL, stdout=said, stderr=said)
          for i in range(1, count + 1)]
 sys.exit(max(task.wait() for task in tasks))
 """
@@ -127,6 +128,14 @@ class Submitted(LaunchCase):
         code, _, err = self.job("sge", "-n", 2, "--mode", "mpi", "true")
         self.assertEqual(code, 0, err)
         self.assertIn("-pe orte 2", " ".join(self.submitted()["words"]))
+
+    def test_why_mpirun_is_not_started_in_a_job_is_said_by_the_launcher(self):
+        for system in ("sge", "yarn"):
+            with self.subTest(system):
+                code, _, err = self.job(system, "-n", 2, "--mode", "mpi", "--env", "PATH=/nowhere", "true")
+                self.assertNotEqual(code, 0, err)
+                self.assertIn("mpirun is not in PATH", err)
+                self.assertEqual(list(self.folder.glob(".tutti-launch-*")), [])
 
     def test_the_command_starts_where_the_launcher_was_started_with_its_variables(self):
         code, out, err = self.job("sge", "-n", 1, "-s", 1, 'echo "$(pwd) $PS_X $DMLC_ROLE"', PS_X="a b")

@@ -28,7 +28,8 @@ if SLOW:
     sys.argv.pop()
 Installed.build_type = sys.argv.pop()
 #: Files whose sentences every number of ranks is told.
-SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async")
+SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async",
+          "mxnet_served_turns")
 PARTS = ("mxnet_engine", "mxnet_module", "mxnet_parameters", "mxnet_store", "mxnet_trainer")
 UNCHANGED = HERE / "mxnet_unchanged.py"
 #: The status of a job by how the rank ended that was the first to.

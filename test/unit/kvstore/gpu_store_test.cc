@@ -1,4 +1,5 @@
-// Stores of one process with tensors on a GPU, which the stand-in plays.
+// Stores of one process with tensors on a GPU, which the stand-in plays. A real one passes those
+// with the tag [gpu].
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -63,7 +64,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("a GPU's sums have the host's bits, whatever dtype, operation and size") {
+TEST_CASE("a GPU's sums have the host's bits, whatever dtype, operation and size", "[gpu]") {
   const GpuProgram program;
   const Pair stores;
   for (const DType dtype : all_dtypes) {
@@ -85,7 +86,7 @@ TEST_CASE("a GPU's sums have the host's bits, whatever dtype, operation and size
   }
 }
 
-TEST_CASE("init, push, pull and broadcast keep values on the GPU as on the host") {
+TEST_CASE("init, push, pull and broadcast keep values on the GPU as on the host", "[gpu]") {
   const GpuProgram program;
   const Pair stores;
   for (const DType dtype : all_dtypes) {
@@ -114,7 +115,8 @@ TEST_CASE("init, push, pull and broadcast keep values on the GPU as on the host"
   CHECK(stores.gpu->counters().bytes_reduced == stores.host->counters().bytes_reduced);
 }
 
-TEST_CASE("the halves of a pushpull, repeated keys and rows work on the GPU as on the host") {
+TEST_CASE("the halves of a pushpull, repeated keys and rows work on the GPU as on the host",
+          "[gpu]") {
   const GpuProgram program;
   const Pair stores;
   Twins a(program, DType::f32, 12, 1);
@@ -137,7 +139,7 @@ TEST_CASE("the halves of a pushpull, repeated keys and rows work on the GPU as o
   CHECK(out.are_equal());
 }
 
-TEST_CASE("an optimizer updates a GPU's value as it updates the host's") {
+TEST_CASE("an optimizer updates a GPU's value as it updates the host's", "[gpu]") {
   const GpuProgram program;
   const Pair stores;
   for (KVStore* store : {stores.host.get(), stores.gpu.get()}) {
@@ -213,7 +215,7 @@ TEST_CASE("closing a store ends its calls, and a Pending outlives the store") {
   pending.wait_on(scene.program.handle());
 }
 
-TEST_CASE("tensors of one key in different places are refused") {
+TEST_CASE("tensors of one key in different places are refused", "[gpu]") {
   Scene scene;
   std::array<float, 1000> memory{};
   const Tensor host(memory.data(), {1000}, DType::f32);
@@ -255,7 +257,7 @@ TEST_CASE("tensors that are not where they are said to be are refused by their k
         "(TUTTI_GPU) names");
 }
 
-TEST_CASE("local takes no GPU tensors, and nccl no others") {
+TEST_CASE("local takes no GPU tensors, and nccl no others", "[gpu]") {
   Scene scene;
   std::array<float, 2> memory{};
   const Tensor host(memory.data(), {2}, DType::f32);
@@ -272,7 +274,7 @@ TEST_CASE("local takes no GPU tensors, and nccl no others") {
                              "GPU; ask for 'device' or 'local'"));
 }
 
-TEST_CASE("a stream that the program captures is refused") {
+TEST_CASE("a stream that the program captures is refused", "[gpu]") {
   const Scene scene;
   auto* const begin =
       standin::function<decltype(cuStreamBeginCapture)>("libcuda.so.1", "cuStreamBeginCapture_v2");
@@ -295,7 +297,7 @@ TEST_CASE("a stream that the program captures is refused") {
   CHECK(end(other.handle(), &graph) == 0);
 }
 
-TEST_CASE("an input may lie in another key's output on the GPU") {
+TEST_CASE("an input may lie in another key's output on the GPU", "[gpu]") {
   Scene scene;
   const Bytes before = scene.a.read();
   const Bytes of_b = scene.b.read();
@@ -307,7 +309,8 @@ TEST_CASE("an input may lie in another key's output on the GPU") {
   CHECK(scene.b.read() == before);
 }
 
-TEST_CASE("allocate gives memory of the GPU, and copy moves elements there, within it and back") {
+TEST_CASE("allocate gives memory of the GPU, and copy moves elements there, within it and back",
+          "[gpu]") {
   const auto store = KVStore::create("device", Options{});
   const Device gpu{Device::Kind::gpu, 0};
   Bytes bytes = some_elements(DType::f16, 77, 1);

@@ -48,10 +48,10 @@ class ServedStore(Store):
 
     push, pull, pushpull and broadcast do not wait: MXNet's engine starts each when its arrays are ready, those of one
     key in turn, and whoever waits for the arrays waits for the exchange. An error is raised there too. All stores of a
-    process are one in its job. Options come from the environment (see `tutti.create`).
+    process that are open at a time are one in its job. Options come from the environment (see `tutti.create`).
     """
 
-    joined = None  # the exchange of this process
+    joined = None  # the open exchange of this process
     updated = "the model"  # whose the values are that servers update
 
     def __init__(self):  # pylint: disable=super-init-not-called
@@ -62,7 +62,8 @@ class ServedStore(Store):
         self._store = self._exchange.store
         if ("async" in self._store.type) != ("async" in self.asked):
             raise UnsupportedError(f"this process has a store of type {self._store.type} already, and a job's servers "
-                                   f"cannot be {self.asked} as well; use one of the two")
+                                   f"cannot be {self.asked} as well at the same time; use one of the two, or close "
+                                   "the other first, with its close()")
         number = next(COUNTS["store"])
         self._user = f"store {number}" if number > 1 else ""
         self._compression = UNCOMPRESSED
@@ -144,6 +145,13 @@ class ServedStore(Store):
         self._exchange.start(method, self._name(key), ins, outs[:1], priority)
         copy_to(outs[0], outs[1:])
 
+    def close(self):
+        if ServedStore.joined is self._exchange:
+            ServedStore.joined = None
+        super().close()
+
+    close.__doc__ = Store.close.__doc__
+
     def join(self):
         self._refuse("join", "give every worker the same number of batches")
 
@@ -186,7 +194,8 @@ class ServedStore(Store):
             raise UnsupportedError(f"the servers of {self.type} have the optimizer of another Trainer, Module or store "
                                    "of this program, and would update this one's values by it; let all of them update "
                                    "on the workers: with a Trainer update_on_kvstore=False, with a Module "
-                                   "MXNET_UPDATE_ON_KVSTORE=0")
+                                   "MXNET_UPDATE_ON_KVSTORE=0. Or use one after the other: close the first one's store "
+                                   "with kv.close(), of kv = mx.kv.create(...), on every worker, and create another")
 
     def _send(self):
         """What the servers refuse they have not: it is sent again with the next push."""

@@ -44,8 +44,8 @@ def compression_of(params):
 
 
 class _Exchange:
-    """What the users of one store share. It lives until the program ends: Python drops a Trainer, which refers to its
-    parameters as they do to it, on each rank at another time, and closing a store waits for all ranks."""
+    """What the users of one store share. It lives until the program closes it, or ends: Python drops a Trainer, which
+    refers to its parameters as they do to it, on each rank at another time, and closing a store waits for all ranks."""
 
     open = []
 
@@ -77,6 +77,16 @@ class _Exchange:
         for turn in list(self._turns.values()):
             turn.wait_to_read()
 
+    def close(self):
+        """Waits for all that has been started, and then until the store is closed. Raises what was raised there."""
+        if self not in self.open:
+            return
+        self.open.remove(self)
+        try:
+            self.wait()
+        finally:
+            self.store.close()
+
 
 @atexit.register
 def _finish_custom_operators():
@@ -96,8 +106,8 @@ class Store(KVStoreBase):
 
     No method but `barrier` and `join` waits: MXNet's engine starts each exchange when its arrays are ready, and whoever
     waits for the arrays waits for the exchange. An error is raised there too. Options come from the environment (see
-    `tutti.create`). A store lives until the program ends, with its memory and its thread: a program that makes many
-    Trainers gives them one.
+    `tutti.create`). A store lives until it is closed, or the program ends, with its memory and its thread: a program
+    that makes many Trainers gives them one.
     """
 
     asked = "dist_sync_mpi"
@@ -170,6 +180,15 @@ class Store(KVStoreBase):
         self._store.barrier()
 
     _barrier = barrier
+
+    def close(self):
+        """Waits for all exchanges that have been started, and closes the store, for all Trainers, Modules and stores
+        that share it. A second time it does nothing.
+
+        With servers it waits until every worker has called it; then the program may create another store, whose servers
+        begin without values and optimizer. Raises what failed of the exchanges.
+        """
+        self._exchange.close()
 
     def join(self):
         """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums.
