@@ -59,10 +59,20 @@ bool Allreduce::pass_left_out() {
          }) > 0;
 }
 
+bool Allreduce::drive_copies() {
+  const bool out = copy_out_some();
+  return copy_in_some() || out;
+}
+
 Progress Allreduce::step() {
   if (!left_out_.empty() && pass_left_out()) return Progress::moved;
   // The later stages first: they free what the earlier ones wait for.
-  return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
+  if (ends_ == &host_) {
+    return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
+  }
+  const bool copied = drive_copies();
+  const bool exchanged = exchange_some();
+  return end_of_step(sum_some() || exchanged || copied);
 }
 
 Progress Allreduce::end_of_step(bool moved) const {

@@ -57,6 +57,10 @@ class Allreduce {
   /// `sequence` finds its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step();
+  /// Begins the copies that may begin, and looks for those that are over. Only for ends of its own,
+  /// whose copies take this thread no time: they run beside the batch before this one. True: some
+  /// moved.
+  bool drive_copies();
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
   /// All copies out have been begun.

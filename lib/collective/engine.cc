@@ -128,6 +128,11 @@ void Engine::start() {
 
 Progress Engine::step() {
   if (moving_ == 0) return Progress::done;
+  for (std::size_t i = 1; i < moving_; ++i) {
+    if (open_[i].batch->ends != nullptr && open_[i].allreduce != nullptr && !open_[i].over) {
+      open_[i].allreduce->drive_copies();
+    }
+  }
   const Progress progress = move(open_.front());
   if (progress == Progress::done) {
     open_.erase(open_.begin());

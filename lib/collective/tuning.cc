@@ -17,7 +17,7 @@ std::size_t whole_lines(std::size_t bytes) {
 
 /// A chunk of a tensor on a GPU. A copy to or from the device takes some ten microseconds beside
 /// its bytes.
-constexpr std::size_t device_chunk = std::size_t{8} << 20;
+constexpr std::size_t device_chunk = std::size_t{4} << 20;
 
 /// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;

@@ -28,8 +28,8 @@ struct Tuning {
   bool sums_together = false;  ///< the ranks that run first sum small batches for all
   StagingStores::Pacing staging = {};
   /// For batches of tensors on a GPU: see `slice_bytes` and `slots`.
-  std::size_t device_slice_bytes = std::size_t{8} << 20;
-  std::size_t device_slots = 4;
+  std::size_t device_slice_bytes = std::size_t{4} << 20;
+  std::size_t device_slots = 8;
 
   /// `slice_bytes` 0: the default.
   static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes,
