@@ -42,7 +42,8 @@ class TUTTI_EXPORT Pending {
   /// finds the results in the outputs. Blocks only until the last copy to an output is issued to
   /// the device, which is about one chunk before `wait` would return; with outputs on the CPU it
   /// blocks until the call is done, as `wait` does. It counts as a wait, but for outputs on a
-  /// device it leaves moving the store's data to other threads.
+  /// device it leaves moving the store's data to other threads. From then on the call's keys may be
+  /// used again: their next call waits in place of the program, for about the time of one chunk.
   ///
   /// Throws the call's `Error` if the call has failed by then; where it fails later, `wait`
   /// throws it, and the stream's work finds undefined outputs. Throws `invalid_argument` in a

@@ -12,19 +12,20 @@ constexpr auto a_look = std::chrono::microseconds(100);
 
 DeviceEnds::DeviceEnds(const cuda::Gpu& gpu) : events_(gpu), sides_{Copies(gpu), Copies(gpu)} {}
 
+void DeviceEnds::Copies::follow(const cuda::Event* ready) {
+  if (ready == nullptr || ready == waited) return;
+  stream.wait_for(*ready);
+  waited = ready;
+}
+
 void DeviceEnds::start(const Batch& batch) {
-  const cuda::Event* before = nullptr;
-  for (const TensorPart& part : batch.parts) {
-    // The tensors of one call share an event.
-    if (part.ready == nullptr || part.ready == before) continue;
-    before = part.ready;
-    for (const Copies& copies : sides_) copies.stream.wait_for(*part.ready);
-  }
+  static_cast<void>(batch);
+  for (Copies& copies : sides_) copies.waited = nullptr;
 }
 
 void DeviceEnds::copy_in(const Batch& batch, std::span<const PieceIn> pieces) {
   const std::size_t width = size_of(batch.dtype);
-  const cuda::Stream& stream = of(Side::in).stream;
+  Copies& copies = of(Side::in);
   for (const PieceIn& piece : pieces) {
     for_each_part_range(batch, piece.range, [&](const PartRange& part_range) {
       const TensorPart& part = batch.parts[part_range.part];
@@ -34,23 +35,25 @@ void DeviceEnds::copy_in(const Batch& batch, std::span<const PieceIn> pieces) {
         return;
       }
       const auto* const from = static_cast<const std::byte*>(part.ins.front());
-      stream.copy_to_host(to, from + (part_range.first - part.in_first) * width,
-                          part_range.count * width);
+      copies.follow(part.ready);
+      copies.stream.copy_to_host(to, from + (part_range.first - part.in_first) * width,
+                                 part_range.count * width);
     });
   }
 }
 
 void DeviceEnds::copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool) {
   const std::size_t width = size_of(batch.dtype);
-  const cuda::Stream& stream = of(Side::out).stream;
+  Copies& copies = of(Side::out);
   for (const PieceOut& piece : pieces) {
     for_each_part_range(batch, piece.range, [&](const PartRange& part_range) {
       const TensorPart& part = batch.parts[part_range.part];
       const std::byte* const from = piece.from + part_range.before * width;
+      copies.follow(part.ready);
       for (void* const out : part.outs) {
         auto* const to = static_cast<std::byte*>(out);
-        stream.copy_to_device(to + (part_range.first - part.out_first) * width, from,
-                              part_range.count * width);
+        copies.stream.copy_to_device(to + (part_range.first - part.out_first) * width, from,
+                                     part_range.count * width);
       }
     });
   }

@@ -15,8 +15,9 @@
 namespace tutti::collective {
 
 /// Ends in the memory of one GPU, which makes the copies by itself: one stream copies in, another
-/// one copies out. A copy waits, in its stream, for the event of its tensor
-/// (`TensorPart::ready`). Copies run beside the host only if staging memory is pinned.
+/// one copies out. The first copy of a tensor waits, in its stream, for the tensor's event
+/// (`TensorPart::ready`), so that it holds up no copy before it. Copies run beside the host only if
+/// staging memory is pinned.
 ///
 /// A rank without data has no tensor on the GPU: the host writes the operation's identity for it.
 ///
@@ -48,6 +49,9 @@ class DeviceEnds final : public Ends {
     Mark marked = 0;
     Mark over = 0;
     std::deque<cuda::EventPool::Pooled> under_way;  ///< of the marks above `over`
+    const cuda::Event* waited = nullptr;  ///< the stream waited for this one last; batches may
+                                          ///< share it, and it is recorded anew for a later one
+    void follow(const cuda::Event* ready);
   };
   Copies& of(Side side) { return sides_[static_cast<std::size_t>(side)]; }
   static void poll(Copies& copies);

@@ -308,7 +308,8 @@ std::uint64_t Parts::control_messages() const {
 void Parts::close() {
   control_.reset();
   engine_.reset();
-  device_.reset();
+  // A thread of the program may be about to submit a call.
+  if (device_) device_->close();
   gate_.reset();
   data_.reset();
 }

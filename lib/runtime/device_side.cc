@@ -44,9 +44,11 @@ int ordinal_for(const TensorCall& call) {
 }  // namespace
 
 struct DeviceSide::Opened final : base::StreamOrder {
-  Opened(int ordinal, std::shared_ptr<base::Mapping> mapping_, const shm::NodeMemory& memory)
+  Opened(std::unique_ptr<cuda::Gpu> gpu_, std::shared_ptr<base::Mapping> mapping_,
+         const shm::NodeMemory& memory)
       : mapping(std::move(mapping_)),
-        gpu(ordinal),
+        owned_gpu(std::move(gpu_)),
+        gpu(*owned_gpu),
         pinned_inputs(gpu, memory.all_staging_in()),
         pinned_results(gpu, memory.all_staging_out()),
         events(gpu),
@@ -54,7 +56,8 @@ struct DeviceSide::Opened final : base::StreamOrder {
         ends(gpu) {}
 
   std::shared_ptr<base::Mapping> mapping;
-  cuda::Gpu gpu;
+  std::unique_ptr<cuda::Gpu> owned_gpu;
+  const cuda::Gpu& gpu;
   cuda::Registration pinned_inputs;
   cuda::Registration pinned_results;
   mutable cuda::EventPool events;
@@ -123,13 +126,14 @@ std::shared_ptr<const cuda::Event> DeviceSide::Opened::record(const TensorCall& 
   cuda::EventPool::Pooled event = events.take();
   event->record(streams.front());
   if (streams.size() == 1) return event;
+  std::vector<cuda::EventPool::Pooled> others;
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    others.push_back(events.take());
+    others.back()->record(streams[i]);
+  }
   const base::Lock lock(joining);
   meeting.wait_for(*event);
-  for (std::size_t i = 1; i < streams.size(); ++i) {
-    const cuda::EventPool::Pooled other = events.take();
-    other->record(streams[i]);
-    meeting.wait_for(*other);
-  }
+  for (const cuda::EventPool::Pooled& other : others) meeting.wait_for(*other);
   event->record(meeting.handle());
   return event;
 }
@@ -154,19 +158,33 @@ void DeviceSide::Opened::hold_back(DeviceStream stream) const {
 DeviceSide::DeviceSide(Staging staging, const collective::Tuning& tuning, std::optional<int> gpu)
     : staging_(std::move(staging)), gpu_(gpu), without_gpu_(tuning.staging) {}
 
-DeviceSide::~DeviceSide() {
-  const base::Lock lock(opening_);
-  if (owned_ == nullptr) return;
+void DeviceSide::close() {
+  std::shared_ptr<Opened> opened;
+  std::unique_ptr<shm::NodeMemory> memory;
+  std::shared_ptr<base::Mapping> mapping;
+  {
+    const base::Lock lock(opening_);
+    closed_ = true;
+    opened = std::move(owned_);
+    memory = std::move(memory_);
+    mapping = std::move(mapping_);
+  }
+  if (opened == nullptr) return;
   try {
-    if (drain(base::Clock::now() + longest_drain)) return;
+    if (drain(base::Clock::now() + longest_drain)) {
+      opened_.store(nullptr, std::memory_order_release);
+      return;
+    }
     base::log().error("gpu({}) does not end its copies: their memory stays until the process ends",
-                      owned_->gpu.ordinal());
+                      opened->gpu.ordinal());
   } catch (const Error& error) {
     base::log().debug("the copies of a GPU that failed: {}", error.what());
+    opened_.store(nullptr, std::memory_order_release);
     return;
   }
+  opened_.store(nullptr, std::memory_order_release);
   // Never destroyed.
-  static_cast<void>(new std::shared_ptr<Opened>(std::move(owned_)));
+  static_cast<void>(new std::shared_ptr<Opened>(std::move(opened)));
 }
 
 void DeviceSide::open_memory() {
@@ -183,26 +201,36 @@ void DeviceSide::open_memory() {
 
 std::shared_ptr<DeviceSide::Opened> DeviceSide::opened_for(const TensorCall& call) {
   const base::Lock lock(opening_);
+  if (closed_) throw Error(ErrorCode::aborted, "the store is closed", {.key = call.key});
   if (owned_ == nullptr) {
-    const int ordinal = gpu_ ? *gpu_ : ordinal_for(call);
     // An ordinal that there is not is refused before memory is reserved.
-    static_cast<void>(cuda::Gpu(ordinal));
+    auto gpu = std::make_unique<cuda::Gpu>(gpu_ ? *gpu_ : ordinal_for(call));
     const cuda::RelaxedCapture capture;
     open_memory();
-    owned_ = std::make_shared<Opened>(ordinal, mapping_, *memory_);
+    owned_ = std::make_shared<Opened>(std::move(gpu), mapping_, *memory_);
     opened_.store(owned_.get(), std::memory_order_release);
   }
   return owned_;
+}
+
+bool DeviceSide::concerns(std::span<const TensorCall> calls) {
+  return std::any_of(calls.begin(), calls.end(), is_on_gpu);
 }
 
 std::shared_ptr<const base::StreamOrder> DeviceSide::admit(std::span<TensorCall> calls) {
   std::shared_ptr<Opened> opened;
   for (TensorCall& call : calls) {
     if (!is_on_gpu(call)) continue;
-    if (!opened) opened = opened_for(call);
-    for (const Tensor& tensor : call.ins) opened->check(call, tensor);
-    for (const Tensor& tensor : call.outs) opened->check(call, tensor);
-    call.ready = opened->record(call);
+    try {
+      if (!opened) opened = opened_for(call);
+      for (const Tensor& tensor : call.ins) opened->check(call, tensor);
+      for (const Tensor& tensor : call.outs) opened->check(call, tensor);
+      call.ready = opened->record(call);
+    } catch (const Error& error) {
+      if (error.key() != nullptr) throw;
+      throw Error(error.code(), fmt::format("key {}: {}", call.key.describe(), error.what()),
+                  {.key = call.key});
+    }
   }
   return opened;
 }
@@ -226,10 +254,9 @@ collective::Ends& DeviceSide::ends() {
 
 void DeviceSide::adopt_thread() {
   Opened* const opened = opened_.load(std::memory_order_acquire);
-  if (opened == nullptr || adopted_) return;
+  if (opened == nullptr) return;
   cuda::set_current(opened->gpu);
   cuda::relax_capture_mode();
-  adopted_ = true;
 }
 
 bool DeviceSide::drain(base::Clock::time_point deadline) {

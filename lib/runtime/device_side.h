@@ -39,18 +39,23 @@ class DeviceSide {
 
   /// `gpu`: the device that the session is to use; none: the first tensor decides.
   DeviceSide(Staging staging, const collective::Tuning& tuning, std::optional<int> gpu);
-  /// No batch is under way. Waits a moment for copies that are, after a failure.
-  ~DeviceSide();
+  ~DeviceSide() { close(); }
   DeviceSide(const DeviceSide&) = delete;
   DeviceSide& operator=(const DeviceSide&) = delete;
 
-  /// For a user's thread, before it submits the calls: checks where the tensors of those on a GPU
+  /// Whether one of the calls has tensors on a GPU.
+  static bool concerns(std::span<const TensorCall> calls);
+  /// For a user's thread, before it submits such calls: checks where the tensors of those on a GPU
   /// lie, and records the events that copies will wait for. Returns what makes streams wait for the
-  /// calls; null if no tensor is on a GPU. Throws `unsupported` without CUDA or a driver,
+  /// calls. Throws `unsupported` without CUDA or a driver,
   /// `invalid_argument` for memory of another device or context, and for a stream that the program
-  /// captures as a graph. Thread-safe.
+  /// captures as a graph; `aborted` after `close`. Thread-safe.
   std::shared_ptr<const base::StreamOrder> admit(std::span<TensorCall> calls)
       TUTTI_EXCLUDES(opening_);
+
+  /// No batch is under way any more. Waits a moment for copies that are, after a failure, and gives
+  /// back everything. Again it does nothing. Any thread.
+  void close() TUTTI_EXCLUDES(opening_);
 
   /// For the thread that moves the executor: staging memory and the ends of the next batch. A rank
   /// that has joined may never have had a GPU. The first call reserves and maps the memory, if
@@ -58,7 +63,8 @@ class DeviceSide {
   const shm::NodeMemory& memory() TUTTI_EXCLUDES(opening_);
   collective::Ends& ends();
   /// For the communication thread, before it moves such batches: makes the context its own, and
-  /// lets it poll while the program captures a graph.
+  /// lets it poll while the program captures a graph. Each time, for a callback of the program's
+  /// may have changed that.
   void adopt_thread();
   /// Blocks until the GPU makes no copy, or until the deadline. True: it makes none.
   bool drain(base::Clock::time_point deadline);
@@ -81,7 +87,7 @@ class DeviceSide {
   std::atomic<Opened*> opened_{nullptr};
   std::atomic<std::size_t> reserved_bytes_{0};
   collective::HostEnds without_gpu_;
-  bool adopted_ = false;
+  bool closed_ TUTTI_GUARDED_BY(opening_) = false;
 };
 
 }  // namespace tutti::runtime

@@ -245,11 +245,13 @@ void Executor::note_issued() {
     if (running.batch.ends == nullptr || running.issued) continue;
     running.issued = engine_.is_issued(running.batch);
     if (!running.issued) return;
+    released_.clear();
     for (const coordinator::LocalPart& part : running.plan.parts) {
-      if (part.call != 0 && part.begin + part.count == part.whole) {
-        calls_.list_of(part.call).completion->issue();
-      }
+      if (part.call == 0 || part.begin + part.count < part.whole) continue;
+      released_.push_back(&calls_.at(part.call));
+      calls_.list_of(part.call).completion->issue();
     }
+    inbox_.note_ending(released_);
   }
 }
 

@@ -155,8 +155,10 @@ class Executor {
   void check_device() const;
   /// Tells the calls whose last copies to outputs on a GPU have been issued.
   void note_issued();
-  /// After a failure: waits until the GPU neither reads nor writes the calls' tensors.
+  /// After a failure: waits a moment until the GPU neither reads nor writes the calls' tensors. If
+  /// it still may, they are never freed.
   void drain_device();
+  void keep_tensors_for_good();
   void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
@@ -202,7 +204,7 @@ class Executor {
 
   std::vector<Submission> taken_;  ///< out of the inbox
   CallTable calls_;
-  std::vector<const TensorCall*> released_;
+  std::vector<const TensorCall*> released_;  ///< for the inbox
   std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;

@@ -30,9 +30,21 @@ void Inbox::admit(TensorCall& call) {
       {.key = call.key});
 }
 
+// The thread that moves the executor ends these calls, or the store.
+void Inbox::wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) {
+  if (ending_.empty() || base::Completion::is_in_callback()) return;
+  const auto is_ending = [this](const TensorCall& call) TUTTI_REQUIRES(mutex_) {
+    return ending_.contains(keys_.add(call.key));
+  };
+  while (std::any_of(calls.begin(), calls.end(), is_ending)) {
+    ended_.wait_until(lock, base::Clock::time_point::max());
+  }
+}
+
 void Inbox::submit(std::shared_ptr<CallList> list) {
-  const base::Lock lock(mutex_);
+  base::Lock lock(mutex_);
   const std::span<TensorCall> calls = list->calls;
+  wait_for_ends(lock, calls);
   throw_if_dead();
   std::size_t admitted = 0;
   try {
@@ -57,7 +69,15 @@ void Inbox::take(std::vector<Submission>& into) {
 
 void Inbox::release(std::span<const TensorCall* const> calls) {
   const base::Lock lock(mutex_);
-  for (const TensorCall* call : calls) in_flight_[call->key_number] = false;
+  for (const TensorCall* call : calls) {
+    in_flight_[call->key_number] = false;
+    if (!ending_.empty() && ending_.erase(call->key_number) > 0) ended_.notify_all();
+  }
+}
+
+void Inbox::note_ending(std::span<const TensorCall* const> calls) {
+  const base::Lock lock(mutex_);
+  for (const TensorCall* call : calls) ending_.insert(call->key_number);
 }
 
 std::vector<Key> Inbox::in_flight() const {
@@ -79,6 +99,8 @@ std::vector<Submission> Inbox::die(std::exception_ptr error) {
   const base::Lock lock(mutex_);
   if (!dead_) dead_ = std::move(error);
   in_flight_.assign(in_flight_.size(), false);
+  ending_.clear();
+  ended_.notify_all();
   return std::exchange(waiting_, {});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <set>
 #include <span>
 #include <variant>
 #include <vector>
@@ -33,7 +34,8 @@ class Inbox {
   explicit Inbox(int rank) : rank_(rank) {}
 
   /// Submits all calls or none. Throws `duplicate_key` if a key is in flight (or stands twice in
-  /// `list`), and the store's own error once the store has ended.
+  /// `list`), and the store's own error once the store has ended. Where a key's call is ending (see
+  /// `note_ending`) it blocks for that moment, but not in a callback.
   void submit(std::shared_ptr<CallList> list) TUTTI_EXCLUDES(mutex_);
   void submit(Submission call) TUTTI_EXCLUDES(mutex_);
 
@@ -42,6 +44,9 @@ class Inbox {
   void take(std::vector<Submission>& into) TUTTI_EXCLUDES(mutex_);
   /// Lets the calls' keys be used again. Called before their Pendings are done.
   void release(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
+  /// The last copies of these calls to outputs on a GPU have been issued. The program may not know
+  /// when they are over, if a stream waits for them in place of a thread.
+  void note_ending(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
   /// The keys in flight, sorted. Any thread may call it.
   std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
   /// Throws the store's own error once the store has ended.
@@ -60,13 +65,16 @@ class Inbox {
  private:
   void throw_if_dead() TUTTI_REQUIRES(mutex_);
   void admit(TensorCall& call) TUTTI_REQUIRES(mutex_);
+  void wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
   mutable base::Mutex mutex_;  ///< level 5
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
   /// All keys so far. Keys are used again and again, so none is removed before the end.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
-  std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);  ///< by the key's number
+  std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);     ///< by the key's number
+  std::set<std::uint32_t> ending_ TUTTI_GUARDED_BY(mutex_);  ///< keys' numbers
+  base::CondVar ended_;
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);
   bool told_ TUTTI_GUARDED_BY(mutex_) = false;
 };

@@ -119,8 +119,9 @@ std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view
 }
 
 Pending Session::submit(std::shared_ptr<CallList> list) {
-  if (const auto order = parts_->device().admit(list->calls)) {
-    list->open(list->verb(), progress_lock_, order);
+  if (DeviceSide::concerns(list->calls)) {
+    inbox_.check_alive();
+    list->open(list->verb(), progress_lock_, parts_->device().admit(list->calls));
   }
   list->submitted = parts_->timeline().now();
   inbox_.submit(list);

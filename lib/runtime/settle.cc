@@ -66,12 +66,21 @@ void Executor::drain_device() {
   try {
     if (device_.drain(base::Clock::now() + longest_drain)) return;
     base::log().error(
-        "the GPU still reads or writes tensors of failed calls after {} s; their memory must stay",
+        "the GPU may still read or write tensors of failed calls after {} s; the store keeps those "
+        "that it shares until the process ends, and the program must keep its own",
         longest_drain.count());
+    keep_tensors_for_good();
   } catch (const Error& error) {
     // A device that failed makes no copies any more.
     base::log().debug("the copies of a GPU that failed: {}", error.what());
   }
+}
+
+void Executor::keep_tensors_for_good() {
+  calls_.for_each([](const CallTable::Entry& entry) {
+    if (entry.call->signature.device == Device::Kind::cpu) return;
+    static_cast<void>(new TensorCall(*entry.call));
+  });
 }
 
 void Executor::fail_everything(const std::exception_ptr& error) {

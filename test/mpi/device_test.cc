@@ -247,6 +247,7 @@ TEST_CASE("memory that is not where the tensor says it is is refused by name") {
 }
 
 // With slow copies (STANDIN_GPU sets their delay), what is not ordered by the streams is too early.
+// The key is used again though no thread has waited for its last call.
 TEST_CASE("inputs are read behind the work in their stream, and a stream waits for the results",
           "[streams]") {
   const auto store = make_store();
@@ -280,6 +281,5 @@ TEST_CASE("inputs are read behind the work in their stream, and a stream waits f
     const float expected = expected_sum(store->num_workers(), 0, round, 0);
     CAPTURE(round, expected, values(result).front(), values(result).back());
     CHECK(std::ranges::all_of(values(result), [&](float value) { return value == expected; }));
-    pending.wait();
   }
 }
