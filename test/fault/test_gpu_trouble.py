@@ -16,7 +16,8 @@ SLOW = "h2d=2e9 d2h=2e9 h2d_delay=1e-3"
 def job(how, ranks=3, standins=True, **env):
     if standins:
         env["LD_LIBRARY_PATH"] = STANDINS
-    return Job(mpirun(ranks, PROGRAM, how), limit=60, limit_when_wrong=20, **env)
+    # Otherwise mpirun ends the others with the first.
+    return Job(mpirun(ranks, "--enable-recovery", PROGRAM, how), limit=60, limit_when_wrong=20, **env)
 
 
 class GpuTrouble(unittest.TestCase):
