@@ -243,7 +243,11 @@ Pending LocalStore::submit(const MethodCall& call) {
     return exchange_alone(call, places_, counters_);
   }
   Here here(places_, call);
-  here.run([&]() TUTTI_REQUIRES(mutex_) { run(call, here); });
+  try {
+    run(call, here);
+  } catch (const Error& error) {
+    here.rethrow(error);
+  }
   return here.end();
 }
 
