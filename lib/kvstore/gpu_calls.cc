@@ -204,7 +204,7 @@ bool GpuCalls::close() {
   while (const Outcome open = first()) drive(*open, base::Clock::time_point::max());
   end_thread().join();
   const base::Lock lock(mutex_);
-  if (!open_.empty()) static_cast<void>(new std::shared_ptr<GpuCalls>(shared_from_this()));
+  if (!open_.empty()) keep_for_good(shared_from_this());
   return open_.empty();
 }
 
