@@ -19,7 +19,7 @@ struct Block {
 }  // namespace
 
 void keep_for_good(std::shared_ptr<const void> owned) {
-  static base::Mutex mutex;  // level 5
+  static base::Mutex mutex;  ///< level 5
   static auto& all = *new std::vector<std::shared_ptr<const void>>;
   const base::Lock lock(mutex);
   all.push_back(std::move(owned));
