@@ -146,18 +146,12 @@ void GpuCalls::start_thread() {
   if (!thread_.joinable()) thread_ = base::NamedThread("tutti-gpu", [this] { run(); });
 }
 
-bool GpuCalls::run_a_callback(base::Lock& lock) {
-  if (due_.empty()) return false;
-  Outcome completion = std::move(due_.front());
+GpuCalls::Outcome GpuCalls::take_due() {
+  if (due_.empty()) return nullptr;
+  Outcome due = std::move(due_.front());
   due_.pop_front();
   ++busy_;
-  lock.unlock();
-  completion->call_back();
-  completion.reset();
-  lock.lock();
-  --busy_;
-  changed_.notify_all();
-  return true;
+  return due;
 }
 
 GpuCalls::Outcome GpuCalls::first_open() const {
@@ -169,7 +163,14 @@ GpuCalls::Outcome GpuCalls::first_open() const {
 void GpuCalls::run() {
   base::Lock lock(mutex_);
   while (true) {
-    if (run_a_callback(lock)) continue;
+    if (const Outcome due = take_due()) {
+      lock.unlock();
+      due->call_back();
+      lock.lock();
+      --busy_;
+      changed_.notify_all();
+      continue;
+    }
     if (closed_) return;
     const Outcome first = attends_ ? first_open() : nullptr;
     attends_ = first != nullptr;
@@ -203,7 +204,7 @@ bool GpuCalls::close() {
   while (const Outcome open = first()) drive(*open, base::Clock::time_point::max());
   end_thread().join();
   const base::Lock lock(mutex_);
-  if (!open_.empty()) static_cast<void>(new std::shared_ptr<GpuCalls>(shared_from_this()));
+  if (!open_.empty()) keep_for_good(shared_from_this());
   return open_.empty();
 }
 

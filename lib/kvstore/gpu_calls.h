@@ -76,7 +76,8 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
   /// Waits for callbacks that are due. The thread then returns.
   base::NamedThread end_thread() TUTTI_EXCLUDES(mutex_);
   void run() TUTTI_EXCLUDES(mutex_);
-  bool run_a_callback(base::Lock& lock) TUTTI_REQUIRES(mutex_);
+  /// A call with callbacks to run, whose taker is busy then; null: none.
+  Outcome take_due() TUTTI_REQUIRES(mutex_);
 
   const std::shared_ptr<const GpuMemory> memory_;
   const std::chrono::milliseconds limit_;

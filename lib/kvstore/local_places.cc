@@ -115,6 +115,11 @@ Error LocalPlaces::Call::named(const Error& error, const Key& key) const {
           {.key = key}};
 }
 
+void LocalPlaces::Call::rethrow(const Error& error) const {
+  if (key_ == nullptr || error.key() != nullptr) throw;
+  throw named(error, *key_);
+}
+
 LocalPlaces::Call::~Call() {
   if (kept_.empty()) return;
   try {
@@ -130,14 +135,15 @@ LocalMemory& LocalPlaces::Call::memory_of(const Tensor& tensor) const {
 
 Pending LocalPlaces::Call::end() {
   if (kept_.empty()) return {};
-  Pending pending;
-  run([&] {
+  try {
     std::vector<Tensor> kept = kept_;
     for (Tensor& tensor : places_.gpu_->take_kept()) kept.push_back(std::move(tensor));
-    pending = places_.calls_->add(words_for(call_, *key_), *key_, std::move(kept));
-  });
-  kept_.clear();
-  return pending;
+    Pending pending = places_.calls_->add(words_for(call_, *key_), *key_, std::move(kept));
+    kept_.clear();
+    return pending;
+  } catch (const Error& error) {
+    rethrow(error);
+  }
 }
 
 }  // namespace tutti

@@ -32,16 +32,9 @@ class LocalPlaces {
     Call& operator=(const Call&) = delete;
 
     LocalMemory& memory_of(const Tensor& tensor) const;
-    /// Does a part of the call. What the GPU reports then is told in the call's name.
-    template <typename Work>
-    void run(Work work) const {
-      try {
-        work();
-      } catch (const Error& error) {
-        if (key_ == nullptr || error.key() != nullptr) throw;
-        throw named(error, *key_);
-      }
-    }
+    /// In the handler of an error of this call: throws it, with the call's name if it is one that
+    /// the GPU reported.
+    [[noreturn]] void rethrow(const Error& error) const;
     /// Done at once, or when the GPU has done its work.
     Pending end();
 

@@ -127,7 +127,7 @@ void LocalStore::close() {
 /// The GPU may still use the values, so their memory is never freed.
 void LocalStore::abandon() {
   const base::Lock lock(mutex_);
-  static_cast<void>(new std::map<Key, Tensor>(std::exchange(values_, {})));
+  keep_for_good(std::make_shared<std::map<Key, Tensor>>(std::exchange(values_, {})));
 }
 
 void LocalStore::end() {
@@ -243,7 +243,11 @@ Pending LocalStore::submit(const MethodCall& call) {
     return exchange_alone(call, places_, counters_);
   }
   Here here(places_, call);
-  here.run([&]() TUTTI_REQUIRES(mutex_) { run(call, here); });
+  try {
+    run(call, here);
+  } catch (const Error& error) {
+    here.rethrow(error);
+  }
   return here.end();
 }
 

@@ -62,20 +62,30 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
                  out.count());
 }
 
+namespace {
+
+void exchange(const MethodCall& call, const LocalPlaces::Call& here, Counters& counters) {
+  const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
+  for (std::size_t i = 0; i < call.keys.size(); ++i) {
+    const Values& ins = call.ins[i];
+    const Tensor& first = call.outs[i][0];
+    LocalMemory& memory = here.memory_of(first);
+    if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);
+    for (const Tensor& out : call.outs[i]) memory.copy(reduces ? first : ins[0], out);
+    count(call.method, first.bytes(), counters);
+  }
+  ++counters.batches;
+}
+
+}  // namespace
+
 Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& counters) {
   LocalPlaces::Call here(places, call);
-  const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
-  here.run([&] {
-    for (std::size_t i = 0; i < call.keys.size(); ++i) {
-      const Values& ins = call.ins[i];
-      const Tensor& first = call.outs[i][0];
-      LocalMemory& memory = here.memory_of(first);
-      if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);
-      for (const Tensor& out : call.outs[i]) memory.copy(reduces ? first : ins[0], out);
-      count(call.method, first.bytes(), counters);
-    }
-  });
-  ++counters.batches;
+  try {
+    exchange(call, here, counters);
+  } catch (const Error& error) {
+    here.rethrow(error);
+  }
   return here.end();
 }
 

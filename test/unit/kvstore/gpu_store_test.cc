@@ -69,7 +69,7 @@ TEST_CASE("a GPU's sums have the host's bits, whatever dtype, operation and size
   const Pair stores;
   for (const DType dtype : all_dtypes) {
     for (const ReduceOp op : all_ops) {
-      for (const std::size_t count : {0, 1, 3, 1001}) {
+      for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 3, 1001}) {
         Twins a(program, dtype, count, 1);
         Twins b(program, dtype, count, 2);
         Twins c(program, dtype, count, 3);
@@ -90,7 +90,7 @@ TEST_CASE("init, push, pull and broadcast keep values on the GPU as on the host"
   const GpuProgram program;
   const Pair stores;
   for (const DType dtype : all_dtypes) {
-    for (const std::size_t count : {0, 77}) {
+    for (const std::size_t count : std::initializer_list<std::size_t>{0, 77}) {
       const Key key(std::string(name(dtype)) + std::to_string(count));
       Twins first(program, dtype, count, 1);
       Twins second(program, dtype, count, 2);
