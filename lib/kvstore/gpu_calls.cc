@@ -146,15 +146,15 @@ void GpuCalls::start_thread() {
   if (!thread_.joinable()) thread_ = base::NamedThread("tutti-gpu", [this] { run(); });
 }
 
-bool GpuCalls::run_a_callback(base::Lock& lock) {
+bool GpuCalls::run_a_callback() {
   if (due_.empty()) return false;
   Outcome completion = std::move(due_.front());
   due_.pop_front();
   ++busy_;
-  lock.unlock();
+  mutex_.unlock();
   completion->call_back();
   completion.reset();
-  lock.lock();
+  mutex_.lock();
   --busy_;
   changed_.notify_all();
   return true;
@@ -169,7 +169,7 @@ GpuCalls::Outcome GpuCalls::first_open() const {
 void GpuCalls::run() {
   base::Lock lock(mutex_);
   while (true) {
-    if (run_a_callback(lock)) continue;
+    if (run_a_callback()) continue;
     if (closed_) return;
     const Outcome first = attends_ ? first_open() : nullptr;
     attends_ = first != nullptr;

@@ -76,7 +76,8 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
   /// Waits for callbacks that are due. The thread then returns.
   base::NamedThread end_thread() TUTTI_EXCLUDES(mutex_);
   void run() TUTTI_EXCLUDES(mutex_);
-  bool run_a_callback(base::Lock& lock) TUTTI_REQUIRES(mutex_);
+  /// False: none is due. Gives the mutex back while it runs one.
+  bool run_a_callback() TUTTI_REQUIRES(mutex_);
 
   const std::shared_ptr<const GpuMemory> memory_;
   const std::chrono::milliseconds limit_;

@@ -37,7 +37,7 @@ void GpuMemory::merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp o
 
 Tensor GpuMemory::merged_on_host(std::span<const Tensor> ins, ReduceOp op) {
   const Tensor& first = ins.front();
-  const Tensor merged = merged_.like(first, gpu_->gpu);
+  Tensor merged = merged_.like(first, gpu_->gpu);
   if (first.bytes() == 0) return merged;
   if (ins.size() == 1) {
     gpu_->stream.copy_to_host(merged.data(), first.data(), first.bytes());
@@ -50,7 +50,7 @@ Tensor GpuMemory::merged_on_host(std::span<const Tensor> ins, ReduceOp op) {
 }
 
 Tensor GpuMemory::on_host(const Tensor& value) {
-  const Tensor mirror = value_.like(value, gpu_->gpu);
+  Tensor mirror = value_.like(value, gpu_->gpu);
   if (value.bytes() == 0) return mirror;
   gpu_->stream.copy_to_host(mirror.data(), value.data(), value.bytes());
   wait();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -166,7 +167,7 @@ DeviceSide::~DeviceSide() {
     return;
   }
   // Never destroyed.
-  static_cast<void>(new std::shared_ptr<Opened>(std::move(owned_)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Opened>(std::move(owned_)));
 }
 
 void DeviceSide::open_memory() {
