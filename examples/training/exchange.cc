@@ -47,6 +47,7 @@ tutti::Tensor Exchange::place_for(const tutti::Tensor& tensor) {
 
 tutti::Values Exchange::places_for(const std::vector<tutti::Tensor>& tensors) {
   std::vector<tutti::Tensor> places;
+  places.reserve(tensors.size());
   for (const tutti::Tensor& tensor : tensors) places.push_back(place_for(tensor));
   return places;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -184,7 +185,7 @@ void DeviceSide::close() {
   }
   opened_.store(nullptr, std::memory_order_release);
   // Never destroyed.
-  static_cast<void>(new std::shared_ptr<Opened>(std::move(opened)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Opened>(std::move(opened)));
 }
 
 void DeviceSide::open_memory() {

@@ -119,6 +119,7 @@ TEST_CASE("a closed store gives the memory of its keys back") {
   constexpr std::size_t steps = 100;
   std::vector<float> values(keys_a_step, 1);
   std::vector<Values> tensors;
+  tensors.reserve(keys_a_step);
   for (float& value : values) tensors.emplace_back(Tensor(&value, {}, DType::f32));
   const auto run = [&](std::size_t count) {
     const auto store = make_store();

@@ -45,6 +45,7 @@ std::string use_keys(KVStore& store, std::size_t count) {
   constexpr std::size_t at_once = 1000;
   std::vector<float> values(at_once, 1);
   std::vector<Values> tensors;
+  tensors.reserve(at_once);
   for (float& value : values) tensors.emplace_back(Tensor(&value, {}, DType::f32));
   for (std::size_t named = 0; named < count;) {
     std::vector<Key> names;

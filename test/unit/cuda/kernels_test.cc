@@ -63,6 +63,7 @@ class Reducer {
 
 Bytes on_host(const Kernel& kernel, const std::vector<Bytes>& sources, std::size_t count) {
   std::vector<const void*> places;
+  places.reserve(sources.size());
   for (const Bytes& source : sources) places.push_back(source.data());
   Bytes result(count * size_of(kernel.out));
   tutti::reduce::reduce(kernel, places, result.data(), count);

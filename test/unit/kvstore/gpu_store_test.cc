@@ -46,11 +46,13 @@ struct Pair {
 
 Values host_values(std::vector<Twins*> all) {
   std::vector<Tensor> tensors;
+  tensors.reserve(all.size());
   for (Twins* twins : all) tensors.push_back(twins->host());
   return tensors;
 }
 Values gpu_values(std::vector<Twins*> all) {
   std::vector<Tensor> tensors;
+  tensors.reserve(all.size());
   for (const Twins* twins : all) tensors.push_back(twins->gpu());
   return tensors;
 }
