@@ -43,8 +43,10 @@ class Build:
 # needs takes a third of the compilers' time, and only the sanitizers' reports use it.
 UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
 # -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
+# With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
 GCC = Build("build-test", "g++ builds it without warnings",
-            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true"), {})
+            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
+             "-Dcuda=auto"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
@@ -56,6 +58,7 @@ RELEASE = Build("build-release", "g++ builds without warnings what users get who
 # through a pipe; where a test has used up all descriptors it finds every vptr invalid.
 ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
              ("-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
+              "-Dcuda=auto",
               "-Dcpp_args=-fno-sanitize-recover=undefined -fno-sanitize=vptr"), CLANG,
              {"ASAN_OPTIONS": "allocator_may_return_null=1",
               "LSAN_OPTIONS": f"suppressions={ROOT}/test/lsan.supp:print_suppressions=0",
@@ -64,7 +67,8 @@ ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sa
 ASAN_WITH_MPI = dataclasses.replace(ASAN, test_env={
     **ASAN.test_env, "ASAN_OPTIONS": f"fast_unwind_on_malloc=0:{ASAN.test_env['ASAN_OPTIONS']}"})
 TSAN = Build("build-tsan", "it builds for the thread sanitizer",
-             ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"), CLANG,
+             ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1",
+              "-Dcuda=auto"), CLANG,
              {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
                               "print_suppressions=0:allocator_may_return_null=1"})
 

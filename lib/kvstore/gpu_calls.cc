@@ -183,26 +183,28 @@ void GpuCalls::run() {
   }
 }
 
-bool GpuCalls::close() {
-  base::refuse_in_callback("close()");
+base::NamedThread GpuCalls::end_thread() {
   base::Lock lock(mutex_);
-  while (const Outcome first = first_open()) {
-    lock.unlock();
-    drive(*first, base::Clock::time_point::max());
-    lock.lock();
-  }
   if (!due_.empty()) start_thread();
   while (busy_ > 0 || !due_.empty()) {
     changed_.wait_until(lock, base::Clock::time_point::max());
   }
   closed_ = true;
   changed_.notify_all();
-  base::NamedThread thread = std::move(thread_);
-  const bool all_done = open_.empty();
-  lock.unlock();
-  thread.join();
-  if (!all_done) static_cast<void>(new std::shared_ptr<GpuCalls>(shared_from_this()));
-  return all_done;
+  return std::move(thread_);
+}
+
+bool GpuCalls::close() {
+  base::refuse_in_callback("close()");
+  const auto first = [this] {
+    const base::Lock lock(mutex_);
+    return first_open();
+  };
+  while (const Outcome open = first()) drive(*open, base::Clock::time_point::max());
+  end_thread().join();
+  const base::Lock lock(mutex_);
+  if (!open_.empty()) static_cast<void>(new std::shared_ptr<GpuCalls>(shared_from_this()));
+  return open_.empty();
 }
 
 }  // namespace tutti

@@ -73,6 +73,8 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
   /// Null: all have ended, or are late.
   Outcome first_open() const TUTTI_REQUIRES(mutex_);
   void start_thread() TUTTI_REQUIRES(mutex_);
+  /// Waits for callbacks that are due. The thread then returns.
+  base::NamedThread end_thread() TUTTI_EXCLUDES(mutex_);
   void run() TUTTI_EXCLUDES(mutex_);
   bool run_a_callback(base::Lock& lock) TUTTI_REQUIRES(mutex_);
 

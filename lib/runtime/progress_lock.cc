@@ -196,7 +196,7 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
   while (!call.is_done() && handover.looked_at < deadline && !handover.takes_long) {
-    const std::optional<Executor::Rest> rest = user_look(handover);
+    const std::optional<Executor::Rest> rest = look(handover);
     if (!rest) {
       waiter.reset();
     } else if (!call.is_done() && !handover.takes_long) {
@@ -205,11 +205,11 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   }
   // One more pass costs less than waking the other thread.
   const bool wants_look = handover.leftovers || bell_.ticket() != handover.ticket;
-  if (wants_look && !handover.takes_long) user_look(handover);
+  if (wants_look && !handover.takes_long) look(handover);
   release(handover);
 }
 
-std::optional<Executor::Rest> ProgressLock::user_look(Handover& handover) {
+std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
   handover.ticket = bell_.ticket();
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();

@@ -58,7 +58,7 @@ class ProgressLock final : public base::Driver {
   bool try_take();
   void release(const Handover& handover);
   /// A user thread's pass. What it may wait for; nothing if something moved.
-  std::optional<Executor::Rest> user_look(Handover& handover) TUTTI_EXCLUDES(turn_);
+  std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
   /// The communication thread's pass, and its wait. False: that was the last one.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);

@@ -18,6 +18,7 @@ DEEPER = {
     "allocation_test.cc": "counts what the library takes from the heap, beside which both bindings take more",
     "bits_test.cc": "drives batches, parts and slices below the interface, which is the same from every language",
     "deviations_test.cc": "drives replay",
+    "device_test.cc": "drives copies and chunks below the interface; the bindings pass device and stream on",
     "group_costs_test.cc": "measures the library's threads and memory",
     "idle_test.cc": "measures the library's threads; the bindings have none but for callbacks",
     "leaving_test.cc": "holds messages up below MPI",

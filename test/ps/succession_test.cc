@@ -1,6 +1,8 @@
 // One store after another in one job.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
+#include <thread>
 
 #include "ps/local_job.h"
 #include "ps/sleeper.h"
@@ -31,6 +33,29 @@ TEST_CASE("a worker that has closed its store creates another, with new keys") {
   LocalJob job({.workers = 1, .servers = 1});
   for (int turn = 0; turn < 3; ++turn) {
     CHECK(job.run(init_and_sum) == Said{"1"});
+  }
+  CHECK(job.ends() == Said{"", ""});
+}
+
+TEST_CASE("a call that meets the close of its store ends as it was done or as aborted") {
+  LocalJob job({.workers = 1, .servers = 1});
+  for (int turn = 0; turn < 20; ++turn) {
+    CHECK(job.run([](KVStore& kv) {
+      Floats stored{0};
+      kv.init({"w"}, {tensor(stored)});
+      std::atomic<int> done{0};
+      std::string said;
+      std::thread pushing([&] {
+        Floats value{1};
+        said = error_of([&] {
+          for (;; ++done) kv.pushpull("w", tensor(value), tensor(value)).wait();
+        });
+      });
+      while (done < 10) std::this_thread::yield();
+      kv.close();
+      pushing.join();
+      return said.substr(0, said.find(':'));
+    }) == Said{"aborted"});
   }
   CHECK(job.ends() == Said{"", ""});
 }

@@ -13,7 +13,7 @@ from test_c_api import INVALID_ARGUMENT, LIBRARY, Device, Error, Key, Values, pr
 MAY_BE_NULL = {
     "tutti_options_describe": ("options",), "tutti_most_buffer_bytes": ("options",), "tutti_store_create": ("options",),
     "tutti_tensor_create": ("release", "context"), "tutti_tensor_dims": ("rank",), "tutti_store_join": ("last",),
-    "tutti_pending_then": ("context",),
+    "tutti_pending_then": ("context",), "tutti_tensor_set_stream": ("stream",), "tutti_pending_wait_on": ("stream",),
     **{f"tutti_store_{call}": ("options", "pending")
        for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "push", "pull")}}
 #: What says in other words that it is null.

@@ -25,8 +25,8 @@ from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError,
 from tutti.types import Choice, Counters, Seconds
 
 __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
-           "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending", "TimedOutError",
-           "UnsupportedError", "create"]
+           "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending",
+           "TimedOutError", "UnsupportedError", "create"]
 __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)

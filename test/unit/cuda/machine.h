@@ -2,8 +2,14 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <string>
+
+extern "C" [[gnu::weak]] void __tsan_acquire(
+    void* address);  // NOLINT(bugprone-reserved-identifier)
 
 /// The stand-in for the driver, which the loader found as libcuda.so.1. Tests with the tag [gpu] do
 /// without what it alone can do: they run on a real GPU, too.
@@ -36,5 +42,24 @@ class Playing {
     function<decltype(cuInit)>("libcuda.so.1", "cuInit")(0);
   }
 };
+
+/// Whether this build has the thread sanitizer.
+inline bool is_sanitized() {
+  return __tsan_acquire != nullptr;
+}
+
+/// Runs the test of this name, and returns what the process said.
+inline std::string said_by(const std::string& test) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  FILE* const process = ::popen(("'" + self + "' '" + test + "' 2>&1").c_str(), "r");
+  REQUIRE(process != nullptr);
+  std::string said;
+  std::array<char, 4096> part{};
+  while (const std::size_t bytes = std::fread(part.data(), 1, part.size(), process)) {
+    said.append(part.data(), bytes);
+  }
+  ::pclose(process);
+  return said;
+}
 
 }  // namespace standin

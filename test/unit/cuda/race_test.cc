@@ -1,8 +1,5 @@
 // The thread sanitizer sees a missing wait: each case leaves one out, in a process of its own.
-#include <array>
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -12,23 +9,7 @@
 
 using namespace tutti::cuda;
 
-extern "C" [[gnu::weak]] void __tsan_acquire(void* address);
-
 namespace {
-
-/// Runs the test of this name, and returns what the process said.
-std::string said_by(const std::string& test) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  FILE* const process = ::popen(("'" + self + "' '" + test + "' 2>&1").c_str(), "r");
-  REQUIRE(process != nullptr);
-  std::string said;
-  std::array<char, 4096> part{};
-  while (const std::size_t bytes = std::fread(part.data(), 1, part.size(), process)) {
-    said.append(part.data(), bytes);
-  }
-  ::pclose(process);
-  return said;
-}
 
 struct Scene {
   const Gpu gpu{0};
@@ -118,7 +99,7 @@ TEST_CASE("all waits are there", "[.][no-race]") {
 }
 
 TEST_CASE("the thread sanitizer reports a missing wait, and none where all are") {
-  if (__tsan_acquire == nullptr) return;  // this build has no thread sanitizer
+  if (!standin::is_sanitized()) return;
   const std::string report = "WARNING: ThreadSanitizer: data race";
   for (const std::string missing :
        {"host reads without waiting", "host reads after the event of another stream",
@@ -126,9 +107,9 @@ TEST_CASE("the thread sanitizer reports a missing wait, and none where all are")
         "a stream waits for an event before it is recorded",
         "another thread reads after a third has waited"}) {
     INFO(missing);
-    CHECK(said_by(missing).find(report) != std::string::npos);
+    CHECK(standin::said_by(missing).find(report) != std::string::npos);
   }
-  const std::string said = said_by("all waits are there");
+  const std::string said = standin::said_by("all waits are there");
   INFO(said);
   CHECK(said.find("ThreadSanitizer") == std::string::npos);
   CHECK(said.find("All tests passed") != std::string::npos);

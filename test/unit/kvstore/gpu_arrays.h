@@ -49,7 +49,9 @@ class GpuArray {
     fill(elements);
   }
 
+  /// Waits for what was copied before, and for nothing of what it begins.
   void fill(const Bytes& elements) const {
+    program_.stream.synchronize();
     std::ranges::copy(elements, host_.data());
     program_.stream.copy_to_device(device_.data(), host_.data(), elements.size());
   }

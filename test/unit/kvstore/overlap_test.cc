@@ -161,7 +161,7 @@ TEST_CASE("each call's tensors are looked at where they lie now, whatever the ca
   const std::vector<Values> shifted{{bytes(4, 12)}, {bytes(16, 20)}, {bytes(10, 16)}};
   const std::vector<Values> outs{{bytes(0, 8)}, {bytes(20, 24)}, {bytes(8, 16)}};
   sort_outputs(outs, kept);
-  const auto result = tutti::detach_overlapping_inputs(shifted, outs, detached, kept);
+  const auto result = tutti::detach_overlapping_inputs(shifted, outs, detached, {}, kept);
   CHECK(copied(result[0][0], shifted[0][0]));
   CHECK_FALSE(copied(result[1][0], shifted[1][0]));
   CHECK(copied(result[2][0], shifted[2][0]));

@@ -16,9 +16,11 @@ TEST_CASE("every type string of the contract is known") {
                            "dist_device_sync", "dist_async_device", "dist_device_async"}) {
     CHECK(family(type) == Family::parameter_server);
   }
-  for (const char* type :
-       {"local", "local_update_cpu", "local_allreduce_cpu", "device", "local_allreduce_device"}) {
+  for (const char* type : {"local", "local_update_cpu", "local_allreduce_cpu"}) {
     CHECK(family(type) == Family::local);
+  }
+  for (const char* type : {"device", "local_allreduce_device"}) {
+    CHECK(family(type) == Family::device);
   }
   CHECK(family("nccl") == Family::nccl);
 }
