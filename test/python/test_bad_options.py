@@ -20,6 +20,7 @@ ASKED_FOR = [
     ("benchmarks/allreduce_bench", "--max-byte 1M", "did you mean '--max-bytes'?"),
     ("benchmarks/allreduce_bench", "--op alreduce", "did you mean 'allreduce'?"),
     ("benchmarks/allreduce_bench", "--dtype f16", "MPI cannot reduce f16"),
+    ("benchmarks/allreduce_bench", "--gpu 0", "--gpu is neither for MPI"),
     ("benchmarks/allreduce_bench", "--impl tutti --kv-store nonsense", "nonsense"),
     ("benchmarks/negotiation_bench", "--tensor 4", "did you mean '--tensors'?"),
     ("benchmarks/negotiation_bench", "--steps 0", "--steps"),

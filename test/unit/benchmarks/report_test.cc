@@ -106,6 +106,7 @@ TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on i
       {"hosts", 2},
       {"bytes", 8000},
       {"shared", true},
+      {"device", "cpu"},
       {"wire", "fp16"},
       {"in_place", false},
       {"iters", 9},
@@ -116,6 +117,12 @@ TEST_CASE_METHOD(Fixture, "the JSON is an array with one object a row, each on i
   CHECK(parsed[1] == expected);
   CHECK(parsed[2].at("impl").get<std::string>() == "mpi");
   CHECK(parsed[2].at("wire").get<std::string>() == "none");
+}
+
+TEST_CASE_METHOD(Fixture, "head and JSON say on which GPU tensors are") {
+  settings.gpu = 3;
+  CHECK_THAT(head(setup), Catch::Contains("on GPU 3, "));
+  CHECK(nlohmann::json::parse(json(rows, setup))[0].at("device") == "gpu(3)");
 }
 
 TEST_CASE("ranks are listed by host, and hosts counted once") {

@@ -43,6 +43,13 @@ TEST_CASE("only a store that records one is asked for a timeline") {
   CHECK_FALSE(parse({"--impl", "tutti,timeline", "--kv-store", "local"}));
 }
 
+TEST_CASE("only tutti's own tensors are put on a GPU") {
+  CHECK(parse({"--impl", "tutti", "--gpu", "2"}).value().gpu == 2);
+  CHECK_FALSE(parse({}).value().gpu);
+  CHECK_FALSE(parse({"--gpu", "2"}));
+  CHECK_FALSE(parse({"--impl", "tutti", "--shared", "--gpu", "2"}));
+}
+
 TEST_CASE("every option reaches its setting") {
   const Settings s =
       parse({"--impl",      "tutti",      "--op",        "broadcast", "--dtype",    "bf16",
