@@ -2,8 +2,10 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <vector>
+#include <new>
+#include <utility>
 
 namespace tutti::base {
 namespace {
@@ -13,33 +15,40 @@ constexpr std::size_t many_keys = 4096;
 
 /// A block at the end of what the calling thread's arena has given out, while it lives. malloc_trim
 /// returns free memory before such a block, but not behind the last one. To put it there the
-/// constructor takes all memory that is free before it; the pages of that are not touched.
+/// constructor takes all memory that is free before it, and touches one page of each block. Where
+/// memory is short the block is not at the end, and less is returned.
 class LastBlock {
  public:
-  LastBlock() {
-    std::vector<void*> blocks;
-    blocks.reserve(most_free / bytes);
-    while (blocks.size() < blocks.capacity()) {
-      void* const block = std::malloc(bytes);
-      if (block == nullptr) break;
-      blocks.push_back(block);
+  LastBlock() noexcept {
+    Block* before = nullptr;
+    for (std::size_t left = most_blocks(); left > 0; --left) {
+      void* const memory = std::malloc(bytes);
+      if (memory == nullptr) break;
+      before = std::exchange(last_, new (memory) Block{last_});
     }
-    if (blocks.empty()) return;
-    last_ = blocks.back();
-    blocks.pop_back();
-    for (void* const block : blocks) std::free(block);
+    while (before != nullptr) std::free(std::exchange(before, before->before));
   }
   ~LastBlock() { std::free(last_); }
   LastBlock(const LastBlock&) = delete;
   LastBlock& operator=(const LastBlock&) = delete;
 
  private:
+  /// Linked, so that to keep them takes no memory of its own.
+  struct Block {
+    Block* before = nullptr;
+  };
+
+  /// The free memory of all arenas, which mallinfo2 counts, holds fewer: the last one is behind it.
+  static std::size_t most_blocks() noexcept {
+    return std::min(::mallinfo2().fordblks, most_free) / bytes + 1;
+  }
+
   /// Smaller than a block for which malloc asks the system.
   static constexpr std::size_t bytes = std::size_t{96} << 10;
   /// An arena's free end has at most 64 MiB, and so have holes that growing tables have left.
   static constexpr std::size_t most_free = std::size_t{128} << 20;
 
-  void* last_ = nullptr;
+  Block* last_ = nullptr;
 };
 
 }  // namespace

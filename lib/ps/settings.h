@@ -15,9 +15,9 @@ namespace tutti::ps {
 /// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
 /// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
 /// Either way a worker that says something else is told. In a synchronous store a setting also
-/// waits for rounds that a worker holds, for they were made before it. One that a worker gives up
-/// fails in a synchronous store for all; in an asynchronous one for that worker, which may make it
-/// again.
+/// waits for rounds that a worker holds, for other servers may have executed these before it. One
+/// that a worker gives up fails in a synchronous store for all; in an asynchronous one for that
+/// worker, which may make it again.
 class Settings {
  public:
   /// What does not keep a setting from being applied returns nothing.

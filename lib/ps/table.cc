@@ -107,7 +107,10 @@ void Table::add_to_piece(int worker, const Request& request) {
   if (!is_new(worker, request.sequence)) return;
   Piece& piece = find(request.piece);
   piece.add(worker, request);
+  const bool held_any = waiting_.held > 0;
   piece.advance();
+  // A round that was held has failed with what came.
+  if (held_any && waiting_.held == 0) settings_.advance();
 }
 
 void Table::on(int worker, const Contribution& said) {

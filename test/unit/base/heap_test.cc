@@ -61,3 +61,13 @@ TEST_CASE("a thread that ends returns the memory of its tables, up to the end of
   CHECK(used >= before + 40);
   CHECK(after <= before + 4);
 }
+
+TEST_CASE("a thread that has used little memory takes little to return it") {
+  long before = 0;
+  long during = 0;
+  std::thread([&] {
+    before = resident();
+    return_memory_of(many, [&] { during = resident(); });
+  }).join();
+  CHECK(during <= before + 2);
+}

@@ -156,6 +156,7 @@ class Worker {
                                                   made.base * static_cast<float>(rank_ + 1))};
     if (made.is_setting()) {
       call->is_setting = true;
+      call->counts_if_failed = world_.plan_.asynchronous;
       call->what = name_of(made.what);
     } else {
       const Tensor values(one.values->data(), shape_of(made.key), DType::f32);

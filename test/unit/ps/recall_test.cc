@@ -264,6 +264,18 @@ TEST_CASE("a setting waits while a worker holds a round that was made before it"
   CHECK(job.table().optimizer() == sgd);
 }
 
+TEST_CASE("a setting waits no longer when another worker withdraws the round that was held") {
+  TableJob job(2);
+  job.init({0});
+  job.set(0, sgd);
+  recall(job, 0, job.say(0, Kind::push, {1}), Step::hold);
+  job.set(1, sgd);
+  CHECK_FALSE(job.table().optimizer());
+  job.table().receive(1, Withdrawal{job.next(1), piece, Kind::push, too_late});
+  CHECK(job.table().optimizer() == sgd);
+  CHECK(job.heard.size() == 4);
+}
+
 TEST_CASE("an asynchronous setting that is given up is the same one when it is made again") {
   TableJob job(2, true);
   give_up(job, 1, job.set(1, sgd), std::nullopt);
