@@ -84,11 +84,13 @@ Gpu::Gpu(int ordinal) : name_(checked_name(ordinal)), device_(find(ordinal)) {
   checked(driver().cuDeviceGetAttribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                         device_),
           "cuDeviceGetAttribute", ordinal);
+  const RelaxedCapture relaxed;
   checked(driver().cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain",
           ordinal);
 }
 
 Gpu::~Gpu() {
+  const RelaxedCapture relaxed;
   logged(driver().cuDevicePrimaryCtxRelease(device_), "cuDevicePrimaryCtxRelease", ordinal());
 }
 

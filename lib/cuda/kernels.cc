@@ -29,6 +29,7 @@ constexpr std::array conversions{
 
 CUmodule load(const Gpu& gpu) {
   const ContextGuard context(gpu);
+  const RelaxedCapture relaxed;
   CUmodule module = nullptr;
   const CUresult result = driver().cuModuleLoadData(&module, tutti_kernels);
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
@@ -79,6 +80,7 @@ Kernels::Kernels(const Gpu& gpu) : gpu_(gpu), module_(load(gpu)) {
 Kernels::~Kernels() {
   try {
     const ContextGuard context(gpu_);
+    const RelaxedCapture relaxed;
     logged(driver().cuModuleUnload(module_), "cuModuleUnload", gpu_.ordinal());
   } catch (const Error&) {
     // The device has failed or the driver has gone, and the module with it.

@@ -22,6 +22,7 @@ bool is_refusal(CUresult result) {
 DeviceMemory::DeviceMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), size_(bytes) {
   if (bytes == 0) return;  // CUDA refuses to allocate nothing
   const ContextGuard context(gpu);
+  const RelaxedCapture relaxed;
   CUdeviceptr address = 0;
   checked(driver().cuMemAlloc(&address, bytes), "cuMemAlloc", gpu.ordinal());
   data_ = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): CUDA's type
@@ -29,12 +30,14 @@ DeviceMemory::DeviceMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), size_
 
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
+  const RelaxedCapture relaxed;
   logged(driver().cuMemFree(reinterpret_cast<std::uintptr_t>(data_)), "cuMemFree", gpu_.ordinal());
 }
 
 PinnedMemory::PinnedMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), size_(bytes) {
   if (bytes == 0) return;
   const ContextGuard context(gpu);
+  const RelaxedCapture relaxed;
   void* data = nullptr;
   checked(driver().cuMemHostAlloc(&data, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc",
           gpu.ordinal());
@@ -43,6 +46,7 @@ PinnedMemory::PinnedMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), size_
 
 PinnedMemory::~PinnedMemory() {
   if (data_ == nullptr) return;
+  const RelaxedCapture relaxed;
   logged(driver().cuMemFreeHost(data_), "cuMemFreeHost", gpu_.ordinal());
 }
 
@@ -50,6 +54,7 @@ Registration::Registration(const Gpu& gpu, std::span<std::byte> memory)
     : gpu_(gpu), memory_(memory) {
   if (memory.empty()) return;
   const ContextGuard context(gpu);
+  const RelaxedCapture relaxed;
   const CUresult result =
       driver().cuMemHostRegister(memory.data(), memory.size(), CU_MEMHOSTREGISTER_PORTABLE);
   pinned_ = result == CUDA_SUCCESS;
@@ -65,9 +70,9 @@ Registration::Registration(const Gpu& gpu, std::span<std::byte> memory)
 }
 
 Registration::~Registration() {
-  if (pinned_) {
-    logged(driver().cuMemHostUnregister(memory_.data()), "cuMemHostUnregister", gpu_.ordinal());
-  }
+  if (!pinned_) return;
+  const RelaxedCapture relaxed;
+  logged(driver().cuMemHostUnregister(memory_.data()), "cuMemHostUnregister", gpu_.ordinal());
 }
 
 Location locate(const void* pointer) {

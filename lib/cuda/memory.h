@@ -10,6 +10,8 @@ struct CUctx_st;
 
 namespace tutti::cuda {
 
+// To make and to destroy what is here does not break a capture, on whatever thread.
+
 /// Memory of the device. Its contents are undefined at first. Made and destroyed on any thread;
 /// both may wait for all work of the device.
 class DeviceMemory {

@@ -28,7 +28,6 @@ void keep_for_good(std::shared_ptr<const void> owned) {
 Tensor gpu_tensor(const std::shared_ptr<const cuda::Gpu>& gpu, const Shape& shape, DType dtype) {
   const Device device{Device::Kind::gpu, gpu->ordinal()};
   if (shape.count() == 0) return {nullptr, shape, dtype, device};
-  const cuda::RelaxedCapture relaxed;
   const std::size_t bytes = shape.count() * size_of(dtype);
   const auto block = not_in_child(new Block{gpu, cuda::DeviceMemory(*gpu, bytes)});
   return {std::shared_ptr<void>(block, block->memory.data()), shape, dtype, device};

@@ -5,10 +5,13 @@ job runs all of it, at any number of ranks.
 
 Run by the Python that the package is installed for.
 """
+import importlib
 import importlib.util
 import subprocess
 import sys
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 
@@ -140,6 +143,40 @@ class Allocate(Ranks):
             self.assertFalse(array.any())
             array[:] = 1
             del array
+
+
+class OnGpu:
+    """An array on a GPU, which notes the stream that it is exported for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __dlpack__(self, *, stream):
+        self.asked.append(stream)
+        return "a capsule"
+
+    def __dlpack_device__(self):
+        return 2, 3
+
+
+class Streams(unittest.TestCase):
+    """Which stream a library is asked to order its work before; it takes no GPU to ask."""
+
+    def setUp(self):
+        self.gpu = importlib.import_module("tutti._gpu")
+
+    def test_a_library_of_unknown_streams_orders_its_work_before_the_legacy_stream(self):
+        array = OnGpu()
+        self.assertEqual(self.gpu.place(array), (3, self.gpu.LEGACY))
+        self.assertEqual(self.gpu.capsule(array), "a capsule")
+        self.assertEqual(array.asked, [self.gpu.LEGACY])
+
+    def test_torch_and_cupy_order_nothing_for_their_stream_is_known(self):
+        for library, kind in (("torch", "Tensor"), ("cupy", "ndarray")):
+            with self.subTest(library), mock.patch.dict(sys.modules, {library: SimpleNamespace(**{kind: OnGpu})}):
+                array = OnGpu()
+                self.gpu.capsule(array)
+                self.assertEqual(array.asked, [-1])
 
 
 if __name__ == "__main__":

@@ -8,20 +8,33 @@ LEGACY = 1
 
 
 def place(array):
-    """The GPU's number, and the handle of the stream in which the array's library works now."""
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None and isinstance(array, torch.Tensor):
-        return array.device.index, torch.cuda.current_stream(array.device).cuda_stream
-    if cupy is not None and isinstance(array, cupy.ndarray):
+    """The GPU's number, and the handle of the stream that has the work of the array's library until now."""
+    if is_a(array, "torch", "Tensor"):
+        return array.device.index, sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
+    if is_a(array, "cupy", "ndarray"):
         with array.device:
-            return array.device.id, cupy.cuda.get_current_stream().ptr
-    device = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
-    return device, getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY
+            return array.device.id, sys.modules["cupy"].cuda.get_current_stream().ptr
+    if hasattr(array, "__dlpack__"):
+        return array.__dlpack_device__()[1], LEGACY
+    return 0, array.__cuda_array_interface__.get("stream") or LEGACY
 
 
 def capsule(array):
-    """DLPack's, without a wait: the store waits for the array's stream by itself. None: the library has none."""
-    return array.__dlpack__(stream=-1) if hasattr(array, "__dlpack__") else None
+    """DLPack's, without a wait of this thread. None: the library has none.
+
+    -1 asks torch and cupy to order nothing: `place` knows their stream. Any other library makes the legacy stream
+    follow its work, which may be in streams of its own that the legacy stream does not wait for otherwise.
+    """
+    if not hasattr(array, "__dlpack__"):
+        return None
+    is_known = is_a(array, "torch", "Tensor") or is_a(array, "cupy", "ndarray")
+    return array.__dlpack__(stream=-1 if is_known else LEGACY)
+
+
+def is_a(array, library, kind):
+    """Whether the array is of that class of a library, which is not imported for the question."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(array, getattr(module, kind))
 
 
 def interface(array, written):

@@ -1,10 +1,12 @@
 #include "cuda/memory.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 #include <vector>
 
 #include "../errors.h"
 #include "base/mapping.h"
+#include "cuda/kernels.h"
 #include "cuda/stream.h"
 #include "machine.h"
 
@@ -53,6 +55,31 @@ TEST_CASE("a mapping can be pinned for as long as it is needed", "[gpu]") {
     CHECK_FALSE(twice.is_pinned());
   }
   CHECK_FALSE(locate(mapping.data()).is_pinned);
+}
+
+TEST_CASE("to make and to free memory and kernels does not break another thread's capture",
+          "[gpu]") {
+  const Gpu gpu(0);
+  const ContextGuard context(gpu);
+  const Stream captured(gpu);
+  constexpr std::size_t bytes = 1 << 16;
+  const auto file = tutti::base::create_memory_file("pinned", bytes);
+  const tutti::base::Mapping mapping(file, bytes);
+  auto* const begin =
+      standin::function<decltype(cuStreamBeginCapture)>("libcuda.so.1", "cuStreamBeginCapture_v2");
+  auto* const end =
+      standin::function<decltype(cuStreamEndCapture)>("libcuda.so.1", "cuStreamEndCapture");
+  CUgraph graph = nullptr;
+  begin(captured.handle(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  std::thread([&] {
+    const Gpu same(0);
+    const Kernels kernels(same);
+    const DeviceMemory device(same, 100);
+    const PinnedMemory pinned(same, 100);
+    const Registration registration(same, mapping.span());
+    CHECK(registration.is_pinned());
+  }).join();
+  CHECK(end(captured.handle(), &graph) == 0);
 }
 
 TEST_CASE("where pinning is refused copies work all the same") {
