@@ -16,6 +16,9 @@ class Member {
   /// Collective over all ranks. `leader_of`: by rank, the lowest rank on its node.
   Member(const std::vector<int>& leader_of, const tutti::collective::Tuning& tuning);
 
+  /// Collective: batches with ends of their own may come from now on.
+  void open_own_staging(const tutti::collective::Tuning& tuning);
+
   const tutti::topology::Topology& topology() const { return topology_; }
   tutti::shm::Arena& arena() { return *arena_; }
   tutti::collective::Engine& engine() { return *engine_; }
@@ -26,6 +29,7 @@ class Member {
  private:
   using File = std::shared_ptr<tutti::base::Mapping>;
 
+  std::vector<tutti::base::Doorbell*> doorbells() const;
   /// The node's mappings of a file of each rank, by local index.
   std::vector<File> share(const tutti::base::Fd& mine, std::size_t bytes) const;
 
