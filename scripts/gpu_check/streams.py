@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Sums tensors of a framework through tutti's C interface, in order with the framework's streams alone.
 
     mpirun -n 2 streams.py LIBRARY FRAMEWORK ROUNDS
