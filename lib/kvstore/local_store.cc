@@ -66,10 +66,7 @@ class LocalStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.copy_of(tensor);
   }
-  Counters counters() const override {
-    const base::Lock lock(mutex_);
-    return counters_;
-  }
+  Counters counters() const override { return counters_.read(); }
 
  private:
   using Here = LocalPlaces::Call;
@@ -102,7 +99,7 @@ class LocalStore : public Backend {
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
-  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  LocalCounters counters_;
   /// KVStore refuses calls that come after `close`, but not one that has passed it before.
   bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
@@ -195,8 +192,7 @@ void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, Here
   const Tensor& stored = *find(key);
   optimizer_.update(key, key_call.ins, op, stored, memory);
   for (const Tensor& out : key_call.outs) memory.copy(stored, out);
-  ++counters_.tensors_reduced;
-  counters_.bytes_reduced += stored.bytes();
+  counters_.add(Method::push, stored.bytes());
 }
 
 /// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
@@ -212,16 +208,13 @@ void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op, H
   const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
   memory.merge(key_call.ins, merged, op);
   for (const Tensor& out : key_call.outs) memory.copy(merged, out);
-  ++counters_.tensors_reduced;
-  counters_.bytes_reduced += merged.bytes();
+  counters_.add(Method::push, merged.bytes());
 }
 
 void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call, LocalMemory& memory) {
   const Tensor& stored = *find(key);
   for (const Tensor& out : key_call.outs) memory.copy(stored, out);
-  if (method != Method::broadcast) return;
-  ++counters_.tensors_broadcast;
-  counters_.bytes_broadcast += stored.bytes();
+  if (method == Method::broadcast) counters_.add(method, stored.bytes());
 }
 
 void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
@@ -266,7 +259,7 @@ void LocalStore::run(const MethodCall& call, Here& here) {
       pull(call.method, key, key_call, here.memory_of(key_call.any()));
     }
   }
-  ++counters_.batches;
+  counters_.add_batch();
 }
 
 void LocalStore::configure(const Setting& setting) {

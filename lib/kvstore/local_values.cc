@@ -9,23 +9,6 @@
 namespace tutti {
 namespace {
 
-void count(Method method, std::size_t bytes, Counters& counters) {
-  if (method == Method::broadcast) {
-    ++counters.tensors_broadcast;
-    counters.bytes_broadcast += bytes;
-  } else if (method == Method::allgather) {
-    ++counters.tensors_gathered;
-    counters.bytes_gathered += bytes;
-  } else {
-    ++counters.tensors_reduced;
-    counters.bytes_reduced += bytes;
-  }
-}
-
-}  // namespace
-
-namespace {
-
 class HostMemory final : public LocalMemory {
  public:
   Tensor own(const Shape& shape, DType dtype) override { return base::own_tensor(shape, dtype); }
@@ -62,7 +45,7 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
                  out.count());
 }
 
-Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& counters) {
+Pending exchange_alone(const MethodCall& call, LocalPlaces& places, LocalCounters& counters) {
   LocalPlaces::Call here(places, call);
   const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
   here.run([&] {
@@ -72,10 +55,10 @@ Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& co
       LocalMemory& memory = here.memory_of(first);
       if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);
       for (const Tensor& out : call.outs[i]) memory.copy(reduces ? first : ins[0], out);
-      count(call.method, first.bytes(), counters);
+      counters.add(call.method, first.bytes());
     }
   });
-  ++counters.batches;
+  counters.add_batch();
   return here.end();
 }
 

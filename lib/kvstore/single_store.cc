@@ -51,10 +51,7 @@ class SingleStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.copy_of(tensor);
   }
-  Counters counters() const override {
-    const base::Lock lock(mutex_);
-    return counters_;
-  }
+  Counters counters() const override { return counters_.read(); }
 
  private:
   std::shared_ptr<GpuCalls> gpu_calls() const {
@@ -73,7 +70,7 @@ class SingleStore : public Backend {
   const base::ForkGuard fork_;
   mutable base::Mutex mutex_;  ///< level 3
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
-  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  LocalCounters counters_;
   /// KVStore refuses calls that come after `close`, but not one that has passed it before.
   bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };

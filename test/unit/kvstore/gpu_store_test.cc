@@ -290,6 +290,9 @@ TEST_CASE("a stream that the program captures is refused", "[gpu]") {
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] { scene.store->pushpull("w", {captured}, {captured}); }),
              Catch::Contains("pushpull with a stream that the program captures as a graph"));
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { copy(captured, scene.b.without_stream()); }),
+      Catch::Contains("copy with a stream that the program captures as a graph"));
   // Other calls, and waits for them, do not break the capture.
   const Pending pending =
       scene.store->broadcast("w", {scene.a.without_stream(), scene.b.without_stream()}, 0);
@@ -410,8 +413,9 @@ TEST_CASE("a call that close has overtaken is refused", "[gpu]") {
   const Values values{scene.a.tensor()};
   const MethodCall call{
       .method = Method::pushpull, .keys = {&key, 1}, .ins = {&values, 1}, .outs = {&values, 1}};
-  for (const auto& backend : {make_single_backend("dist_sync_mpi", Options{}).release(),
-                              make_local_backend("device", Takes::cpu_and_gpu, Options{}).release()}) {
+  for (const auto& backend :
+       {make_single_backend("dist_sync_mpi", Options{}).release(),
+        make_local_backend("device", Takes::cpu_and_gpu, Options{}).release()}) {
     const std::unique_ptr<Backend> owner(backend);
     backend->submit(call).wait();
     backend->close();
