@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,17 @@ auto Store::run_interruptible(std::string_view method, Call call) {
   });
 }
 
+template <typename Call>
+void Store::run_beside(std::span<const Values> values, std::string_view method, Call call) {
+  const auto is_there = [](const Tensor& tensor) {
+    return tensor.device().kind == Device::Kind::gpu;
+  };
+  const bool on_gpu = std::ranges::any_of(
+      values, [&](const Values& each) { return std::ranges::any_of(each, is_there); });
+  if (on_gpu) return run(method, call);
+  run_interruptible(method, std::move(call));
+}
+
 void Store::check(std::string_view method, const Arguments& arguments,
                   std::span<const Values> values, bool first_alone) const {
   if (check_finite_) refuse_infinite(method, rank_, arguments.keys(), values, first_alone);
@@ -126,11 +138,10 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
 
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments = arguments_of("init", key);
-  auto values = arguments.values(value, Access::read);
+  const auto values = arguments.values(value, Access::read);
   run("init", [&](KVStore&) { check("init", arguments, values); });
-  run_interruptible("init", [keys = arguments.keys(), values = std::move(values)](KVStore& store) {
-    store.init(keys, values);
-  });
+  run_beside(values, "init",
+             [keys = arguments.keys(), values](KVStore& store) { store.init(keys, values); });
 }
 
 Pending Store::push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op) {
@@ -152,14 +163,15 @@ Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
 
 void Store::row_sparse_pull(nb::handle key, nb::handle out, nb::handle row_ids) {
   Arguments arguments = arguments_of("row_sparse_pull", key);
-  auto outs = arguments.values(out, Access::write);
+  const auto outs = arguments.values(out, Access::write);
   std::vector<Tensor> rows;
   for (const Values& each : arguments.values(row_ids, Access::read)) {
     rows.insert(rows.end(), each.begin(), each.end());
   }
-  run_interruptible("row_sparse_pull",
-                    [keys = arguments.keys(), outs = std::move(outs), rows = std::move(rows)](
-                        KVStore& store) { store.row_sparse_pull(keys, outs, rows); });
+  run_beside(outs, "row_sparse_pull",
+             [keys = arguments.keys(), outs, rows = std::move(rows)](KVStore& store) {
+               store.row_sparse_pull(keys, outs, rows);
+             });
 }
 
 void Store::set_optimizer(std::string_view name, const nb::dict& parameters,

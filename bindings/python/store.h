@@ -95,6 +95,11 @@ class Store {
   /// As `run`, for what may wait for other ranks: `interruptible`, so `call` owns what it uses.
   template <typename Call>
   auto run_interruptible(std::string_view method, Call call);
+  /// As `run` with tensors on a GPU, else as `run_interruptible`. A thread's default stream and its
+  /// current GPU are those of the caller on the caller's thread alone. Stores that take such
+  /// tensors here wait for no other rank, and for a GPU until `key_timeout`.
+  template <typename Call>
+  void run_beside(std::span<const Values> values, std::string_view method, Call call);
   /// With `check_finite` throws as `refuse_infinite`.
   void check(std::string_view method, const Arguments& arguments, std::span<const Values> values,
              bool first_alone = false) const;

@@ -5,16 +5,23 @@
 #include <memory>
 
 #include "python/arrays.h"
+#include "python/gil.h"
 #include "python/gpu_array.h"
 #include "tutti/tensor.h"
 
 namespace tutti::python {
 namespace {
 
+/// A copy from a GPU may take a while.
+Tensor on_host_without_gil(const Tensor& tensor) {
+  const WithoutGil unlocked;
+  return on_host(tensor);
+}
+
 /// (the array's memory as uint8, name of its dtype, its shape).
 nb::tuple bytes_of(nb::handle array) {
   const std::shared_ptr<Arrays> arrays = make_arrays();
-  const Tensor tensor = on_host(to_tensor(array, Access::read, 0, arrays));
+  const Tensor tensor = on_host_without_gil(to_tensor(array, Access::read, 0, arrays));
   nb::list shape;
   for (const std::int64_t dim : tensor.shape().dims()) shape.append(dim);
   return nb::make_tuple(to_numpy(tensor), numpy_name(tensor.dtype()), nb::tuple(shape));

@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "cuda/event.h"
 #include "cuda/gpu.h"
 #include "cuda/stream.h"
 #include "kvstore/checks.h"
+#include "kvstore/gpu_calls.h"
 #include "kvstore/gpu_pause.h"
 #include "kvstore/local_gpu.h"
 #include "tutti/error.h"
+#include "tutti/options.h"
 
 namespace tutti {
 namespace {
@@ -34,6 +38,28 @@ void enqueue(const cuda::Stream& stream, const Tensor& from, const Tensor& to) {
   stream.copy(to.data(), from.data(), from.bytes());
 }
 
+/// What is enqueued next in `stream` comes after all that is in the tensor's stream.
+void follow(const cuda::Stream& stream, const cuda::Event& event, const Tensor& tensor) {
+  if (tensor.stream().is_none()) return;
+  if (cuda::is_capturing(tensor.stream().handle())) throw capture_error("copy");
+  event.record(tensor.stream().handle());
+  stream.wait_for(event);
+}
+
+/// Where the GPU takes too long the tensors are never let go: it may still use them.
+void wait_for(const cuda::Event& event, const cuda::Gpu& gpu, const Tensor& from,
+              const Tensor& to) {
+  const std::chrono::milliseconds limit = Options{}.key_timeout;
+  const GpuPause pause;
+  while (!event.is_done()) {
+    if (pause.waited() > limit) {
+      static_cast<void>(new std::pair(from, to));
+      throw gpu_timeout(gpu.ordinal(), limit, "the default of Options::key_timeout");
+    }
+    pause.take();
+  }
+}
+
 void copy_by(const cuda::Gpu& gpu, const Tensor& from, const Tensor& to) {
   const cuda::ContextGuard context(gpu);
   const cuda::RelaxedCapture relaxed;
@@ -42,14 +68,11 @@ void copy_by(const cuda::Gpu& gpu, const Tensor& from, const Tensor& to) {
   for (const Tensor* tensor : {&from, &to}) {
     const auto trouble = is_on_gpu(*tensor) ? trouble_with(*tensor, gpu) : std::nullopt;
     if (trouble) throw Error(ErrorCode::invalid_argument, "copy: a tensor " + *trouble);
-    if (tensor->stream().is_none()) continue;
-    event.record(tensor->stream().handle());
-    stream.wait_for(event);
+    follow(stream, event, *tensor);
   }
   enqueue(stream, from, to);
   event.record(stream.handle());
-  const GpuPause pause;
-  while (!event.is_done()) pause.take();
+  wait_for(event, gpu, from, to);
 }
 
 }  // namespace

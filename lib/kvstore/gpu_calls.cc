@@ -65,6 +65,12 @@ Pending GpuCalls::add(base::Completion::What what, const Key& key, std::vector<T
   return Pending(std::move(completion));
 }
 
+void GpuCalls::keep(std::vector<Tensor> kept) {
+  std::shared_ptr<const End> end = not_in_child(new End(memory_->shared_gpu()));
+  const base::Lock lock(mutex_);
+  open_.push_back({nullptr, std::move(end), std::move(kept), Key(0), {}});
+}
+
 bool GpuCalls::is_first_done() {
   if (failure_) return true;
   try {

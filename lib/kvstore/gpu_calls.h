@@ -38,6 +38,9 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
   /// `kept` lives until that is done.
   Pending add(base::Completion::What what, const Key& key, std::vector<Tensor> kept)
       TUTTI_EXCLUDES(mutex_);
+  /// Keeps tensors of no call until all is done that the GPU's stream holds now; for work that has
+  /// taken too long already: `close` does not wait for it.
+  void keep(std::vector<Tensor> kept) TUTTI_EXCLUDES(mutex_);
   /// Ends the calls that are done.
   void poll() TUTTI_EXCLUDES(mutex_);
   /// Blocks until no call is open and no callback is due; then the thread has ended. False: work
@@ -53,10 +56,10 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
   class End;
   using Outcome = std::shared_ptr<base::Completion>;
   struct Open {
-    Outcome completion;  ///< null once the call has failed because it took too long
+    Outcome completion;  ///< null once the call has failed because it took too long, and for `keep`
     std::shared_ptr<const End> end;
     std::vector<Tensor> kept;
-    Key key;
+    Key key;  ///< with `deadline` for calls alone
     base::Clock::time_point deadline;
   };
   struct Ended {

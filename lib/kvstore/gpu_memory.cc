@@ -45,16 +45,21 @@ Tensor GpuMemory::merged_on_host(std::span<const Tensor> ins, ReduceOp op) {
     // The kernel writes to the host by itself.
     reduce(ins, merged.data(), op);
   }
+  return when_written(merged);
+}
+
+Tensor GpuMemory::when_written(const Tensor& on_host) {
+  kept_.push_back(on_host);
   wait();
-  return merged;
+  kept_.pop_back();
+  return on_host;
 }
 
 Tensor GpuMemory::on_host(const Tensor& value) {
   Tensor mirror = value_.like(value, gpu_->gpu);
   if (value.bytes() == 0) return mirror;
   gpu_->stream.copy_to_host(mirror.data(), value.data(), value.bytes());
-  wait();
-  return mirror;
+  return when_written(mirror);
 }
 
 void GpuMemory::put_back(const Tensor& on_host, const Tensor& to) {

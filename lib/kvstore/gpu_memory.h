@@ -20,7 +20,7 @@ class GpuMemory final : public LocalMemory {
 
   LocalGpu& gpu() const { return *gpu_; }
   const std::shared_ptr<LocalGpu>& shared_gpu() const { return gpu_; }
-  /// The host memory that enqueued work reads, for the caller to keep until that is done.
+  /// The host memory that enqueued work uses, for the caller to keep until that is done.
   std::vector<Tensor> take_kept() { return std::exchange(kept_, {}); }
 
   /// Blocks until all that was enqueued is done.
@@ -44,6 +44,8 @@ class GpuMemory final : public LocalMemory {
     std::shared_ptr<cuda::PinnedMemory> memory_;
   };
   void reduce(std::span<const Tensor> ins, void* out, ReduceOp op);
+  /// Keeps the memory where that throws, for the work is still to write it.
+  Tensor when_written(const Tensor& on_host);
 
   const std::shared_ptr<LocalGpu> gpu_;
   const std::chrono::milliseconds limit_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <thread>
 
 #include "base/clock.h"
@@ -30,13 +31,13 @@ class GpuPause {
   const base::Clock::time_point since_ = base::Clock::now();
 };
 
-/// The end of a wait for a device.
-inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit) {
+/// The end of a wait for a device. `which`: the name of the limit.
+inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit,
+                         std::string_view which = "Options::key_timeout, TUTTI_TIMEOUT_SECONDS") {
   return {ErrorCode::timeout,
           fmt::format("waited {} s for gpu({}), which does not end the work that is enqueued; look "
-                      "for a kernel that hangs in the program's streams (the wait is "
-                      "Options::key_timeout, TUTTI_TIMEOUT_SECONDS)",
-                      std::chrono::duration<double>(limit).count(), ordinal)};
+                      "for a kernel that hangs in the program's streams (the wait is {})",
+                      std::chrono::duration<double>(limit).count(), ordinal, which)};
 }
 
 }  // namespace tutti

@@ -76,7 +76,12 @@ Tensor LocalPlaces::copy_of(const Tensor& tensor) {
   follow_all(memory.gpu(), {tensor}, "a call");
   Tensor copy = memory.own(tensor.shape(), tensor.dtype());
   memory.copy(tensor, copy);
-  memory.wait();
+  try {
+    memory.wait();
+  } catch (const Error&) {
+    calls_->keep({tensor, copy});
+    throw;
+  }
   return copy;
 }
 
@@ -87,10 +92,22 @@ LocalPlaces::Call::Call(LocalPlaces& places, const MethodCall& call)
     if (!call.outs.empty()) collect(call.keys[i], call.outs[i]);
   }
   if (kept_.empty()) return;
-  GpuMemory& memory = *places.gpu_;
-  context_.emplace(memory.gpu().gpu);
+  enter();
+  follow_all(places.gpu_->gpu(), kept_, name(call.method));
+}
+
+void LocalPlaces::Call::enter() {
+  context_.emplace(places_.gpu_->gpu().gpu);
   relaxed_.emplace();
-  follow_all(memory.gpu(), kept_, name(call.method));
+}
+
+void LocalPlaces::Call::keep(const Tensor& replaced) {
+  if (!is_on_gpu(replaced)) return;
+  if (kept_.empty()) {
+    key_ = &call_.keys.front();
+    enter();
+  }
+  kept_.push_back(replaced);
 }
 
 void LocalPlaces::Call::collect(const Key& key, const Values& values) {
@@ -115,7 +132,8 @@ Error LocalPlaces::Call::named(const Error& error, const Key& key) const {
           {.key = key}};
 }
 
-void LocalPlaces::Call::rethrow(const Error& error) const {
+void LocalPlaces::Call::rethrow(const Error& error) {
+  is_late_ = is_late_ || error.code() == ErrorCode::timeout;
   if (key_ == nullptr || error.key() != nullptr) throw;
   throw named(error, *key_);
 }
@@ -123,10 +141,27 @@ void LocalPlaces::Call::rethrow(const Error& error) const {
 LocalPlaces::Call::~Call() {
   if (kept_.empty()) return;
   try {
-    places_.gpu_->wait();
+    let_go();
   } catch (const std::exception& error) {
     base::log().warn("{}", error.what());
   }
+}
+
+void LocalPlaces::Call::let_go() {
+  try {
+    // Not twice: what is late has had all its time.
+    if (!is_late_) return places_.gpu_->wait();
+  } catch (const Error& error) {
+    is_late_ = error.code() == ErrorCode::timeout;
+    base::log().warn("{}", named(error, *key_).what());
+  }
+  if (is_late_) places_.calls_->keep(all_kept());
+}
+
+std::vector<Tensor> LocalPlaces::Call::all_kept() const {
+  std::vector<Tensor> kept = kept_;
+  for (Tensor& tensor : places_.gpu_->take_kept()) kept.push_back(std::move(tensor));
+  return kept;
 }
 
 LocalMemory& LocalPlaces::Call::memory_of(const Tensor& tensor) const {
@@ -136,9 +171,7 @@ LocalMemory& LocalPlaces::Call::memory_of(const Tensor& tensor) const {
 Pending LocalPlaces::Call::end() {
   if (kept_.empty()) return {};
   try {
-    std::vector<Tensor> kept = kept_;
-    for (Tensor& tensor : places_.gpu_->take_kept()) kept.push_back(std::move(tensor));
-    Pending pending = places_.calls_->add(words_for(call_, *key_), *key_, std::move(kept));
+    Pending pending = places_.calls_->add(words_for(call_, *key_), *key_, all_kept());
     kept_.clear();
     return pending;
   } catch (const Error& error) {

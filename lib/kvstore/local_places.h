@@ -26,26 +26,34 @@ class LocalPlaces {
    public:
     /// Throws `invalid_argument` for tensors that the GPU cannot work on.
     Call(LocalPlaces& places, const MethodCall& call);
-    /// Without `end` the call has failed: waits until the GPU has done its part.
+    /// Without `end` the call has failed: waits until the GPU has done its part. Where that takes
+    /// too long, the tensors are kept until then.
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
     LocalMemory& memory_of(const Tensor& tensor) const;
+    /// A value of the store's that the call replaces: enqueued work may still read it.
+    void keep(const Tensor& replaced);
     /// In the handler of an error of this call: throws it, with the call's name if it is one that
     /// the GPU reported.
-    [[noreturn]] void rethrow(const Error& error) const;
+    [[noreturn]] void rethrow(const Error& error);
     /// Done at once, or when the GPU has done its work.
     Pending end();
 
    private:
     void collect(const Key& key, const Values& values);
+    void enter();
+    /// Also the host memory that the GPU uses for the call.
+    std::vector<Tensor> all_kept() const;
+    void let_go();
     Error named(const Error& error, const Key& key) const;
 
     LocalPlaces& places_;
     const MethodCall& call_;
     const Key* key_ = nullptr;  ///< the first with tensors on the GPU
     std::vector<Tensor> kept_;
+    bool is_late_ = false;  ///< a wait for the GPU has ended in a time-out
     std::optional<cuda::ContextGuard> context_;
     std::optional<cuda::RelaxedCapture> relaxed_;
   };

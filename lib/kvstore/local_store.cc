@@ -66,10 +66,7 @@ class LocalStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.copy_of(tensor);
   }
-  Counters counters() const override {
-    const base::Lock lock(mutex_);
-    return counters_;
-  }
+  Counters counters() const override { return counters_.read(); }
 
  private:
   using Here = LocalPlaces::Call;
@@ -79,17 +76,18 @@ class LocalStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.gpu_calls();
   }
+  std::shared_ptr<GpuCalls> shut();
   void check_open(Method method) const TUTTI_REQUIRES(mutex_) {
     if (closed_) refuse_closed(name(method));
   }
-  void run(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
-  void initialise(const MethodCall& call, const Here& here) TUTTI_REQUIRES(mutex_);
+  void run(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
+  void initialise(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
   void abandon();
   void compress(const Setting& setting) const;
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
-  void push(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory)
+  void push(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here)
       TUTTI_REQUIRES(mutex_);
-  void replace(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory)
+  void replace(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here)
       TUTTI_REQUIRES(mutex_);
   void pull(Method method, const Key& key, const KeyCall& key_call, LocalMemory& memory)
       TUTTI_REQUIRES(mutex_);
@@ -101,18 +99,13 @@ class LocalStore : public Backend {
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
-  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  LocalCounters counters_;
   /// KVStore refuses calls that come after `close`, but not one that has passed it before.
   bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 void LocalStore::close() {
-  const auto calls = gpu_calls();
-  if (calls != nullptr) base::refuse_in_callback("close()");
-  {
-    const base::Lock lock(mutex_);
-    closed_ = true;
-  }
+  const auto calls = shut();
   if (calls != nullptr && !calls->close()) return abandon();
   std::size_t keys = 0;
   {
@@ -122,6 +115,14 @@ void LocalStore::close() {
     optimizer_ = {};
   }
   base::return_memory_of(keys);
+}
+
+/// In one step: no call comes between the answer and the end.
+std::shared_ptr<GpuCalls> LocalStore::shut() {
+  const base::Lock lock(mutex_);
+  if (places_.gpu_calls() != nullptr) base::refuse_in_callback("close()");
+  closed_ = true;
+  return places_.gpu_calls();
 }
 
 /// The GPU may still use the values, so their memory is never freed.
@@ -144,7 +145,7 @@ const Tensor* LocalStore::find(const Key& key) const {
 
 /// All keys or, when one is refused, none. A broadcast replaces what is stored, as it does in a
 /// collective store; init does not.
-void LocalStore::initialise(const MethodCall& call, const Here& here) {
+void LocalStore::initialise(const MethodCall& call, Here& here) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Key& key = call.keys[i];
@@ -166,6 +167,7 @@ void LocalStore::initialise(const MethodCall& call, const Here& here) {
     fresh.emplace(key, own);
   }
   for (const auto& [key, value] : fresh) {
+    if (const Tensor* const stored = find(key)) here.keep(*stored);
     if (!values_.insert_or_assign(key, value).second) optimizer_.take_value(key, value);
   }
 }
@@ -184,37 +186,35 @@ void LocalStore::check_values(Method method, const Calls& calls) {
   }
 }
 
-void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, LocalMemory& memory) {
-  if (!optimizer_.is_set()) return replace(key, key_call, op, memory);
+void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here) {
+  if (!optimizer_.is_set()) return replace(key, key_call, op, here);
+  LocalMemory& memory = here.memory_of(key_call.any());
   const Tensor& stored = *find(key);
   optimizer_.update(key, key_call.ins, op, stored, memory);
   for (const Tensor& out : key_call.outs) memory.copy(stored, out);
-  ++counters_.tensors_reduced;
-  counters_.bytes_reduced += stored.bytes();
+  counters_.add(Method::push, stored.bytes());
 }
 
 /// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
 /// value takes the shape of what is put in its place.
-void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op,
-                         LocalMemory& memory) {
+void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here) {
+  LocalMemory& memory = here.memory_of(key_call.any());
   const Tensor* stored = find(key);
   const Tensor& like = key_call.any();
   if (stored != nullptr && !(alike(like, *stored) && are_together(like, *stored))) {
+    here.keep(*stored);
     stored = &(values_[key] = memory.own(like.shape(), like.dtype()));
   }
   const Tensor& merged = stored != nullptr ? *stored : key_call.outs.front();
   memory.merge(key_call.ins, merged, op);
   for (const Tensor& out : key_call.outs) memory.copy(merged, out);
-  ++counters_.tensors_reduced;
-  counters_.bytes_reduced += merged.bytes();
+  counters_.add(Method::push, merged.bytes());
 }
 
 void LocalStore::pull(Method method, const Key& key, const KeyCall& key_call, LocalMemory& memory) {
   const Tensor& stored = *find(key);
   for (const Tensor& out : key_call.outs) memory.copy(stored, out);
-  if (method != Method::broadcast) return;
-  ++counters_.tensors_broadcast;
-  counters_.bytes_broadcast += stored.bytes();
+  if (method == Method::broadcast) counters_.add(method, stored.bytes());
 }
 
 void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
@@ -251,20 +251,19 @@ Pending LocalStore::submit(const MethodCall& call) {
   return here.end();
 }
 
-void LocalStore::run(const MethodCall& call, const Here& here) {
+void LocalStore::run(const MethodCall& call, Here& here) {
   if (call.method == Method::row_sparse_pull) return pull_rows(call, here);
   if (call.method == Method::init || call.method == Method::broadcast) initialise(call, here);
   const Calls calls = by_key(call);
   check_values(call.method, calls);
   for (const auto& [key, key_call] : calls) {
-    LocalMemory& memory = here.memory_of(key_call.any());
     if (call.method == Method::push || call.method == Method::pushpull) {
-      push(key, key_call, call.options.op, memory);
+      push(key, key_call, call.options.op, here);
     } else {
-      pull(call.method, key, key_call, memory);
+      pull(call.method, key, key_call, here.memory_of(key_call.any()));
     }
   }
-  ++counters_.batches;
+  counters_.add_batch();
 }
 
 void LocalStore::configure(const Setting& setting) {

@@ -9,23 +9,6 @@
 namespace tutti {
 namespace {
 
-void count(Method method, std::size_t bytes, Counters& counters) {
-  if (method == Method::broadcast) {
-    ++counters.tensors_broadcast;
-    counters.bytes_broadcast += bytes;
-  } else if (method == Method::allgather) {
-    ++counters.tensors_gathered;
-    counters.bytes_gathered += bytes;
-  } else {
-    ++counters.tensors_reduced;
-    counters.bytes_reduced += bytes;
-  }
-}
-
-}  // namespace
-
-namespace {
-
 class HostMemory final : public LocalMemory {
  public:
   Tensor own(const Shape& shape, DType dtype) override { return base::own_tensor(shape, dtype); }
@@ -64,7 +47,7 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
 
 namespace {
 
-void exchange(const MethodCall& call, const LocalPlaces::Call& here, Counters& counters) {
+void exchange(const MethodCall& call, const LocalPlaces::Call& here, LocalCounters& counters) {
   const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Values& ins = call.ins[i];
@@ -72,14 +55,14 @@ void exchange(const MethodCall& call, const LocalPlaces::Call& here, Counters& c
     LocalMemory& memory = here.memory_of(first);
     if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);
     for (const Tensor& out : call.outs[i]) memory.copy(reduces ? first : ins[0], out);
-    count(call.method, first.bytes(), counters);
+    counters.add(call.method, first.bytes());
   }
-  ++counters.batches;
+  counters.add_batch();
 }
 
 }  // namespace
 
-Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& counters) {
+Pending exchange_alone(const MethodCall& call, LocalPlaces& places, LocalCounters& counters) {
   LocalPlaces::Call here(places, call);
   try {
     exchange(call, here, counters);

@@ -2,8 +2,8 @@
 #include <span>
 
 #include "kvstore/backend.h"
+#include "kvstore/local_counters.h"
 #include "kvstore/local_places.h"
-#include "tutti/kvstore.h"
 
 namespace tutti {
 
@@ -14,6 +14,6 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op);
 
 /// A collective call of a store of one rank, whose shard is the whole: what its devices bring is
 /// reduced, or the first of it passed on, to all outputs. Nothing is stored. Counts it.
-Pending exchange_alone(const MethodCall& call, LocalPlaces& places, Counters& counters);
+Pending exchange_alone(const MethodCall& call, LocalPlaces& places, LocalCounters& counters);
 
 }  // namespace tutti

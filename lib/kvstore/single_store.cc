@@ -1,5 +1,6 @@
 #include "kvstore/single_store.h"
 
+#include "base/completion.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
@@ -24,6 +25,7 @@ class SingleStore : public Backend {
   Pending submit(const MethodCall& call) override {
     if (const auto calls = gpu_calls()) calls->poll();
     const base::Lock lock(mutex_);
+    if (closed_) refuse_closed(name(call.method));
     return exchange_alone(call, places_, counters_);
   }
   /// Nothing travels, so no choice changes anything.
@@ -32,7 +34,7 @@ class SingleStore : public Backend {
     if (setting.after_tensors) refuse_late(setting, "");
   }
   void close() override {
-    if (const auto calls = gpu_calls()) calls->close();
+    if (const auto calls = shut()) calls->close();
   }
   void end() override {
     const auto calls = fork_.is_in_child() ? nullptr : gpu_calls();
@@ -49,10 +51,7 @@ class SingleStore : public Backend {
     const base::Lock lock(mutex_);
     return places_.copy_of(tensor);
   }
-  Counters counters() const override {
-    const base::Lock lock(mutex_);
-    return counters_;
-  }
+  Counters counters() const override { return counters_.read(); }
 
  private:
   std::shared_ptr<GpuCalls> gpu_calls() const {
@@ -60,10 +59,20 @@ class SingleStore : public Backend {
     return places_.gpu_calls();
   }
 
+  /// In one step: no call comes between the answer and the end.
+  std::shared_ptr<GpuCalls> shut() {
+    const base::Lock lock(mutex_);
+    if (places_.gpu_calls() != nullptr) base::refuse_in_callback("close()");
+    closed_ = true;
+    return places_.gpu_calls();
+  }
+
   const base::ForkGuard fork_;
   mutable base::Mutex mutex_;  ///< level 3
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
-  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+  LocalCounters counters_;
+  /// KVStore refuses calls that come after `close`, but not one that has passed it before.
+  bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "../cuda/machine.h"
 #include "../errors.h"
 #include "gpu_arrays.h"
+#include "kvstore/local_store.h"
+#include "kvstore/single_store.h"
 #include "tutti/copy.h"
 #include "tutti/kvstore.h"
 
@@ -290,6 +292,9 @@ TEST_CASE("a stream that the program captures is refused", "[gpu]") {
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] { scene.store->pushpull("w", {captured}, {captured}); }),
              Catch::Contains("pushpull with a stream that the program captures as a graph"));
+  CHECK_THAT(
+      text_of(ErrorCode::invalid_argument, [&] { copy(captured, scene.b.without_stream()); }),
+      Catch::Contains("copy with a stream that the program captures as a graph"));
   // Other calls, and waits for them, do not break the capture.
   const Pending pending =
       scene.store->broadcast("w", {scene.a.without_stream(), scene.b.without_stream()}, 0);
@@ -377,6 +382,61 @@ TEST_CASE("a call that the device does not end fails after key_timeout, and the 
   CHECK_THAT(text_of(ErrorCode::timeout, [&] { pending.wait(); }),
              Catch::Contains("broadcast of key 'w': waited 0.05 s for gpu(0), which does not end"));
   store.reset();
+}
+
+TEST_CASE(
+    "a call that times out at the device keeps its tensors, for the device may still use them") {
+  const standin::Playing machine("", "cuMemcpyDtoHAsync#1=hang");
+  const GpuProgram program;
+  // Never freed: the hanging work may use them.
+  auto* const a = new GpuArray(program, DType::f32, 10);
+  const auto owner = std::make_shared<int>();
+  Options options;
+  options.key_timeout = 50ms;
+  auto store = KVStore::create("device", options);
+  store->set_optimizer({.name = "sgd", .parameters = {{"learning_rate", 0.1}}});
+  store->init({1}, {{a->tensor()}});
+  {
+    const Tensor plain = a->tensor();
+    const Tensor owned(std::shared_ptr<void>(owner, plain.data()), plain.shape(), plain.dtype(),
+                       plain.device());
+    CHECK_THAT(text_of(ErrorCode::timeout, [&] { store->push({1}, {{owned}}); }),
+               Catch::Contains("push of key 1: waited 0.05 s for gpu(0), which does not end"));
+  }
+  CHECK(owner.use_count() > 1);
+  CHECK(store->counters().tensors_reduced == 0);
+  store->close();
+  CHECK(owner.use_count() > 1);
+}
+
+TEST_CASE("a call that close has overtaken is refused", "[gpu]") {
+  const Scene scene;
+  const Key key("w");
+  const Values values{scene.a.tensor()};
+  const MethodCall call{
+      .method = Method::pushpull, .keys = {&key, 1}, .ins = {&values, 1}, .outs = {&values, 1}};
+  for (const auto& backend :
+       {make_single_backend("dist_sync_mpi", Options{}).release(),
+        make_local_backend("device", Takes::cpu_and_gpu, Options{}).release()}) {
+    const std::unique_ptr<Backend> owner(backend);
+    backend->submit(call).wait();
+    backend->close();
+    CHECK_THAT(text_of(ErrorCode::aborted, [&] { backend->submit(call); }),
+               Catch::Contains("pushpull of a store that is closed"));
+  }
+}
+
+TEST_CASE("a value may be replaced, in another place too, while enqueued copies read it") {
+  const standin::Playing machine("d2d_delay=0.02");
+  Scene scene;
+  const Bytes elements = scene.a.read();
+  std::array<float, 1> memory{1};
+  const Tensor host(memory.data(), {1}, DType::f32);
+  scene.store->init({"w"}, {{scene.a.tensor()}});
+  const Pending pull = scene.store->pull({"w"}, {{scene.b.tensor()}});
+  scene.store->broadcast("w", {host}, 0).wait();
+  pull.wait();
+  CHECK(scene.b.read() == elements);
 }
 
 TEST_CASE("a store with CPU tensors alone leaves CUDA alone", "[.][first]") {

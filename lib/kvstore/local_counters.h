@@ -1,0 +1,40 @@
+#pragma once
+#include <cstddef>
+
+#include "base/mutex.h"
+#include "kvstore/backend.h"
+
+namespace tutti {
+
+/// The counters of a store of one process. Apart from the store's mutex, which a call may hold for
+/// as long as it waits for a GPU. Thread-safe.
+class LocalCounters {
+ public:
+  void add(Method method, std::size_t bytes) TUTTI_EXCLUDES(mutex_) {
+    const base::Lock lock(mutex_);
+    if (method == Method::broadcast) {
+      ++counters_.tensors_broadcast;
+      counters_.bytes_broadcast += bytes;
+    } else if (method == Method::allgather) {
+      ++counters_.tensors_gathered;
+      counters_.bytes_gathered += bytes;
+    } else {
+      ++counters_.tensors_reduced;
+      counters_.bytes_reduced += bytes;
+    }
+  }
+  void add_batch() TUTTI_EXCLUDES(mutex_) {
+    const base::Lock lock(mutex_);
+    ++counters_.batches;
+  }
+  Counters read() const TUTTI_EXCLUDES(mutex_) {
+    const base::Lock lock(mutex_);
+    return counters_;
+  }
+
+ private:
+  mutable base::Mutex mutex_;  ///< level 5
+  Counters counters_ TUTTI_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti
