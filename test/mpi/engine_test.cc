@@ -66,9 +66,7 @@ struct Played {
 
 Played play(const std::vector<int>& leader_of, unsigned seed) {
   std::mt19937_64 random(seed);
-  const Tuning tuning = small_tuning(random);
-  Member member(leader_of, tuning);
-  member.open_own_staging(tuning);
+  Member member(leader_of, small_tuning(random));
   const auto ranks = static_cast<int>(leader_of.size());
   const Scenario scenario(seed, ranks,
                           {.batches = 40,

@@ -30,9 +30,10 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
   segments_ = share(own_segment_, layout.bytes());
   arenas_ = share(arena_->file(), arena_bytes);
   meet();
-  const std::vector<base::Doorbell*> bells = doorbells();
+  std::vector<base::Doorbell*> bells;
   std::vector<std::span<std::byte>> arenas;
   for (std::size_t local = 0; local < bells_.size(); ++local) {
+    bells.push_back(reinterpret_cast<base::Doorbell*>(bells_[local]->data()));
     const bool own = static_cast<int>(local) == topology_.local_index();
     arenas.push_back(own ? arena_->span() : arenas_[local]->span());
   }
@@ -43,24 +44,6 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
                                                  several ? &gate_ : nullptr, tuning);
   base::Doorbell& bell = *bells[static_cast<std::size_t>(topology_.local_index())];
   driver_ = std::make_unique<Driver>(*engine_, bell, true);
-}
-
-std::vector<base::Doorbell*> Member::doorbells() const {
-  std::vector<base::Doorbell*> bells;
-  bells.reserve(bells_.size());
-  for (const File& bell : bells_) bells.push_back(reinterpret_cast<base::Doorbell*>(bell->data()));
-  return bells;
-}
-
-void Member::open_own_staging(const collective::Tuning& tuning) {
-  const auto layout = tuning.device_layout(topology_);
-  own_staging_ = base::create_memory_file("staging", layout.bytes());
-  stagings_ = share(own_staging_, layout.bytes());
-  meet();
-  const std::vector<std::span<std::byte>> no_arenas(bells_.size());
-  staging_ = std::make_unique<shm::NodeMemory>(stagings_.front()->span(), layout,
-                                               topology_.local_index(), doorbells(), no_arenas);
-  engine_->open_own_staging(*staging_);
 }
 
 void Member::meet() const {

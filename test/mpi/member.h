@@ -16,9 +16,6 @@ class Member {
   /// Collective over all ranks. `leader_of`: by rank, the lowest rank on its node.
   Member(const std::vector<int>& leader_of, const tutti::collective::Tuning& tuning);
 
-  /// Collective: batches with ends of their own may come from now on.
-  void open_own_staging(const tutti::collective::Tuning& tuning);
-
   const tutti::topology::Topology& topology() const { return topology_; }
   tutti::shm::Arena& arena() { return *arena_; }
   tutti::collective::Engine& engine() { return *engine_; }
@@ -29,7 +26,6 @@ class Member {
  private:
   using File = std::shared_ptr<tutti::base::Mapping>;
 
-  std::vector<tutti::base::Doorbell*> doorbells() const;
   /// The node's mappings of a file of each rank, by local index.
   std::vector<File> share(const tutti::base::Fd& mine, std::size_t bytes) const;
 
@@ -37,10 +33,9 @@ class Member {
   tutti::mpi::Communicator gate_;
   tutti::topology::Topology topology_;
   std::shared_ptr<tutti::shm::Arena> arena_;
-  tutti::base::Fd own_bell_, own_segment_, own_staging_;
-  std::vector<File> bells_, segments_, stagings_, arenas_;
+  tutti::base::Fd own_bell_, own_segment_;
+  std::vector<File> bells_, segments_, arenas_;
   std::unique_ptr<tutti::shm::NodeMemory> memory_;
-  std::unique_ptr<tutti::shm::NodeMemory> staging_;  ///< for batches with ends of their own
   std::unique_ptr<tutti::collective::Engine> engine_;
   std::unique_ptr<Driver> driver_;
 };
