@@ -229,7 +229,9 @@ std::shared_ptr<const base::StreamOrder> DeviceSide::admit(std::span<TensorCall>
       call.ready = opened->record(call);
     } catch (const Error& error) {
       if (error.key() != nullptr) throw;
-      throw Error(error.code(), fmt::format("key {}: {}", call.key.describe(), error.what()),
+      throw Error(error.code(),
+                  fmt::format("key {}, a tensor on {}: {}", call.key.describe(),
+                              name(any_tensor(call).device()), error.what()),
                   {.key = call.key});
     }
   }
