@@ -99,7 +99,7 @@ std::optional<std::size_t> Settings::leader() const {
 }
 
 std::optional<Failure> Settings::missing_for(std::size_t worker,
-                                             Queue::const_iterator request) const {
+                                             const Queue::const_iterator& request) const {
   const auto before = static_cast<std::size_t>(request - queues_[worker].begin());
   std::vector<int> missing;
   for (std::size_t other = 0; other < queues_.size(); ++other) {

@@ -59,7 +59,8 @@ class Settings {
   };
 
   std::optional<std::size_t> leader() const;
-  std::optional<Failure> missing_for(std::size_t worker, Queue::const_iterator request) const;
+  std::optional<Failure> missing_for(std::size_t worker,
+                                     const Queue::const_iterator& request) const;
   std::optional<Failure> given_up(std::size_t worker) const;
   bool is_held() const;
   bool bury();

@@ -330,5 +330,6 @@ TEST_CASE("what a worker holds, has given up and has yet to hear of is part of t
   CHECK(other.stored(1) == Floats{60});
   ArchiveWriter again;
   job.table().save(again);
-  CHECK(again.take() == state);
+  const net::Bytes same = again.take();
+  CHECK(same == state);
 }
