@@ -109,8 +109,8 @@ void set_current(const Gpu& gpu) {
 
 namespace {
 
-/// Returns the mode before. It fails only for a mode that there is not.
-CUstreamCaptureMode exchange(CUstreamCaptureMode mode) noexcept {
+/// Returns the mode before. It fails only for a mode that there is not. Throws as `driver`.
+CUstreamCaptureMode exchange(CUstreamCaptureMode mode) {
   logged(driver().cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode",
          -1);
   return mode;

@@ -76,14 +76,15 @@ class Refused(Contract):
         refused([array, data], array, "'w'", "(6)")
         refused(array, [], "'w'", "output")
         refused(array, np.zeros(0, np.float32), "'w'", "(0)")
-        refused(on_gpu(array), on_gpu(array), "must be on the CPU")
+        # Without CUDA, or without its driver.
+        self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"], kv.pushpull, "w", on_gpu(array), on_gpu(array))
         kv.pushpull("w", array).wait()
         self.assert_alive(kv)
 
     def test_a_rank_that_is_refused_a_tensor_on_a_gpu_keeps_nobody_from_the_key(self):
         kv, array = self.store(), np.ones((), np.float32)
         if kv.rank == 0:
-            self.refused(tutti.InvalidArgumentError, ["must be on the CPU"], kv.pushpull, "w", on_gpu(array))
+            self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"], kv.pushpull, "w", on_gpu(array))
         kv.pushpull("w", array).wait()
         self.assertEqual(array, kv.num_workers)
 

@@ -29,7 +29,8 @@ class Kept(train_digits.Network):
 
 
 def train(kv):
-    args = Namespace(seed=1, epochs=EPOCHS, batch_size=BATCH // kv.num_workers, lr=0.05, devices=1, benchmark=0)
+    args = Namespace(seed=1, epochs=EPOCHS, batch_size=BATCH // kv.num_workers, lr=0.05, devices=1, gpu=None,
+                     benchmark=0)
     with contextlib.redirect_stdout(io.StringIO()):
         return train_digits.train(kv, train_digits.read_digits(train_digits.DATA), args)
 
