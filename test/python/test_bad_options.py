@@ -51,7 +51,7 @@ ASKED_FOR = [
     ("examples/train", "--momentum 1.5", "--momentum: '1.5' is not a number from 0 to 1"),
     ("examples/train", "--num-epochs 1.5", "--num-epochs: '1.5' is not a whole number"),
     ("examples/train", "--network", "--network needs a value behind it"),
-    ("examples/train", "--gpus 0", "built without CUDA"),
+    ("examples/train", "--gpus 0", "CUDA"),
     ("examples/train", "--kv-store nonsense", "nonsense"),
     ("examples/train", "--json /nonexistent/run.json", "cannot write /nonexistent/run.json"),
     ("examples/hello", "--help-me", "takes no options"),
