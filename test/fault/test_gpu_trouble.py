@@ -3,6 +3,7 @@ that names what is wrong, and the store can be destroyed. The GPU is the stand-i
 
     test_gpu_trouble.py GPU_TROUBLE FOLDER_OF_THE_STANDINS
 """
+import os
 import pathlib
 import sys
 import unittest
@@ -14,8 +15,9 @@ SLOW = "h2d=2e9 d2h=2e9 h2d_delay=1e-3"
 
 
 def job(how, ranks=3, standins=True, **env):
-    if standins:
-        env["LD_LIBRARY_PATH"] = STANDINS
+    # Meson may have put the stand-ins' folder there already.
+    others = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path not in ("", STANDINS)]
+    env["LD_LIBRARY_PATH"] = ":".join([*others, *([STANDINS] if standins else [])])
     # Otherwise mpirun ends the others with the first.
     return Job(mpirun(ranks, "--enable-recovery", PROGRAM, how), limit=60, limit_when_wrong=20, **env)
 
