@@ -10,7 +10,7 @@
 
 namespace tutti::bench::gpu {
 
-/// What a part measures, and where its figures go. The calling thread has the GPU's context.
+/// A part measures with these sizes, and prints its figures here. The GPU's context is current.
 struct Bench {
   const cuda::Gpu& gpu;
   std::vector<std::size_t> sizes;    ///< bytes

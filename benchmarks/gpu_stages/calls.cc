@@ -34,7 +34,7 @@ class Calls {
   void find_memory() const { cuda::locate(device_.data()); }
   void push_context() const { const cuda::ContextGuard context(bench_.gpu); }
 
-  /// What the caller itself does for a call, which it makes a hundred times in a row.
+  /// Times the caller's own part of a call, which it makes a hundred times in a row.
   void time(const std::string& name, const std::function<void()>& call) const {
     constexpr int calls = 100;
     const auto many = [&] {

@@ -108,7 +108,7 @@ class Scene {
     return static_cast<double>(copies * bytes_) / seconds / 1e9;
   }
 
-  /// What went up and came down is what it was.
+  /// Compares the bytes that came back from the device with those that went there.
   bool is_right() const {
     if (!std::ranges::equal(host_.up(), host_.down())) return false;
     std::ranges::fill(host_.down(), std::byte{0});

@@ -9,7 +9,7 @@
 namespace tutti::bench::gpu {
 namespace {
 
-/// What a rank does for its shard of a chunk: adds up its part of every rank's slot. The slots are
+/// A rank's part of a chunk: the rank adds up its shard of every rank's slot. The slots are
 /// pinned, and small enough that a chunk may stay in a cache, as those of a job are.
 class Shard {
  public:

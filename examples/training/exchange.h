@@ -43,7 +43,7 @@ class Exchange {
   struct Layer {
     std::vector<tutti::Key> keys;
     std::vector<tutti::Values> values, gradients;  ///< by key, then by device
-    /// What the store gets for them: the same tensors, or others on the GPU.
+    /// The store gets these in their place: the same tensors, or others on the GPU.
     std::vector<tutti::Values> stored_values, stored_gradients;
     tutti::Pending pending;
   };

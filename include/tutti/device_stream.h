@@ -25,7 +25,7 @@ class DeviceStream {
   static DeviceStream per_thread() { return numbered(2); }
 
   bool is_none() const { return handle_ == nullptr; }
-  /// What CUDA's functions take for it; null if there is none.
+  /// CUDA's functions take this for it; null if there is none.
   CUstream_st* handle() const { return handle_; }
   friend bool operator==(const DeviceStream&, const DeviceStream&) = default;
 

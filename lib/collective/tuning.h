@@ -35,7 +35,7 @@ struct Tuning {
   static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes,
                        const Machine& machine);
   shm::NodeMemory::Layout layout(const topology::Topology& topology) const;
-  /// Of the staging memory for tensors on a GPU.
+  /// The layout of the staging memory for tensors on a GPU.
   shm::NodeMemory::Layout device_layout(const topology::Topology& topology) const;
 };
 

@@ -38,7 +38,7 @@ void enqueue(const cuda::Stream& stream, const Tensor& from, const Tensor& to) {
   stream.copy(to.data(), from.data(), from.bytes());
 }
 
-/// What is enqueued next in `stream` comes after all that is in the tensor's stream.
+/// Work that is enqueued next in `stream` comes after all that is in the tensor's stream.
 void follow(const cuda::Stream& stream, const cuda::Event& event, const Tensor& tensor) {
   if (tensor.stream().is_none()) return;
   if (cuda::is_capturing(tensor.stream().handle())) throw capture_error("copy");

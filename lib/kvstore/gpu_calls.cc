@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-/// What the device reported, in the name of a call that it struck.
+/// The device's error, in the name of a call that it struck.
 std::exception_ptr in_the_name_of(const std::string& call, const Key& key,
                                   const std::exception_ptr& failure) {
   try {

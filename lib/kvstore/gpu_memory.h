@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// The memory of a store's GPU. What this is told to do it enqueues in the GPU's stream; but for
-/// the methods that block it returns at once. Needs the current context. One thread at a time.
+/// The memory of a store's GPU. Its methods enqueue work in the GPU's stream and return at once,
+/// but for those that block. Needs the current context. One thread at a time.
 class GpuMemory final : public LocalMemory {
  public:
   /// The methods that block throw `timeout` after `limit`.

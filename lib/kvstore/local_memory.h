@@ -22,8 +22,8 @@ class LocalMemory {
   /// Reduces `ins` into `out`, which may be one of them.
   virtual void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) = 0;
 
-  // For what the host alone can do. What these return is the host's, holds until the next call of
-  // the same method, and is aligned to a cache line where it is a copy. They block.
+  // Some work the host alone can do. These methods return tensors on the host, which hold until the
+  // next call of the same method. A copy is aligned to a cache line. They block.
 
   /// The reduced tensors.
   virtual Tensor merged_on_host(std::span<const Tensor> ins, ReduceOp op) = 0;
