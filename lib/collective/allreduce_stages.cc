@@ -32,7 +32,7 @@ reduce::Kernel Allreduce::kernel_in_node() const {
 Allreduce::Wanted Allreduce::wanted_in(std::uint64_t chunk) const {
   const std::size_t size = layout_.size(chunk);
   switch (route_.copy_in) {
-    case Route::CopyIn::result: {
+    case Route::CopyIn::column: {
       const topology::Range own = layout_.column(chunk, topology_.rank);
       return {own, {own.end, own.end}};
     }
@@ -40,6 +40,7 @@ Allreduce::Wanted Allreduce::wanted_in(std::uint64_t chunk) const {
       // No other rank reads this rank's input to its own slice: it is summed from where it lies.
       return {{0, size}, slice(chunk)};
     case Route::CopyIn::whole_chunk:
+    case Route::CopyIn::result:
     case Route::CopyIn::none:
       break;
   }
@@ -47,7 +48,9 @@ Allreduce::Wanted Allreduce::wanted_in(std::uint64_t chunk) const {
 }
 
 std::byte* Allreduce::copy_in_target(std::uint64_t chunk, std::size_t element) const {
-  if (route_.copy_in == Route::CopyIn::result) return result(chunk, element);
+  const bool to_result =
+      route_.copy_in == Route::CopyIn::column || route_.copy_in == Route::CopyIn::result;
+  if (to_result) return result(chunk, element);
   return memory_.staging_in(memory_.local_index(), chunks().number(chunk)) + element * width_;
 }
 
@@ -174,8 +177,10 @@ void Allreduce::sum_sources(std::size_t at, topology::Range range) {
     reduce_out(*batch_, kernel_in_node(), sources_, range, route_.streaming);
     return;
   }
-  // With several nodes this rank itself reads the sum next, to send it: leave it in the caches.
-  const bool around = route_.exchange == Route::Exchange::none && host_.is_around();
+  // With several nodes this rank itself reads the sum next, to send it: leave it in the caches. No
+  // processor reads what a GPU copies out.
+  const bool around =
+      route_.exchange == Route::Exchange::none && (ends_ != &host_ || host_.is_around());
   reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(), around);
 }
 

@@ -32,7 +32,7 @@ Route gather(const Site& site, bool told) {
   Route route;
   route.released = &shm::RankBlock::copied_out;
   route.waits_for_release = in_arenas;
-  route.copy_in = in_arenas ? Route::CopyIn::none : Route::CopyIn::result;
+  route.copy_in = in_arenas ? Route::CopyIn::none : Route::CopyIn::column;
   route.copy_out = in_arenas ? Route::CopyOut::in_place : Route::CopyOut::result;
   if (!site.several_nodes()) {
     // The column that copy in puts there is the result: nobody waits for `copied_in`.
@@ -47,6 +47,13 @@ Route gather(const Site& site, bool told) {
   }
   route.leaves_out_reduced = !site.in_a_lane;
   return route;
+}
+
+/// A rank alone on its node has nobody to sum with in the node, so its copies in go straight to the
+/// result slot. The host does not gain from that: summing one source takes it as long as a copy.
+bool is_alone(const Batch& batch, const Site& site) {
+  return batch.ends != nullptr && site.several_nodes() && site.local_size == 1 &&
+         batch.divisor_in_node() == 1;
 }
 
 /// An allreduce or its first half. Tensors behind ends of their own are copied to staging memory as
@@ -66,6 +73,11 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   route.leaves_out_copied_in = in_arenas;
   if (site.in_a_lane) {
     route.sum = in_arenas ? Route::Sum::in_place : Route::Sum::staged;
+  }
+  if (is_alone(batch, site)) {
+    route.copy_in = Route::CopyIn::result;
+    route.sum = Route::Sum::passed_over;
+    route.released = &shm::RankBlock::copied_out;
   }
   if (site.several_nodes()) {
     if (site.in_a_lane) {

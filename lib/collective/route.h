@@ -46,13 +46,14 @@ struct Route {
     none,
     staging,      ///< what other ranks sum, to this rank's staging buffer
     whole_chunk,  ///< the same, and the input to this rank's own slice, too
-    result,       ///< an allgather: this rank's column, to the result slot
+    column,       ///< an allgather: this rank's column, to the result slot
+    result,       ///< the whole chunk, to the result slot: there is nobody to sum it with
   };
   enum class Sum : std::uint8_t {
     none,
     staged,       ///< over the ranks' staging buffers
     in_place,     ///< over the ranks' inputs, which lie in arenas
-    passed_over,  ///< an allgather: copy in has left the lane's slice in the result slot
+    passed_over,  ///< copy in has left the lane's slice in the result slot
   };
   enum class SumTo : std::uint8_t {
     result,       ///< the result slot

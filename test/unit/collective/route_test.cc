@@ -36,6 +36,9 @@ constexpr Site no_lane{.nodes = 4,
                        .eager_bytes = 64 * kib,
                        .cache_bytes = 1024 * kib};
 
+constexpr Site alone{
+    .nodes = 4, .local_size = 1, .eager_bytes = 64 * kib, .cache_bytes = 1024 * kib};
+
 std::string name(Route::Flag flag) {
   if (flag == &shm::RankBlock::copied_in) return "copied_in";
   return flag == &shm::RankBlock::reduced ? "reduced" : "copied_out";
@@ -48,7 +51,7 @@ const char* name(Choice choice, const char* const (&names)[n]) {
 
 /// The stages of a route, one after the other.
 std::string stages(const Route& route) {
-  const char* const ins[] = {"", "in staging", "in whole", "in result"};
+  const char* const ins[] = {"", "in staging", "in whole", "in column", "in result"};
   const char* const sums[] = {"", "sum staged", "sum in place", "pass over"};
   const char* const to[] = {" to result", " to outputs", " to all outputs"};
   const char* const exchanges[] = {"", "exchange", "exchange scatter", "exchange gather"};
@@ -108,10 +111,10 @@ constexpr Row table[] = {
      "copied_in "},
     {scatter, &no_lane, Row::in_host, "in staging, out column", "reduced "},
     {scatter, &no_lane, Row::in_arenas, "out column", "copied_in reduced "},
-    {gather, &one_node, Row::in_host, "in result, out", "copied_in "},
+    {gather, &one_node, Row::in_host, "in column, out", "copied_in "},
     {gather, &one_node, Row::in_arenas, "out in place", "copied_in reduced "},
-    {gather, &in_lane, Row::in_host, "in result, pass over to result, exchange gather, out", ""},
-    {gather, &no_lane, Row::in_host, "in result, out", "reduced "},
+    {gather, &in_lane, Row::in_host, "in column, pass over to result, exchange gather, out", ""},
+    {gather, &no_lane, Row::in_host, "in column, out", "reduced "},
     {allreduce, &one_node, Row::own_ends, "in whole, sum staged to result, out", ""},
     {allreduce, &two_ranks, Row::own_ends, "in whole, sum staged to result, out", ""},
     {allreduce, &in_lane, Row::own_ends, "in whole, sum staged to result, exchange, out", ""},
@@ -119,8 +122,12 @@ constexpr Row table[] = {
     {scatter, &one_node, Row::own_ends, "in whole, sum staged to result, out column", ""},
     {scatter, &in_lane, Row::own_ends,
      "in whole, sum staged to result, exchange scatter, out column", ""},
-    {gather, &one_node, Row::own_ends, "in result, out", "copied_in "},
-    {gather, &in_lane, Row::own_ends, "in result, pass over to result, exchange gather, out", ""},
+    {allreduce, &alone, Row::own_ends, "in result, pass over to result, exchange, out", ""},
+    {scatter, &alone, Row::own_ends, "in result, pass over to result, exchange scatter, out column",
+     ""},
+    {allreduce, &alone, Row::in_host, "in staging, sum staged to result, exchange, out", ""},
+    {gather, &one_node, Row::own_ends, "in column, out", "copied_in "},
+    {gather, &in_lane, Row::own_ends, "in column, pass over to result, exchange gather, out", ""},
 };
 
 Route route_of(const Row& row) {
@@ -166,7 +173,9 @@ TEST_CASE("staging is free, and inputs are released, once the last stage that re
   for (const Row& row : table) {
     const Route route = route_of(row);
     CAPTURE(tutti::name(row.kind), row.memory);
-    CHECK(name(route.released) == (row.kind == gather ? "copied_out" : "reduced"));
+    const bool into_result =
+        route.copy_in == Route::CopyIn::column || route.copy_in == Route::CopyIn::result;
+    CHECK(name(route.released) == (row.kind == gather || into_result ? "copied_out" : "reduced"));
     CHECK(route.waits_for_release == (row.memory == Row::in_arenas));
   }
 }
@@ -177,6 +186,18 @@ TEST_CASE("a rank whose tensors have ends of their own sums its input from stagi
     if (row.kind == gather) continue;
     CHECK(route_of(row).own_in_place == (row.memory != Row::own_ends));
   }
+}
+
+TEST_CASE("a node of one rank divides 16-bit floats, so it sums its one input") {
+  HostEnds some_ends{StagingStores::Pacing{}};
+  Batch batch = batch_of(allreduce, 4096 * kib);
+  batch.ends = &some_ends;
+  batch.divisor = 4;
+  CHECK(choose_route(batch, alone, false).sum == Route::Sum::passed_over);
+  batch.dtype = DType::f16;
+  CHECK(choose_route(batch, alone, false).sum == Route::Sum::staged);
+  batch.divisor = 1;
+  CHECK(choose_route(batch, alone, false).sum == Route::Sum::passed_over);
 }
 
 TEST_CASE("two ranks each sum the whole chunk unless the tensors are tiny, sharded or in arenas") {
