@@ -95,9 +95,9 @@ Welcome Courier::register_worker(bool asynchronous, int staleness) {
                             .staleness = staleness,
                             .membership = membership_.number()});
   } catch (const Error& error) {
-    // A scheduler that ended before it heard this says why to the process.
+    // A scheduler that ended before it heard this says why to the process, unless it was killed.
     if (error.code() == ErrorCode::peer_lost && scheduler_.has_ended()) {
-      membership_.check(cause_is_told);
+      scheduler_.or_word_of_end([this] { membership_.check(cause_is_told); });
     }
     throw;
   }

@@ -19,7 +19,11 @@ using base::Clock;
 
 Membership::Membership(const Job& job, const Options& options) : link_(job, options, poller_, 0) {
   link_.send(Stay{});
-  const auto deadline = Clock::now() + options.create_timeout;
+  link_.or_word_of_end([&] { wait_for_number(job, Clock::now() + options.create_timeout); });
+  link_.flush();
+}
+
+void Membership::wait_for_number(const Job& job, Clock::time_point deadline) {
   while (number_ == 0) {
     link_.flush();
     poller_.wait(std::min(deadline, link_.due().value_or(deadline)));
@@ -31,7 +35,6 @@ Membership::Membership(const Job& job, const Options& options) : link_(job, opti
                   fmt::format("{} did not answer in time", job.describe_scheduler()));
     }
   }
-  link_.flush();
 }
 
 void Membership::check(Clock::duration patience) {

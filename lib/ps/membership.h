@@ -34,6 +34,8 @@ class Membership {
   int rank = -1;  ///< of the stores so far; -1: there was none
 
  private:
+  void wait_for_number(const Job& job, base::Clock::time_point deadline);
+
   net::Poller poller_;
   SchedulerLink link_;
   std::uint64_t number_ = 0;

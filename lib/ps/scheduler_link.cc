@@ -129,7 +129,7 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
                          .name_of_listener = scheduler_,
                          .encrypts = options.encrypt};
   const base::Patience patience(deadline_, [&] {
-    if (look) look();
+    if (look) or_word_of_end(look);
     check_ends();
   });
   const auto begun = Clock::now();
@@ -256,15 +256,9 @@ Welcome SchedulerLink::join(Register said, const std::function<void()>& look) {
   said.host = host_name();
   said.process = ::getpid();
   send(said);
-  try {
-    return wait_for_welcome(said.asynchronous, look);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::peer_lost) await_word_of_end();
-    throw;
-  }
+  return or_word_of_end([&] { return wait_for_welcome(said.asynchronous, look); });
 }
 
-/// The scheduler, or its connection, may be gone because of a process that has ended before.
 void SchedulerLink::await_word_of_end() {
   if (notices_.descriptor() && notices_.heard().empty()) {
     net::wait_readable(notices_.descriptor(), Clock::now() + 1s);

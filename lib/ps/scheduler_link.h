@@ -14,6 +14,7 @@
 #include "net/heartbeat.h"
 #include "ps/channel.h"
 #include "ps/job.h"
+#include "tutti/error.h"
 #include "tutti/options.h"
 
 namespace tutti::ps {
@@ -35,6 +36,19 @@ class SchedulerLink {
 
   /// This host's address on the connection.
   const std::string& local_address() const { return local_address_; }
+
+  /// Calls `wait`. Where that throws `peer_lost`, and the launcher says within a second which
+  /// process has ended, throws that instead: the scheduler, or its connection, may be gone because
+  /// of it.
+  template <typename Wait>
+  auto or_word_of_end(const Wait& wait) {
+    try {
+      return wait();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::peer_lost) await_word_of_end();
+      throw;
+    }
+  }
 
   /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
   /// scheduler answers instead, and `aborted` where it says that the job is over. It adds host and

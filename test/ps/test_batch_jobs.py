@@ -74,7 +74,7 @@ class Mpirun(LaunchCase):
             with self.subTest(role):
                 process = self.job(TRAIN, "--network", "mlp", "--kv-store", "dist_sync", "--epochs", 100000)
                 self.wait_for_lines(process, 1, "Epoch 0: Train_loss")
-                os.kill(self.process_of(role, 1), signal.SIGKILL)
+                self.kill(role, 1)
                 _, err = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
                 self.assertRegex(err, rf"{role} 1 on .* was the first to fail: it was ended by signal 9")

@@ -45,7 +45,7 @@ class KeptStates(KeptStatesCase):
         process = self.start("-n", 2, "-s", 2, *LOCAL, "--server-state", self.folder, "--durable", "each", STEPS,
                              "dist_sync", "mixed", 300, 20_000, 4)
         lines = self.wait_for_lines(process, 1, "step 10")
-        os.kill(self.process_of("server", 1), signal.SIGKILL)
+        self.kill("server", 1)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, "".join(lines) + out + err)
         self.assertEqual(out.count(RIGHT), 2, out + err)
@@ -58,7 +58,7 @@ class KeptStates(KeptStatesCase):
                              STEPS, "dist_sync", "mixed", 1_000_000, 20_000, 4)
         for _ in range(6):
             self.wait_for_lines(process, 1, "step ")
-            os.kill(self.process_of("server", 0), signal.SIGKILL)
+            self.kill("server", 0)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, out + err)
         again = re.findall(r"^\[server 0\] launch.py: SIGKILL ended it; it is started again", err, re.M)
@@ -69,7 +69,7 @@ class KeptStates(KeptStatesCase):
         process = self.start("-n", 1, "-s", 1, *LOCAL, "--server-state", self.folder, "--grace", 5, STEPS, "dist_sync",
                              "mixed", 1_000_000, 20_000, 4)
         self.wait_for_lines(process, 1, "step 10")
-        os.kill(self.process_of("server", 0), signal.SIGKILL)
+        self.kill("server", 0)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
         self.assertNotIn("started again", err)
@@ -132,7 +132,7 @@ class LastStates(KeptStatesCase):
         for line in process.stderr:
             if "writes its state" in line:
                 break
-        os.kill(self.process_of("server", 0), signal.SIGKILL)
+        self.kill("server", 0)
         code, err = self.end_of(process)
         self.assertEqual(code, 1, err)
         self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier one")

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +60,20 @@ def variables_of(pid):
         return {}
 
 
+def role_of(pid):
+    """(role, rank) in a job with servers; Nones in other processes, and in those that are dead."""
+    known = variables_of(pid)
+    return known.get("DMLC_ROLE"), known.get("DMLC_RANK")
+
+
+def parent_of(pid):
+    """None of a process that is gone."""
+    try:
+        return int(pathlib.Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 class LaunchCase(unittest.TestCase):
     """Every job of a test carries a mark in its environment, by which its processes are found."""
 
@@ -99,12 +114,22 @@ class LaunchCase(unittest.TestCase):
         return found
 
     def process_of(self, role, rank):
-        """The process itself, not the shim that started it."""
-        for pid in self.marked():
-            known = variables_of(pid)
-            if (known.get("DMLC_ROLE"), known.get("DMLC_RANK")) == (role, str(rank)):
-                return pid
-        self.fail(f"no {role} {rank} runs")
+        """The process itself, neither the shim that started it nor what it started. A job that has begun to speak may
+        still be starting it: until its program runs, its environment is the shim's."""
+        known = {}
+
+        def runs():
+            known.clear()
+            known.update((pid, parent_of(pid)) for pid in self.marked() if role_of(pid) == (role, str(rank)))
+            return known
+        self.wait_until(runs, f"{role} {rank} runs")
+        return next(pid for pid, parent in known.items() if parent not in known)
+
+    def kill(self, role, rank):
+        """Returns once it is dead, so that process_of finds the one that is started in its place."""
+        pid = self.process_of(role, rank)
+        os.kill(pid, signal.SIGKILL)
+        self.wait_until(lambda: role_of(pid) != (role, str(rank)), f"{role} {rank}, process {pid}, is dead")
 
     def end_marked(self):
         for pid in self.marked():
