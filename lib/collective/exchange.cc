@@ -31,7 +31,8 @@ Exchange::Exchange(const mpi::Communicator& communicator, std::vector<int> kin, 
   const std::size_t share = std::max(limits.shard / peers() + slack, limits.block);
   inbox_stride_ = (std::max(share, std::min(limits.shard, gather_bytes)) + base::cache_line - 1) /
                   base::cache_line * base::cache_line;
-  inbox_.resize(inbox_stride_ * peers());
+  buffers_->inbox.resize(inbox_stride_ * peers());
+  requests_.hold(buffers_);
 }
 
 void Exchange::begin(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard,
@@ -76,13 +77,14 @@ void Exchange::allgather(DType dtype, std::byte* shard, std::span<const topology
 
 void Exchange::narrow(WireFormat wire) {
   const DType dtype = wire == WireFormat::fp16 ? DType::f16 : DType::bf16;
-  narrow_.resize(std::max(narrow_.size(), count_ * size_of(dtype)));
+  std::vector<std::byte>& narrow = buffers_->narrow;
+  narrow.resize(std::max(narrow.size(), count_ * size_of(dtype)));
   const void* const source = shard_;
   // Divide first: a node's sum may be too large for 16 bits though the average is not.
   const reduce::Kernel divide{DType::f32, dtype, kernel_.op, std::exchange(kernel_.divisor, 1)};
-  reduce::reduce(divide, {&source, 1}, narrow_.data(), count_);
+  reduce::reduce(divide, {&source, 1}, narrow.data(), count_);
   kernel_.in = kernel_.out = dtype;
-  wide_ = std::exchange(shard_, narrow_.data());
+  wide_ = std::exchange(shard_, narrow.data());
 }
 
 void Exchange::finish() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,17 +45,24 @@ class Exchange {
   Progress step();
   bool is_busy() const { return phase_ != Phase::idle; }
   /// Held for what arrives and for what travels in a wire format.
-  std::size_t buffer_bytes() const { return inbox_.capacity() + narrow_.capacity(); }
+  std::size_t buffer_bytes() const {
+    return buffers_->inbox.capacity() + buffers_->narrow.capacity();
+  }
   /// Sent by this rank since it was made.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
 
  private:
   enum class Phase : std::uint8_t { idle, gather, reduce_scatter, allgather };
+  /// MPI may need them longer than the exchange lives.
+  struct Buffers {
+    std::vector<std::byte> inbox;   ///< what arrives, by sender
+    std::vector<std::byte> narrow;  ///< the shard in its wire format
+  };
 
   void begin(const reduce::Kernel& kernel, WireFormat wire, std::byte* shard, std::size_t count);
   std::size_t peers() const { return kin_.size(); }
-  std::byte* inbox(std::size_t from) { return inbox_.data() + from * inbox_stride_; }
+  std::byte* inbox(std::size_t from) { return buffers_->inbox.data() + from * inbox_stride_; }
   void send(std::size_t to, topology::Range range);
   void receive(std::size_t from, std::byte* into, std::size_t elements);
   void narrow(WireFormat wire);
@@ -70,8 +78,7 @@ class Exchange {
   NodeSum sum_of_nodes_;
   const int tag_;
   std::size_t inbox_stride_;
-  std::vector<std::byte> inbox_;   ///< what arrives, by sender
-  std::vector<std::byte> narrow_;  ///< the shard in its wire format
+  const std::shared_ptr<Buffers> buffers_ = std::make_shared<Buffers>();
 
   Phase phase_ = Phase::idle;
   reduce::Kernel kernel_{DType::f32, DType::f32};
@@ -84,7 +91,7 @@ class Exchange {
   std::vector<mpi::Requests::Id> open_;
   std::vector<std::byte*> places_;
   std::uint64_t bytes_sent_ = 0;
-  mpi::Requests requests_;  ///< last: destroyed before the buffers it uses
+  mpi::Requests requests_;
 };
 
 }  // namespace tutti::collective

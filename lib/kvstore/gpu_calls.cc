@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/keep.h"
 #include "kvstore/gpu_pause.h"
 
 namespace tutti {
@@ -210,7 +211,7 @@ bool GpuCalls::close() {
   while (const Outcome open = first()) drive(*open, base::Clock::time_point::max());
   end_thread().join();
   const base::Lock lock(mutex_);
-  if (!open_.empty()) keep_for_good(shared_from_this());
+  if (!open_.empty()) base::keep_for_good(shared_from_this());
   return open_.empty();
 }
 

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
-#include <vector>
 
-#include "base/mutex.h"
 #include "cuda/memory.h"
 
 namespace tutti {
@@ -17,13 +15,6 @@ struct Block {
 };
 
 }  // namespace
-
-void keep_for_good(std::shared_ptr<const void> owned) {
-  static base::Mutex mutex;  ///< level 5
-  static auto& all = *new std::vector<std::shared_ptr<const void>>;
-  const base::Lock lock(mutex);
-  all.push_back(std::move(owned));
-}
 
 Tensor gpu_tensor(const std::shared_ptr<const cuda::Gpu>& gpu, const Shape& shape, DType dtype) {
   const Device device{Device::Kind::gpu, gpu->ordinal()};

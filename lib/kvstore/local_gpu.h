@@ -19,9 +19,6 @@ std::shared_ptr<T> not_in_child(T* made) {
           }};
 }
 
-/// Never destroys what work that hangs on a GPU may yet use. Thread-safe.
-void keep_for_good(std::shared_ptr<const void> owned);
-
 /// A store of one process has this on its GPU. All work that the store gives the GPU is in one
 /// stream, so that it is done in order. Lives as long as a value, a tensor from `allocate` or a
 /// Pending needs it.

@@ -8,6 +8,7 @@
 #include "base/completion.h"
 #include "base/fork_guard.h"
 #include "base/heap.h"
+#include "base/keep.h"
 #include "base/mutex.h"
 #include "base/own_tensor.h"
 #include "base/printable.h"
@@ -128,7 +129,7 @@ std::shared_ptr<GpuCalls> LocalStore::shut() {
 /// The GPU may still use the values, so their memory is never freed.
 void LocalStore::abandon() {
   const base::Lock lock(mutex_);
-  keep_for_good(std::make_shared<std::map<Key, Tensor>>(std::exchange(values_, {})));
+  base::keep_for_good(std::make_shared<std::map<Key, Tensor>>(std::exchange(values_, {})));
 }
 
 void LocalStore::end() {

@@ -98,6 +98,9 @@ Requests::Requests(const Communicator&) {
 }
 Requests::~Requests() = default;
 Requests::Requests(Requests&&) noexcept = default;
+void Requests::hold(std::shared_ptr<const void>) {
+  refuse();
+}
 Requests::Id Requests::send(int, int, std::span<const std::byte>) {
   refuse();
 }

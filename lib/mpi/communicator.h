@@ -102,12 +102,16 @@ class Requests {
   using Id = std::size_t;
 
   explicit Requests(const Communicator& communicator);
-  /// Cancels receives and waits 0.5 s at most for sends; what is left then stays with MPI. Does
-  /// nothing in a forked child: the transfers are the parent's.
+  /// Cancels receives and waits 0.5 s at most for what MPI is moving already. What is left then
+  /// stays with MPI, and what `hold` was given is never destroyed. Does nothing in a forked child:
+  /// the transfers are the parent's.
   ~Requests();
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;
 
+  /// Keeps buffers of transfers until this object is destroyed, and for as long as MPI needs them:
+  /// it may read and write them whenever anybody calls it.
+  void hold(std::shared_ptr<const void> buffers);
   /// Both start a transfer and do not block. An id is reused once `take_finished` has returned true
   /// for it.
   Id send(int to, int tag, std::span<const std::byte> data);

@@ -7,14 +7,16 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
+#include "base/keep.h"
 #include "mpi/checked.h"
 #include "mpi/handle.h"
 
 namespace tutti::mpi {
 namespace {
 
-/// How long the destructor waits for sends. With a live peer they take microseconds.
-constexpr auto send_patience = std::chrono::milliseconds(500);
+/// How long the destructor waits for what MPI is moving. With a live peer that has a processor this
+/// takes microseconds.
+constexpr auto patience = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -35,6 +37,7 @@ struct Requests::State {
   std::vector<MPI_Request> messages;
   std::vector<Id> owners;
   std::vector<int> finished;
+  std::vector<std::shared_ptr<const void>> held;
 
   Id add(bool sends, int peer, std::size_t bytes) {
     if (free_ids.empty()) {
@@ -81,6 +84,15 @@ struct Requests::State {
     return true;
   }
 
+  bool are_all_over(base::Clock::time_point deadline) {
+    int all = 0;
+    do {
+      const int count = static_cast<int>(messages.size());
+      if (MPI_Testall(count, messages.data(), &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS) break;
+    } while (all == 0 && base::Clock::now() < deadline);
+    return all != 0;
+  }
+
   void forget_finished() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -108,13 +120,12 @@ Requests::~Requests() {
   for (std::size_t i = 0; i < state_->messages.size(); ++i) {
     if (!state_->transfers[state_->owners[i]].sends) MPI_Cancel(&state_->messages[i]);
   }
-  const auto deadline = base::Clock::now() + send_patience;
-  int all = 0;
-  while (all == 0 && base::Clock::now() < deadline) {
-    const int count = static_cast<int>(state_->messages.size());
-    if (MPI_Testall(count, state_->messages.data(), &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-      return;
-  }
+  if (state_->are_all_over(base::Clock::now() + patience)) return;
+  for (auto& buffers : state_->held) base::keep_for_good(std::move(buffers));
+}
+
+void Requests::hold(std::shared_ptr<const void> buffers) {
+  state_->held.push_back(std::move(buffers));
 }
 
 Requests::Id Requests::send(int to, int tag, std::span<const std::byte> data) {

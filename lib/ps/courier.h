@@ -68,7 +68,7 @@ class Courier {
 
   void take_posted();
   void locate(const TaskList& list);
-  void locate(const std::map<Key, optimizer::State>& states);
+  void locate(const Change& change);
   void ask_for(const std::vector<Locate::Value>& values);
   void advance();
   void hold_up();

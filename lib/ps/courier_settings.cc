@@ -13,12 +13,12 @@ std::shared_ptr<Call> Courier::new_call(const std::shared_ptr<base::Completion>&
   return call;
 }
 
-void Courier::locate(const std::map<Key, optimizer::State>& states) {
+void Courier::locate(const Change& change) {
   std::vector<Locate::Value> values;
-  for (const auto& [key, state] : states) {
+  for (const auto& [key, state] : change.states) {
     // Without arrays there is nothing that a rule would miss.
     const std::size_t count = count_of(state);
-    if (count > 0) values.push_back({key, count, state.dtype, worker_.keeps_whole_});
+    if (count > 0) values.push_back({key, count, state.dtype, change.keeps_whole});
   }
   ask_for(values);
 }
@@ -32,7 +32,7 @@ bool Courier::are_placed(const std::map<Key, optimizer::State>& states) const {
 bool Courier::send(Change& change) {
   if (!has_sent_tasks()) return false;
   if (!are_placed(change.states)) {
-    locate(change.states);
+    locate(change);
     return false;
   }
   if (auto* const load = std::get_if<LoadStates>(&change.setting)) {

@@ -99,20 +99,21 @@ void Worker::barrier() {
   post_and_wait(Barrier{completion}, completion);
 }
 
-void Worker::change(Setting setting, std::string what, std::map<Key, optimizer::State> states) {
+void Worker::change(Setting setting, std::string what, std::map<Key, optimizer::State> states,
+                    bool keeps_whole) {
   const auto completion = std::make_shared<base::Completion>(1, std::move(what));
-  post_and_wait(Change{std::move(setting), std::move(states), completion}, completion);
+  post_and_wait(Change{std::move(setting), std::move(states), completion, keeps_whole}, completion);
 }
 
 void Worker::set_optimizer(const Optimizer& optimizer) {
   // What is wrong with it the servers say, to all workers.
   change(SetOptimizer{0, optimizer}, "set_optimizer");
-  keep_as_for(optimizer);
+  keeps_whole_ = needs_whole(optimizer);
 }
 
-/// Keys that are new from now on.
-void Worker::keep_as_for(const Optimizer& optimizer) {
-  keeps_whole_ = optimizer::choose(optimizer).rule->needs_whole();
+/// Keys that are new while it is the optimizer.
+bool Worker::needs_whole(const Optimizer& optimizer) {
+  return optimizer::choose(optimizer).rule->needs_whole();
 }
 
 void Worker::set_compression(const Compression& compression) {
@@ -135,11 +136,12 @@ void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Fa
     load.rule = std::move(saved->rule);
     load.optimizer = std::move(saved->optimizer);
     states = std::move(saved->states);
-    if (load.optimizer) keep_as_for(*load.optimizer);
   }
-  change(load, "load_optimizer_states", std::move(states));
+  // A load that fails leaves the optimizer as it is, and so how other keys are kept.
+  const bool whole = load.optimizer ? needs_whole(*load.optimizer) : keeps_whole_.load();
+  change(load, "load_optimizer_states", std::move(states), whole);
   // Worker 0 alone has read whose states they are.
-  keep_as_for(*ask(false).optimizer);
+  keeps_whole_ = needs_whole(*ask(false).optimizer);
 }
 
 void Worker::close() {

@@ -34,6 +34,7 @@ struct Change {
   Setting setting;
   std::map<Key, optimizer::State> states;
   std::shared_ptr<base::Completion> completion;
+  bool keeps_whole = false;  ///< the states' keys, where they are new
 };
 /// Asks for the optimizer, and for all states.
 struct Survey {
@@ -87,9 +88,10 @@ class Worker {
 
   void post(Submission submission) TUTTI_EXCLUDES(mutex_);
   void end_thread();
-  void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {});
+  void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {},
+              bool keeps_whole = false);
   optimizer::Saved ask(bool wants_states);
-  void keep_as_for(const Optimizer& optimizer);
+  static bool needs_whole(const Optimizer& optimizer);
   void post_and_wait(Submission submission, const std::shared_ptr<base::Completion>& completion);
   std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
   /// The worker is of no use any more; what was posted and not taken is returned.

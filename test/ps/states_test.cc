@@ -360,3 +360,32 @@ TEST_CASE("lamb that comes from a file keeps values whole on all workers") {
     return compare(values_of(kv), values_of(*alone));
   }) == Said(2, "right"));
 }
+
+TEST_CASE("lamb from a file whose load fails keeps no values whole") {
+  const Folder folder;
+  const std::string path = folder.path() + "/states";
+  const auto alone = KVStore::create("local");
+  init(*alone, ramp());
+  alone->set_optimizer({"lamb"});
+  train(*alone, 0, 1);
+  alone->save_optimizer_states(path, true);
+  LocalJob job(size(2, 2));
+  const auto said = job.run([&](KVStore& kv) {
+    try {
+      kv.rank() == 0 ? kv.load_optimizer_states(path) : kv.set_optimizer({"sgd"});
+      return std::string("no mismatch");
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::mismatch) throw;
+    }
+    // Worker 0, which has read the file, speaks first of this key.
+    Floats values(count);
+    if (kv.rank() == 1) kv.barrier();
+    const Pending pending = kv.broadcast("c", tensor(values), 0);
+    if (kv.rank() == 0) kv.barrier();
+    pending.wait();
+    kv.set_optimizer({"lamb"});
+    kv.push({"c"}, {tensor(values)}).wait();
+    return std::string("no error");
+  });
+  CHECK_THAT(said[0], Contains("lamb needs the norm of the whole value"));
+}
