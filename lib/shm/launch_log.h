@@ -59,7 +59,7 @@ class LaunchLog {
 
  private:
   Word& word() const { return ring_[made_ % ring_.size()]; }
-  /// What the word holds until the next launch is appended: an older launch's number, or nothing.
+  /// Whether the word waits for the next launch: it holds an older one, or nothing.
   bool is_older(std::uint64_t word) const;
   [[noreturn]] void refuse(std::uint64_t word) const;
 

@@ -8,7 +8,7 @@
 
 namespace tutti::shm::test {
 
-/// What an exploration found to be wrong.
+/// A rule of the launch log that was broken.
 struct Violation {
   std::string what;
 };
