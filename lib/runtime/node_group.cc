@@ -229,9 +229,7 @@ void NodeGroup::Job::release() {
   greeting.reset();
 }
 
-NodeGroup::NodeGroup(Settings settings)
-    : job_(std::make_shared<Job>(std::move(settings))),
-      log_(job_->settings.board.ring(), job_->settings.board.is_first()) {
+NodeGroup::NodeGroup(Settings settings) : job_(std::make_shared<Job>(std::move(settings))) {
   job_->settings.board.set_place(place_of(*job_->settings.gpu));
 }
 

@@ -13,7 +13,6 @@
 #include "cuda/nccl_comm.h"
 #include "cuda/nccl_library.h"
 #include "shm/group_board.h"
-#include "shm/launch_log.h"
 
 namespace tutti::runtime {
 
@@ -67,7 +66,6 @@ class NodeGroup {
   cuda::NcclComm& comm() const;
   /// The result of `equip`; likewise.
   void* equipment() const;
-  shm::LaunchLog& log() { return log_; }
   /// About how much of the device's memory the communicator took; 0 before `is_ready`. Any thread.
   std::size_t device_bytes() const;
 
@@ -86,7 +84,6 @@ class NodeGroup {
   void give_up();
 
   const std::shared_ptr<Job> job_;
-  shm::LaunchLog log_;
   base::NamedThread helper_;
   bool over_ = false;                               ///< no communicator will be made any more
   std::optional<base::Clock::time_point> gave_up_;  ///< when the thread was told to stop for that

@@ -10,18 +10,16 @@ namespace tutti::shm {
 /// The order in which the ranks of a node launch work of their NCCL communicator, which must be the
 /// same on all of them. It is a ring of words in the memory that they share.
 ///
-/// The node's first rank decides the order: it appends a launch at the moment when it makes it. The
-/// other ranks make the same launches one after the other, each when they are ready for it. Nobody
-/// waits inside a launch for anything but the peers that have yet to make it, if a rank counts as
-/// ready only when
-/// - scatter: its inputs are complete, and all ranks of the node are done with the chunk that had
-///   the same slot before;
-/// - gather: its exchange of the chunk between the nodes has ended. The first rank's share of a
-///   chunk is never empty, so the end of its exchange tells that every node's first rank has
-///   launched the chunk's scatter.
+/// The node's first rank decides the order: it appends a launch, and makes it, once all ranks are
+/// ready for it. The others make each launch as soon as they see it there. So a launch waits for
+/// nothing but the peers' look at the log. A rank is ready for
+/// - a scatter when its inputs are complete, and all ranks of the node are done with the chunk that
+///   had the same slot before;
+/// - a gather when its exchange of the chunk between the nodes has ended.
 ///
-/// With these rules no node waits for ever: whatever an appended launch needs was appended before,
-/// on this node or another. The exploration in test/unit/shm tries it.
+/// It would not do if the first rank alone were ready: the input of another one may wait, in a
+/// stream of the program, for the result of a launch that then stands further back. The exploration
+/// in test/unit/shm tries these rules and some that are broken.
 ///
 /// One object a rank, used by one thread at a time. Nothing blocks, and nothing rings a doorbell:
 /// whoever waits for `next` polls it, or is woken by the owner of the log.
@@ -36,9 +34,9 @@ class LaunchLog {
   };
   using Word = std::atomic<std::uint64_t>;
 
-  /// How many words a ring needs if so many chunks are under way at once: twice as many as there
-  /// can be launches that one rank has appended and another one has not made.
-  static constexpr std::size_t words(std::size_t slots) { return 4 * slots; }
+  /// How many words a ring needs for so many slots: twice as many as there can be launches that the
+  /// first rank has appended and another one has not made, which is one a slot.
+  static constexpr std::size_t words(std::size_t slots) { return 2 * slots; }
 
   /// `ring` is shared by the node's ranks, was all zeros when the first of them came, and outlives
   /// the log. `first`: this is the node's first rank.

@@ -100,6 +100,7 @@ std::vector<Scenario> scenarios() {
   const auto words = [](int slots) { return LaunchLog::words(static_cast<std::size_t>(slots)); };
   const std::vector<bool> none(4, false);
   const std::vector<bool> all(4, true);
+  const std::vector<std::vector<bool>> one_lane{{false, true}, {true, false}, {false, true}};
   return {
       {"one node", {.ranks = {3}, .chunks = 4, .slots = 2, .words = words(2)}},
       {"2 nodes, one slot", {.ranks = {3, 3}, .chunks = 3, .slots = 1, .words = words(1)}},
@@ -109,14 +110,20 @@ std::vector<Scenario> scenarios() {
       {"3 nodes", {.ranks = {2, 2, 2}, .chunks = 2, .slots = 2, .words = words(2)}},
       {"uneven nodes", {.ranks = {3, 2}, .chunks = 3, .slots = 2, .words = words(2)}},
       {"small chunks",
-       {.ranks = {2, 2}, .chunks = 4, .slots = 2, .filled = {1, 2, 1, 1}, .words = words(2)}},
+       {.ranks = {2, 2}, .chunks = 3, .slots = 2, .empty = one_lane, .words = words(2)}},
       {"small chunks whose sends wait",
-       {.ranks = {3, 3},
+       {.ranks = {3, 2},
         .chunks = 3,
         .slots = 2,
-        .filled = {1, 2, 1},
+        .empty = one_lane,
         .sends_wait = true,
         .words = words(2)}},
+      {"inputs that wait for results",
+       {.ranks = {2, 2},
+        .chunks = 4,
+        .slots = 3,
+        .behind = {{0, 1, 1, 3}, {0, 0, 2, 1}},
+        .words = words(3)}},
       {"one node without NCCL",
        {.ranks = {2, 2, 2},
         .chunks = 3,
@@ -132,7 +139,7 @@ std::vector<Scenario> scenarios() {
   };
 }
 
-/// A world in which NCCL, the host and empty slices come in any mixture.
+/// A world in which NCCL, the host, empty slices and waiting inputs come in any mixture.
 Setup any_setup(std::mt19937_64& random) {
   const auto up_to = [&](int most) {
     return 1 + static_cast<int>(random() % static_cast<unsigned>(most));
@@ -140,8 +147,16 @@ Setup any_setup(std::mt19937_64& random) {
   Setup setup{.chunks = up_to(12), .slots = up_to(4), .sends_wait = up_to(2) == 1};
   setup.ranks.assign(static_cast<std::size_t>(up_to(4)), 0);
   for (int& ranks : setup.ranks) ranks = up_to(5);
-  const int lanes = *std::min_element(setup.ranks.begin(), setup.ranks.end());
-  for (int chunk = 0; chunk < setup.chunks; ++chunk) setup.filled.push_back(up_to(lanes));
+  for (int chunk = 0; chunk < setup.chunks; ++chunk) {
+    auto& empty = setup.empty.emplace_back();
+    for (int lane = 0; lane < 5; ++lane) empty.push_back(up_to(3) == 1);
+  }
+  for (int local = 0; local < 5; ++local) {
+    auto& behind = setup.behind.emplace_back();
+    for (int chunk = 0; chunk < setup.chunks; ++chunk) {
+      behind.push_back(up_to(2) == 1 ? chunk : up_to(chunk + 1) - 1);
+    }
+  }
   for (std::size_t node = 0; node < setup.ranks.size(); ++node) {
     auto& by_host = setup.by_host.emplace_back();
     for (int chunk = 0; chunk < setup.chunks; ++chunk) by_host.push_back(up_to(4) == 1);
@@ -185,7 +200,19 @@ TEST_CASE("ranks that launch in an order of their own are found") {
         "another");
 }
 
-TEST_CASE("a first rank that launches a gather before its exchange has ended is found") {
+TEST_CASE("a first rank that appends when it alone is ready is found: an input may wait") {
+  const Setup setup{.ranks = {2},
+                    .chunks = 2,
+                    .slots = 2,
+                    .behind = {{0, 1}, {0, 0}},
+                    .words = LaunchLog::words(2)};
+  CHECK(Explorer().explore(setup).violation == "none");
+  const Found found = Explorer().explore(with_fault(setup, Fault::first_alone));
+  INFO(text_of(found));
+  CHECK(found.violation.find("all wait: ") == 0);
+}
+
+TEST_CASE("a gather that is launched before its exchange has ended is found") {
   const Setup setup{.ranks = {2, 2}, .chunks = 2, .slots = 2, .words = LaunchLog::words(2)};
   const Found found = Explorer().explore(with_fault(setup, Fault::early_gather));
   INFO(text_of(found));
@@ -195,15 +222,7 @@ TEST_CASE("a first rank that launches a gather before its exchange has ended is 
   CHECK(Explorer().explore(with_fault(alone, Fault::early_gather)).violation == "none");
 }
 
-TEST_CASE("a first rank without a share of a chunk is found: its exchange tells nothing") {
-  const Setup setup{
-      .ranks = {2, 2}, .chunks = 2, .slots = 2, .filled = {1, 1}, .words = LaunchLog::words(2)};
-  const Found found = Explorer().explore(with_fault(setup, Fault::first_empty));
-  INFO(text_of(found));
-  CHECK(found.violation.find("all wait: ") == 0);
-}
-
-TEST_CASE("a ring that is too small is found, and so is a first rank that waits for no slot") {
+TEST_CASE("a ring that is too small is found, and so is a scatter that waits for no slot") {
   const Setup small{.ranks = {2}, .chunks = 4, .slots = 3, .words = 2};
   CHECK(Explorer().explore(small).violation.find("launches ahead") != std::string::npos);
   const Setup setup{.ranks = {2}, .chunks = 6, .slots = 1, .words = LaunchLog::words(1)};

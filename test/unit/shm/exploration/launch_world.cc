@@ -84,9 +84,7 @@ bool World::is_by_host(int node, int chunk) const {
 
 bool World::is_empty(int chunk, int local) const {
   if (local >= lanes()) return true;
-  if (setup_.filled.empty()) return false;
-  const int filled = at(setup_.filled, chunk);
-  return setup_.fault == Setup::Fault::first_empty ? local < lanes() - filled : local >= filled;
+  return !setup_.empty.empty() && at(at(setup_.empty, chunk), local);
 }
 
 int World::least(const Node& node, int Rank::*flag) const {
@@ -123,16 +121,32 @@ bool World::is_exchanged(int node, int local, int chunk) const {
   return true;
 }
 
+bool World::has_input(int node, int local, int chunk) const {
+  if (setup_.behind.empty()) return true;
+  const int before = at(at(setup_.behind, local), chunk);
+  return before == chunk || at(at(nodes_, node).ranks, local).copied_out > before;
+}
+
 bool World::is_ready(int node, int local, Launch launch) const {
   const Node& here = at(nodes_, node);
   const Rank& rank = at(here.ranks, local);
   const auto chunk = static_cast<int>(launch.chunk);
   if (has_launched(rank, launch) || is_by_host(node, chunk)) return false;
   if (launch.kind == Kind::scatter) {
-    return setup_.fault == Setup::Fault::no_slots || is_slot_free(here, &Rank::copied_out, chunk);
+    return has_input(node, local, chunk) &&
+           (setup_.fault == Setup::Fault::no_slots || is_slot_free(here, &Rank::copied_out, chunk));
   }
-  const bool early = setup_.fault == Setup::Fault::early_gather && local == 0;
-  return early ? is_summed(node, local, chunk) : is_exchanged(node, local, chunk);
+  if (setup_.fault == Setup::Fault::early_gather) return is_summed(node, local, chunk);
+  return is_exchanged(node, local, chunk);
+}
+
+/// Whether the node's first rank may append the launch.
+bool World::may_append(int node, Launch launch) const {
+  if (setup_.fault == Setup::Fault::first_alone) return is_ready(node, 0, launch);
+  for (int local = 0; local < at(setup_.ranks, node); ++local) {
+    if (!is_ready(node, local, launch)) return false;
+  }
+  return true;
 }
 
 /// Whether the launch that the rank's stream has come to is over.
@@ -195,7 +209,9 @@ void World::settle() {
 void World::add_launches(int node, int local, std::vector<Step>& steps) const {
   for (int chunk = 0; chunk < setup_.chunks; ++chunk) {
     for (const Launch launch : {scatter(chunk), gather(chunk)}) {
-      if (is_ready(node, local, launch)) steps.push_back({node, local, launch});
+      if (local == 0 ? may_append(node, launch) : is_ready(node, local, launch)) {
+        steps.push_back({node, local, launch});
+      }
     }
   }
 }
@@ -207,7 +223,7 @@ std::vector<Step> World::steps() const {
     for (int local = 0; local < at(setup_.ranks, node); ++local) {
       const Rank& rank = at(here.ranks, local);
       const int chunk = rank.copied_in;
-      if (chunk < setup_.chunks && is_by_host(node, chunk) &&
+      if (chunk < setup_.chunks && is_by_host(node, chunk) && has_input(node, local, chunk) &&
           is_slot_free(here, &Rank::reduced, chunk)) {
         steps.push_back({node, local, std::nullopt});
       }
@@ -216,7 +232,12 @@ std::vector<Step> World::steps() const {
         continue;
       }
       const auto next = rank.log[0].next();
-      if (next && is_ready(node, local, *next)) steps.push_back({node, local, next});
+      if (!next) continue;
+      if (is_ready(node, local, *next)) {
+        steps.push_back({node, local, next});
+      } else if (setup_.fault == Setup::Fault::none) {
+        throw Violation{"a launch is in the log for which not all ranks are ready"};
+      }
     }
   }
   return steps;

@@ -20,8 +20,11 @@ struct Setup {
   int slots = 1;
   /// By node: the chunks that it sums in the host's memory, without NCCL. Empty: none.
   std::vector<std::vector<bool>> by_host{};
-  /// By chunk: how many lanes have elements of it; the last ones are empty. Empty: all lanes have.
-  std::vector<int> filled{};
+  /// By chunk: for each lane, whether it has no elements of it. Empty: all lanes have.
+  std::vector<std::vector<bool>> empty{};
+  /// By local index and chunk: the chunk whose result the rank's input waits for, in a stream of
+  /// the program; itself: none. Empty: no input waits.
+  std::vector<std::vector<int>> behind{};
   /// NCCL's sends may end before, or only when, their receiver has come.
   bool sends_wait = false;
   std::size_t words = LaunchLog::words(1);  ///< of a ring
@@ -29,10 +32,10 @@ struct Setup {
   /// How the world breaks the rules.
   enum class Fault : std::uint8_t {
     none,
-    own_order,     ///< the ranks behind the first one launch what is ready, in any order
-    early_gather,  ///< the first rank launches a gather before its exchange has ended
-    first_empty,   ///< the first lanes of a chunk are the empty ones
-    no_slots,      ///< the first rank does not wait until a slot is free
+    own_order,     ///< the ranks behind the first one make launches in an order of their own
+    first_alone,   ///< the first rank appends when it alone is ready
+    early_gather,  ///< a gather does not wait for the end of an exchange
+    no_slots,      ///< a scatter does not wait for a slot
   };
   Fault fault = Fault::none;
 };
@@ -63,6 +66,7 @@ class World {
   World(World&&) = default;
   ~World() = default;
 
+  /// Throws `Violation`.
   std::vector<Step> steps() const;
   /// Throws `Violation`, and `Error` when the log finds something wrong.
   void take(const Step& step);
@@ -98,7 +102,9 @@ class World {
   /// Whether the rank's slice of the chunk is summed in its node, and over all nodes.
   bool is_summed(int node, int local, int chunk) const;
   bool is_exchanged(int node, int local, int chunk) const;
+  bool has_input(int node, int local, int chunk) const;
   bool is_ready(int node, int local, Launch launch) const;
+  bool may_append(int node, Launch launch) const;
   bool ends_launch(int node, int local) const;
   bool raise_flags(int node, int local);
   void settle();
