@@ -161,6 +161,13 @@ void standin_nccl_faults(const char* words) {
   faults() = Faults(words);
 }
 
+/// For tests: how often that was called since the faults were set, calls that hang included.
+int standin_nccl_calls(const char* function) {
+  const Unseen unseen;
+  const std::lock_guard lock(faults_mutex);
+  return faults().calls(function);
+}
+
 ncclResult_t ncclGetVersion(int* version) {
   const std::string played = variable("STANDIN_NCCL_VERSION");
   *version = played.empty() ? NCCL_VERSION_CODE : std::stoi(played);
