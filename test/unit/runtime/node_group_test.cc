@@ -315,20 +315,36 @@ TEST_CASE("peers that do not answer are a failure, too, and its work is aborted"
 
 TEST_CASE("what goes with a communicator is made with it and destroyed before it") {
   const standin::Playing machine("devices=2");
-  std::vector<std::weak_ptr<int>> made(2);
-  Node node(2, [&](NodeGroup::Settings& settings, int local) {
-    settings.equip = [&made, local](cuda::NcclComm& comm) {
-      auto equipment = std::make_shared<int>(10 + comm.rank());
-      made[static_cast<std::size_t>(local)] = equipment;
-      return equipment;
+  const NcclFaults none("");
+  std::vector<int> ended_before_destroyed;
+  base::Mutex mutex;
+  Node node(2, [&](NodeGroup::Settings& settings, int) {
+    settings.equip = [&](cuda::NcclComm& comm) {
+      const auto end = [&](int* rank) {
+        const base::Lock lock(mutex);
+        if (none.calls("ncclCommDestroy") == 0) ended_before_destroyed.push_back(*rank);
+        delete rank;
+      };
+      return std::shared_ptr<int>(new int(comm.rank()), end);
     };
   });
   node.pass_until([&] { return node.pass(); });
-  CHECK(*static_cast<int*>(node[1].equipment()) == 11);
-  CHECK_FALSE(made[1].expired());
-  CHECK(node.close(5s) == std::vector{true, true});
-  CHECK(made[0].expired());
-  CHECK(made[1].expired());
+  CHECK(*static_cast<int*>(node[1].equipment()) == 1);
+  CHECK(ended_before_destroyed.empty());
+  CHECK(node[1].close(5s));
+  CHECK(ended_before_destroyed == std::vector{1});
+  CHECK(none.calls("ncclCommDestroy") == 1);
+  CHECK(node[0].close(5s));
+}
+
+TEST_CASE("close leaves a communicator behind that hangs in its end") {
+  const standin::Playing machine("devices=2");
+  const NcclFaults faults("ncclCommDestroy#2=hang");
+  Node node(2);
+  node.pass_until([&] { return node.pass(); });
+  CHECK(node[0].close(5s));
+  CHECK_FALSE(node[1].close(soon));
+  CHECK(node[1].close(5s));  // nothing is left to end
 }
 
 TEST_CASE("a rank without room for what goes with a communicator keeps the node from NCCL") {
