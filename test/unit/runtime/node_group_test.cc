@@ -163,6 +163,7 @@ TEST_CASE("ranks with a GPU each get a communicator, all from the same batch on"
   CHECK(node.pass());
   std::vector<char> right(3);
   std::vector<std::thread> threads;
+  threads.reserve(right.size());
   for (int local = 0; local < 3; ++local) {
     threads.emplace_back([&, local] {
       const cuda::Gpu gpu(local);
