@@ -274,7 +274,7 @@ void NodeGroup::start(base::Clock::time_point now) {
     return;
   }
   job_->deadline = now + job_->settings.limit;
-  helper_ = base::NamedThread("tutti-group", [job = job_] { job->run(); });
+  helper_ = base::NamedThread("tutti-nccl", [job = job_] { job->run(); });
 }
 
 void NodeGroup::give_up() {
