@@ -254,7 +254,7 @@ bool NodeGroup::is_ready(std::uint64_t sequence) const {
 bool NodeGroup::look(std::uint64_t sequence, base::Clock::time_point now) {
   if (is_ready(sequence)) return true;
   if (over_) return false;
-  if (!helper_.joinable()) {
+  if (!started_) {
     if (is_able(sequence)) start(now);
     return false;
   }
@@ -273,8 +273,13 @@ void NodeGroup::start(base::Clock::time_point now) {
                       job_->settings.gpu->ordinal());
     return;
   }
+  started_ = true;
   job_->deadline = now + job_->settings.limit;
-  helper_ = base::NamedThread("tutti-nccl", [job = job_] { job->run(); });
+  try {
+    helper_ = base::NamedThread("tutti-nccl", [job = job_] { job->run(); });
+  } catch (const std::exception& error) {
+    job_->fail(error.what());
+  }
 }
 
 void NodeGroup::give_up() {

@@ -85,6 +85,7 @@ class NodeGroup {
 
   const std::shared_ptr<Job> job_;
   base::NamedThread helper_;
+  bool started_ = false;
   bool over_ = false;                               ///< no communicator will be made any more
   std::optional<base::Clock::time_point> gave_up_;  ///< when the thread was told to stop for that
 };
