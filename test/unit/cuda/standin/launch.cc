@@ -1,6 +1,7 @@
 #include "launch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -42,10 +43,21 @@ void Launch::run() {
   }
 }
 
+/// Between two ranks one transfer follows the other.
 bool Launch::advance() {
+  std::array<bool, most_ranks> is_sending{};
+  std::array<bool, most_ranks> is_receiving{};
   bool all = true;
-  for (Transfer& transfer : sends) all = send(transfer) && all;
-  for (Transfer& transfer : receives) all = receive(transfer) && all;
+  for (Transfer& transfer : sends) {
+    bool& busy = is_sending[static_cast<std::size_t>(transfer.peer)];
+    busy = busy || !send(transfer);
+    all = all && !busy;
+  }
+  for (Transfer& transfer : receives) {
+    bool& busy = is_receiving[static_cast<std::size_t>(transfer.peer)];
+    busy = busy || !receive(transfer);
+    all = all && !busy;
+  }
   return all;
 }
 
