@@ -80,8 +80,6 @@ class DeviceGroup {
   std::optional<std::string> async_error() const { return communicator_.async_error(); }
   /// Blocks until the GPU does nothing for the group, or until the deadline. True: it does nothing.
   bool drain(base::Clock::time_point deadline);
-  /// Memory of the GPU, without the communicator's own.
-  std::size_t device_bytes() const { return memory_.size(); }
 
  private:
   cuda::NcclComm& communicator_;

@@ -55,7 +55,9 @@ class GroupAllreduce final : public Mover {
   Progress step() override;
   bool drive_device() override;
   bool is_issued() const override { return gather_.begun.chunk == chunks().size(); }
-  bool is_polling() const override { return exchanged_ < sum_.over() || is_copying(); }
+  bool is_polling() const override {
+    return (exchanges() && exchanged_ < sum_.over()) || is_copying();
+  }
   bool is_copying() const override;
   std::string describe() const override;
 

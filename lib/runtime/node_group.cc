@@ -155,10 +155,10 @@ void NodeGroup::Job::make() {
   comm.emplace(library, *settings.gpu, board.id(), board.local_index(), board.local_size());
   doing = "connecting to the other ranks";
   greet_peers();
-  const std::size_t free_after = settings.gpu->free_bytes();
-  device_bytes = free_before - std::min(free_before, free_after);
   doing = "making what goes with its communicator";
   equipment = settings.equip(*comm);
+  const std::size_t free_after = settings.gpu->free_bytes();
+  device_bytes = free_before - std::min(free_before, free_after);
   check_stop();
   base::log().info(
       "gpu({}): NCCL {} of {} connects {}, which share a node; that took {:.1f} s and "

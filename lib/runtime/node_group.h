@@ -66,7 +66,8 @@ class NodeGroup {
   cuda::NcclComm& comm() const;
   /// The result of `equip`; likewise.
   void* equipment() const;
-  /// About how much of the device's memory the communicator took; 0 before `is_ready`. Any thread.
+  /// About how much of the device's memory the communicator and its equipment took; 0 before
+  /// `is_ready`. Any thread.
   std::size_t device_bytes() const;
 
   /// Ends the communicator and what hangs in it, if there is one: see `NcclComm::abort`.

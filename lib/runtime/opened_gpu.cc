@@ -199,8 +199,4 @@ void OpenedGpu::close_group(std::chrono::milliseconds limit) {
   if (node_group_->close(limit)) group_is_taken = false;
 }
 
-std::size_t OpenedGpu::group_bytes() const {
-  return node_group_ ? node_group_->device_bytes() : 0;
-}
-
 }  // namespace tutti::runtime

@@ -61,8 +61,6 @@ class OpenedGpu final : public base::StreamOrder {
   bool drain(base::Clock::time_point deadline) TUTTI_EXCLUDES(using_);
   /// Nothing is under way any more: ends the group. Blocks for `limit` at most. Any thread.
   void close_group(std::chrono::milliseconds limit) TUTTI_EXCLUDES(using_);
-  /// Memory of the GPU that the group takes, about; 0: there is none. Any thread.
-  std::size_t group_bytes() const;
 
  private:
   collective::DeviceGroup* group() const TUTTI_EXCLUDES(using_);
