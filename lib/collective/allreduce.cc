@@ -12,8 +12,8 @@ Allreduce::Allreduce(const topology::Topology& topology, const shm::NodeMemory& 
       lane_(lane),
       host_(tuning.staging),
       layout_(topology),
-      in_(Ends::Side::in, memory.layout().slots),
-      out_(Ends::Side::out, memory.layout().slots) {}
+      in_(memory.layout().slots),
+      out_(memory.layout().slots) {}
 
 void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t before) {
   batch_ = &batch;
@@ -59,7 +59,7 @@ bool Allreduce::pass_left_out() {
          }) > 0;
 }
 
-bool Allreduce::drive_copies() {
+bool Allreduce::drive_device() {
   const bool out = copy_out_some();
   return copy_in_some() || out;
 }
@@ -70,7 +70,7 @@ Progress Allreduce::step() {
   if (ends_ == &host_) {
     return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
   }
-  const bool copied = drive_copies();
+  const bool copied = drive_device();
   const bool exchanged = exchange_some();
   return end_of_step(sum_some() || exchanged || copied);
 }
@@ -115,15 +115,13 @@ std::string Allreduce::describe() const {
 }
 
 std::string Allreduce::late(Route::Flag flag, std::uint64_t chunk, std::string_view what) const {
-  const std::uint64_t wanted = chunks().number(chunk) + 1;
-  if (memory_.least(flag) >= wanted) return {};
-  return fmt::format("; chunk {} {} by {}", chunk, what,
-                     late_ranks(topology_, memory_, flag, wanted));
+  return late_chunk(topology_, memory_, flag, {chunk, chunks().number(chunk)}, what);
 }
 
 std::string Allreduce::without_room() const {
   const std::uint64_t next = in_.begun.chunk;
-  if (next == chunks().size() || is_slot_free(route_.released, next)) return {};
+  if (next == chunks().size() || is_slot_free(memory_, route_.released, chunks().number(next)))
+    return {};
   const std::uint64_t wanted = chunks().number(next) - memory_.layout().slots + 1;
   return fmt::format("; staging for chunk {} still in use by {}", next,
                      late_ranks(topology_, memory_, route_.released, wanted));

@@ -11,6 +11,7 @@
 #include "collective/copy_stage.h"
 #include "collective/ends.h"
 #include "collective/lane.h"
+#include "collective/mover.h"
 #include "collective/route.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
@@ -44,7 +45,7 @@ namespace tutti::collective {
 /// The next batch may start in another Allreduce while the last chunks of this one are under way.
 /// Each of its stages starts once this batch has passed that stage on this rank.
 /// One thread at a time drives it; nothing blocks.
-class Allreduce {
+class Allreduce final : public Mover {
  public:
   /// The references outlive it.
   Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory, const Lane& lane,
@@ -56,33 +57,29 @@ class Allreduce {
   /// Starts on a batch whose way is the pipeline. The batch stays in place until it is done.
   /// `sequence` finds its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
-  Progress step();
-  /// Begins the copies that may begin, and looks for those that are over. Only for ends of its own,
-  /// whose copies take this thread no time: they run beside the batch before this one. True: some
-  /// moved.
-  bool drive_copies();
+  Progress step() override;
+  /// Only for ends of its own.
+  bool drive_device() override;
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks().end(); }
-  /// All copies out have been begun.
-  bool is_issued() const { return out_.begun.chunk == chunks().size(); }
-  /// A transfer between nodes, or a copy, is under way, which rings no bell.
-  bool is_polling() const {
+  bool is_issued() const override { return out_.begun.chunk == chunks().size(); }
+  bool is_polling() const override {
     return (route_.exchange != Route::Exchange::none && exchanged_ < chunks().size()) ||
            is_copying();
   }
-  bool is_copying() const { return in_.is_under_way() || out_.is_under_way(); }
-  std::string describe() const;
+  bool is_copying() const override { return in_.is_under_way() || out_.is_under_way(); }
+  std::string describe() const override;
 
  private:
   bool all_in_arenas() const;
+  auto is_over(Ends::Side side) const {
+    return [this, side](CopyStage::Mark mark) { return ends_->is_over(side, mark); };
+  }
   const Chunks& chunks() const { return layout_.chunks(); }
   /// What this rank sums of a chunk, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
   std::byte* result(std::uint64_t chunk, std::size_t element) const;
-  /// Whether all ranks of the node have raised the flag for the chunk that had this one's slot.
-  bool is_slot_free(Route::Flag last_use, std::uint64_t chunk) const;
-  reduce::Kernel kernel(double divisor) const;
   reduce::Kernel kernel_in_node() const;
   Progress end_of_step(bool moved) const;
   std::string late(Route::Flag flag, std::uint64_t chunk, std::string_view what) const;

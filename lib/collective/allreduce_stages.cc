@@ -15,18 +15,8 @@ std::byte* Allreduce::result(std::uint64_t chunk, std::size_t element) const {
   return memory_.staging_out(chunks().number(chunk)) + element * width_;
 }
 
-bool Allreduce::is_slot_free(Route::Flag last_use, std::uint64_t chunk) const {
-  const std::uint64_t number = chunks().number(chunk);
-  const std::size_t slots = memory_.layout().slots;
-  return number < slots || memory_.least(last_use) > number - slots;
-}
-
-reduce::Kernel Allreduce::kernel(double divisor) const {
-  return {batch_->dtype, batch_->dtype, batch_->op, divisor};
-}
-
 reduce::Kernel Allreduce::kernel_in_node() const {
-  return kernel(site_.several_nodes() ? batch_->divisor_in_node() : batch_->divisor);
+  return batch_->kernel_in_node(site_.several_nodes());
 }
 
 Allreduce::Wanted Allreduce::wanted_in(std::uint64_t chunk) const {
@@ -65,7 +55,7 @@ bool Allreduce::copy_in_some() {
   const std::uint64_t chunk = in_.begun.chunk;
   if (chunk == chunks().size() || !is_next(&shm::RankBlock::copied_in)) return moved;
   if (in_.begun.element == 0) {
-    if (!is_slot_free(route_.released, chunk)) return moved;
+    if (!is_slot_free(memory_, route_.released, chunks().number(chunk))) return moved;
     recorder_.begin(Stage::copy_in, chunk);
   }
   const Wanted wanted = wanted_in(chunk);
@@ -77,14 +67,14 @@ bool Allreduce::copy_in_some() {
   at = stretch.end == wanted.skipped.begin ? wanted.skipped.end : stretch.end;
   in_.begun.element = at - wanted.all.begin;
   if (at == wanted.all.end) {
-    in_.next_chunk(*ends_);
+    in_.next_chunk(ends_->mark(Ends::Side::in));
     raise_brought();
   }
   return true;
 }
 
 bool Allreduce::raise_brought() {
-  if (!is_next(route_.brought) || !in_.poll_over(*ends_)) return false;
+  if (!is_next(route_.brought) || !in_.poll_over(is_over(Ends::Side::in))) return false;
   recorder_.end(Stage::copy_in, in_.over() - 1);
   memory_.raise(route_.brought, chunks().number(in_.over()));
   return true;
@@ -100,7 +90,7 @@ void Allreduce::copy_in_stretch(std::uint64_t chunk, topology::Range stretch, st
 
 bool Allreduce::may_sum() const {
   if (route_.sum_to == Route::SumTo::result &&
-      !is_slot_free(&shm::RankBlock::copied_out, sum_.chunk)) {
+      !is_slot_free(memory_, &shm::RankBlock::copied_out, chunks().number(sum_.chunk))) {
     return false;
   }
   // With an exchange the flag waits for its turn behind that.
@@ -222,7 +212,7 @@ void Allreduce::start_exchange() {
   const auto blocks = [&]() -> const auto& {
     return layout_.blocks(sum_.chunk, topology_.local_index());
   };
-  const reduce::Kernel between = kernel(batch_->divisor_between());
+  const reduce::Kernel between = batch_->kernel_between();
   switch (route_.exchange) {
     case Route::Exchange::none:
       return;
@@ -295,14 +285,14 @@ bool Allreduce::copy_out_some() {
   ends_->copy_out(*batch_, pieces_out_, route_.streaming);
   out_.begun.element += stretch.size();
   if (out_.begun.element == wanted.size()) {
-    out_.next_chunk(*ends_);
+    out_.next_chunk(ends_->mark(Ends::Side::out));
     raise_copied_out();
   }
   return true;
 }
 
 bool Allreduce::raise_copied_out() {
-  if (!out_.poll_over(*ends_)) return false;
+  if (!out_.poll_over(is_over(Ends::Side::out))) return false;
   recorder_.end(Stage::copy_out, out_.over() - 1);
   memory_.raise(&shm::RankBlock::copied_out, chunks().number(out_.over()));
   return true;

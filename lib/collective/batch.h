@@ -70,6 +70,9 @@ struct Batch {
   /// The ends that copy between the tensors and staging memory, and outlive the batch. Null: the
   /// tensors lie in this process's memory. Either all ranks have such ends for a batch, or none.
   Ends* ends = nullptr;
+  /// It is an allreduce with ends of its own, and every rank has data: the ranks of a node may move
+  /// it by their group (`Grouping`).
+  bool may_group = false;
 
   /// One of the halves of an allreduce.
   bool is_sharded() const { return tutti::is_sharded(kind); }
@@ -80,6 +83,10 @@ struct Batch {
   /// is not. Others are divided once, at the end.
   double divisor_in_node() const { return size_of(dtype) == 2 ? divisor : 1; }
   double divisor_between() const { return size_of(dtype) == 2 ? 1 : divisor; }
+  reduce::Kernel kernel_in_node(bool several_nodes) const {
+    return {dtype, dtype, op, several_nodes ? divisor_in_node() : divisor};
+  }
+  reduce::Kernel kernel_between() const { return {dtype, dtype, op, divisor_between()}; }
   /// Whether inputs and outputs, of the whole tensors, are more than fits in so much cache.
   bool exceeds(std::size_t cache_bytes) const {
     return std::max(bytes(), whole_bytes) > cache_bytes / 2;

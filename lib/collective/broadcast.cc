@@ -12,8 +12,8 @@ Broadcast::Broadcast(const topology::Topology& topology, const shm::NodeMemory& 
       memory_(memory),
       cache_bytes_(tuning.cache_bytes),
       host_(tuning.staging),
-      brought_(Ends::Side::in, memory.layout().slots),
-      out_(Ends::Side::out, memory.layout().slots) {
+      brought_(memory.layout().slots),
+      out_(memory.layout().slots) {
   if (!several_nodes()) return;
   for (int slot = 0; slot < static_cast<int>(memory.layout().slots); ++slot) {
     node_broadcasts_.push_back(std::make_unique<NodeBroadcast>(*communicator, first_stream + slot));
@@ -89,11 +89,7 @@ bool Broadcast::bring_some() {
   if (brought_.begun.element == 0) {
     // The slot is free once all ranks of the node have copied its last chunk out. This rank does so
     // only after it has forwarded that chunk.
-    const std::uint64_t number = chunks_.number(index);
-    const std::size_t slots = memory_.layout().slots;
-    if (number >= slots && memory_.least(&shm::RankBlock::copied_out) <= number - slots) {
-      return moved;
-    }
+    if (!is_slot_free(memory_, &shm::RankBlock::copied_out, chunks_.number(index))) return moved;
   }
   const topology::Range chunk = chunks_.range(index);
   if (is_root()) {
@@ -105,14 +101,14 @@ bool Broadcast::bring_some() {
     brought_.begun.element = stretch.end;
     if (stretch.end < chunk.size()) return true;
   }
-  brought_.next_chunk(*ends_);
+  brought_.next_chunk(ends_->mark(Ends::Side::in));
   pass_on_brought();
   return true;
 }
 
 /// A chunk that lies in staging memory goes to the next nodes.
 bool Broadcast::pass_on_brought() {
-  if (!brought_.poll_over(*ends_)) return false;
+  if (!brought_.poll_over(is_over(Ends::Side::in))) return false;
   const std::uint64_t chunk = brought_.over() - 1;
   if (is_root()) recorder_.end(Stage::copy_in, chunk);
   if (several_nodes()) start_node_broadcast(chunk);
@@ -154,13 +150,13 @@ bool Broadcast::copy_out_some() {
                    staging(index) + stretch.begin * width_);
   out_.begun.element = stretch.end;
   if (stretch.end < chunk.size()) return true;
-  out_.next_chunk(*ends_);
+  out_.next_chunk(ends_->mark(Ends::Side::out));
   raise_copied_out();
   return true;
 }
 
 bool Broadcast::raise_copied_out() {
-  if (!out_.poll_over(*ends_)) return false;
+  if (!out_.poll_over(is_over(Ends::Side::out))) return false;
   recorder_.end(Stage::copy_out, out_.over() - 1);
   // If the root's tensor is read in place, the root waits for the end only.
   if (!shared_ || out_.over() == chunks_.size()) {

@@ -9,6 +9,7 @@
 #include "collective/chunks.h"
 #include "collective/copy_stage.h"
 #include "collective/ends.h"
+#include "collective/mover.h"
 #include "collective/node_broadcast.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
@@ -23,7 +24,7 @@ namespace tutti::collective {
 ///
 /// On one node, a root whose tensor lies in its arena copies nothing: the others read it there.
 /// One thread at a time drives it; nothing blocks.
-class Broadcast {
+class Broadcast final : public Mover {
  public:
   /// The references outlive it. `communicator` is null on one node. `first_stream`: one stream of
   /// it a slot, from this one on, is this broadcast's alone.
@@ -36,20 +37,23 @@ class Broadcast {
   /// Starts on a batch, which is not empty and stays in place until it is done. `sequence` finds
   /// its descriptors; `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
-  Progress step();
+  Progress step() override;
+  /// No batch is before it.
+  bool drive_device() override { return false; }
   /// Number of the chunk after the batch's last.
   std::uint64_t end() const { return chunks_.end(); }
-  /// All copies out have been begun.
-  bool is_issued() const { return out_.begun.chunk == chunks_.size(); }
-  /// A transfer between nodes, or a copy, is under way, which rings no bell.
-  bool is_polling() const {
+  bool is_issued() const override { return out_.begun.chunk == chunks_.size(); }
+  bool is_polling() const override {
     return (several_nodes() && is_carrier() && out_.over() < chunks_.size()) || is_copying();
   }
-  bool is_copying() const { return brought_.is_under_way() || out_.is_under_way(); }
+  bool is_copying() const override { return brought_.is_under_way() || out_.is_under_way(); }
   std::uint64_t bytes_sent() const;
-  std::string describe() const;
+  std::string describe() const override;
 
  private:
+  auto is_over(Ends::Side side) const {
+    return [this, side](CopyStage::Mark mark) { return ends_->is_over(side, mark); };
+  }
   bool several_nodes() const { return topology_.node_count() > 1; }
   bool is_root() const { return batch_->root == topology_.rank; }
   bool is_carrier() const { return carrier_ == topology_.local_index(); }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/cache_line.h"
 #include "shm/node_memory.h"
@@ -33,6 +34,12 @@ class Chunks {
   std::uint64_t before_ = 0;
 };
 
+/// A chunk by its index in the batch, for people, and by its number.
+struct ChunkName {
+  std::uint64_t index = 0;
+  std::uint64_t number = 0;
+};
+
 /// How far a stage of the pipeline has come: whole chunks, and elements of the next one.
 struct Cursor {
   std::uint64_t chunk = 0;
@@ -57,8 +64,17 @@ inline topology::Range next_stretch(std::size_t done, std::size_t end, std::size
   return {done, done + std::min(end - done, most)};
 }
 
+/// Whether all ranks of the node have raised the flag for the chunk that had this one's slot.
+bool is_slot_free(const shm::NodeMemory& memory, shm::Flag shm::RankBlock::*last_use,
+                  std::uint64_t number);
+
 /// "rank 3, 5": the ranks of this node whose flag is below `wanted`, itself included.
 std::string late_ranks(const topology::Topology& topology, const shm::NodeMemory& memory,
                        shm::Flag shm::RankBlock::*flag, std::uint64_t wanted);
+
+/// "; chunk 4 not reduced by rank 3", where `what` is "not reduced": the ranks whose flag is not
+/// above `number`. Empty if there are none.
+std::string late_chunk(const topology::Topology& topology, const shm::NodeMemory& memory,
+                       shm::Flag shm::RankBlock::*flag, ChunkName chunk, std::string_view what);
 
 }  // namespace tutti::collective

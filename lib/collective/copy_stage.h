@@ -4,16 +4,18 @@
 #include <vector>
 
 #include "collective/chunks.h"
-#include "collective/ends.h"
 
 namespace tutti::collective {
 
-/// How far a stage has come that copies chunk after chunk. Chunks are begun in order. They are over
-/// in order, too, and the last ones that were begun may still be under way.
+/// How far a stage has come whose work goes on after it was begun: copies, say. Chunks are begun in
+/// order. They are over in order, too, and the last ones that were begun may still be under way.
 class CopyStage {
  public:
+  /// Stands for the work that was begun so far.
+  using Mark = std::uint64_t;
+
   /// `most_under_way`: how many chunks may have been begun and not be over.
-  CopyStage(Ends::Side side, std::size_t most_under_way) : side_(side), marks_(most_under_way) {}
+  explicit CopyStage(std::size_t most_under_way) : marks_(most_under_way) {}
 
   void start() {
     begun = {};
@@ -21,14 +23,15 @@ class CopyStage {
   }
   /// Nothing is copied: all chunks are over.
   void leave_out(std::uint64_t chunks) { begun.chunk = over_ = chunks; }
-  /// The last copy of this chunk was begun.
-  void next_chunk(Ends& ends) {
-    marks_[begun.chunk % marks_.size()] = ends.mark(side_);
+  /// The last work of this chunk was begun.
+  void next_chunk(Mark mark) {
+    marks_[begun.chunk % marks_.size()] = mark;
     begun.next_chunk();
   }
-  /// Whether the next chunk is over now.
-  bool poll_over(Ends& ends) {
-    if (!is_under_way() || !ends.is_over(side_, marks_[over_ % marks_.size()])) return false;
+  /// Whether the next chunk is over now. `is_over(mark)` tells it of a mark.
+  template <typename IsOver>
+  bool poll_over(const IsOver& is_over) {
+    if (!is_under_way() || !is_over(marks_[over_ % marks_.size()])) return false;
     ++over_;
     return true;
   }
@@ -38,9 +41,8 @@ class CopyStage {
   Cursor begun;  ///< chunks, and elements of the next one
 
  private:
-  Ends::Side side_;
   std::uint64_t over_ = 0;
-  std::vector<Ends::Mark> marks_;  ///< of the chunks under way
+  std::vector<Mark> marks_;  ///< of the chunks under way
 };
 
 }  // namespace tutti::collective

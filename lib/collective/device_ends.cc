@@ -10,11 +10,12 @@ constexpr auto a_look = std::chrono::microseconds(100);
 
 }  // namespace
 
-DeviceEnds::DeviceEnds(const cuda::Gpu& gpu) : events_(gpu), sides_{Copies(gpu), Copies(gpu)} {}
+DeviceEnds::DeviceEnds(const cuda::Gpu& gpu)
+    : events_(gpu), sides_{Copies(gpu, events_), Copies(gpu, events_)} {}
 
 void DeviceEnds::Copies::follow(const cuda::Event* ready) {
   if (ready == nullptr || ready == waited) return;
-  stream.wait_for(*ready);
+  queue.stream().wait_for(*ready);
   waited = ready;
 }
 
@@ -36,8 +37,8 @@ void DeviceEnds::copy_in(const Batch& batch, std::span<const PieceIn> pieces) {
       }
       const auto* const from = static_cast<const std::byte*>(part.ins.front());
       copies.follow(part.ready);
-      copies.stream.copy_to_host(to, from + (part_range.first - part.in_first) * width,
-                                 part_range.count * width);
+      copies.queue.stream().copy_to_host(to, from + (part_range.first - part.in_first) * width,
+                                         part_range.count * width);
     });
   }
 }
@@ -52,31 +53,19 @@ void DeviceEnds::copy_out(const Batch& batch, std::span<const PieceOut> pieces, 
       copies.follow(part.ready);
       for (void* const out : part.outs) {
         auto* const to = static_cast<std::byte*>(out);
-        copies.stream.copy_to_device(to + (part_range.first - part.out_first) * width, from,
-                                     part_range.count * width);
+        copies.queue.stream().copy_to_device(to + (part_range.first - part.out_first) * width, from,
+                                             part_range.count * width);
       }
     });
   }
 }
 
 Ends::Mark DeviceEnds::mark(Side side) {
-  Copies& copies = of(side);
-  cuda::EventPool::Pooled& event = copies.under_way.emplace_back(events_.take());
-  event->record(copies.stream.handle());
-  return ++copies.marked;
-}
-
-void DeviceEnds::poll(Copies& copies) {
-  while (!copies.under_way.empty() && copies.under_way.front()->is_done()) {
-    copies.under_way.pop_front();
-    ++copies.over;
-  }
+  return of(side).queue.mark();
 }
 
 bool DeviceEnds::is_over(Side side, Mark mark) {
-  Copies& copies = of(side);
-  if (copies.over < mark) poll(copies);
-  return copies.over >= mark;
+  return of(side).queue.is_over(mark);
 }
 
 bool DeviceEnds::drain(base::Clock::time_point deadline) {

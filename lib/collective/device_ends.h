@@ -2,15 +2,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 
 #include "base/clock.h"
 #include "collective/batch.h"
+#include "collective/device_queue.h"
 #include "collective/ends.h"
 #include "cuda/event.h"
 #include "cuda/gpu.h"
-#include "cuda/stream.h"
 
 namespace tutti::collective {
 
@@ -37,24 +36,20 @@ class DeviceEnds final : public Ends {
   bool is_over(Side side, Mark mark) override;
 
   /// Behind all copies out that were begun so far, in this stream.
-  const cuda::Stream& out_stream() const { return sides_[1].stream; }
+  const cuda::Stream& out_stream() const { return sides_[1].queue.stream(); }
   /// Blocks until no copy is under way, or until the deadline. True: none is.
   bool drain(base::Clock::time_point deadline);
 
  private:
   struct Copies {
-    explicit Copies(const cuda::Gpu& gpu) : stream(gpu) {}
+    Copies(const cuda::Gpu& gpu, cuda::EventPool& events) : queue(gpu, events) {}
 
-    cuda::Stream stream;
-    Mark marked = 0;
-    Mark over = 0;
-    std::deque<cuda::EventPool::Pooled> under_way;  ///< of the marks above `over`
-    const cuda::Event* waited = nullptr;  ///< the stream waited for this one last; batches may
-                                          ///< share it, and it is recorded anew for a later one
+    DeviceQueue queue;
+    const cuda::Event* waited = nullptr;  ///< the queue waited for this one last; batches may share
+                                          ///< it, and it is recorded anew for a later one
     void follow(const cuda::Event* ready);
   };
   Copies& of(Side side) { return sides_[static_cast<std::size_t>(side)]; }
-  static void poll(Copies& copies);
 
   cuda::EventPool events_;
   std::array<Copies, 2> sides_;  ///< by `Side`

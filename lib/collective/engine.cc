@@ -28,7 +28,8 @@ void Engine::record_in(observe::Timeline& timeline) {
   host_.record_in(timeline);
 }
 
-void Engine::open_own_staging(const shm::NodeMemory& staging) {
+void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping) {
+  grouping_ = grouping;
   const int first_stream = Pipelines::streams(memory_.layout());
   own_ = std::make_unique<Pipelines>(topology_, staging, data_, site_, tuning_, first_stream);
   if (timeline_ != nullptr) own_->record_in(*timeline_);
@@ -70,6 +71,7 @@ void Engine::enter(const Batch& batch) {
                                    .way = choose_way(batch, site_),
                                    .sequence = entered_++,
                                    .pipelines = batch.ends == nullptr ? &host_ : own_.get()});
+  if (batch.ends != nullptr && grouping_ != nullptr) grouping_->enter(open.sequence);
   Gate::Payload payload;
   if (open.way == Way::small) {
     small_.put(batch, open.sequence);
@@ -96,9 +98,7 @@ bool Engine::is_brief(const Batch& batch) const {
 
 bool Engine::is_issued(const Batch& batch) const {
   for (const OpenBatch& moving : moving()) {
-    if (moving.batch != &batch) continue;
-    if (moving.way == Way::pipeline) return moving.allreduce->is_issued();
-    return moving.way != Way::broadcast || moving.pipelines->broadcast().is_issued();
+    if (moving.batch == &batch) return moving.mover == nullptr || moving.mover->is_issued();
   }
   return false;
 }
@@ -108,10 +108,10 @@ bool Engine::may_start() const {
   const bool own_ends = open_[moving_].batch->ends != nullptr;
   if (!site_.several_nodes() && !own_ends) return false;
   const Way next = open_[moving_].way;
-  std::size_t pipelined = next == Way::pipeline ? 1 : 0;
+  std::size_t pipelined = is_pipelined(next) ? 1 : 0;
   for (const OpenBatch& before : moving()) {
     if (before.way == Way::broadcast) return false;
-    if (before.way == Way::pipeline) ++pipelined;
+    if (is_pipelined(before.way)) ++pipelined;
   }
   return next != Way::broadcast && pipelined <= Pipelines::allreduces_at_once;
 }
@@ -120,17 +120,34 @@ void Engine::start() {
   base::check(open_.size() > moving_ && may_start(), "batches move behind their gates, in order");
   OpenBatch& next = open_[moving_++];
   gate_.close(next.batch->epoch, next.batch->number);
-  if (next.way == Way::pipeline) {
-    next.allreduce = &next.pipelines->start_allreduce(*next.batch, next.sequence);
+  next.mover = start(next);
+}
+
+Mover* Engine::start(OpenBatch& next) {
+  const Batch& batch = *next.batch;
+  DeviceGroup* const group =
+      batch.ends != nullptr && grouping_ != nullptr ? grouping_->find(next.sequence) : nullptr;
+  if (next.way == Way::pipeline && batch.may_group && group != nullptr) next.way = Way::group;
+  switch (next.way) {
+    case Way::nothing:
+    case Way::small:
+      return nullptr;
+    case Way::pipeline:
+      return &next.pipelines->start_allreduce(batch, next.sequence);
+    case Way::group:
+      return &next.pipelines->start_group_allreduce(batch, *group);
+    case Way::broadcast:
+      return &next.pipelines->start_broadcast(batch, next.sequence);
   }
-  if (next.way == Way::broadcast) next.pipelines->start_broadcast(*next.batch, next.sequence);
+  return nullptr;
 }
 
 Progress Engine::step() {
   if (moving_ == 0) return Progress::done;
   for (std::size_t i = 1; i < moving_; ++i) {
-    if (open_[i].batch->ends != nullptr && open_[i].allreduce != nullptr && !open_[i].over) {
-      open_[i].allreduce->drive_copies();
+    const OpenBatch& behind = open_[i];
+    if (behind.batch->ends != nullptr && behind.mover != nullptr && !behind.over) {
+      behind.mover->drive_device();
     }
   }
   const Progress progress = move(open_.front());
@@ -149,42 +166,31 @@ Progress Engine::step() {
 /// turn.
 bool Engine::move_behind(OpenBatch& moving) {
   if (moving.way == Way::small) gate_.poll_delivered(moving.sequence);
-  if (moving.allreduce == nullptr || moving.over) return false;
+  if (moving.mover == nullptr || moving.over) return false;
   const Progress progress = move(moving);
   moving.over = progress == Progress::done;
   return progress != Progress::waiting;
 }
 
 Progress Engine::move(const OpenBatch& moving) {
-  switch (moving.way) {
-    case Way::nothing:
-      return Progress::done;
-    case Way::small:
-      if (!gate_.poll_delivered(moving.sequence)) return Progress::waiting;
-      small_.finish(*moving.batch, moving.sequence);
-      return Progress::done;
-    case Way::pipeline:
-      return moving.allreduce->step();
-    case Way::broadcast:
-      return moving.pipelines->broadcast().step();
-  }
+  if (moving.mover != nullptr) return moving.mover->step();
+  if (moving.way == Way::nothing) return Progress::done;
+  if (!gate_.poll_delivered(moving.sequence)) return Progress::waiting;
+  small_.finish(*moving.batch, moving.sequence);
   return Progress::done;
 }
 
 bool Engine::is_polling() const {
   const auto polls = [](const OpenBatch& moving) {
-    return (moving.way == Way::pipeline && moving.allreduce->is_polling()) ||
-           (moving.way == Way::broadcast && moving.pipelines->broadcast().is_polling());
+    return moving.mover != nullptr && moving.mover->is_polling();
   };
   return gate_.is_polling() || std::any_of(moving().begin(), moving().end(), polls);
 }
 
 bool Engine::is_copying() const {
-  const auto copies = [](const OpenBatch& moving) {
-    return (moving.way == Way::pipeline && moving.allreduce->is_copying()) ||
-           (moving.way == Way::broadcast && moving.pipelines->broadcast().is_copying());
-  };
-  return std::any_of(moving().begin(), moving().end(), copies);
+  return std::any_of(moving().begin(), moving().end(), [](const OpenBatch& moving) {
+    return moving.mover != nullptr && moving.mover->is_copying();
+  });
 }
 
 std::size_t Engine::buffer_bytes() const {
@@ -207,17 +213,10 @@ std::string Engine::describe() const {
   if (moving_ == 0) return text.empty() ? "no gate is open and no data moves" : text;
   for (const OpenBatch& moving : moving()) {
     if (!text.empty()) text += "; ";
-    text += describe(moving);
+    text += fmt::format("batch {} of epoch {} moves: {}", moving.batch->number, moving.batch->epoch,
+                        moving.mover == nullptr ? "one step is left" : moving.mover->describe());
   }
   return text;
-}
-
-std::string Engine::describe(const OpenBatch& moving) const {
-  const std::string what =
-      fmt::format("batch {} of epoch {} moves: ", moving.batch->number, moving.batch->epoch);
-  if (moving.way == Way::pipeline) return what + moving.allreduce->describe();
-  if (moving.way == Way::broadcast) return what + moving.pipelines->broadcast().describe();
-  return what + "one step is left";
 }
 
 }  // namespace tutti::collective

@@ -8,6 +8,7 @@
 
 #include "collective/batch.h"
 #include "collective/gate.h"
+#include "collective/grouping.h"
 #include "collective/pipelines.h"
 #include "collective/route.h"
 #include "collective/small.h"
@@ -34,10 +35,10 @@ class Engine {
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline);
-  /// Batches with ends of their own may come from now on, and move through this memory, which
-  /// outlives the engine. Concerns this rank alone, but the layout is equal on all ranks. Called
-  /// once.
-  void open_own_staging(const shm::NodeMemory& staging);
+  /// Batches with ends of their own may come from now on, and move through this memory or, where
+  /// the grouping finds one, by a group; both outlive the engine. Concerns this rank alone, but the
+  /// layout is equal on all ranks. `grouping` null: there is never a group. Called once.
+  void open_own_staging(const shm::NodeMemory& staging, Grouping* grouping = nullptr);
 
   /// Arrives at the batch's gate and publishes what the node needs to know after it. Together with
   /// this batch at most `shm::most_open` are not done, and the gates of the others have closed.
@@ -90,15 +91,15 @@ class Engine {
     Way way = Way::nothing;
     std::uint64_t sequence = 0;
     Pipelines* pipelines = nullptr;  ///< through whose memory it moves
-    Allreduce* allreduce = nullptr;  ///< that moves it; null before it starts, and for other ways
+    Mover* mover = nullptr;          ///< null before it starts, and if nothing is left to move
     bool over = false;               ///< done, but a batch before it is not
   };
 
   std::span<const OpenBatch> moving() const { return {open_.data(), moving_}; }
+  Mover* start(OpenBatch& next);
   void tell_places(const Batch& batch, shm::Descriptor& descriptor) const;
   Progress move(const OpenBatch& moving);
   bool move_behind(OpenBatch& moving);
-  std::string describe(const OpenBatch& moving) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
@@ -109,6 +110,7 @@ class Engine {
   const Tuning tuning_;
   Pipelines host_;
   std::unique_ptr<Pipelines> own_;  ///< for batches with ends of their own
+  Grouping* grouping_ = nullptr;
   observe::Timeline* timeline_ = nullptr;
 
   std::uint64_t entered_ = 0;    ///< batches: equal on all ranks that stand at the same gate

@@ -22,24 +22,35 @@ Pipelines::Pipelines(const topology::Topology& topology, const shm::NodeMemory& 
       lane_(topology, memory.layout(), communicator, first_stream),
       allreduces_{Allreduce(topology, memory, lane_, site, tuning),
                   Allreduce(topology, memory, lane_, site, tuning)},
+      group_allreduces_{GroupAllreduce(topology, memory, lane_, site),
+                        GroupAllreduce(topology, memory, lane_, site)},
       broadcast_(topology, memory, communicator, tuning,
                  first_of_broadcasts(memory.layout(), first_stream)) {}
 
 void Pipelines::record_in(observe::Timeline& timeline) {
   for (Allreduce& allreduce : allreduces_) allreduce.record_in(timeline);
+  for (GroupAllreduce& allreduce : group_allreduces_) allreduce.record_in(timeline);
   broadcast_.record_in(timeline);
 }
 
-Allreduce& Pipelines::start_allreduce(const Batch& batch, std::uint64_t sequence) {
+Mover& Pipelines::start_allreduce(const Batch& batch, std::uint64_t sequence) {
   Allreduce& allreduce = allreduces_[turn_++ % allreduces_at_once];
   allreduce.start(batch, sequence, chunks_);
   chunks_ = allreduce.end();
   return allreduce;
 }
 
-void Pipelines::start_broadcast(const Batch& batch, std::uint64_t sequence) {
+Mover& Pipelines::start_group_allreduce(const Batch& batch, DeviceGroup& group) {
+  GroupAllreduce& allreduce = group_allreduces_[turn_++ % allreduces_at_once];
+  allreduce.start(batch, group, chunks_);
+  chunks_ = allreduce.end();
+  return allreduce;
+}
+
+Mover& Pipelines::start_broadcast(const Batch& batch, std::uint64_t sequence) {
   broadcast_.start(batch, sequence, chunks_);
   chunks_ = broadcast_.end();
+  return broadcast_;
 }
 
 }  // namespace tutti::collective

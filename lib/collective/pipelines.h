@@ -5,6 +5,7 @@
 
 #include "collective/allreduce.h"
 #include "collective/broadcast.h"
+#include "collective/group_allreduce.h"
 #include "collective/lane.h"
 #include "collective/route.h"
 #include "collective/tuning.h"
@@ -35,11 +36,11 @@ class Pipelines {
 
   const shm::NodeMemory& memory() const { return memory_; }
   /// Starts on a batch whose way is the pipeline, in the pipeline whose turn it is.
-  Allreduce& start_allreduce(const Batch& batch, std::uint64_t sequence);
+  Mover& start_allreduce(const Batch& batch, std::uint64_t sequence);
+  /// Starts on a batch whose way is the group.
+  Mover& start_group_allreduce(const Batch& batch, DeviceGroup& group);
   /// Starts on a broadcast. No other one is under way.
-  void start_broadcast(const Batch& batch, std::uint64_t sequence);
-  Broadcast& broadcast() { return broadcast_; }
-  const Broadcast& broadcast() const { return broadcast_; }
+  Mover& start_broadcast(const Batch& batch, std::uint64_t sequence);
 
   /// Sent by this rank between nodes.
   std::uint64_t bytes_sent() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
@@ -50,9 +51,10 @@ class Pipelines {
   const shm::NodeMemory& memory_;
   const Lane lane_;
   std::array<Allreduce, allreduces_at_once> allreduces_;
+  std::array<GroupAllreduce, allreduces_at_once> group_allreduces_;
   Broadcast broadcast_;
   std::uint64_t chunks_ = 0;  ///< of all batches started
-  std::size_t turn_ = 0;      ///< whose the next allreduce is
+  std::size_t turn_ = 0;      ///< which of each two takes the next allreduce
 };
 
 }  // namespace tutti::collective

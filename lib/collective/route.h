@@ -30,13 +30,21 @@ enum class Way : std::uint8_t {
   nothing,    ///< the batch has no elements
   small,      ///< `Small`: the data moves with the gate
   pipeline,   ///< `Allreduce`, the halves of an allreduce included
+  group,      ///< `GroupAllreduce`
   broadcast,  ///< `Broadcast`
 };
+
+/// Whether an allreduce, or one of its halves, moves in chunks.
+inline bool is_pipelined(Way way) {
+  return way == Way::pipeline || way == Way::group;
+}
 
 /// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
 /// The way of a batch. It depends on nothing that differs between ranks. A batch with ends of its
-/// own is not small: its inputs may be written after its gate was entered.
+/// own is not small: its inputs may be written after its gate was entered. Once its gate has
+/// closed, an allreduce of the pipeline moves by the node's group instead, if there is one
+/// (`Grouping`).
 Way choose_way(const Batch& batch, const Site& site);
 
 /// How this rank moves one batch through the pipeline: which stages it has, and where each of them

@@ -40,6 +40,9 @@ Gpu::Gpu(int) {
   refuse();
 }
 Gpu::~Gpu() {}
+std::size_t Gpu::free_bytes() const {
+  return 0;
+}
 ContextGuard::ContextGuard(const Gpu& gpu) : ordinal_(gpu.ordinal()) {}
 ContextGuard::~ContextGuard() {}
 void set_current(const Gpu&) {}

@@ -34,6 +34,7 @@ namespace tutti::cuda {
   FUNCTION(cuMemAlloc, 3020)                 \
   FUNCTION(cuMemFree, 3020)                  \
   FUNCTION(cuMemFreeHost, 2000)              \
+  FUNCTION(cuMemGetInfo, 3020)               \
   FUNCTION(cuMemHostAlloc, 2020)             \
   FUNCTION(cuMemHostRegister, 6050)          \
   FUNCTION(cuMemHostUnregister, 4000)        \

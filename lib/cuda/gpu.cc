@@ -94,6 +94,13 @@ Gpu::~Gpu() {
   logged(driver().cuDevicePrimaryCtxRelease(device_), "cuDevicePrimaryCtxRelease", ordinal());
 }
 
+std::size_t Gpu::free_bytes() const {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  checked(driver().cuMemGetInfo(&free, &total), "cuMemGetInfo", ordinal());
+  return free;
+}
+
 ContextGuard::ContextGuard(const Gpu& gpu) : ordinal_(gpu.ordinal()) {
   checked(driver().cuCtxPushCurrent(gpu.context()), "cuCtxPushCurrent", ordinal_);
 }

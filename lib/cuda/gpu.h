@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ class Gpu {
   CUctx_st* context() const { return context_; }
   /// How many multiprocessors run kernels.
   int multiprocessors() const { return multiprocessors_; }
+  /// Memory of the device that nobody has taken at this moment. Needs the current context.
+  std::size_t free_bytes() const;
 
  private:
   GpuName name_;

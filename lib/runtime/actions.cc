@@ -161,7 +161,10 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
   batch.root = plan.root;
   batch.wire = plan.wire;
   batch.divisor = plan.op == ReduceOp::average ? plan.active_ranks : 1;
-  batch.ends = plan.device == Device::Kind::gpu ? &device_ends() : nullptr;
+  const bool device = plan.device == Device::Kind::gpu;
+  batch.ends = device ? &device_ends() : nullptr;
+  batch.may_group =
+      device && plan.kind == CollectiveKind::allreduce && plan.active_ranks == place_.size;
   std::swap(running->plan, plan);
   participant_.reuse(std::move(plan));
   point_to_tensors(*running);
@@ -170,7 +173,7 @@ std::unique_ptr<Executor::RunningBatch> Executor::prepare(coordinator::LocalBatc
 
 collective::Ends& Executor::device_ends() {
   if (!std::exchange(uses_device_, true)) {
-    engine_.open_own_staging(device_.memory());
+    engine_.open_own_staging(device_.memory(), &device_);
     tally_.device_bytes.store(device_.buffer_bytes(), std::memory_order_relaxed);
   }
   return device_.ends();

@@ -185,8 +185,8 @@ void Parts::open_memory(const Options& options) {
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
-    device_staging =
-        base::create_memory_file("device staging", tuning_.device_layout(topology()).bytes());
+    device_staging = base::create_memory_file(
+        "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
     // One rank for all, who would each find room for their own part.
     if (topology().is_leader()) base::check_available(segment_size, remedy(options));
   });
@@ -217,7 +217,10 @@ void Parts::open_device(base::Fd staging, const Options& options) {
                                                        .layout = tuning_.device_layout(topology()),
                                                        .local_index = topology().local_index(),
                                                        .doorbells = doorbells,
-                                                       .map = world_.map},
+                                                       .map = world_.map,
+                                                       .node = {.ranks = topology().local_ranks(),
+                                                                .lanes = topology().lanes(),
+                                                                .limit = options.create_timeout}},
                                    tuning_, options.gpu);
 }
 

@@ -12,13 +12,11 @@
 #include "base/fd.h"
 #include "base/mapping.h"
 #include "base/mutex.h"
-#include "collective/device_ends.h"
 #include "collective/ends.h"
+#include "collective/grouping.h"
 #include "collective/tuning.h"
-#include "cuda/event.h"
-#include "cuda/gpu.h"
-#include "cuda/memory.h"
 #include "runtime/call_list.h"
+#include "runtime/opened_gpu.h"
 #include "shm/node_memory.h"
 
 namespace tutti::runtime {
@@ -26,22 +24,24 @@ namespace tutti::runtime {
 /// What a session has for tensors on a GPU. Before the first of them comes it has an empty file
 /// alone: it loads no driver, makes no context and pins nothing. The first one decides which device
 /// the session uses, and makes the rest, once.
-class DeviceSide {
+class DeviceSide final : public collective::Grouping {
  public:
   /// The node's staging memory for such tensors, and who shares it.
   struct Staging {
-    base::Fd file;  ///< of `layout.bytes()`; no page of it is reserved yet
+    base::Fd file;  ///< of `bytes(layout)`; no page of it is reserved yet
     shm::NodeMemory::Layout layout;
     int local_index = 0;
     std::vector<base::Doorbell*> doorbells;  ///< by local index
     base::Mapper map = base::map_file;
+    OpenedGpu::Node node;
+
+    /// Behind the staging memory lies the board of the node's group.
+    static std::size_t bytes(const shm::NodeMemory::Layout& layout);
   };
 
   /// `gpu`: the device that the session is to use; none: the first tensor decides.
   DeviceSide(Staging staging, const collective::Tuning& tuning, std::optional<int> gpu);
-  ~DeviceSide() { close(); }
-  DeviceSide(const DeviceSide&) = delete;
-  DeviceSide& operator=(const DeviceSide&) = delete;
+  ~DeviceSide() override { close(); }
 
   /// Whether one of the calls has tensors on a GPU.
   static bool concerns(std::span<const TensorCall> calls);
@@ -66,16 +66,18 @@ class DeviceSide {
   /// lets it poll while the program captures a graph. Each time, for a callback of the program's
   /// may have changed that.
   void adopt_thread();
-  /// Blocks until the GPU makes no copy, or until the deadline. True: it makes none.
+  void enter(std::uint64_t sequence) override;
+  collective::DeviceGroup* find(std::uint64_t sequence) override;
+  /// Throws `internal` for an error that has struck the launches of the node's group.
+  void check_group() const;
+  /// Ends the launches of the node's group, if some are under way. Blocks until the GPU makes no
+  /// copy, or until the deadline. True: it makes none.
   bool drain(base::Clock::time_point deadline);
   /// This rank's share of the staging memory that was reserved; 0 before. Any thread.
   std::size_t buffer_bytes() const;
 
  private:
-  /// All that there is once the device is known.
-  struct Opened;
-
-  std::shared_ptr<Opened> opened_for(const TensorCall& call) TUTTI_EXCLUDES(opening_);
+  std::shared_ptr<OpenedGpu> opened_for(const TensorCall& call) TUTTI_EXCLUDES(opening_);
   void open_memory() TUTTI_REQUIRES(opening_);
 
   Staging staging_;
@@ -83,8 +85,8 @@ class DeviceSide {
   base::Mutex opening_;  ///< level 5
   std::shared_ptr<base::Mapping> mapping_ TUTTI_GUARDED_BY(opening_);
   std::unique_ptr<shm::NodeMemory> memory_ TUTTI_GUARDED_BY(opening_);
-  std::shared_ptr<Opened> owned_ TUTTI_GUARDED_BY(opening_);
-  std::atomic<Opened*> opened_{nullptr};
+  std::shared_ptr<OpenedGpu> owned_ TUTTI_GUARDED_BY(opening_);
+  std::atomic<OpenedGpu*> opened_{nullptr};
   std::atomic<std::size_t> reserved_bytes_{0};
   collective::HostEnds without_gpu_;
   bool closed_ TUTTI_GUARDED_BY(opening_) = false;

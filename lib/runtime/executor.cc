@@ -144,9 +144,11 @@ bool Executor::run_guarded(const std::function<bool()>& work) {
 // A rank that fails by itself tells the others, so that nobody waits for it.
 void Executor::fail(const std::exception& error) {
   const std::string text = fmt::format("rank {} failed: {}", place_.rank, error.what());
-  loss_log_.write(place_.rank, fmt::format("{} ({})", text, in_flight_text()));
+  const std::string in_flight = in_flight_text();
+  loss_log_.write(place_.rank, fmt::format("{} ({})", text, in_flight));
   lost_.store(true, std::memory_order_release);
-  own_failure_ = std::make_exception_ptr(place_.explain(Error(ErrorCode::internal, text)));
+  own_failure_ = std::make_exception_ptr(
+      place_.explain(Error(ErrorCode::internal, fmt::format("{}; {}", text, in_flight))));
   try {
     participant_.note_lost(place_.rank, error.what());
     apply_actions();
@@ -230,7 +232,9 @@ bool Executor::move_data() {
 }
 
 void Executor::check_device() const {
-  if (!engine_.is_copying() || now() - last_move_ < key_timeout_) return;
+  if (!engine_.is_copying()) return;
+  device_.check_group();
+  if (now() - last_move_ < key_timeout_) return;
   const std::chrono::duration<double> limit = key_timeout_;
   throw Error(
       ErrorCode::timeout,

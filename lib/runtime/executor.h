@@ -151,7 +151,8 @@ class Executor {
   collective::Ends& device_ends();
   /// Whether this thread may move the batches that are entered.
   bool may_move();
-  /// Throws if the GPU has neither ended a copy nor failed for the time limit.
+  /// Throws if an error has struck what moves between GPUs, or if the GPU has neither ended a copy
+  /// nor failed for the time limit.
   void check_device() const;
   /// Tells the calls whose last copies to outputs on a GPU have been issued.
   void note_issued();

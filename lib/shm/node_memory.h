@@ -51,6 +51,9 @@ struct RankBlock {
   Flag copied_in;   ///< my input to the chunk may be read
   Flag reduced;     ///< my slice of the result may be read; I read no inputs any more
   Flag copied_out;  ///< I do not read the result any more
+  /// How many chunks of the session, among those that move by launches of NCCL, may be launched:
+  /// my input to them is complete.
+  Flag prepared;
   std::array<Descriptor, batches_alive> descriptors;
 };
 

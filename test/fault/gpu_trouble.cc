@@ -4,11 +4,15 @@
 //   gpu_trouble kill   the same, and rank 1 is killed in the middle of the copies
 //   gpu_trouble claim  one sum of a tensor that is said to be on gpu(0); its memory is the host's
 //
+// All use one GPU, or with GPU_TROUBLE_OWN each its own: then sums move by NCCL after a while, and
+// rounds go on for as long as that may take.
+//
 // Ranks stay for GPU_TROUBLE_STAYS seconds, or 1, after that, for mpirun ends the others with the
 // first. Rank 1 plays the faults that GPU_TROUBLE names, in the words of the stand-in's
 // STANDIN_FAULTS.
 #include <fmt/format.h>
 
+#include <dlfcn.h>
 #include <unistd.h>
 #include <chrono>
 
@@ -40,16 +44,32 @@ bool is_rank_1() {
   return rank != nullptr && std::string_view(rank) == "1";
 }
 
+bool has_own_gpu() {
+  return std::getenv("GPU_TROUBLE_OWN") != nullptr;
+}
+
 void sum_on(KVStore& store, const Tensor& tensor) {
-  for (int round = 0; round < 200; ++round) store.pushpull("weight", tensor, tensor).wait();
+  const int rounds = has_own_gpu() ? 5000 : 200;
+  for (int round = 0; round < rounds; ++round) store.pushpull("weight", tensor, tensor).wait();
   say(store.rank(), "saw no error");
 }
 
-/// Rank 1 says that it goes wrong, and is killed a moment later.
+/// In the middle of copies, or of the launches of NCCL, of which the stand-in counts the sends.
+void wait_for_the_middle() {
+  if (!has_own_gpu()) {
+    std::this_thread::sleep_for(300ms);
+    return;
+  }
+  void* const library = ::dlopen("libnccl.so.2", RTLD_NOW);
+  const auto calls = reinterpret_cast<int (*)(const char*)>(::dlsym(library, "standin_nccl_calls"));
+  while (calls("ncclSend") < 20) std::this_thread::sleep_for(1ms);
+}
+
+/// Rank 1 says that it goes wrong, and is killed at once.
 std::thread killer(int rank) {
   return std::thread([rank] {
     if (rank != 1) return;
-    std::this_thread::sleep_for(300ms);
+    wait_for_the_middle();
     fmt::print("rank 1 (process {}) goes wrong: kill\n", ::getpid());
     std::fflush(stdout);
     std::raise(SIGKILL);
@@ -66,11 +86,12 @@ int run(std::string_view how) {
   std::optional<cuda::Gpu> gpu;
   std::optional<cuda::DeviceMemory> memory;
   std::vector<float> host(how == "claim" ? count : 0);
-  if (how != "claim") memory.emplace(gpu.emplace(0), count * sizeof(float));
+  const int ordinal = has_own_gpu() ? rank : 0;
+  if (how != "claim") memory.emplace(gpu.emplace(ordinal), count * sizeof(float));
   void* const data = memory ? memory->data() : host.data();
   std::thread killing = killer(how == "kill" ? rank : 0);
   try {
-    sum_on(*store, Tensor(data, {count}, DType::f32, {Device::Kind::gpu, 0}));
+    sum_on(*store, Tensor(data, {count}, DType::f32, {Device::Kind::gpu, ordinal}));
   } catch (const Error& error) {
     say(rank, fmt::format("caught {}: {}", name(error.code()), error.what()));
   }

@@ -22,6 +22,11 @@ def job(how, ranks=3, standins=True, **env):
     return Job(mpirun(ranks, "--enable-recovery", PROGRAM, how), limit=60, limit_when_wrong=20, **env)
 
 
+def job_over_nccl(how, **env):
+    """Three ranks with a GPU each, which NCCL connects."""
+    return job(how, **{"GPU_TROUBLE_OWN": "1", "STANDIN_GPU": "devices=8", **env})
+
+
 class GpuTrouble(unittest.TestCase):
     def check_all_caught(self, run, ranks, pattern):
         """Each of the ranks caught one error of this kind, and destroyed its store."""
@@ -47,6 +52,26 @@ class GpuTrouble(unittest.TestCase):
 
     def test_a_rank_that_is_killed_while_the_GPU_copies_is_named_by_the_others(self):
         run = job("kill", STANDIN_GPU=SLOW)
+        self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1")
+
+    def test_an_error_that_strikes_NCCL_ends_the_store_and_names_rank_and_error(self):
+        run = job_over_nccl("sum", GPU_TROUBLE="ncclSend#9=late:6")
+        self.check_all_caught(run, [1], "internal: .*rank 1 failed: gpu.1.: .*remote process exited.*'weight'")
+        self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1.*remote process exited.*'weight'")
+
+    def test_a_launch_of_NCCL_that_hangs_is_an_error_at_the_time_limit(self):
+        run = job_over_nccl("sum", GPU_TROUBLE="ncclSend#9=hang", TUTTI_TIMEOUT_SECONDS="3", GPU_TROUBLE_STAYS="6")
+        self.check_all_caught(run, [0, 1, 2], "(internal|peer_lost): .*the GPU has not ended a copy for 3.*over NCCL "
+                              "between ranks 0, 1, 2")
+
+    def test_a_store_ends_though_NCCL_does_not_abort_what_hangs(self):
+        run = job_over_nccl("sum", GPU_TROUBLE="ncclSend#9=late:6 ncclCommAbort#1=hang", GPU_TROUBLE_STAYS="6")
+        self.check_all_caught(run, [1], "internal: .*rank 1 failed: .*remote process exited")
+        self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1")
+        self.assertTrue(run.lines("rank 1.*the store keeps those that it shares"), str(run))
+
+    def test_a_rank_that_is_killed_in_a_launch_is_named_by_the_others(self):
+        run = job_over_nccl("kill", STANDIN_GPU="devices=8 nccl=2e8")
         self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1")
 
     def test_memory_that_cannot_be_pinned_is_told_and_used_all_the_same(self):

@@ -1,7 +1,9 @@
 // Tensors on a GPU through `dist_sync_mpi`; run under mpirun, with a GPU or its stand-in. All ranks
-// use the same device.
+// use the same device, or with DEVICE_TEST_OWN_GPUS each its own, of which the stand-in has
+// several.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <numeric>
 #include <span>
@@ -10,6 +12,7 @@
 #include "cuda/stream.h"
 #include "float_values.h"
 #include "store_fixture.h"
+#include "unit/cuda/machine.h"
 
 using namespace tutti;
 using namespace store_test;
@@ -17,8 +20,12 @@ using float_values::Bytes;
 
 namespace {
 
+bool has_own_gpu() {
+  return std::getenv("DEVICE_TEST_OWN_GPUS") != nullptr;
+}
+
 cuda::Gpu& gpu() {
-  static cuda::Gpu only(0);
+  static cuda::Gpu only(has_own_gpu() ? std::atoi(std::getenv("OMPI_COMM_WORLD_LOCAL_RANK")) : 0);
   return only;
 }
 
@@ -45,7 +52,7 @@ class OnDevice {
     return {memory_.data(),
             Shape{static_cast<std::int64_t>(memory_.size() / size_of(dtype))},
             dtype,
-            {Device::Kind::gpu, 0}};
+            {Device::Kind::gpu, gpu().ordinal()}};
   }
 
  private:
@@ -159,6 +166,29 @@ TEST_CASE("sums of tensors on a GPU have the bits of sums on the host") {
   });
 }
 
+TEST_CASE("ranks with a GPU each sum by launches of NCCL once they are connected", "[own-gpus]") {
+  const auto store = make_store();
+  if (!has_own_gpu() || store->num_workers() == 1) return;
+  const auto calls = standin::function<int(const char*)>("libnccl.so.2", "standin_nccl_calls");
+  // With one launch the ranks connect.
+  const int connected = calls("ncclSend") + store->num_workers() - 1;
+  const Item item{DType::f32, ReduceOp::sum, 1'000'001};
+  const OnDevice in(item.input(1, store->rank()));
+  const OnDevice out(Bytes(item.count * sizeof(float)));
+  const OnDevice expected(Bytes(item.count * sizeof(float)));
+  store->pushpull("first", in.tensor(item.dtype), expected.tensor(item.dtype)).wait();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::array<std::int32_t, 2> told{};  // ranks that have launched, ranks whose time is over
+  while (told[0] < store->num_workers() && told[1] == 0) {
+    store->pushpull("sum", in.tensor(item.dtype), out.tensor(item.dtype)).wait();
+    CHECK(out.read() == expected.read());
+    told = {calls("ncclSend") > connected, std::chrono::steady_clock::now() > until};
+    const Tensor tensor(told.data(), Shape{2}, DType::i32);
+    store->pushpull("told", tensor, tensor).wait();
+  }
+  CHECK(told[0] == store->num_workers());
+}
+
 TEST_CASE("broadcasts and both halves of a sum move tensors on a GPU as they do on the host") {
   try_stores(2, drawn, [](KVStore& store, std::mt19937_64& shared, std::mt19937_64&) {
     const auto size = static_cast<std::size_t>(store.num_workers());
@@ -230,14 +260,14 @@ TEST_CASE("tensors of a key on the host of one rank and on the GPU of another ar
 TEST_CASE("memory that is not where the tensor says it is is refused by name") {
   const auto store = make_store();
   Bytes host(64);
-  const Tensor wrong(host.data(), Shape{16}, DType::f32, {Device::Kind::gpu, 0});
+  const Tensor wrong(host.data(), Shape{16}, DType::f32, {Device::Kind::gpu, gpu().ordinal()});
   const Error error = error_of([&] { store->pushpull("w", wrong, wrong); });
   CHECK(error.code() == ErrorCode::invalid_argument);
-  CHECK_THAT(error.what(),
-             Catch::Contains("'w'") && Catch::Contains("gpu(0)") && Catch::Contains("the host's"));
+  CHECK_THAT(error.what(), Catch::Contains("'w'") && Catch::Contains(name(wrong.device())) &&
+                               Catch::Contains("the host's"));
   OnDevice device(host);
   const Tensor elsewhere(device.tensor(DType::f32).data(), Shape{16}, DType::f32,
-                         {Device::Kind::gpu, 1});
+                         {Device::Kind::gpu, gpu().ordinal() + 1});
   CHECK(error_of([&] { store->pushpull("w", elsewhere, elsewhere); }).code() ==
         ErrorCode::invalid_argument);
   const Tensor mixed = on_host(host, DType::f32);
@@ -269,7 +299,8 @@ TEST_CASE("inputs are read behind the work in their stream, and a stream waits f
       stream.copy_to_device(in.data(), source.data(), bytes);
     }
     const auto tensor = [&](const cuda::DeviceMemory& memory) {
-      return Tensor(memory.data(), {count}, DType::f32, {Device::Kind::gpu, 0}).on(stream.handle());
+      return Tensor(memory.data(), {count}, DType::f32, {Device::Kind::gpu, gpu().ordinal()})
+          .on(stream.handle());
     };
     const Pending pending = store->pushpull("w", tensor(in), tensor(out));
     pending.wait_on(stream.handle());

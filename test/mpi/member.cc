@@ -30,10 +30,9 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
   segments_ = share(own_segment_, layout.bytes());
   arenas_ = share(arena_->file(), arena_bytes);
   meet();
-  std::vector<base::Doorbell*> bells;
+  const std::vector<base::Doorbell*> bells = doorbells();
   std::vector<std::span<std::byte>> arenas;
   for (std::size_t local = 0; local < bells_.size(); ++local) {
-    bells.push_back(reinterpret_cast<base::Doorbell*>(bells_[local]->data()));
     const bool own = static_cast<int>(local) == topology_.local_index();
     arenas.push_back(own ? arena_->span() : arenas_[local]->span());
   }
@@ -44,6 +43,32 @@ Member::Member(const std::vector<int>& leader_of, const collective::Tuning& tuni
                                                  several ? &gate_ : nullptr, tuning);
   base::Doorbell& bell = *bells[static_cast<std::size_t>(topology_.local_index())];
   driver_ = std::make_unique<Driver>(*engine_, bell, true);
+}
+
+std::vector<base::Doorbell*> Member::doorbells() const {
+  std::vector<base::Doorbell*> bells;
+  for (const File& bell : bells_) {
+    bells.push_back(reinterpret_cast<base::Doorbell*>(bell->data()));
+  }
+  return bells;
+}
+
+void Member::share_device_memory(const collective::Tuning& tuning) {
+  const auto layout = tuning.device_layout(topology_);
+  own_device_segment_ = base::create_memory_file("device segment", layout.bytes());
+  const std::size_t board_bytes = shm::GroupBoard::bytes(layout.local_size, layout.slots);
+  own_board_ = base::create_memory_file("board", board_bytes);
+  device_segments_ = share(own_device_segment_, layout.bytes());
+  boards_ = share(own_board_, board_bytes);
+  meet();
+  const std::vector<std::span<std::byte>> no_arenas(static_cast<std::size_t>(layout.local_size));
+  device_memory_ = std::make_unique<shm::NodeMemory>(
+      device_segments_.front()->span(), layout, topology_.local_index(), doorbells(), no_arenas);
+}
+
+shm::GroupBoard Member::board() const {
+  return {boards_.front()->span(), topology_.local_size(), topology_.local_index(),
+          device_layout().slots};
 }
 
 void Member::meet() const {

@@ -7,7 +7,9 @@
 
 using namespace tutti;
 
-Node::Node(int ranks, const collective::Tuning& tuning) : bells_(static_cast<std::size_t>(ranks)) {
+Node::Node(int ranks, const collective::Tuning& tuning,
+           const std::vector<collective::Grouping*>& groupings)
+    : bells_(static_cast<std::size_t>(ranks)) {
   const std::vector<int> leader_of(static_cast<std::size_t>(ranks), 0);
   std::vector<base::Doorbell*> bells;
   std::vector<std::span<std::byte>> arenas;
@@ -29,7 +31,9 @@ Node::Node(int ranks, const collective::Tuning& tuning) : bells_(static_cast<std
     engines_.emplace_back(topologies_[static_cast<std::size_t>(rank)], memories_.back(), nullptr,
                           nullptr, tuning);
     own_memories_.emplace_back(own_segment_.span(), own_layout, rank, bells, no_arenas);
-    engines_.back().open_own_staging(own_memories_.back());
+    engines_.back().open_own_staging(
+        own_memories_.back(),
+        groupings.empty() ? nullptr : groupings[static_cast<std::size_t>(rank)]);
     drivers_.emplace_back(engines_.back(), *bells[static_cast<std::size_t>(rank)], true);
   }
 }

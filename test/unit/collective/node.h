@@ -23,7 +23,9 @@ struct Rank {
 /// thread sanitizer sees all of them.
 class Node {
  public:
-  Node(int ranks, const tutti::collective::Tuning& tuning);
+  /// `groupings`: by rank, for batches with ends of their own; none: they have no groups.
+  Node(int ranks, const tutti::collective::Tuning& tuning,
+       const std::vector<tutti::collective::Grouping*>& groupings = {});
   int size() const { return static_cast<int>(engines_.size()); }
   /// Runs `body` for each rank at once; rethrows what the first to fail threw.
   void run(const std::function<void(Rank&)>& body);

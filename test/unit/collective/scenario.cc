@@ -36,11 +36,12 @@ reference::Bytes identity(const Batch& batch, std::size_t count) {
   return bytes;
 }
 
-Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, bool all_in_arenas,
-                                 bool joined, Random& random) {
+Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, std::size_t most_inputs,
+                                 bool all_in_arenas, bool joined, Random& random) {
   Scenario::Tensors tensors;
   if (joined) return tensors;
-  const std::size_t devices = all_in_arenas || random() % 2 == 0 ? 1 : 2 + random() % 2;
+  const std::size_t some = random() % 2 == 0 ? 1 : 2 + random() % 2;
+  const std::size_t devices = all_in_arenas ? 1 : std::min(some, most_inputs);
   tensors.ins = reference::random_sources(batch.dtype, devices, count, random);
   tensors.in_arena = all_in_arenas || random() % 3 == 0;
   tensors.in_place = random() % 2 == 0 && !batch.is_sharded();
@@ -179,7 +180,7 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
         const bool joined =
             options.joins && !all_in_arenas && random() % 8 == 0 && may_have_joined(batch, rank);
         by_rank.push_back(random_tensors(batch, input_count(batch, count, rank, ranks),
-                                         all_in_arenas, joined, random));
+                                         options.most_inputs, all_in_arenas, joined, random));
         by_rank.back().hidden = hidden;
         plan.tensors[static_cast<std::size_t>(rank)].push_back(by_rank.back());
       }

@@ -32,9 +32,10 @@ struct Scenario {
     std::size_t batches = 1;
     std::size_t most_elements = 1;  ///< of a part
     std::size_t most_parts = 1;
-    bool joins = false;      ///< ranks without data
-    double in_arenas = 0.3;  ///< share of batches whose tensors all lie in arenas
-    double hidden = 0;       ///< share of batches whose tensors lie behind ends of their own
+    bool joins = false;           ///< ranks without data
+    double in_arenas = 0.3;       ///< share of batches whose tensors all lie in arenas
+    double hidden = 0;            ///< share of batches whose tensors lie behind ends of their own
+    std::size_t most_inputs = 3;  ///< that a rank has of a part
     /// By rank, the lowest rank on its node; none: all are on one. Between nodes some of the f32
     /// travels in 16 bits.
     std::vector<int> leader_of = {};

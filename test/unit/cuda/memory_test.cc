@@ -12,6 +12,24 @@
 
 using namespace tutti::cuda;
 
+TEST_CASE("a GPU tells how much of its memory is free") {
+  const standin::Playing machine("devices=2");
+  const Gpu gpu(0);
+  const Gpu other(1);
+  const auto free_of = [](const Gpu& one) {
+    const ContextGuard context(one);
+    return one.free_bytes();
+  };
+  const std::size_t before = free_of(gpu);
+  const std::size_t other_before = free_of(other);
+  {
+    const DeviceMemory memory(gpu, 1000);
+    CHECK(free_of(gpu) == before - 1000);
+    CHECK(free_of(other) == other_before);
+  }
+  CHECK(free_of(gpu) == before);
+}
+
 TEST_CASE("the driver tells where memory lies", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);

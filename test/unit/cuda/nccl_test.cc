@@ -259,6 +259,47 @@ TEST_CASE("launches in another order are named on every rank, and an abort ends 
   }));
 }
 
+TEST_CASE("launches of other sizes are named on every rank") {
+  const standin::Playing machine("devices=2");
+  expect_well(run_ranks(2, [](Rank& rank) {
+    const auto memory = rank.memory(std::vector<std::uint8_t>(100));
+    const int peer = 1 - rank.comm.rank();
+    for (const std::size_t bytes : {rank.comm.rank() == 0 ? 20U : 30U, 40U}) {
+      rank.comm.grouped([&] {
+        rank.comm.send(memory->data(), bytes, peer, rank.stream.handle());
+        rank.comm.receive(memory->data(), bytes, peer, rank.stream.handle());
+      });
+    }
+    const std::string said = rank.awaited_error();
+    const std::string first =
+        "rank 0 awaits 20 bytes of a send from rank 1 in its launch 1, but gets 30 bytes of a send "
+        "of launch 1";
+    const std::string second =
+        "rank 1 awaits 30 bytes of a send from rank 0 in its launch 1, but gets 20 bytes of a send "
+        "of launch 1";
+    must(said.ends_with(first) || said.ends_with(second), said);
+    must(rank.comm.abort(5s), "the abort ends");
+    rank.stream.synchronize();
+  }));
+}
+
+TEST_CASE(
+    "a rank that stays away from a launch is named, if the stand-in is told to lose patience") {
+  const standin::Playing machine("devices=3");
+  ::setenv("STANDIN_NCCL_PATIENCE", "0.05", 1);
+  expect_well(run_ranks(3, [](Rank& rank) {
+    const auto memory = rank.memory(std::vector<std::uint8_t>(3));
+    if (rank.comm.rank() != 1) {
+      rank.comm.all_gather(memory->data(), memory->data(), 1, rank.stream.handle());
+    }
+    const std::string said = rank.awaited_error();
+    must(said.ends_with(" waits in its launch 1 for rank 1, which has come to launch 0"), said);
+    must(rank.comm.abort(5s), "the abort ends");
+    rank.stream.synchronize();
+  }));
+  ::unsetenv("STANDIN_NCCL_PATIENCE");
+}
+
 TEST_CASE("an abort ends work that waits for a lost rank") {
   const standin::Playing machine("devices=2");
   expect_well(run_ranks(2, [](Rank& rank) {

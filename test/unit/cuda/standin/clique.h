@@ -32,6 +32,7 @@ struct Channel {
 struct Clique {
   std::atomic<int> joined;
   std::array<std::atomic<std::uint64_t>, most_ranks> places;  ///< each rank's host and device
+  std::array<std::atomic<std::uint64_t>, most_ranks> come;    ///< each rank's last launch
   std::atomic<int> error;                                     ///< an ncclResult_t, once struck
   std::atomic<bool> has_text;
   std::array<char, 512> text;

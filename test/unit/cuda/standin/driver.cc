@@ -18,6 +18,7 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr unsigned char poison = 0xA5;
+constexpr std::size_t device_bytes = std::size_t{80} << 30;  // of one device
 
 thread_local std::vector<Device*> contexts;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -575,6 +576,19 @@ CUresult cuMemFree(CUdeviceptr address) {
   const Call call = enter("cuMemFree", initialised | no_capture);
   if (call.refused) return *call.refused;
   return remove_block(pointer(address), true);
+}
+
+CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
+  const Call call = enter("cuMemGetInfo", context);
+  if (call.refused) return *call.refused;
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  *total = device_bytes;
+  *free = device_bytes;
+  for (const auto& [address, block] : world().memory) {
+    if (block.kind == Block::Kind::device && block.device == current()) *free -= block.bytes;
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {

@@ -1,6 +1,7 @@
 #include "launch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -26,6 +27,8 @@ std::size_t Launch::bytes() const {
 void Launch::run() {
   if (fault && fault->kind == Fault::Kind::late) comm->error = fault->error;
   const bool hangs = fault.has_value();
+  comm->clique->come[static_cast<std::size_t>(comm->rank)] = number;
+  const auto start = std::chrono::steady_clock::now();
   while (!comm->aborted.load(std::memory_order_relaxed)) {
     const bool struck =
         comm->clique->error != 0 || comm->error.load(std::memory_order_relaxed) != 0;
@@ -34,14 +37,27 @@ void Launch::run() {
       continue;
     }
     if (advance()) return;
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    if (comm->patience.count() > 0 && waited > comm->patience) name_absent();
     std::this_thread::yield();
   }
 }
 
+/// Between two ranks one transfer follows the other.
 bool Launch::advance() {
+  std::array<bool, most_ranks> is_sending{};
+  std::array<bool, most_ranks> is_receiving{};
   bool all = true;
-  for (Transfer& transfer : sends) all = send(transfer) && all;
-  for (Transfer& transfer : receives) all = receive(transfer) && all;
+  for (Transfer& transfer : sends) {
+    bool& busy = is_sending[static_cast<std::size_t>(transfer.peer)];
+    busy = busy || !send(transfer);
+    all = all && !busy;
+  }
+  for (Transfer& transfer : receives) {
+    bool& busy = is_receiving[static_cast<std::size_t>(transfer.peer)];
+    busy = busy || !receive(transfer);
+    all = all && !busy;
+  }
   return all;
 }
 
@@ -94,6 +110,24 @@ bool Launch::fits(const Chunk& chunk, const Transfer& transfer) const {
           std::to_string(number) + ", but gets " + std::to_string(chunk.total) + " bytes of " +
           name(chunk.kind) + " of launch " + std::to_string(chunk.launch));
   return false;
+}
+
+/// Names a peer for whom the launch waits. It is one that has not come to this launch, if any.
+void Launch::name_absent() const {
+  int absent = -1;
+  std::uint64_t come = 0;
+  for (const std::vector<Transfer>* const transfers : {&receives, &sends}) {
+    for (const Transfer& transfer : *transfers) {
+      const std::uint64_t last = comm->clique->come[static_cast<std::size_t>(transfer.peer)];
+      if (transfer.done == transfer.bytes || (absent >= 0 && last >= come)) continue;
+      absent = transfer.peer;
+      come = last;
+    }
+  }
+  comm->clique->strike(ncclInvalidUsage, "rank " + std::to_string(comm->rank) +
+                                             " waits in its launch " + std::to_string(number) +
+                                             " for rank " + std::to_string(absent) +
+                                             ", which has come to launch " + std::to_string(come));
 }
 
 }  // namespace standin

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,9 @@ struct Comm {
   int rank = 0;
   int size = 0;
   std::uint64_t launches = 0;
+  /// How long a launch waits for a peer before it is an error that names the peer; 0: for ever, as
+  /// NCCL does. The environment's STANDIN_NCCL_PATIENCE, in seconds.
+  std::chrono::duration<double> patience{0};
   std::atomic<int> under_way = 0;
   std::atomic<bool> aborted = false;
   std::atomic<int> error = 0;  ///< of this rank alone
@@ -53,6 +57,7 @@ struct Launch {
   bool send(Transfer& transfer) const;
   bool receive(Transfer& transfer) const;
   bool fits(const Chunk& chunk, const Transfer& transfer) const;
+  void name_absent() const;
 };
 
 }  // namespace standin

@@ -161,6 +161,13 @@ void standin_nccl_faults(const char* words) {
   faults() = Faults(words);
 }
 
+/// For tests: how often that was called since the faults were set, calls that hang included.
+int standin_nccl_calls(const char* function) {
+  const Unseen unseen;
+  const std::lock_guard lock(faults_mutex);
+  return faults().calls(function);
+}
+
 ncclResult_t ncclGetVersion(int* version) {
   const std::string played = variable("STANDIN_NCCL_VERSION");
   *version = played.empty() ? NCCL_VERSION_CODE : std::stoi(played);
@@ -222,6 +229,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   made->clique = clique;
   made->rank = rank;
   made->size = size;
+  const std::string patience = variable("STANDIN_NCCL_PATIENCE");
+  if (!patience.empty()) made->patience = std::chrono::duration<double>(std::stod(patience));
   *comm = reinterpret_cast<ncclComm_t>(made);
   return ncclSuccess;
 }
@@ -243,6 +252,9 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  if (const auto fault = next_fault("ncclCommDestroy")) {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
   wait_for_work(*comm_of(handle));
   return ncclSuccess;
 }

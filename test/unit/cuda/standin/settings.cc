@@ -73,4 +73,9 @@ std::optional<Fault> Faults::next(const std::string& function) {
   return std::nullopt;
 }
 
+int Faults::calls(const std::string& function) const {
+  const auto found = calls_.find(function);
+  return found == calls_.end() ? 0 : found->second;
+}
+
 }  // namespace standin

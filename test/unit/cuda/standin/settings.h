@@ -44,6 +44,8 @@ class Faults {
   explicit Faults(const std::string& words);
   /// Counts a call of the function: its fault, if it has one.
   std::optional<Fault> next(const std::string& function);
+  /// How many calls of the function were counted.
+  int calls(const std::string& function) const;
 
  private:
   struct Planned {

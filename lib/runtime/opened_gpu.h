@@ -1,0 +1,81 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/completion.h"
+#include "base/mapping.h"
+#include "base/mutex.h"
+#include "collective/device_ends.h"
+#include "collective/device_group.h"
+#include "cuda/event.h"
+#include "cuda/gpu.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
+#include "runtime/call_list.h"
+#include "runtime/node_group.h"
+#include "shm/group_board.h"
+#include "shm/node_memory.h"
+
+namespace tutti::runtime {
+
+/// The GPU of a session, and what tutti has there: streams and events, ends, and perhaps the group
+/// of the node's GPUs. Calls keep it until they are gone, which may be after the session.
+class OpenedGpu final : public base::StreamOrder {
+ public:
+  /// What the ranks of the node make a group of.
+  struct Node {
+    std::vector<int> ranks;  ///< by local index: for messages
+    int lanes = 1;
+    std::chrono::milliseconds limit{};  ///< see `NodeGroup::Settings`
+  };
+
+  /// `mapping` holds the node's staging memory and the board of its group. The group is tried if
+  /// the node has several ranks and no other store of this process has tried.
+  OpenedGpu(std::unique_ptr<cuda::Gpu> gpu, std::shared_ptr<base::Mapping> mapping,
+            const shm::NodeMemory& memory, const shm::GroupBoard& board, const Node& node);
+  ~OpenedGpu() override;
+
+  const cuda::Gpu& gpu() const { return *gpu_; }
+
+  // For the program's threads, while others may do the same.
+  /// Throws `invalid_argument` if the tensor's memory is not on this GPU.
+  void check(const TensorCall& call, const Tensor& tensor) const;
+  /// An event behind all work that is in the call's streams now; null if it names none. Throws
+  /// `invalid_argument` if the program captures one of them as a graph.
+  std::shared_ptr<const cuda::Event> record(const TensorCall& call) TUTTI_EXCLUDES(joining_);
+  void check(DeviceStream stream) const override;
+  void hold_back(DeviceStream stream) const override TUTTI_EXCLUDES(using_);
+
+  // For the thread that moves the executor.
+  collective::DeviceEnds& ends() { return ends_; }
+  /// See `collective::Grouping`.
+  void enter(std::uint64_t sequence);
+  collective::DeviceGroup* find_group(std::uint64_t sequence) TUTTI_EXCLUDES(using_);
+  /// Throws `internal` for what has struck the group's launches.
+  void check_group() const TUTTI_EXCLUDES(using_);
+  /// Ends the launches of a group that still has some, and blocks until the GPU does nothing more
+  /// for the session, or until the deadline. True: it does nothing.
+  bool drain(base::Clock::time_point deadline) TUTTI_EXCLUDES(using_);
+  /// Nothing is under way any more: ends the group. Blocks for `limit` at most. Any thread.
+  void close_group(std::chrono::milliseconds limit) TUTTI_EXCLUDES(using_);
+
+ private:
+  collective::DeviceGroup* group() const TUTTI_EXCLUDES(using_);
+
+  const std::shared_ptr<base::Mapping> mapping_;
+  const std::shared_ptr<const cuda::Gpu> gpu_;
+  const cuda::Registration pinned_inputs_;
+  const cuda::Registration pinned_results_;
+  mutable cuda::EventPool events_;
+  cuda::Stream meeting_;  ///< brings several of the program's streams together
+  base::Mutex joining_;   ///< level 5
+  collective::DeviceEnds ends_;
+  std::unique_ptr<NodeGroup> node_group_;  ///< null: this store has none, and never will
+  mutable base::Mutex using_;              ///< level 5
+  collective::DeviceGroup* group_ TUTTI_GUARDED_BY(using_) = nullptr;  ///< once batches move by it
+};
+
+}  // namespace tutti::runtime
