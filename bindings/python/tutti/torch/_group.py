@@ -1,19 +1,45 @@
 """The store of a process group, and its ranks."""
+import atexit
+import logging
+import weakref
+
+import tutti
 from tutti.torch._submissions import Submissions
+
+
+def create(timeout, ranks=None):
+    """A store over these ranks of the job, or over all. Collective over them, and blocking."""
+    return tutti.create("dist_sync_mpi", ranks=ranks, key_timeout=timeout.total_seconds())
+
+
+alive = weakref.WeakSet()
+
+
+def tell_of_unfinished():
+    """One warning at the end of the program, which may have forgotten to wait."""
+    unfinished = [key for group in alive for key in group.calls.unfinished()]
+    if unfinished:
+        logging.getLogger("tutti").warning("tutti: calls of torch.distributed are not done as the program ends, and are "
+                                           "given up: %s; wait() for each", ", ".join(map(repr, unfinished[:5])))
+
+
+atexit.register(tell_of_unfinished)
 
 
 class Group:
     """A store, and c10d's ranks of it.
 
-    order: the store's rank of each rank that c10d counts.
+    members: the job's rank of each rank that c10d counts. order: the store's, which counts the members as they ascend.
     """
 
-    def __init__(self, kv, order):
+    def __init__(self, kv, members):
         self.kv = kv
         self.size = kv.num_workers
-        self.order = order
-        self.is_ordered = list(order) == sorted(order)
+        self.members = list(members)
+        self.order = [sorted(members).index(member) for member in members]
+        self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
+        alive.add(self)
 
     def allreduce(self, tensor, op, outs=None):
         return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op))

@@ -6,9 +6,8 @@ import socket
 
 import torch.distributed as dist
 
-import tutti
 from tutti.errors import InvalidArgumentError, UnsupportedError
-from tutti.torch._group import Group
+from tutti.torch._group import Group, create
 from tutti.torch._shells import shell_class
 
 #: torch's own rendezvous takes all of them from the environment.
@@ -48,10 +47,6 @@ class World:
 world = World()
 
 
-def create(timeout, ranks=None):
-    return tutti.create("dist_sync_mpi", ranks=ranks, key_timeout=timeout.total_seconds())
-
-
 def unequal(size, of_mpi):
     """Why there is no group of this size."""
     if of_mpi == 1 and "TORCHELASTIC_RUN_ID" in os.environ:
@@ -67,13 +62,11 @@ def make_group(opts, _):
     """A process group, for torch. Collective over its members, and blocking."""
     rank, size, members = opts.group_rank, opts.group_size, list(opts.global_ranks_in_group)
     if not members:
-        kv = world.take(rank, size, opts.timeout)
-        order = world.ranks
+        group = Group(world.take(rank, size, opts.timeout), world.ranks)
     else:
         of_mpi = [world.ranks[member] for member in members]
-        kv = create(opts.timeout, of_mpi)
-        order = [sorted(of_mpi).index(one) for one in of_mpi]
-    return shell_class()(rank, size, Group(kv, order), opts.store)
+        group = Group(create(opts.timeout, of_mpi), of_mpi)
+    return shell_class()(rank, size, group, opts.store, opts.timeout)
 
 
 def addresses():

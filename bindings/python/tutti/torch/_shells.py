@@ -1,6 +1,8 @@
 """Process groups as torch has them: a Backend of one, or under an old torch the group itself."""
+import torch
 from torch._C import _distributed_c10d as c10d
 
+from tutti.torch._group import Group, create
 from tutti.torch._moving import Moving
 from tutti.torch._reducing import Reducing
 from tutti.torch._synchronizing import Synchronizing
@@ -10,9 +12,10 @@ from tutti.torch._work import Held, Work
 class Collectives(Reducing, Moving, Synchronizing):
     """What both have in common."""
 
-    def _take(self, group, store):
+    def _take(self, group, store, timeout):
         self._group = group
         self._c10d_store = store
+        self._timeout = timeout
 
     def _work(self, parts, results, opts):
         """Of [(submission, last step or None)]."""
@@ -38,11 +41,11 @@ def limit_of(opts):
 class OldProcessGroup(Collectives, c10d.ProcessGroup):
     """For a torch whose Backend Python cannot derive from."""
 
-    def __init__(self, rank, size, group, store):
+    def __init__(self, rank, size, group, store, timeout):
         c10d.ProcessGroup.__init__(self, rank, size)
         self._held = Held()
         self._size, self._rank = size, rank
-        self._take(group, store)
+        self._take(group, store, timeout)
 
     def _work(self, parts, results, opts):
         return self._held.hold(super()._work(parts, results, opts))
@@ -58,7 +61,7 @@ if hasattr(c10d, "Backend"):
     class TuttiBackend(Collectives, c10d.Backend):
         """Each property is defined: where torch asks for one that is not, it asks itself without end."""
 
-        supports_splitting = False
+        supports_splitting = True
         supports_coalescing = False
         supports_shrinking = False
         supports_reconfigure = False
@@ -67,20 +70,32 @@ if hasattr(c10d, "Backend"):
         supports_completion_hooks = False
         _supports_time_estimate = False
 
-        def __init__(self, rank, size, group, store):
+        def __init__(self, rank, size, group, store, timeout):
             c10d.Backend.__init__(self, rank, size)
             self._options = c10d.Backend.Options("tutti")
-            self._take(group, store)
+            self._take(group, store, timeout)
 
         @property
         def options(self):
             return self._options
 
-        def supports_tensor_alloc(self, _):
-            return False
+        def split(self, store, ranks, options):
+            """A group of some of this one's ranks. Collective over them, and blocking."""
+            if self.rank() not in ranks:
+                return None
+            members = [self._group.members[rank] for rank in ranks]
+            timeout = options._timeout if options is not None else self._timeout
+            return TuttiBackend(list(ranks).index(self.rank()), len(ranks), Group(create(timeout, members), members),
+                                store, timeout)
 
-        def set_timeout(self, timeout):
-            self._options._timeout = timeout
+        def supports_tensor_alloc(self, device):
+            """C++ asks with the number of a GPU."""
+            return isinstance(device, torch.device) and device.type == "cpu"
+
+        def allocate_tensor(self, size, *, dtype, device):
+            """In memory that the ranks of a machine share, which is exchanged without copies."""
+            count = size * torch.empty((), dtype=dtype).element_size()
+            return torch.from_numpy(self._group.kv.allocate(count, "uint8")).view(dtype)
 
 
 def shell_class():

@@ -77,22 +77,19 @@ class Work(c10d.Work):
         return self._results
 
     def get_future(self):
-        """Completed on a thread that may wait: what is chained to it may make calls and wait for them."""
+        """Completed on a thread that may wait: what is chained to it may make calls and wait for them.
+
+        An error reaches C++ as one where a callback has raised it; an exception that is set is a value there, which DDP
+        takes for tensors.
+        """
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
-                settling = _completing.Countdown(len(self._submissions), self._settle)
+                all_done = torch.futures.Future()
+                self._future = all_done.then(lambda _: self.result())
+                countdown = _completing.Countdown(len(self._submissions), lambda: all_done.set_result(None))
                 for submission in self._submissions:
-                    submission.then(settling.one_is_done)
+                    submission.then(countdown.one_is_done)
         return self._future
-
-    def _settle(self):
-        try:
-            self.wait()
-        except Exception as error:  # pylint: disable=broad-except
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(self._results)
 
 
 class Held:
