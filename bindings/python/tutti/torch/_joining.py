@@ -34,7 +34,9 @@ class World:
         kv, self._waiting = self._waiting or create(timeout), None
         if kv.num_workers != size:
             kv.close()
-            raise UnsupportedError(unequal(size, kv.num_workers))
+            raise UnsupportedError(f"WORLD_SIZE is {size}, and mpirun has started {kv.num_workers} processes: all of them "
+                                   f"belong to torch's default group; type mpirun -n {size}, and make smaller groups "
+                                   "with torch.distributed.new_group")
         told = kv.allgather_object(rank)
         if sorted(told) != list(range(size)):
             kv.close()
@@ -45,17 +47,6 @@ class World:
 
 
 world = World()
-
-
-def unequal(size, of_mpi):
-    """Why there is no group of this size."""
-    if of_mpi == 1 and "TORCHELASTIC_RUN_ID" in os.environ:
-        return ("tutti's ranks find each other through MPI, and torchrun has started this process without it; type "
-                f"mpirun -n {size} python SCRIPT in place of torchrun --nproc-per-node {size} SCRIPT")
-    if of_mpi == 1:
-        return (f"WORLD_SIZE is {size}, and MPI has not started this process; type mpirun -n {size} python SCRIPT")
-    return (f"WORLD_SIZE is {size}, and mpirun has started {of_mpi} processes: all of them belong to torch's default "
-            f"group; type mpirun -n {size}, and make smaller groups with torch.distributed.new_group")
 
 
 def make_group(opts, _):

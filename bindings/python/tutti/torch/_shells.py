@@ -16,9 +16,17 @@ class Collectives(Reducing, Moving, Synchronizing):
         self._group = group
         self._c10d_store = store
         self._timeout = timeout
+        self._sequence = 0
+
+    def _set_sequence_number_for_group(self):
+        """Torch's debugging compares how many calls the ranks have made. It begins with 0 on all of them."""
+
+    def _get_sequence_number_for_group(self):
+        return self._sequence
 
     def _work(self, parts, results, opts):
         """Of [(submission, last step or None)]."""
+        self._sequence += 1
         submissions, steps = zip(*parts) if parts else ((), ())
         return Work(submissions, list(results), steps, limit_of(opts))
 
@@ -57,6 +65,9 @@ class OldProcessGroup(Collectives, c10d.ProcessGroup):
         return self._size
 
 
+#: Backends until they are shut down.
+kept = set()
+
 if hasattr(c10d, "Backend"):
     class TuttiBackend(Collectives, c10d.Backend):
         """Each property is defined: where torch asks for one that is not, it asks itself without end."""
@@ -74,6 +85,14 @@ if hasattr(c10d, "Backend"):
             c10d.Backend.__init__(self, rank, size)
             self._options = c10d.Backend.Options("tutti")
             self._take(group, store, timeout)
+            # Torch's debugging keeps what C++ has of it alone, which knows nothing of Python's methods.
+            kept.add(self)
+
+        def shutdown(self):
+            kept.discard(self)
+            super().shutdown()
+
+        abort = shutdown
 
         @property
         def options(self):

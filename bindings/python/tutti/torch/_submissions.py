@@ -95,7 +95,10 @@ class Submissions:
         with self._lock:
             submission.submit_late()
 
-    def unfinished(self):
-        """The keys of calls that are not done."""
+    def give_up(self):
+        """The keys of calls that are not done. The library says no more of those."""
         with self._lock:
-            return [key for key, last in self._last.items() if not last.done()]
+            unfinished = [last for last in self._last.values() if not last.done()]
+        for last in unfinished:
+            last.then(lambda _: None)
+        return [last.key for last in unfinished]
