@@ -3,6 +3,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import venv
@@ -22,6 +23,14 @@ def said(*words, timeout=60, **options):
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
     return done.stdout
+
+
+def python_with(module):
+    """This Python, or the system's, or neither."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
 
 
 class Installed(unittest.TestCase):

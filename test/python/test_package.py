@@ -16,21 +16,13 @@ import unittest
 import venv
 
 import promised
-from installed import COMPILER_CACHE, HERE, ROOT, Installed, said
+from installed import COMPILER_CACHE, HERE, ROOT, Installed, python_with, said
 from promised import Learning, MorePromises, Promises
 
 KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
 # Tests run in other folders.
 MorePromises.server = pathlib.Path(sys.argv.pop()).resolve()
 Installed.build_type = sys.argv.pop()
-
-
-def python_with(module):
-    """This Python, or the system's, or neither."""
-    for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
-            return python
-    return None
 
 
 def readme_shell_lines():
@@ -180,7 +172,7 @@ class Slow(Promises, Learning):
 
     def test_what_it_promises_of_torchs_tensors(self):
         python = python_with("torch")
-        self.assertTrue(python, "no Python here has torch; scripts/setup --frameworks installs Debian's")
+        self.assertTrue(python, "no Python here has torch; scripts/setup --tests installs Debian's")
         said(python, "-m", "venv", "--system-site-packages", self.top / "torch")
         python = self.top / "torch/bin/python"
         said(python, "-m", "pip", "install", "--quiet", self.wheel, timeout=300)

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/mapping.h"
@@ -27,6 +28,8 @@ class Node {
   Node(int ranks, const tutti::collective::Tuning& tuning,
        const std::vector<tutti::collective::Grouping*>& groupings = {});
   int size() const { return static_cast<int>(engines_.size()); }
+  /// The memory between ends of their own.
+  std::span<std::byte> own_staging() const { return own_segment_.span(); }
   /// Runs `body` for each rank at once; rethrows what the first to fail threw.
   void run(const std::function<void(Rank&)>& body);
 

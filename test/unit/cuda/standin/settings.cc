@@ -30,6 +30,7 @@ bool set_speed(Machine& machine, const std::string& name, const std::string& val
 }
 
 Fault read_fault(const std::string& text) {
+  if (text == "skip") return {Fault::Kind::skip, 0};
   if (text == "hang") return {Fault::Kind::hang, 0};
   if (text.starts_with("late:")) return {Fault::Kind::late, std::stoi(text.substr(5))};
   return {Fault::Kind::at_once, std::stoi(text)};

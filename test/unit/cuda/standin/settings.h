@@ -30,15 +30,16 @@ struct Machine {
 /// Throws std::invalid_argument for a word that it does not know.
 Machine read_machine(const std::string& words);
 
-/// How a call fails. `late`: the call succeeds, and the work that it enqueued fails.
+/// How a call fails. `late`: the call succeeds, and the work that it enqueued fails. `skip`: it
+/// does nothing and says that all is well, as if the program had left it out and had gone on.
 struct Fault {
-  enum class Kind { at_once, late, hang };
+  enum class Kind { at_once, late, hang, skip };
   Kind kind = Kind::at_once;
   int error = 0;
 };
 
-/// "cuMemAlloc#2=2 cuLaunchKernel#1=late:700 cuEventQuery#3=hang": the n-th call of a function,
-/// which has no version at its end; #0: every call.
+/// "cuMemAlloc#2=2 cuLaunchKernel#1=late:700 cuEventQuery#3=hang cuStreamWaitEvent#0=skip":
+/// the n-th call of a function, which has no version at its end; #0: every call.
 class Faults {
  public:
   explicit Faults(const std::string& words);

@@ -1,0 +1,73 @@
+"""The store of a process group, and its ranks."""
+import atexit
+import logging
+import weakref
+
+import tutti
+from tutti.torch._submissions import Submissions
+
+
+def create(timeout, ranks=None):
+    """A store over these ranks of the job, or over all. Collective over them, and blocking."""
+    return tutti.create("dist_sync_mpi", ranks=ranks, key_timeout=timeout.total_seconds())
+
+
+alive = weakref.WeakSet()
+
+
+def tell_of_unfinished():
+    """One warning at the end of the program, which may have forgotten to wait."""
+    unfinished = [key for group in alive for key in group.calls.give_up()]
+    if unfinished:
+        logging.getLogger("tutti").warning("tutti: calls of torch.distributed are not done as the program ends, and are "
+                                           "given up: %s; call wait() of each", ", ".join(map(repr, unfinished[:5])))
+
+
+atexit.register(tell_of_unfinished)
+
+
+class Group:
+    """A store, and c10d's ranks of it.
+
+    members: the job's rank of each rank that c10d counts. order: the store's, which counts the members as they ascend.
+    """
+
+    def __init__(self, kv, members):
+        self.kv = kv
+        self.size = kv.num_workers
+        self.members = list(members)
+        self.order = [sorted(members).index(member) for member in members]
+        self.is_ordered = self.order == sorted(self.order)
+        self.calls = Submissions()
+        alive.add(self)
+
+    def allreduce(self, tensor, op, outs=None):
+        return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op))
+
+    def broadcast(self, tensor, root):
+        of_store = self.order[root]
+        return self.calls.add("broadcast", tensor, lambda key: self.kv.broadcast(key, tensor, of_store), root)
+
+    def allgather(self, tensor, whole):
+        """Into `whole`, a row for each of the store's ranks."""
+        return self.calls.add("allgather", tensor,
+                              lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
+
+    def reduce_scatter(self, whole, tensor, op):
+        return self.calls.add("reduce_scatter", tensor, lambda key: self.kv.reduce_scatter(
+            key, whole.reshape(-1), tensor.reshape(-1), op=op))
+
+    def barrier(self, token):
+        return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
+
+    def close(self):
+        self.kv.close()
+
+    def rows(self, whole):
+        """By c10d's ranks."""
+        return [whole[of_store] for of_store in self.order]
+
+    def by_store(self, rows):
+        """Rows by c10d's ranks in the store's order."""
+        return [row for _, row in sorted(zip(self.order, rows), key=lambda pair: pair[0])]
+

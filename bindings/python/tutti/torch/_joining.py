@@ -1,0 +1,117 @@
+"""How processes that mpirun has started become torch's process groups."""
+import datetime
+import importlib
+import os
+import socket
+
+import torch.distributed as dist
+
+from tutti.errors import InvalidArgumentError, UnsupportedError
+from tutti.torch._group import Group, create
+from tutti.torch._shells import shell_class
+
+#: torch's own rendezvous takes all of them from the environment.
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: A rank tries so long to reach an address of rank 0, in seconds.
+REACH = 5.0
+
+
+class World:
+    """The store over all ranks that mpirun has started, until torch's default group takes it."""
+
+    def __init__(self):
+        self._waiting = None
+        #: MPI's rank of each rank that torch counts.
+        self.ranks = []
+
+    def prepare(self, timeout):
+        """Collective over all ranks of the job, and blocking."""
+        self._waiting = create(timeout)
+        return self._waiting
+
+    def take(self, rank, size, timeout):
+        """The store of the default group. Collective over all ranks of the job, and blocking."""
+        kv, self._waiting = self._waiting or create(timeout), None
+        if kv.num_workers != size:
+            kv.close()
+            raise UnsupportedError(f"WORLD_SIZE is {size}, and mpirun has started {kv.num_workers} processes: all of them "
+                                   f"belong to torch's default group; type mpirun -n {size}, and make smaller groups "
+                                   "with torch.distributed.new_group")
+        told = kv.allgather_object(rank)
+        if sorted(told) != list(range(size)):
+            kv.close()
+            raise InvalidArgumentError(f"init_process_group: MPI's ranks 0 to {size - 1} call themselves {told} in "
+                                       "RANK; each has to be there once")
+        self.ranks = sorted(range(size), key=told.__getitem__)
+        return kv
+
+
+world = World()
+
+
+def make_group(opts, _):
+    """A process group, for torch. Collective over its members, and blocking."""
+    rank, size, members = opts.group_rank, opts.group_size, list(opts.global_ranks_in_group)
+    if not members:
+        group = Group(world.take(rank, size, opts.timeout), world.ranks)
+    else:
+        of_mpi = [world.ranks[member] for member in members]
+        group = Group(create(opts.timeout, of_mpi), of_mpi)
+    return shell_class()(rank, size, group, opts.store, opts.timeout)
+
+
+def addresses():
+    """This machine's, the likeliest first."""
+    try:
+        named = [entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
+    except OSError:
+        named = []
+    return list(dict.fromkeys([address for address in named if not address.startswith("127.")]))
+
+
+def reachable(candidates, port):
+    for address in candidates:
+        try:
+            with socket.create_connection((address, port), REACH):
+                return address
+        except OSError:
+            continue
+    raise UnsupportedError(f"torch's TCPStore: rank 0 listens at port {port} of {', '.join(candidates)}, and this rank "
+                           "reaches none of them; set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE on every rank")
+
+
+def meet(timeout):
+    """(TCPStore, rank, number of ranks), by MPI alone. Collective over all ranks of the job, and blocking."""
+    kv = world.prepare(timeout)
+    if kv.rank == 0:
+        store = dist.TCPStore("0.0.0.0", 0, None, True, timeout, wait_for_workers=False)
+        kv.broadcast_object((addresses(), store.port, socket.gethostname()))
+    else:
+        there, port, host = kv.broadcast_object()
+        near = ["127.0.0.1"] if host == socket.gethostname() else []
+        store = dist.TCPStore(reachable([*near, *there], port), port, None, False, timeout, wait_for_workers=False)
+    return store, kv.rank, kv.num_workers
+
+
+def by_environment_or_mpi(own):
+    """Torch's rendezvous, in place of which MPI tells rank and size where the environment does not."""
+    def handler(url, timeout=datetime.timedelta(minutes=30), **how):
+        if any(name in os.environ for name in VARIABLES) or "?" in url:
+            yield from own(url, timeout=timeout, **how)
+        else:
+            yield meet(timeout)
+            raise RuntimeError("a second rendezvous through MPI is not possible; start the job again")
+    return handler
+
+
+def register():
+    """Makes the backend known to torch, once."""
+    if "TUTTI" in dist.Backend._plugins:
+        return
+    try:
+        dist.Backend.register_backend("tutti", make_group, extended_api=True, devices=["cpu"])
+    except TypeError:  # an old torch knows no devices
+        dist.Backend.register_backend("tutti", make_group, extended_api=True)
+    # A function of torch.distributed has the name of the module.
+    handlers = importlib.import_module("torch.distributed.rendezvous")._rendezvous_handlers
+    handlers["env"] = by_environment_or_mpi(handlers["env"])

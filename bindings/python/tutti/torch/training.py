@@ -1,0 +1,85 @@
+"""What a training script with torch.distributed may use beside its process group."""
+import torch
+import torch.distributed as dist
+
+from tutti.errors import InvalidArgumentError
+
+#: How float32 gradients may travel.
+WIRES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def ddp_hook(wire="bf16", group=None):
+    """A communication hook for DistributedDataParallel, with which gradients travel in half their bytes.
+
+        model.register_comm_hook(None, tutti.torch.ddp_hook(wire="bf16"))
+
+    wire: 'bf16' or 'fp16', in which the average is formed, too. group: DDP's process group, if it is not the default.
+    Raises InvalidArgumentError for another format.
+    """
+    if wire not in WIRES:
+        raise InvalidArgumentError(f"ddp_hook: gradients travel in {' or '.join(map(repr, WIRES))}, not in {wire!r}")
+
+    def hook(_, bucket):
+        gradients = bucket.buffer()
+        sent = gradients.to(WIRES[wire]).div_(dist.get_world_size(group))
+        future = dist.all_reduce(sent, group=group, async_op=True).get_future()
+        return future.then(lambda done: gradients.copy_(done.value()[0]))
+    return hook
+
+
+def broadcast_parameters(parameters, root=0, group=None):
+    """Gives all ranks the tensors of rank `root`, in place.
+
+    parameters: a state_dict, named_parameters(), or tensors, in the same order on all ranks. Collective and blocking.
+    """
+    if hasattr(parameters, "items"):
+        parameters = parameters.items()
+    tensors = [entry[1] if isinstance(entry, tuple) else entry for entry in parameters]
+    works = [dist.broadcast(tensor.detach(), root, group=group, async_op=True)
+             for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    for work in works:
+        work.wait()
+
+
+def broadcast_optimizer_state(optimizer, root=0, group=None):
+    """Gives all ranks the state of rank `root`'s optimizer, such as momentum, and its learning rates.
+
+    Ranks other than the root need not have made a step. Collective and blocking; for ranks that trust each other.
+    """
+    tensors, is_root = [], dist.get_rank() == root
+    told = [_without_tensors(optimizer.state_dict(), tensors) if is_root else None]
+    dist.broadcast_object_list(told, root, group=group)
+    if not is_root:
+        state = _with_tensors(told[0], tensors)
+    broadcast_parameters(tensors, root, group)
+    if not is_root:
+        optimizer.load_state_dict(state)
+
+
+class _Tensor:
+    """In the place of a tensor that is sent on its own."""
+
+    def __init__(self, tensor):
+        self.shape, self.dtype = tensor.shape, tensor.dtype
+
+
+def _without_tensors(state, tensors):
+    if isinstance(state, torch.Tensor):
+        tensors.append(state)
+        return _Tensor(state)
+    return _mapped(state, lambda part: _without_tensors(part, tensors))
+
+
+def _with_tensors(state, tensors):
+    if isinstance(state, _Tensor):
+        tensors.append(torch.empty(state.shape, dtype=state.dtype))
+        return tensors[-1]
+    return _mapped(state, lambda part: _with_tensors(part, tensors))
+
+
+def _mapped(state, change):
+    if isinstance(state, dict):
+        return {key: change(part) for key, part in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(map(change, state))
+    return state

@@ -1,0 +1,231 @@
+"""What torch.distributed does on tutti, call by call; every rank of an MPI job runs all of it."""
+import functools
+import operator
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+import tutti
+from torch_fixture import Ranks, is_old
+
+#: What is only moved may be anything.
+MOVED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
+         torch.int64, torch.bool, torch.complex64)
+
+
+class Reducing(Ranks):
+    def test_every_operation_gives_all_ranks_what_torch_computes_alone(self):
+        rows = torch.stack(self.everyones(dtype=torch.int64))
+        for operation, expected in ((ReduceOp.SUM, rows.sum(0)), (ReduceOp.MIN, rows.amin(0)),
+                                    (ReduceOp.MAX, rows.amax(0)), (ReduceOp.PRODUCT, rows.prod(0)),
+                                    (ReduceOp.BAND, functools.reduce(operator.and_, rows)),
+                                    (ReduceOp.BOR, functools.reduce(operator.or_, rows)),
+                                    (ReduceOp.BXOR, functools.reduce(operator.xor, rows))):
+            tensor = self.mine(dtype=torch.int64)
+            dist.all_reduce(tensor, operation)
+            self.same(tensor, expected)
+
+    def test_an_average_is_the_sum_over_the_number_of_ranks(self):
+        tensor = self.mine()
+        dist.all_reduce(tensor, ReduceOp.AVG)
+        torch.testing.assert_close(tensor, torch.stack(self.everyones()).mean(0))
+
+    def test_the_factor_of_premul_sum_multiplies_before_the_sum(self):
+        operation, tensor = dist._make_nccl_premul_sum(0.5), self.mine()
+        if is_old():
+            with self.assertRaisesRegex(tutti.UnsupportedError, "does not tell its factor; multiply the tensor"):
+                dist.all_reduce(tensor, operation)
+            return
+        dist.all_reduce(tensor, operation)
+        self.same(tensor, sum(self.everyones()) / 2)
+
+    def test_tensors_of_any_strides_are_reduced_in_place(self):
+        tensor = self.mine((4, 3)).t()
+        dist.all_reduce(tensor)
+        self.same(tensor, sum(self.everyones((4, 3))).t())
+        scalar = torch.tensor(self.rank + 1.0)
+        dist.all_reduce(scalar)
+        self.same(scalar, torch.tensor(float(self.total)))
+        parameter = torch.nn.Parameter(self.mine())
+        dist.all_reduce(parameter)
+        self.same(parameter.detach(), sum(self.everyones()))
+
+    def test_a_dtype_that_cannot_be_added_is_refused_with_what_to_do(self):
+        for dtype in (torch.bool, torch.int16):
+            with self.assertRaisesRegex(tutti.InvalidArgumentError, "convert it: tensor.to"):
+                dist.all_reduce(self.mine(dtype=dtype))
+
+    def test_reduce_changes_the_roots_tensor_alone(self):
+        for root in (0, self.last):
+            tensor = self.mine()
+            dist.reduce(tensor, root)
+            self.same(tensor, sum(self.everyones()) if self.rank == root else self.mine())
+
+    def test_reduce_scatter_gives_each_rank_its_row(self):
+        for operation, expected in ((ReduceOp.SUM, sum(self.everyones((self.size, 6)))[self.rank]),
+                                    (ReduceOp.PRODUCT, torch.stack(self.everyones((self.size, 6))).prod(0)[self.rank])):
+            output = torch.zeros(6)
+            dist.reduce_scatter(output, list(self.mine((self.size, 6))), operation)
+            self.same(output, expected)
+
+    def test_reduce_scatter_takes_rows_of_several_sizes(self):
+        output = torch.zeros(self.rank + 1)
+        dist.reduce_scatter(output, [torch.full((rank + 1,), self.rank + 1.0) for rank in range(self.size)])
+        self.same(output, torch.full((self.rank + 1,), float(self.total)))
+
+    def test_reduce_scatter_of_one_tensor_under_all_its_names(self):
+        for name in ("_reduce_scatter_base", "reduce_scatter_tensor", "reduce_scatter_single"):
+            call = getattr(dist, name, None)
+            if call is not None:
+                output = torch.zeros(2, 3)
+                call(output, self.mine((2 * self.size, 3)))
+                self.same(output, sum(self.everyones((2 * self.size, 3)))[2 * self.rank:2 * self.rank + 2])
+
+    def test_coalesced_tensors_are_reduced_each(self):
+        tensors = [self.mine((2, 2)), self.mine((5,))]
+        dist.all_reduce_coalesced(tensors)
+        for tensor in tensors:
+            self.same(tensor, sum(self.everyones(tensor.shape)))
+
+
+class Moving(Ranks):
+    def test_broadcast_brings_the_roots_tensor_of_any_dtype(self):
+        for dtype in MOVED:
+            for root in (0, self.last):
+                tensor = self.mine(dtype=dtype)
+                dist.broadcast(tensor, root)
+                self.same(tensor, self.of(root, dtype=dtype))
+
+    def test_a_state_dict_with_buffers_of_any_dtype_is_broadcast(self):
+        module = torch.nn.BatchNorm1d(4)
+        module.register_buffer("mask", torch.tensor([True, False, self.rank == 0]))
+        module.running_mean.fill_(self.rank + 1)
+        tutti.torch.broadcast_parameters(module.state_dict())
+        self.same(module.mask, torch.tensor([True, False, True]))
+        self.same(module.running_mean, torch.ones(4))
+
+    def test_all_gather_brings_every_ranks_tensor_of_any_dtype(self):
+        for dtype in MOVED:
+            outputs = [torch.zeros(3, 4, dtype=dtype) for _ in range(self.size)]
+            dist.all_gather(outputs, self.mine(dtype=dtype))
+            for output, expected in zip(outputs, self.everyones(dtype=dtype)):
+                self.same(output, expected)
+
+    def test_all_gather_takes_tensors_of_several_sizes(self):
+        outputs = [torch.zeros(rank + 1) for rank in range(self.size)]
+        dist.all_gather(outputs, self.mine((self.rank + 1,)))
+        for rank, output in enumerate(outputs):
+            self.same(output, self.of(rank, (rank + 1,)))
+
+    def test_all_gather_into_one_tensor_under_all_its_names(self):
+        for name in ("_all_gather_base", "all_gather_into_tensor", "all_gather_single"):
+            call = getattr(dist, name, None)
+            if call is not None:
+                output = torch.zeros(2 * self.size, 3)
+                call(output, self.mine((2, 3)))
+                self.same(output, torch.cat(self.everyones((2, 3))))
+
+    def test_gather_brings_all_tensors_to_the_root_alone(self):
+        for root in (0, self.last):
+            outputs = [torch.zeros(3, 4) for _ in range(self.size)] if self.rank == root else None
+            dist.gather(self.mine(), outputs, root)
+            for output, expected in zip(outputs or [], self.everyones()):
+                self.same(output, expected)
+
+    def test_scatter_gives_each_rank_its_tensor(self):
+        for dtype in (torch.float32, torch.bool):
+            for root in (0, self.last):
+                output = torch.zeros(3, 4, dtype=dtype)
+                dist.scatter(output, self.everyones(dtype=dtype) if self.rank == root else None, root)
+                self.same(output, self.mine(dtype=dtype))
+
+    def sent(self, source, target, rows):
+        """What a rank has for another."""
+        return torch.full((rows, 2), 10.0 * source + target)
+
+    def test_all_to_all_with_equal_shares(self):
+        output = torch.zeros(2 * self.size, 2)
+        dist.all_to_all_single(output, torch.cat([self.sent(self.rank, to, 2) for to in range(self.size)]))
+        self.same(output, torch.cat([self.sent(source, self.rank, 2) for source in range(self.size)]))
+
+    def test_all_to_all_with_unequal_shares(self):
+        def rows(source, target):
+            return (source + 2 * target) % 3  # none, too
+        sent = [self.sent(self.rank, to, rows(self.rank, to)) for to in range(self.size)]
+        expected = [self.sent(source, self.rank, rows(source, self.rank)) for source in range(self.size)]
+        output = torch.zeros_like(torch.cat(expected))
+        dist.all_to_all_single(output, torch.cat(sent), [len(part) for part in expected], [len(part) for part in sent])
+        self.same(output, torch.cat(expected))
+        outputs = [torch.zeros_like(part) for part in expected]
+        dist.all_to_all(outputs, sent)
+        for got, part in zip(outputs, expected):
+            self.same(got, part)
+
+    def test_objects_travel(self):
+        objects = [None] * self.size
+        dist.all_gather_object(objects, {"rank": self.rank, "text": "x" * 10 ** self.rank})
+        self.assertEqual([one["rank"] for one in objects], list(range(self.size)))
+        told = [("from", self.last)] if self.rank == self.last else [None]
+        dist.broadcast_object_list(told, self.last)
+        self.assertEqual(told, [("from", self.last)])
+        gathered = [None] * self.size if self.rank == 0 else None
+        dist.gather_object({self.rank}, gathered)
+        self.assertEqual(gathered, [{rank} for rank in range(self.size)] if self.rank == 0 else None)
+        got = [None]
+        dist.scatter_object_list(got, [f"for {rank}" for rank in range(self.size)] if self.rank == 0 else None)
+        self.assertEqual(got, [f"for {self.rank}"])
+
+
+class Waiting(Ranks):
+    def test_calls_of_one_signature_are_in_flight_together_and_each_gets_its_own_result(self):
+        tensors = [torch.full((1000,), float(i * (self.rank + 1))) for i in range(50)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        for work in reversed(works):
+            work.wait()
+        for i, tensor in enumerate(tensors):
+            self.same(tensor, torch.full((1000,), float(i * self.total)))
+
+    def test_a_future_has_the_result_and_what_is_chained_to_it_may_wait_for_another(self):
+        def chained(done):
+            other = dist.all_reduce(done.value()[0], async_op=True).get_future()
+            return other.wait()[0] + 1
+        future = dist.all_reduce(self.mine(), async_op=True).get_future().then(chained)
+        self.same(future.wait(), sum(self.everyones()) * self.size + 1)
+
+    def test_many_futures_whose_callbacks_all_wait_for_others(self):
+        def chained(done):
+            return dist.all_reduce(done.value()[0].clone(), async_op=True).get_future().wait()[0]
+        # One after the other: c10d's calls have the same order on all ranks, and callbacks have none among themselves.
+        for _ in range(20):
+            future = dist.all_reduce(self.mine(), async_op=True).get_future().then(chained)
+            self.same(future.wait(), sum(self.everyones()) * self.size)
+
+    def test_a_call_that_is_done_says_so(self):
+        work = dist.all_reduce(self.mine(), async_op=True)
+        self.assertTrue(work.wait())
+        if is_old():
+            self.assertTrue(work.is_completed())
+            self.assertTrue(work.is_success())
+
+    def test_a_barrier_holds_all_until_the_last_has_come(self):
+        dist.barrier()
+        work = dist.barrier(async_op=True)
+        work.wait()
+
+    def test_keys_come_again(self):
+        before = self.keys()
+        for _ in range(20):
+            dist.all_reduce(self.mine((7,)))
+        self.assertEqual(len(self.keys() - before), 4)
+        self.assertIn("allreduce float32 [7] #3", self.keys())
+
+    def keys(self):
+        group = dist.distributed_c10d._get_default_group()
+        group = group if is_old() else group._get_backend(torch.device("cpu"))
+        return set(group._group.calls._last)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+"""What the torch_*.py share that every rank of an MPI job runs: the default group, and tensors that tell ranks apart.
+
+Every rank runs all tests in the same order. What one rank meets keeps no other waiting for longer than PATIENCE.
+"""
+import datetime
+import os
+import unittest
+
+import torch
+import torch.distributed as dist
+
+import tutti.torch
+
+PATIENCE = datetime.timedelta(seconds=60)
+os.environ.setdefault("TUTTI_LOG", "error")
+torch.set_num_threads(1)  # the ranks share the cores
+
+
+def is_old():
+    """Torch 1 has no Backend: a process group of tutti's is a ProcessGroup itself there."""
+    return not hasattr(torch._C._distributed_c10d, "Backend")
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not dist.is_initialized():
+            dist.init_process_group("tutti", timeout=PATIENCE)
+        cls.rank, cls.size = dist.get_rank(), dist.get_world_size()
+        cls.last = cls.size - 1
+        cls.total = cls.size * (cls.size + 1) // 2  # of what the ranks bring: 1, 2, 3, ...
+
+    def mine(self, shape=(3, 4), dtype=torch.float32):
+        return self.of(self.rank, shape, dtype)
+
+    def of(self, rank, shape=(3, 4), dtype=torch.float32):
+        """What this rank brings: elements from rank + 1 on, in steps of 10, as far as the dtype goes."""
+        count = torch.Size(shape).numel()
+        return (torch.arange(count) % 4 * 10 + rank + 1).to(dtype).reshape(shape)
+
+    def everyones(self, shape=(3, 4), dtype=torch.float32):
+        return [self.of(rank, shape, dtype) for rank in range(self.size)]
+
+    def same(self, tensor, expected):
+        self.assertEqual((tensor.dtype, tensor.shape), (expected.dtype, expected.shape))
+        self.assertTrue(torch.equal(tensor, expected), f"{tensor}\nand not\n{expected}")
