@@ -2,12 +2,13 @@
 import importlib.util
 import json
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
 import time
 
-from gpu_check.check import Failed
+from gpu_check.check import CouldNotRun, Failed
 
 # A rank that waits says for whom, before the section's time is up.
 PATIENCE = {"TUTTI_STALL_SECONDS": "10"}
@@ -47,6 +48,42 @@ def sums(attempt):
         except Failed as problem:
             raise Failed(f"{ranks} ranks: {problem}") from problem
     return f"the host's bits with {', '.join(map(str, counts))} ranks"
+
+
+# NCCL refuses two ranks that share a GPU, unless each names a host of its own.
+ON_HOSTS_OF_THEIR_OWN = ("sh", "-c", 'NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK exec "$0" "$@"')
+# What the ranks of a node say once they have a communicator, and where they get none.
+CONNECTED = re.compile(r"NCCL \S+ of \S+ connects .*that took \S+ s")
+NOT_CONNECTED = re.compile(r"do not use NCCL: .*")
+
+
+def launches(attempt):
+    """Sums of two ranks by launches of NCCL, with the host's bits. NCCL takes sockets between hosts of that kind, so the
+    rate is none of GPUs that see each other."""
+    program, said = attempt.program("device_test"), []
+    words = [("sums", program)]
+    if not attempt.quick:
+        words.append(("rate", attempt.program("allreduce_bench"), "--gpu", 0, "--impl", "tutti", "--bytes", "64M",
+                      "--seconds", 2, "--warmup", 2, "--least", 5))
+    for part, *line in words:
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            more = ("--json", file.name) if part == "rate" else ()
+            done = attempt.run(mpirun(attempt, 2, *ON_HOSTS_OF_THEIR_OWN, *line, *more), TUTTI_LOG="info", **PATIENCE)
+            refused = NOT_CONNECTED.search(done.errors)
+            if refused:
+                raise CouldNotRun(refused[0])
+            if done.overdue or done.status != 0:
+                raise Failed(f"{part}: it ended with status {done.status} after {done.seconds:.0f} s")
+            connected = CONNECTED.search(done.errors)
+            if connected is None:
+                raise Failed(f"{part}: the ranks ended before they were connected")
+            if part == "rate":
+                rows = json.loads(pathlib.Path(file.name).read_text())
+                attempt.rows += [{"part": "launches", **row} for row in rows]
+                said.append(f"{rows[0]['algbw_GBps']:.1f} GB/s")
+            else:
+                said.append(connected[0])
+    return "the host's bits; " + "; ".join(said)
 
 
 def death(attempt):
