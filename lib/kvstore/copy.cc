@@ -8,6 +8,7 @@
 
 #include "cuda/event.h"
 #include "cuda/gpu.h"
+#include "cuda/place.h"
 #include "cuda/stream.h"
 #include "kvstore/checks.h"
 #include "kvstore/gpu_calls.h"
@@ -66,7 +67,7 @@ void copy_by(const cuda::Gpu& gpu, const Tensor& from, const Tensor& to) {
   const cuda::Stream stream(gpu);
   const cuda::Event event(gpu);
   for (const Tensor* tensor : {&from, &to}) {
-    const auto trouble = is_on_gpu(*tensor) ? trouble_with(*tensor, gpu) : std::nullopt;
+    const auto trouble = is_on_gpu(*tensor) ? cuda::trouble_with(*tensor, gpu) : std::nullopt;
     if (trouble) throw Error(ErrorCode::invalid_argument, "copy: a tensor " + *trouble);
     follow(stream, event, *tensor);
   }

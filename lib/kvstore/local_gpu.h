@@ -1,6 +1,5 @@
 #pragma once
 #include <memory>
-#include <optional>
 
 #include "base/fork_guard.h"
 #include "cuda/event.h"
@@ -33,9 +32,5 @@ struct LocalGpu {
 
 /// A tensor in memory of its own on a GPU, with any contents. Throws as cuda::DeviceMemory.
 Tensor gpu_tensor(const std::shared_ptr<const cuda::Gpu>& gpu, const Shape& shape, DType dtype);
-
-/// For the errors of calls with a tensor that `gpu` cannot work on: why it cannot. Costs about a
-/// microsecond.
-std::optional<std::string> trouble_with(const Tensor& tensor, const cuda::Gpu& gpu);
 
 }  // namespace tutti

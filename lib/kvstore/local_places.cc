@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cuda/place.h"
 #include "kvstore/checks.h"
 #include "kvstore/key_calls.h"
 
@@ -116,7 +117,7 @@ void LocalPlaces::Call::collect(const Key& key, const Values& values) {
     if (key_ == nullptr) key_ = &key;
     try {
       const GpuMemory& memory = places_.gpu_for(tensor);
-      if (const auto trouble = trouble_with(tensor, memory.gpu().gpu)) {
+      if (const auto trouble = cuda::trouble_with(tensor, memory.gpu().gpu)) {
         throw Error(ErrorCode::invalid_argument, "a tensor " + *trouble);
       }
     } catch (const Error& error) {
