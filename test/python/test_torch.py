@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """tutti's process groups in PyTorch: what scripts may count on, the example, and ranks that fail.
 
-    test_torch.py BUILD_TYPE
+    test_torch.py BUILD_TYPE [newest]
 
-Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13.
+Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13. newest: on PyPI's
+newest, without the libraries that only a GPU needs.
 """
 import os
 import re
@@ -13,8 +14,12 @@ import subprocess
 import sys
 import unittest
 
+import torch_wheel
 from installed import HERE, ROOT, Installed, python_with, said
 
+NEWEST = sys.argv[-1] == "newest"
+if NEWEST:
+    sys.argv.pop()
 Installed.build_type = sys.argv.pop()
 #: The status of a job by how the rank ended that was the first to.
 ENDED = {"raises": 1, "exits": 3, "killed": 128 + signal.SIGKILL, "interrupted": 128 + signal.SIGINT}
@@ -22,24 +27,10 @@ LAUNCH = (sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--
 EXAMPLE = ROOT / "examples/python/torch/train.py"
 
 
-class PyTorch(Installed):
-    @classmethod
-    def setUpClass(cls):
-        cls.with_torch = python_with("torch")
-        if cls.with_torch is None:
-            print("skipped: no Python here has torch; scripts/setup --tests installs Debian's", flush=True)
-            raise unittest.SkipTest("no Python here has torch")
-        super().setUpClass()
+class Promises(Installed):
+    """What is tried with every torch."""
 
-    @classmethod
-    def install(cls):
-        """As a wheel: the pip of the Python that has torch may be too old to build one."""
-        cls.pip("wheel", *cls.setup(), "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
-        wheel, = (cls.top / "wheels").iterdir()
-        said(cls.with_torch, "-m", "venv", "--system-site-packages", cls.top / "torch")
-        cls.python = cls.top / "torch/bin/python"
-        cls.pip("install", wheel)
-        os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
+    LIMIT = 120
 
     def on_all(self, count, part, timeout=240):
         """Every rank runs these tests."""
@@ -59,12 +50,12 @@ class PyTorch(Installed):
 
     def outcome(self, *words):
         """(exit code, lines of stdout in any order, stderr) of a job."""
-        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=120, cwd=self.top,
+        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=self.LIMIT, cwd=self.top,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, sorted(done.stdout.splitlines()), done.stderr
 
-    def joined(self, count, *words):
-        return self.outcome("mpirun", "-n", count, self.python, "-W", "ignore", HERE / "torch_joining.py", *words)
+    def joined(self, count, *words, variables=()):
+        return self.outcome("mpirun", "-n", count, "env", *variables, self.python, "-W", "ignore", HERE / "torch_joining.py", *words)
 
     def test_ranks_find_each_other(self):
         with socket.socket() as free:
@@ -79,6 +70,15 @@ class PyTorch(Installed):
                 self.assertEqual(code, 0, err)
                 for rank in range(3):
                     self.assertEqual("\n".join(out).count(f"{rank} of 3: [0, 1, 2]"), 1 + (words[0] == "again"), out)
+
+    def test_what_the_page_shows(self):
+        page = (ROOT / "bindings/python/PYTORCH.md").read_text()
+        program, = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        text = self.on_ranks(3, "-c", program)
+        for rank in range(3):
+            self.assertIn(f"rank {rank} of 3: 6", text)
+        shown, = re.findall(r"^mpirun -n 4 python (\S+)$", page, re.MULTILINE)
+        self.assertEqual(ROOT / shown, EXAMPLE)
 
     def is_old(self):
         return said(self.python, "-c", "import torch; print(torch.__version__)").startswith("1.")
@@ -125,6 +125,48 @@ class PyTorch(Installed):
 
     def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
         self.assertGreaterEqual(self.learnt(4), 0.95)
+
+
+@unittest.skipIf(NEWEST, "another torch is asked for")
+class PyTorch(Promises):
+    @classmethod
+    def setUpClass(cls):
+        cls.with_torch = python_with("torch")
+        if cls.with_torch is None:
+            print("skipped: no Python here has torch; scripts/setup --tests installs Debian's", flush=True)
+            raise unittest.SkipTest("no Python here has torch")
+        super().setUpClass()
+
+    @classmethod
+    def install(cls):
+        """As a wheel: the pip of the Python that has torch may be too old to build one."""
+        cls.pip("wheel", *cls.setup(), "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
+        wheel, = (cls.top / "wheels").iterdir()
+        said(cls.with_torch, "-m", "venv", "--system-site-packages", cls.top / "torch")
+        cls.python = cls.top / "torch/bin/python"
+        cls.pip("install", wheel)
+        os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
+
+
+@unittest.skipUnless(NEWEST, "takes long")
+class Newest(Promises):
+    LIMIT = 300
+
+    @classmethod
+    def install(cls):
+        torch_wheel.install(cls.python, cls.pip)
+        super().install()
+        os.environ["OMP_NUM_THREADS"] = "1"
+
+    def test_fsdp2_learns_the_digits_and_the_same_weights_as_ddp(self):
+        self.assertGreaterEqual(self.learnt(4, "--fsdp"), 0.95)
+
+    def test_groups_of_a_mesh(self):
+        self.on_all(4, "torch_training")
+
+    def test_torchs_debugging_of_calls(self):
+        code, _, err = self.joined(3, "by_mpi", variables=["TORCH_DISTRIBUTED_DEBUG=DETAIL"])
+        self.assertEqual(code, 0, err)
 
 
 if __name__ == "__main__":
