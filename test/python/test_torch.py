@@ -55,7 +55,8 @@ class Promises(Installed):
         return done.returncode, sorted(done.stdout.splitlines()), done.stderr
 
     def joined(self, count, *words, variables=()):
-        return self.outcome("mpirun", "-n", count, "env", *variables, self.python, "-W", "ignore", HERE / "torch_joining.py", *words)
+        return self.outcome("mpirun", "-n", count, "env", *variables, self.python, "-W", "ignore",
+                            HERE / "torch_joining.py", *words)
 
     def test_ranks_find_each_other(self):
         with socket.socket() as free:

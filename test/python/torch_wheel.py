@@ -1,7 +1,7 @@
 """PyPI's torch without what only a GPU needs: for tests on CPUs, never for users.
 
-The wheel links to libraries of CUDA that are four times its size. Those that a CPU never calls are replaced by libraries
-of the same names, whose functions end the process.
+The wheel links to libraries of CUDA that are four times its size. Those that a CPU never calls are replaced by
+libraries of the same names, whose functions end the process.
 """
 import pathlib
 import re
