@@ -1,22 +1,135 @@
 #!/usr/bin/env python3
 """tutti's process groups in PyTorch: what scripts may count on, the example, and ranks that fail.
 
-    test_torch.py BUILD_TYPE
+    test_torch.py BUILD_TYPE [newest]
 
-Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13.
+Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13. newest: on PyPI's
+newest, without the libraries that only a GPU needs.
 """
 import os
 import re
+import signal
+import socket
+import subprocess
 import sys
 import unittest
 
+import torch_wheel
 from installed import HERE, ROOT, Installed, python_with, said
 
+NEWEST = sys.argv[-1] == "newest"
+if NEWEST:
+    sys.argv.pop()
 Installed.build_type = sys.argv.pop()
+#: The status of a job by how the rank ended that was the first to.
+ENDED = {"raises": 1, "exits": 3, "killed": 128 + signal.SIGKILL, "interrupted": 128 + signal.SIGINT}
+LAUNCH = (sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", 3)
 EXAMPLE = ROOT / "examples/python/torch/train.py"
 
 
-class PyTorch(Installed):
+class Promises(Installed):
+    """What is tried with every torch."""
+
+    LIMIT = 120
+
+    def on_all(self, count, part, timeout=240):
+        """Every rank runs these tests."""
+        return said("mpirun", "-n", count, self.python, "-W", "ignore", HERE / f"{part}.py", timeout=timeout,
+                    cwd=self.top)
+
+    def test_every_collective(self):
+        for count in (1, 3):
+            with self.subTest(ranks=count):
+                self.on_all(count, "torch_collectives")
+
+    def test_groups_over_some_ranks(self):
+        self.on_all(4, "torch_groups")
+
+    def test_it_trains_what_gloo_trains(self):
+        self.on_all(2, "torch_training")
+
+    def outcome(self, *words):
+        """(exit code, lines of stdout in any order, stderr) of a job."""
+        done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=self.LIMIT, cwd=self.top,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return done.returncode, sorted(done.stdout.splitlines()), done.stderr
+
+    def joined(self, count, *words, variables=()):
+        return self.outcome("mpirun", "-n", count, "env", *variables, self.python, "-W", "ignore",
+                            HERE / "torch_joining.py", *words)
+
+    def test_ranks_find_each_other(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        ways = [("by_mpi",), ("again",), ("by_environment", port)]
+        if not self.is_old():
+            ways += [("by_devices",), ("without_an_import", port)]
+        for words in ways:
+            with self.subTest(words[0]):
+                code, out, err = self.joined(3, *words)
+                self.assertEqual(code, 0, err)
+                for rank in range(3):
+                    self.assertEqual("\n".join(out).count(f"{rank} of 3: [0, 1, 2]"), 1 + (words[0] == "again"), out)
+
+    def test_what_the_page_shows(self):
+        page = (ROOT / "bindings/python/PYTORCH.md").read_text()
+        program, = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        text = self.on_ranks(3, "-c", program)
+        for rank in range(3):
+            self.assertIn(f"rank {rank} of 3: 6", text)
+        shown, = re.findall(r"^mpirun -n 4 python (\S+)$", page, re.MULTILINE)
+        self.assertEqual(ROOT / shown, EXAMPLE)
+
+    def is_old(self):
+        return said(self.python, "-c", "import torch; print(torch.__version__)").startswith("1.")
+
+    def test_a_job_of_torchruns_is_told_what_to_type(self):
+        program = ("import torch.distributed as dist, tutti.torch\n"
+                   "dist.init_process_group('tutti', store=dist.HashStore(), rank=0, world_size=2)")
+        code, _, err = self.outcome("env", "RANK=0", "WORLD_SIZE=2", self.python, "-c", program)
+        self.assertEqual(code, 1)
+        self.assertIn("MPI sees 1 process but the launcher started 2", err)
+        self.assertIn("type instead: mpirun -n 2", err)
+
+    def test_a_group_over_some_of_mpiruns_processes_is_refused_with_what_to_type(self):
+        program = ("import torch.distributed as dist, tutti.torch\n"
+                   "dist.init_process_group('tutti', store=dist.HashStore(), rank=0, world_size=1)")
+        code, _, err = self.outcome("mpirun", "-n", 2, self.python, "-c", program)
+        self.assertNotEqual(code, 0)
+        self.assertIn("WORLD_SIZE is 1, and mpirun has started 2 processes, which all belong to torch's default group; "
+                      "type mpirun -n 1", err)
+
+    def test_a_call_that_nobody_waited_for_is_told_once_at_the_end(self):
+        code, _, err = self.joined(2, "unwaited")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn("gives up these calls of torch.distributed, which are not done: 'allreduce float32 [3] #0'", err)
+
+    def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
+        for where, how in (("backward", "killed"), ("hook", "raises"), ("forward", "interrupted"), ("future", "exits"),
+                           ("collective", "killed")):
+            with self.subTest(where=where, how=how):
+                code, out, err = self.outcome(*LAUNCH, self.python, "-W", "ignore", HERE / "torch_ends.py", where, how)
+                self.assertEqual(code, ENDED[how], err)
+                self.assertEqual(len(out), 2, f"{out}\n{err}")
+                for line, rank in zip(out, (0, 2)):
+                    self.assertRegex(line, rf"^\[worker {rank}\] in time: .*rank 1 is lost")
+
+    def learnt(self, count, *words):
+        """The accuracy after the last epoch; all ranks have the same weights, bit by bit."""
+        text = self.on_ranks(count, EXAMPLE, *words, timeout=240)
+        hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
+        self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
+        self.assertEqual(len({weights for _, weights in hashes}), 1, text)
+        return float(re.findall(r"Test_acc (0\.\d{6})", text)[-1])
+
+    def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
+        self.assertGreaterEqual(self.learnt(4), 0.95)
+
+
+@unittest.skipIf(NEWEST, "another torch is asked for")
+class PyTorch(Promises):
     @classmethod
     def setUpClass(cls):
         cls.with_torch = python_with("torch")
@@ -35,26 +148,26 @@ class PyTorch(Installed):
         cls.pip("install", wheel)
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
-    def on_all(self, count, part, timeout=240):
-        """Every rank runs these tests."""
-        return said("mpirun", "-n", count, self.python, "-W", "ignore", HERE / f"{part}.py", timeout=timeout,
-                    cwd=self.top)
 
-    def test_every_collective(self):
-        for count in (1, 3):
-            with self.subTest(ranks=count):
-                self.on_all(count, "torch_collectives")
+@unittest.skipUnless(NEWEST, "takes long")
+class Newest(Promises):
+    LIMIT = 300
 
-    def learnt(self, count, *words):
-        """The accuracy after the last epoch; all ranks have the same weights, bit by bit."""
-        text = self.on_ranks(count, EXAMPLE, *words, timeout=240)
-        hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
-        self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
-        self.assertEqual(len({weights for _, weights in hashes}), 1, text)
-        return float(re.findall(r"Test_acc (0\.\d{6})", text)[-1])
+    @classmethod
+    def install(cls):
+        torch_wheel.install(cls.python, cls.pip)
+        super().install()
+        os.environ["OMP_NUM_THREADS"] = "1"
 
-    def test_the_example_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
-        self.assertGreaterEqual(self.learnt(4), 0.95)
+    def test_fsdp2_learns_the_digits_and_the_same_weights_as_ddp(self):
+        self.assertGreaterEqual(self.learnt(4, "--fsdp"), 0.95)
+
+    def test_groups_of_a_mesh(self):
+        self.on_all(4, "torch_training")
+
+    def test_torchs_debugging_of_calls(self):
+        code, _, err = self.joined(3, "by_mpi", variables=["TORCH_DISTRIBUTED_DEBUG=DETAIL"])
+        self.assertEqual(code, 0, err)
 
 
 if __name__ == "__main__":

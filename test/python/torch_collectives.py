@@ -1,6 +1,7 @@
 """What torch.distributed does on tutti, call by call; every rank of an MPI job runs all of it."""
 import functools
 import operator
+import random
 import unittest
 
 import torch
@@ -213,6 +214,36 @@ class Waiting(Ranks):
         dist.barrier()
         work = dist.barrier(async_op=True)
         work.wait()
+
+    def call(self, kind, number):
+        """(the Work of a call, its output, what has to be there)."""
+        shape = (self.size, 1 + number % 5)
+        rows = [number + row for row in self.everyones(shape)]
+        mine = rows[self.rank].clone()
+        if kind == "all_reduce":
+            return dist.all_reduce(mine, async_op=True), mine, sum(rows)
+        if kind == "broadcast":
+            root = number % self.size
+            return dist.broadcast(mine, root, async_op=True), mine, rows[root]
+        if kind == "all_gather":
+            outputs = [torch.zeros(shape) for _ in rows]
+            return dist.all_gather(outputs, mine, async_op=True), outputs, rows
+        output = torch.zeros(shape)
+        if kind == "all_to_all":
+            return dist.all_to_all_single(output, mine, async_op=True), output, torch.stack(rows)[:, self.rank]
+        output = output[0].clone()
+        return dist.reduce_scatter(output, list(mine), async_op=True), output, sum(rows)[self.rank]
+
+    def test_calls_of_all_kinds_in_any_order_that_each_rank_waits_for_in_an_order_of_its_own(self):
+        calls, waits, open_calls = random.Random(1), random.Random(self.rank), []
+        for number in range(600):
+            kind = calls.choice(("all_reduce", "broadcast", "all_gather", "all_to_all", "reduce_scatter"))
+            open_calls.append((kind, *self.call(kind, number)))
+            while open_calls and (waits.random() < 0.5 or len(open_calls) > 30 or number == 599):
+                kind, work, output, expected = open_calls.pop(waits.randrange(len(open_calls)))
+                work.wait()
+                for got, wanted in zip(output, expected):
+                    self.assertTrue(torch.equal(got, wanted), f"{kind}: {got} and not {wanted}")
 
     def test_keys_come_again(self):
         before = self.keys()

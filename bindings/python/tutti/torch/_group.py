@@ -16,11 +16,12 @@ alive = weakref.WeakSet()
 
 
 def tell_of_unfinished():
-    """One warning at the end of the program, which may have forgotten to wait."""
+    """One warning at the end of a program that has forgotten to wait."""
     unfinished = [key for group in alive for key in group.calls.give_up()]
     if unfinished:
-        logging.getLogger("tutti").warning("tutti: calls of torch.distributed are not done as the program ends, and are "
-                                           "given up: %s; call wait() of each", ", ".join(map(repr, unfinished[:5])))
+        logging.getLogger("tutti").warning("tutti: the program ends, and gives up these calls of torch.distributed, "
+                                           "which are not done: %s; call wait() of each",
+                                           ", ".join(map(repr, unfinished[:5])))
 
 
 atexit.register(tell_of_unfinished)

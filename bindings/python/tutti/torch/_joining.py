@@ -1,8 +1,10 @@
 """How processes that mpirun has started become torch's process groups."""
 import datetime
+import fcntl
 import importlib
 import os
 import socket
+import struct
 
 import torch.distributed as dist
 
@@ -10,8 +12,8 @@ from tutti.errors import InvalidArgumentError, UnsupportedError
 from tutti.torch._group import Group, create
 from tutti.torch._shells import shell_class
 
-#: torch's own rendezvous takes all of them from the environment.
-VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: Linux's SIOCGIFADDR.
+ADDRESS_OF_INTERFACE = 0x8915
 #: A rank tries so long to reach an address of rank 0, in seconds.
 REACH = 5.0
 
@@ -34,9 +36,9 @@ class World:
         kv, self._waiting = self._waiting or create(timeout), None
         if kv.num_workers != size:
             kv.close()
-            raise UnsupportedError(f"WORLD_SIZE is {size}, and mpirun has started {kv.num_workers} processes: all of them "
-                                   f"belong to torch's default group; type mpirun -n {size}, and make smaller groups "
-                                   "with torch.distributed.new_group")
+            raise UnsupportedError(f"WORLD_SIZE is {size}, and mpirun has started {kv.num_workers} processes, which "
+                                   f"all belong to torch's default group; type mpirun -n {size}, and make smaller "
+                                   "groups with torch.distributed.new_group")
         told = kv.allgather_object(rank)
         if sorted(told) != list(range(size)):
             kv.close()
@@ -61,12 +63,16 @@ def make_group(opts, _):
 
 
 def addresses():
-    """This machine's, the likeliest first."""
-    try:
-        named = [entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
-    except OSError:
-        named = []
-    return list(dict.fromkeys([address for address in named if not address.startswith("127.")]))
+    """This machine's, of all its networks."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            try:
+                told = fcntl.ioctl(any_socket, ADDRESS_OF_INTERFACE, struct.pack("256s", name.encode()))
+            except OSError:  # it has none
+                continue
+            found.append(socket.inet_ntoa(told[20:24]))
+    return [address for address in found if not address.startswith("127.")]
 
 
 def reachable(candidates, port):
@@ -96,7 +102,7 @@ def meet(timeout):
 def by_environment_or_mpi(own):
     """Torch's rendezvous, in place of which MPI tells rank and size where the environment does not."""
     def handler(url, timeout=datetime.timedelta(minutes=30), **how):
-        if any(name in os.environ for name in VARIABLES) or "?" in url:
+        if "RANK" in os.environ or "?" in url:
             yield from own(url, timeout=timeout, **how)
         else:
             yield meet(timeout)

@@ -84,6 +84,7 @@ if hasattr(c10d, "Backend"):
         def __init__(self, rank, size, group, store, timeout):
             c10d.Backend.__init__(self, rank, size)
             self._options = c10d.Backend.Options("tutti")
+            self._options._timeout = timeout
             self._take(group, store, timeout)
             # Torch's debugging keeps what C++ has of it alone, which knows nothing of Python's methods.
             kept.add(self)

@@ -1,0 +1,73 @@
+"""Begins and ends a default group in one of several ways; each rank prints what all ranks say of themselves.
+
+    torch_joining.py WAY
+"""
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+
+def everyone():
+    outputs = [torch.zeros(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(outputs, torch.tensor([float(dist.get_rank())]))
+    print(f"{dist.get_rank()} of {dist.get_world_size()}: {[int(output) for output in outputs]}", flush=True)
+
+
+def by_mpi():
+    import tutti.torch  # pylint: disable=unused-import
+    dist.init_process_group("tutti")
+    everyone()
+
+
+def by_devices():
+    import tutti.torch  # pylint: disable=unused-import
+    dist.init_process_group("cpu:tutti")
+    everyone()
+
+
+def by_environment():
+    """Which counts the ranks backwards here."""
+    import tutti.torch  # pylint: disable=unused-import
+    dist.init_process_group("tutti")
+    assert dist.get_rank() == int(os.environ["OMPI_COMM_WORLD_SIZE"]) - 1 - int(os.environ["OMPI_COMM_WORLD_RANK"])
+    everyone()
+    group = dist.new_group([0, 1])
+    if dist.get_rank() < 2:
+        tensor = torch.tensor([10.0 * dist.get_rank()])
+        dist.broadcast(tensor, 1, group=group)
+        assert tensor.item() == 10.0
+
+
+def without_an_import():
+    dist.init_process_group("tutti")
+    everyone()
+
+
+def again():
+    by_mpi()
+    dist.barrier()
+    dist.destroy_process_group()
+    by_mpi()
+    dist.destroy_process_group()
+
+
+def unwaited():
+    """Rank 0 makes a call that no other makes."""
+    by_mpi()
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(3), async_op=True)
+
+
+def main():
+    way = sys.argv[1]
+    if way in ("by_environment", "without_an_import"):
+        rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+        os.environ.update(RANK=str(size - 1 - rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=sys.argv[2])
+    globals()[way]()
+
+
+if __name__ == "__main__":
+    main()
