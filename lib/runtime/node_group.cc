@@ -93,6 +93,7 @@ struct NodeGroup::Job {
   void fail(const std::string& cause);
   void tell_to_stop();
   void release();
+  bool is_done_by(base::Clock::time_point end) TUTTI_EXCLUDES(mutex);
   template <typename Predicate>
   void wait_for(const Predicate& holds) const;
   void check_stop() const;
@@ -229,6 +230,14 @@ void NodeGroup::Job::release() {
   greeting.reset();
 }
 
+bool NodeGroup::Job::is_done_by(base::Clock::time_point end) {
+  base::Lock lock(mutex);
+  while (!done) {
+    if (!changed.wait_until(lock, end)) return done;
+  }
+  return true;
+}
+
 NodeGroup::NodeGroup(Settings settings) : job_(std::make_shared<Job>(std::move(settings))) {
   job_->settings.board.set_place(place_of(*job_->settings.gpu));
 }
@@ -325,21 +334,14 @@ bool NodeGroup::close(std::chrono::milliseconds limit) {
   if (!helper_.joinable()) return true;
   job_->tell_to_stop();
   // Nobody waits again for a thread that was told to stop long ago.
-  const auto until = gave_up_.value_or(base::Clock::now()) + limit;
-  base::Lock lock(job_->mutex);
-  while (!job_->done) {
-    if (job_->changed.wait_until(lock, until) || job_->done) continue;
-    lock.unlock();
-    base::log().info(
-        "gpu({}): NCCL does not end: its thread and its memory stay until the process "
-        "ends",
-        job_->settings.gpu->ordinal());
-    helper_.abandon();
-    return false;
+  if (job_->is_done_by(gave_up_.value_or(base::Clock::now()) + limit)) {
+    helper_.join();
+    return true;
   }
-  lock.unlock();
-  helper_.join();
-  return true;
+  base::log().info("gpu({}): NCCL does not end: its thread and memory stay until the process ends",
+                   job_->settings.gpu->ordinal());
+  helper_.abandon();
+  return false;
 }
 
 }  // namespace tutti::runtime

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string>
 
-extern "C" [[gnu::weak]] void __tsan_acquire(
-    void* address);  // NOLINT(bugprone-reserved-identifier)
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+extern "C" [[gnu::weak]] void __tsan_acquire(void* address);
 
 /// The stand-in for the driver, which the loader found as libcuda.so.1. Tests with the tag [gpu] do
 /// without what it alone can do: they run on a real GPU, too.
