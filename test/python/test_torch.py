@@ -17,6 +17,9 @@ import unittest
 import torch_wheel
 from installed import HERE, ROOT, Installed, python_with, said
 
+sys.path.insert(0, str(ROOT / "test/lab"))
+from layouts import main
+
 NEWEST = sys.argv[-1] == "newest"
 if NEWEST:
     sys.argv.pop()
@@ -27,7 +30,7 @@ LAUNCH = (sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--
 EXAMPLE = ROOT / "examples/python/torch/train.py"
 
 
-class Promises(Installed):
+class Promises:
     """What is tried with every torch."""
 
     LIMIT = 120
@@ -129,7 +132,7 @@ class Promises(Installed):
 
 
 @unittest.skipIf(NEWEST, "another torch is asked for")
-class PyTorch(Promises):
+class PyTorch(Promises, Installed):
     @classmethod
     def setUpClass(cls):
         cls.with_torch = python_with("torch")
@@ -150,7 +153,7 @@ class PyTorch(Promises):
 
 
 @unittest.skipUnless(NEWEST, "takes long")
-class Newest(Promises):
+class Newest(Promises, Installed):
     LIMIT = 300
 
     @classmethod
@@ -171,4 +174,4 @@ class Newest(Promises):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main([])
