@@ -16,8 +16,9 @@ std::size_t whole_lines(std::size_t bytes) {
 }
 
 /// A chunk of a tensor on a GPU. A copy to or from the device takes some ten microseconds beside
-/// its bytes.
-constexpr std::size_t device_chunk = std::size_t{4} << 20;
+/// its bytes. The host sums smaller chunks faster, for they are still in its caches: with 2 ranks
+/// on an H200, chunks of 2 MiB moved 1.5 times as fast as those of 4 MiB.
+constexpr std::size_t device_chunk = std::size_t{2} << 20;
 
 /// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;

@@ -58,8 +58,10 @@ NOT_CONNECTED = re.compile(r"do not use NCCL: .*")
 
 
 def launches(attempt):
-    """Sums of two ranks by launches of NCCL, with the host's bits. NCCL takes sockets between such hosts, so the rate is
-    none of GPUs that see each other."""
+    """Sums of two ranks by launches of NCCL, with the host's bits.
+
+    NCCL takes sockets between such hosts, so the rate is none of GPUs that see each other.
+    """
     program, said = attempt.program("device_test"), []
     words = [("sums", program)]
     if not attempt.quick:
