@@ -58,6 +58,8 @@ struct CallPool::Counts {
   /// The deleter: runs when the last Pending and the executor have released the list.
   struct End {
     void operator()(CallList* list) const {
+      // They go back to a pool that the completion's stream order may be the last to hold.
+      for (TensorCall& call : list->calls) call.ready.reset();
       list->completion.reset();
       for (TensorCall& call : list->calls) call.drop_tensors();
     }

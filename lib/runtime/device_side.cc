@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
+#include "base/keep.h"
 #include "base/log.h"
 #include "tutti/error.h"
 
@@ -50,21 +50,20 @@ void DeviceSide::close() {
   }
   if (opened == nullptr) return;
   try {
-    if (drain(base::Clock::now() + longest_drain)) {
+    if (drain(base::Clock::now() + longest_drain, false)) {
       opened_.store(nullptr, std::memory_order_release);
       opened->close_group(longest_drain);
       return;
     }
     base::log().error("gpu({}) does not end its copies: their memory stays until the process ends",
                       opened->gpu().ordinal());
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     base::log().debug("the copies of a GPU that failed: {}", error.what());
     opened_.store(nullptr, std::memory_order_release);
     return;
   }
   opened_.store(nullptr, std::memory_order_release);
-  // Never destroyed.
-  static_cast<void>(new (std::nothrow) std::shared_ptr<OpenedGpu>(std::move(opened)));
+  base::keep_for_good(std::move(opened));
 }
 
 void DeviceSide::open_memory() {
@@ -159,10 +158,10 @@ void DeviceSide::check_group() const {
   if (opened != nullptr) opened->check_group();
 }
 
-bool DeviceSide::drain(base::Clock::time_point deadline) {
+bool DeviceSide::drain(base::Clock::time_point deadline, bool failed) {
   OpenedGpu* const opened = opened_.load(std::memory_order_acquire);
   if (opened == nullptr) return true;
-  return opened->drain(deadline);
+  return opened->drain(deadline, failed);
 }
 
 }  // namespace tutti::runtime

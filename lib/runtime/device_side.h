@@ -70,9 +70,9 @@ class DeviceSide final : public collective::Grouping {
   collective::DeviceGroup* find(std::uint64_t sequence) override;
   /// Throws `internal` for an error that has struck the launches of the node's group.
   void check_group() const;
-  /// Ends the launches of the node's group, if some are under way. Blocks until the GPU makes no
-  /// copy, or until the deadline. True: it makes none.
-  bool drain(base::Clock::time_point deadline);
+  /// Blocks until the GPU makes no copy, or until the deadline. True: it makes none. Aborts the
+  /// node's group if the session has `failed`, or if its launches do not end.
+  bool drain(base::Clock::time_point deadline, bool failed);
   /// This rank's share of the staging memory that was reserved; 0 before. Any thread.
   std::size_t buffer_bytes() const;
 

@@ -225,7 +225,11 @@ void NodeGroup::Job::tell_to_stop() {
 
 void NodeGroup::Job::release() {
   equipment.reset();
-  if (comm && aborts) comm->abort(longest_abort);
+  try {
+    if (comm && aborts) comm->abort(longest_abort);
+  } catch (const std::exception& error) {
+    base::log().debug("NCCL's communicator is left as it is: {}", error.what());
+  }
   comm.reset();
   greeting.reset();
 }
@@ -284,6 +288,10 @@ void NodeGroup::start(base::Clock::time_point now) {
   }
   started_ = true;
   job_->deadline = now + job_->settings.limit;
+  if (!job_->settings.claim()) {
+    job_->fail("another store of this process uses it, and a process has one communicator at most");
+    return;
+  }
   try {
     helper_ = base::NamedThread("tutti-nccl", [job = job_] { job->run(); });
   } catch (const std::exception& error) {
@@ -324,8 +332,8 @@ std::size_t NodeGroup::device_bytes() const {
 }
 
 bool NodeGroup::abort(std::chrono::milliseconds limit) {
-  if (over_ || job_->state != Job::State::made) return true;
   job_->aborts = true;
+  if (over_ || job_->state != Job::State::made) return true;
   return job_->comm->abort(limit);
 }
 

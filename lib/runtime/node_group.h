@@ -38,6 +38,8 @@ class NodeGroup {
     std::vector<int> ranks;  ///< of the node, by local index: for messages
     /// For everything from the start of the helper thread until the communicator is there.
     std::chrono::milliseconds limit{};
+    /// Asked once every rank is able: whether this process may have a communicator now.
+    std::function<bool()> claim = [] { return true; };
     std::function<cuda::NcclLibrary()> load = [] { return cuda::NcclLibrary(); };
     Equip equip = [](cuda::NcclComm&) { return nullptr; };
   };

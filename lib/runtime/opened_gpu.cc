@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_ranks = 64;
 constexpr auto usual_end = std::chrono::seconds(2);
 
-/// A store of this process has tried to make a group. With two communicators NCCL would want one
+/// A store of this process makes a group, or has one. With two communicators NCCL would want one
 /// order of the launches of both, on all ranks.
 std::atomic<bool> group_is_taken{false};
 
@@ -50,9 +50,9 @@ std::vector<CUstream_st*> streams_of(const TensorCall& call) {
 std::unique_ptr<NodeGroup> make_group(const std::shared_ptr<const cuda::Gpu>& gpu,
                                       const std::shared_ptr<base::Mapping>& mapping,
                                       const shm::NodeMemory::Layout& layout,
-                                      const shm::GroupBoard& board, const OpenedGpu::Node& node) {
+                                      const shm::GroupBoard& board, const OpenedGpu::Node& node,
+                                      std::function<bool()> claim) {
   if (node.ranks.size() < 2 || node.ranks.size() > most_ranks) return nullptr;
-  if (group_is_taken.exchange(true)) return nullptr;
   const collective::DeviceGroup::Layout slots{static_cast<int>(node.ranks.size()), node.lanes,
                                               layout.slots, layout.slot_bytes};
   NodeGroup::Settings settings{
@@ -61,6 +61,7 @@ std::unique_ptr<NodeGroup> make_group(const std::shared_ptr<const cuda::Gpu>& gp
     return std::make_shared<collective::DeviceGroup>(
         *gpu, communicator, slots, shm::LaunchLog(board.ring(), board.is_first()));
   };
+  settings.claim = std::move(claim);
   return std::make_unique<NodeGroup>(std::move(settings));
 }
 
@@ -75,7 +76,8 @@ OpenedGpu::OpenedGpu(std::unique_ptr<cuda::Gpu> gpu, std::shared_ptr<base::Mappi
       events_(*gpu_),
       meeting_(*gpu_),
       ends_(*gpu_),
-      node_group_(make_group(gpu_, mapping_, memory.layout(), board, node)) {}
+      node_group_(make_group(gpu_, mapping_, memory.layout(), board, node,
+                             [this] { return claim_group(); })) {}
 
 OpenedGpu::~OpenedGpu() {
   close_group(usual_end);
@@ -177,16 +179,30 @@ void OpenedGpu::check_group() const {
   }
 }
 
-bool OpenedGpu::drain(base::Clock::time_point deadline) {
+void OpenedGpu::abort_group(base::Clock::time_point deadline) {
+  if (!node_group_) return;
+  const auto limit = deadline - base::Clock::now();
+  node_group_->abort(std::chrono::duration_cast<std::chrono::milliseconds>(limit));
+}
+
+bool OpenedGpu::drain(base::Clock::time_point deadline, bool failed) {
+  // The other half of the time is for what the launches held up.
+  const base::Clock::time_point halfway = deadline - (deadline - base::Clock::now()) / 2;
+  // A lost peer, or an error, may have struck work that no event of this rank shows.
+  if (failed) abort_group(halfway);
   const Visit visit(*gpu_);
   collective::DeviceGroup* const used = group();
-  if (used != nullptr && !used->drain(base::Clock::now())) {
-    // Half of the time is left for what the launches held up.
-    const auto limit = (deadline - base::Clock::now()) / 2;
-    node_group_->abort(std::chrono::duration_cast<std::chrono::milliseconds>(limit));
+  if (used != nullptr && !used->drain(halfway)) {
+    abort_group(halfway + (deadline - halfway) / 2);
     if (!used->drain(deadline)) return false;
   }
   return ends_.drain(deadline);
+}
+
+bool OpenedGpu::claim_group() {
+  if (group_is_taken.exchange(true)) return false;
+  has_claim_ = true;
+  return true;
 }
 
 void OpenedGpu::close_group(std::chrono::milliseconds limit) {
@@ -195,8 +211,9 @@ void OpenedGpu::close_group(std::chrono::milliseconds limit) {
     group_ = nullptr;
   }
   if (!node_group_) return;
+  const bool has_ended = node_group_->close(limit);
   // A communicator that does not end takes its part in NCCL's order of launches for good.
-  if (node_group_->close(limit)) group_is_taken = false;
+  if (std::exchange(has_claim_, false) && has_ended) group_is_taken = false;
 }
 
 }  // namespace tutti::runtime

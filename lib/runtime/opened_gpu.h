@@ -33,7 +33,7 @@ class OpenedGpu final : public base::StreamOrder {
   };
 
   /// `mapping` holds the node's staging memory and the board of its group. The group is tried if
-  /// the node has several ranks and no other store of this process has tried.
+  /// the node has several ranks and no other store of this process has one then.
   OpenedGpu(std::unique_ptr<cuda::Gpu> gpu, std::shared_ptr<base::Mapping> mapping,
             const shm::NodeMemory& memory, const shm::GroupBoard& board, const Node& node);
   ~OpenedGpu() override;
@@ -56,14 +56,16 @@ class OpenedGpu final : public base::StreamOrder {
   collective::DeviceGroup* find_group(std::uint64_t sequence) TUTTI_EXCLUDES(using_);
   /// Throws `internal` for what has struck the group's launches.
   void check_group() const TUTTI_EXCLUDES(using_);
-  /// Ends the launches of a group that still has some, and blocks until the GPU does nothing more
-  /// for the session, or until the deadline. True: it does nothing.
-  bool drain(base::Clock::time_point deadline) TUTTI_EXCLUDES(using_);
+  /// Blocks until the GPU does nothing more for the session, or until the deadline. True: it does
+  /// nothing. Aborts the group if the session has `failed`, or if its launches do not end.
+  bool drain(base::Clock::time_point deadline, bool failed) TUTTI_EXCLUDES(using_);
   /// Nothing is under way any more: ends the group. Blocks for `limit` at most. Any thread.
   void close_group(std::chrono::milliseconds limit) TUTTI_EXCLUDES(using_);
 
  private:
   collective::DeviceGroup* group() const TUTTI_EXCLUDES(using_);
+  void abort_group(base::Clock::time_point deadline);
+  bool claim_group();
 
   const std::shared_ptr<base::Mapping> mapping_;
   const std::shared_ptr<const cuda::Gpu> gpu_;
@@ -73,6 +75,7 @@ class OpenedGpu final : public base::StreamOrder {
   cuda::Stream meeting_;  ///< brings several of the program's streams together
   base::Mutex joining_;   ///< level 5
   collective::DeviceEnds ends_;
+  bool has_claim_ = false;                 ///< no other store of this process may have a group
   std::unique_ptr<NodeGroup> node_group_;  ///< null: this store has none, and never will
   mutable base::Mutex using_;              ///< level 5
   collective::DeviceGroup* group_ TUTTI_GUARDED_BY(using_) = nullptr;  ///< once batches move by it

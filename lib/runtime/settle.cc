@@ -1,6 +1,7 @@
 // How calls end: each by itself, or all of them when the store does.
 #include <utility>
 
+#include "base/keep.h"
 #include "base/log.h"
 #include "runtime/executor.h"
 #include "tutti/error.h"
@@ -64,13 +65,13 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
 
 void Executor::drain_device() {
   try {
-    if (device_.drain(base::Clock::now() + longest_drain)) return;
+    if (device_.drain(base::Clock::now() + longest_drain, is_lost())) return;
     base::log().error(
         "the GPU may still read or write tensors of failed calls after {} s; the store keeps those "
         "that it shares until the process ends, and the program must keep its own",
         longest_drain.count());
     keep_tensors_for_good();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     // A device that failed makes no copies any more.
     base::log().debug("the copies of a GPU that failed: {}", error.what());
   }
@@ -79,7 +80,7 @@ void Executor::drain_device() {
 void Executor::keep_tensors_for_good() {
   calls_.for_each([](const CallTable::Entry& entry) {
     if (entry.call->signature.device == Device::Kind::cpu) return;
-    static_cast<void>(new TensorCall(*entry.call));
+    base::keep_for_good(std::make_shared<TensorCall>(*entry.call));
   });
 }
 

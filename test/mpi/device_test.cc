@@ -124,6 +124,32 @@ void wait_for_all(const std::vector<Pending>& pendings) {
   for (const Pending& pending : pendings) pending.wait();
 }
 
+/// How often this process has called a function of the stand-in for NCCL.
+int nccl_calls(const char* function) {
+  return standin::function<int(const char*)>("libnccl.so.2", "standin_nccl_calls")(function);
+}
+
+/// Sums until all ranks have launched sums of NCCL. False if that takes too long.
+bool sums_by_launches(KVStore& store) {
+  // With one launch the ranks connect.
+  const int connected = nccl_calls("ncclSend") + store.num_workers() - 1;
+  const Item item{DType::f32, ReduceOp::sum, 1'000'001};
+  const OnDevice in(item.input(1, store.rank()));
+  const OnDevice out(Bytes(item.count * sizeof(float)));
+  const OnDevice expected(Bytes(item.count * sizeof(float)));
+  store.pushpull("first", in.tensor(item.dtype), expected.tensor(item.dtype)).wait();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::array<std::int32_t, 2> told{};  // ranks that have launched, ranks whose time is over
+  while (told[0] < store.num_workers() && told[1] == 0) {
+    store.pushpull("sum", in.tensor(item.dtype), out.tensor(item.dtype)).wait();
+    CHECK(out.read() == expected.read());
+    told = {nccl_calls("ncclSend") > connected, std::chrono::steady_clock::now() > until};
+    const Tensor tensor(told.data(), Shape{2}, DType::i32);
+    store.pushpull("told", tensor, tensor).wait();
+  }
+  return told[0] == store.num_workers();
+}
+
 }  // namespace
 
 TEST_CASE("sums of tensors on a GPU have the bits of sums on the host") {
@@ -167,26 +193,33 @@ TEST_CASE("sums of tensors on a GPU have the bits of sums on the host") {
 }
 
 TEST_CASE("ranks with a GPU each sum by launches of NCCL once they are connected", "[own-gpus]") {
-  const auto store = make_store();
+  auto store = make_store();
   if (!has_own_gpu() || store->num_workers() == 1) return;
-  const auto calls = standin::function<int(const char*)>("libnccl.so.2", "standin_nccl_calls");
-  // With one launch the ranks connect.
-  const int connected = calls("ncclSend") + store->num_workers() - 1;
-  const Item item{DType::f32, ReduceOp::sum, 1'000'001};
-  const OnDevice in(item.input(1, store->rank()));
-  const OnDevice out(Bytes(item.count * sizeof(float)));
-  const OnDevice expected(Bytes(item.count * sizeof(float)));
-  store->pushpull("first", in.tensor(item.dtype), expected.tensor(item.dtype)).wait();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  std::array<std::int32_t, 2> told{};  // ranks that have launched, ranks whose time is over
-  while (told[0] < store->num_workers() && told[1] == 0) {
-    store->pushpull("sum", in.tensor(item.dtype), out.tensor(item.dtype)).wait();
-    CHECK(out.read() == expected.read());
-    told = {calls("ncclSend") > connected, std::chrono::steady_clock::now() > until};
-    const Tensor tensor(told.data(), Shape{2}, DType::i32);
-    store->pushpull("told", tensor, tensor).wait();
+  const int aborted = nccl_calls("ncclCommAbort");
+  CHECK(sums_by_launches(*store));
+  store.reset();
+  // A store that ends well waits for its communicator, and aborts nothing.
+  CHECK(nccl_calls("ncclCommAbort") == aborted);
+}
+
+TEST_CASE("a process has one communicator, whatever is kept of a store that ended", "[own-gpus]") {
+  auto first = make_store();
+  if (!has_own_gpu() || first->num_workers() == 1) return;
+  CHECK(sums_by_launches(*first));
+  const OnDevice value(Bytes(64 * sizeof(float)));
+  auto kept = std::make_optional(
+      first->pushpull("kept", value.tensor(DType::f32), value.tensor(DType::f32)));
+  kept->wait();
+  first.reset();
+  const auto second = make_store();
+  CHECK(sums_by_launches(*second));
+  kept.reset();
+  const int made = nccl_calls("ncclCommInitRankConfig");
+  const auto third = make_store();
+  for (int round = 0; round < 20; ++round) {
+    third->pushpull("sum", value.tensor(DType::f32), value.tensor(DType::f32)).wait();
   }
-  CHECK(told[0] == store->num_workers());
+  CHECK(nccl_calls("ncclCommInitRankConfig") == made);
 }
 
 TEST_CASE("broadcasts and both halves of a sum move tensors on a GPU as they do on the host") {

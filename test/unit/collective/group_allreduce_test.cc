@@ -58,10 +58,7 @@ class Groups {
   std::deque<TestGrouping> groupings_;
 };
 
-}  // namespace
-
-TEST_CASE("tensors on the GPUs of a node get the canonical tree's bits, whatever else moves") {
-  const auto seed = GENERATE(range(300U, 312U));
+void sum_on_gpus(unsigned seed) {
   const int ranks = 2 + static_cast<int>(seed % 4);
   CAPTURE(seed, ranks);
   const standin::Playing machine("devices=8 h2d_delay=3e-5 d2h_delay=2e-5");
@@ -90,4 +87,14 @@ TEST_CASE("tensors on the GPUs of a node get the canonical tree's bits, whatever
     launched += groups.of(rank.index).disconnect();
   }));
   CHECK(launched > 0);
+}
+
+}  // namespace
+
+TEST_CASE("tensors on the GPUs of a node get the canonical tree's bits, whatever else moves") {
+  sum_on_gpus(GENERATE(range(300U, 304U)));
+}
+
+TEST_CASE("the same with many more batches", "[slow]") {
+  sum_on_gpus(GENERATE(range(304U, 324U)));
 }

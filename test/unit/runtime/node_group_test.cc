@@ -376,6 +376,20 @@ TEST_CASE("a store that closes while its communicator is made waits for nothing"
   CHECK_FALSE(node[1].close(soon));
 }
 
+TEST_CASE("a rank whose process has a communicator already keeps the node from another one") {
+  const standin::Playing machine("devices=2");
+  const Logged logged;
+  Node node(2, [](NodeGroup::Settings& settings, int local) {
+    if (local == 1) settings.claim = [] { return false; };
+  });
+  node.pass_until([&] {
+    CHECK_FALSE(node.pass());
+    return has_warned(logged);
+  });
+  CHECK(logged.text().find("rank 5: another store of this process") != std::string::npos);
+  CHECK(node.close(5s) == std::vector{true, true});
+}
+
 TEST_CASE("an abort ends work of the communicator that hangs, and the store closes") {
   const standin::Playing machine("devices=2");
   Node node(2);

@@ -58,7 +58,13 @@ class Work(c10d.Work):
 
     def is_completed(self):
         """Whether all is done, or has failed. Under torch 2 c10d hands out a Work of its own that never says so."""
-        return all(submission.done() for submission in self._submissions)
+        if not all(submission.done() for submission in self._submissions):
+            return False
+        try:
+            self.wait()  # the results are where they belong, too
+        except Exception:  # pylint: disable=broad-except  # `exception` and `wait` raise it
+            pass
+        return True
 
     def exception(self):
         """What went wrong; None while that is open."""
