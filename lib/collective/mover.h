@@ -25,7 +25,7 @@ class Mover {
   virtual bool is_polling() const = 0;
   /// Work of a device is under way, or the program's work before it.
   virtual bool is_copying() const = 0;
-  /// What is done, what is waited for, and which ranks hold it up.
+  /// Says what is done, what is waited for, and which ranks hold it up.
   virtual std::string describe() const = 0;
 };
 

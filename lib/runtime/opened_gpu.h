@@ -25,7 +25,7 @@ namespace tutti::runtime {
 /// of the node's GPUs. Calls keep it until they are gone, which may be after the session.
 class OpenedGpu final : public base::StreamOrder {
  public:
-  /// What the ranks of the node make a group of.
+  /// The ranks of the node make a group of these.
   struct Node {
     std::vector<int> ranks;  ///< by local index: for messages
     int lanes = 1;

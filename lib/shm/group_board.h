@@ -76,7 +76,7 @@ class GroupBoard {
 
   /// This rank gets no communicator. Longer text is cut; the first call counts. Wakes the threads.
   void fail(const std::string& cause) const;
-  /// Of all ranks, those so far.
+  /// Returns the failures of all ranks so far.
   std::vector<Failure> failures() const;
 
   base::Doorbell& bell() const { return mine().bell; }

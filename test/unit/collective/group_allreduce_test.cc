@@ -29,7 +29,7 @@ Tuning small_tuning(std::mt19937_64& random) {
   return tuning;
 }
 
-/// What the ranks of a node share for their groups. Each rank has its own from some batch on.
+/// The ranks of a node share this for their groups. Each rank has its own from some batch on.
 class Groups {
  public:
   Groups(int ranks, const Tuning& tuning, std::mt19937_64& random) {

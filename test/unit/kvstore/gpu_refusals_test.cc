@@ -1,4 +1,4 @@
-// What stores of one process say of tensors on a GPU that they do not take. A real one passes those
+// Stores of one process refuse some tensors on a GPU, with these words. A real GPU passes the tests
 // with the tag [gpu].
 #include <dlfcn.h>
 

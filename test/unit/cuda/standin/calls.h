@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <optional>
 
-/// What the driver's functions share: how each call begins, and how it finds what it is about. None
+/// The driver's functions share this: how each call begins, and how it finds what it is about. None
 /// of these is called in an `Unseen` scope, or with `World::mutex`.
 namespace standin {
 
