@@ -102,8 +102,8 @@ class Requests {
   using Id = std::size_t;
 
   explicit Requests(const Communicator& communicator);
-  /// Cancels receives and waits 0.5 s at most for what MPI is moving already. What is left then
-  /// stays with MPI, and what `hold` was given is never destroyed. Does nothing in a forked child:
+  /// Cancels receives and waits 0.5 s at most for what MPI is moving already. MPI keeps what
+  /// is left then, and nobody ever destroys what `hold` was given. Does nothing in a forked child:
   /// the transfers are the parent's.
   ~Requests();
   Requests(Requests&&) noexcept;

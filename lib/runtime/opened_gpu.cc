@@ -6,13 +6,13 @@
 #include <atomic>
 #include <utility>
 
+#include "cuda/kernel_arguments.h"
+#include "cuda/place.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
 namespace {
 
-/// The most ranks of a node whose inputs one kernel sums.
-constexpr std::size_t most_ranks = 64;
 constexpr auto usual_end = std::chrono::seconds(2);
 
 /// A store of this process makes a group, or has one. With two communicators NCCL would want one
@@ -52,7 +52,8 @@ std::unique_ptr<NodeGroup> make_group(const std::shared_ptr<const cuda::Gpu>& gp
                                       const shm::NodeMemory::Layout& layout,
                                       const shm::GroupBoard& board, const OpenedGpu::Node& node,
                                       std::function<bool()> claim) {
-  if (node.ranks.size() < 2 || node.ranks.size() > most_ranks) return nullptr;
+  // One kernel sums the inputs of all ranks of the node.
+  if (node.ranks.size() < 2 || node.ranks.size() > cuda::most_sources) return nullptr;
   const collective::DeviceGroup::Layout slots{static_cast<int>(node.ranks.size()), node.lanes,
                                               layout.slots, layout.slot_bytes};
   NodeGroup::Settings settings{
@@ -91,20 +92,8 @@ void OpenedGpu::check(const TensorCall& call, const Tensor& tensor) const {
                              "first call",
                              name(tensor.device()), gpu_->ordinal(), gpu_->name().uuid));
   }
-  const cuda::Location at = cuda::locate(tensor.data());
-  if (at.kind == cuda::Location::Kind::host) {
-    refuse(call, fmt::format("the tensor is said to be on {}, but its memory is the host's",
-                             name(tensor.device())));
-  }
-  if (at.ordinal != gpu_->ordinal()) {
-    refuse(call, fmt::format("the tensor is said to be on {}, but its memory is on gpu({})",
-                             name(tensor.device()), at.ordinal));
-  }
-  if (at.context != nullptr && at.context != gpu_->context()) {
-    refuse(call, fmt::format("the tensor's memory on {} belongs to a CUDA context of the "
-                             "program's own; tutti takes memory of the primary context, which "
-                             "CUDA's runtime uses",
-                             name(tensor.device())));
+  if (const auto trouble = cuda::trouble_with(tensor, *gpu_)) {
+    refuse(call, "the tensor " + *trouble);
   }
 }
 

@@ -52,7 +52,7 @@ def sums(attempt):
 
 # NCCL refuses two ranks that share a GPU, unless each names a host of its own.
 ON_HOSTS_OF_THEIR_OWN = ("sh", "-c", 'NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK exec "$0" "$@"')
-# What the ranks of a node say once they have a communicator, and where they get none.
+# The ranks of a node log these once they have a communicator, and where they get none.
 CONNECTED = re.compile(r"NCCL \S+ of \S+ connects .*that took \S+ s")
 NOT_CONNECTED = re.compile(r"do not use NCCL: .*")
 

@@ -12,7 +12,7 @@ from torch.distributed import ReduceOp
 import tutti
 from torch_fixture import PATIENCE, Ranks, is_old
 
-#: What is only moved may be anything.
+#: The store moves tensors of any dtype.
 MOVED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
          torch.int64, torch.bool, torch.complex64)
 

@@ -1,6 +1,6 @@
 """What the torch_*.py share that every rank of an MPI job runs: the default group, and tensors that tell ranks apart.
 
-Every rank runs all tests in the same order. What one rank meets keeps no other waiting for longer than PATIENCE.
+Every rank runs all tests in the same order. A rank that fails keeps no other waiting for longer than PATIENCE.
 """
 import datetime
 import os

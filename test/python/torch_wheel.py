@@ -10,7 +10,7 @@ import tempfile
 
 from installed import said
 
-#: What torch imports on any machine.
+#: Torch imports these on any machine.
 PACKAGES = ("filelock", "typing-extensions", "setuptools", "sympy", "networkx", "jinja2", "fsspec", "numpy")
 #: Of CUDA: torch calls them when it is imported.
 CALLED = ("nvidia-cuda-runtime", "nvidia-cuda-cupti")

@@ -1,7 +1,7 @@
 """Torch's tensors as the store takes them: contiguous, of a dtype that it has, outside of autograd."""
 import torch
 
-#: What the store adds up.
+#: The store adds up tensors of these dtypes.
 ADDED = {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64}
 
 

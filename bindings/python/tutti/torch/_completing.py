@@ -1,4 +1,4 @@
-"""Threads that complete futures. What is chained to a future runs there, and may wait for another future."""
+"""Threads that complete futures. A callback that is chained to a future runs there, and may wait for another one."""
 import atexit
 import os
 import queue
