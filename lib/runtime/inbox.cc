@@ -104,10 +104,15 @@ std::vector<Submission> Inbox::die(std::exception_ptr error) {
   return std::exchange(waiting_, {});
 }
 
-std::size_t Inbox::forget_keys() {
+std::size_t Inbox::keys() const {
+  const base::Lock lock(mutex_);
+  return in_flight_.size();
+}
+
+void Inbox::forget_keys() {
   const base::Lock lock(mutex_);
   keys_ = {};
-  return std::exchange(in_flight_, {}).size();
+  in_flight_ = std::vector<bool>();
 }
 
 void Inbox::note_told() {

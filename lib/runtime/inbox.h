@@ -55,8 +55,10 @@ class Inbox {
   /// The store has ended: from now on every submission throws `error`. Returns the submissions that
   /// were not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
-  /// After `die`, when no thread moves the executor any more: drops all keys. How many there were.
-  std::size_t forget_keys() TUTTI_EXCLUDES(mutex_);
+  /// How many keys there have been.
+  std::size_t keys() const TUTTI_EXCLUDES(mutex_);
+  /// After `die`, when no thread moves the executor any more: drops all keys.
+  void forget_keys() TUTTI_EXCLUDES(mutex_);
   /// That error has ended calls of the program's.
   void note_told() TUTTI_EXCLUDES(mutex_);
   /// It has, or a submission has thrown it: the program knows of it.

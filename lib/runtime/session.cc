@@ -28,7 +28,7 @@ Session::Session(World world, const Options& options)
                                          tally_, parts_->timeline(), parts_->device());
   progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
                                                   parts_->machine().crowded(parts_->topology()));
-  thread_ = base::NamedThread("tutti-exec", [this] { progress_lock_->run(); });
+  thread_ = base::NamedThread("tutti-exec", [this] { run(); });
   parts_->on_mpi_finalise([this] { close(Telling::nobody); });
 }
 
@@ -83,11 +83,18 @@ std::optional<Error> Session::leave_in_order() {
       {.key = {}, .ranks = {lost->rank}}));
 }
 
-// A closed store may live on for long, and no thread uses these any more. How many keys there were.
-std::size_t Session::forget_keys() {
-  executor_.reset();
-  call_pool_->drop_spares();
-  return inbox_.forget_keys();
+// A closed store may live on for long, so its tables go now. This thread has made most of them, and
+// malloc returns the free end of a thread's arena while that thread lives.
+void Session::run() {
+  progress_lock_->run();
+  progress_lock_->close();
+  is_lost_ = executor_->is_lost();
+  keys_ = inbox_.keys();
+  base::return_memory_of(keys_, [this] {
+    executor_.reset();
+    call_pool_->drop_spares();
+    inbox_.forget_keys();
+  });
 }
 
 void Session::close(Telling whom) {
@@ -96,11 +103,8 @@ void Session::close(Telling whom) {
   const bool told = inbox_.has_told();
   std::optional<Error> failure = depart();
   thread_.join();
-  progress_lock_->close();
-  const bool is_lost = executor_->is_lost();
-  const std::size_t keys = forget_keys();
-  parts_->write_timeline(is_lost);
-  if (!is_lost) failure = leave_in_order();
+  parts_->write_timeline(is_lost_);
+  if (!is_lost_) failure = leave_in_order();
   // A rank may also have been lost during that wait, and MPI_Finalize would wait for it.
   if (failure) parts_->abandon_mpi(told || whom == Telling::caller);
   {
@@ -108,7 +112,7 @@ void Session::close(Telling whom) {
     control_messages_ = parts_->control_messages();
   }
   parts_->close();
-  base::return_memory_of(keys);
+  base::return_memory_of(keys_);
   if (failure && !told && whom == Telling::caller) throw Error(*failure);
 }
 

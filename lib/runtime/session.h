@@ -67,8 +67,9 @@ class Session {
  private:
   enum class Telling : bool { nobody, caller };
   void close(Telling whom) TUTTI_EXCLUDES(closing_);
-  /// After the last pass: gives back the memory of all keys and calls.
-  std::size_t forget_keys();
+  /// The communication thread's function: moves the executor until the store has ended, and drops
+  /// the memory of all keys and calls.
+  void run();
   /// Submits the departure and waits for it. The error that ended the store, if one has.
   std::optional<Error> depart();
   /// Waits, on the first rank, for the others, and leaves nothing of the store behind. That a rank
@@ -93,6 +94,8 @@ class Session {
   Tally tally_;
   std::unique_ptr<Executor> executor_;  ///< until the store is closed
   std::shared_ptr<ProgressLock> progress_lock_;
+  bool is_lost_ = false;  ///< a rank is; known once the thread has ended
+  std::size_t keys_ = 0;  ///< how many the store had; known once the thread has ended
   base::NamedThread thread_;
   bool ended_ = false;
   base::Mutex meeting_;  ///< level 3; one barrier or join at a time from this rank
