@@ -9,13 +9,13 @@
 namespace tutti {
 namespace {
 
-struct Entry {
+struct NamedMethod {
   std::string_view name;
   std::string_view instead;
 };
 
 /// In the order of Method. `instead` holds for every type that lacks the method.
-constexpr std::array<Entry, method_count> methods{{
+constexpr std::array<NamedMethod, method_count> methods{{
     {"init", "call broadcast(key, values, root_rank): every rank gets the root's value"},
     {"push",
      "call pushpull(key, ins, outs): it sums over devices and ranks and gives the sum back"},
@@ -35,7 +35,7 @@ constexpr std::array<Entry, method_count> methods{{
     {"num_dead_node", "catch the peer_lost error, which names the ranks that are lost"},
 }};
 
-const Entry& entry(Method method) {
+const NamedMethod& entry(Method method) {
   return methods.at(static_cast<std::size_t>(method));
 }
 

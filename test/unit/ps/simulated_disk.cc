@@ -10,9 +10,9 @@ namespace {
 
 using Kind = DiskOperation::Kind;
 
-class Read : public base::ReadableFile {
+class ReadableBytes : public base::ReadableFile {
  public:
-  explicit Read(net::Bytes bytes) : bytes_(std::move(bytes)) {}
+  explicit ReadableBytes(net::Bytes bytes) : bytes_(std::move(bytes)) {}
   std::uint64_t size() const override { return bytes_.size(); }
   std::size_t read(std::uint64_t offset, std::span<std::byte> into) const override {
     const auto rest = net::ConstBytes(bytes_).subspan(std::min<std::size_t>(offset, bytes_.size()));
@@ -186,7 +186,7 @@ std::unique_ptr<base::ReadableFile> SimulatedDisk::open(const std::string& name)
   if (found == content_.names().end()) {
     throw Error(ErrorCode::invalid_argument, path(name) + ": No such file");
   }
-  return std::make_unique<Read>(content_.bytes_of(found->second));
+  return std::make_unique<ReadableBytes>(content_.bytes_of(found->second));
 }
 
 std::unique_ptr<base::WritableFile> SimulatedDisk::create(const std::string& name) {
