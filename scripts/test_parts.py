@@ -30,14 +30,16 @@ class Build:
 UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
 # -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
 # With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
+# Several sources are compiled as one, which reads the headers once for all of them.
+TOGETHER = ("-Dunity=on", "-Dunity_size=8")
 GCC = Build("build-test", "g++ builds it without warnings",
-            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
+            (*UNDEBUGGED, *TOGETHER, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
              "-Dcuda=auto"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 # For the quick tier: the library alone, for clang's analysis of threads.
 CLANG_LIBRARY = Build("build-clang-library", "clang builds the library without warnings, thread safety included",
-                      ("-Dbuildtype=debug", "-Ddebug=false", "-Dtests=false", "-Dexamples=false",
+                      ("-Dbuildtype=debug", "-Ddebug=false", *TOGETHER, "-Dtests=false", "-Dexamples=false",
                        "-Dbenchmarks=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
                     (*UNDEBUGGED, "-Dmpi=disabled"), {})

@@ -103,7 +103,7 @@ class Installed(unittest.TestCase):
     @classmethod
     def setup(cls):
         """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
-        quickly = [] if cls.build_type == "release" else ["-Doptimization=1"]
+        quickly = [] if cls.build_type == "release" else ["-Doptimization=1", "-Dunity=on", "-Dunity_size=8"]
         return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *quickly, *cls.SETUP)]
 
     @classmethod
