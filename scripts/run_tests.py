@@ -4,7 +4,6 @@ import concurrent.futures
 import dataclasses
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
