@@ -183,7 +183,7 @@ void Parts::open_memory(const Options& options) {
   base::Fd segment;
   base::Fd device_staging;
   agree("reserve shared memory", [&] {
-    arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
+    arena_ = shm::Arena::create(arena_size, mapper(), machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
     device_staging = base::create_memory_file(
         "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
@@ -217,23 +217,31 @@ void Parts::open_device(base::Fd staging, const Options& options) {
                                                        .layout = tuning_.device_layout(topology()),
                                                        .local_index = topology().local_index(),
                                                        .doorbells = doorbells,
-                                                       .map = world_.map,
+                                                       .map = mapper(),
                                                        .node = {.ranks = topology().local_ranks(),
                                                                 .lanes = topology().lanes(),
                                                                 .limit = options.create_timeout}},
                                    tuning_, options.gpu);
 }
 
+base::Mapper Parts::mapper() {
+  return [this](const base::Fd& file, std::size_t bytes) {
+    std::shared_ptr<base::Mapping> mapping = world_.map(file, bytes);
+    if (data_) data_->hold(mapping);
+    return mapping;
+  };
+}
+
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                        const std::vector<base::Fd>& arenas) {
-  segment_ = world_.map(segment, layout.bytes());
+  const base::Mapper map = mapper();
+  segment_ = map(segment, layout.bytes());
   std::vector<std::span<std::byte>> views;
   for (std::size_t local = 0; local < arenas.size(); ++local) {
     if (static_cast<int>(local) == topology().local_index()) {
       views.push_back(arena_->span());
     } else {
-      views.push_back(
-          peers_.emplace_back(world_.map(arenas[local], arena_->span().size()))->span());
+      views.push_back(peers_.emplace_back(map(arenas[local], arena_->span().size()))->span());
     }
   }
   memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),

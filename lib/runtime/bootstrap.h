@@ -78,6 +78,8 @@ class Parts {
   void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                   const std::vector<base::Fd>& arenas);
   void open_timeline(const Options& options);
+  /// Maps memory that transfers between nodes use, which outlives them.
+  base::Mapper mapper();
   void leave_communicators();
   /// Runs `step` and agrees on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);
