@@ -152,6 +152,21 @@ int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
   });
 }
 
+int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank, int tag,
+                     tutti_pending** pending) {
+  static_assert(TUTTI_ANY_RANK == tutti::any_rank);
+  return submit(store, "tutti_store_send", pending, [&](tutti::KVStore& kv, const char* function) {
+    return kv.send(at(tensor, function, "tensor").tensor, to_rank, tag);
+  });
+}
+
+int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank, int tag,
+                     int* source, tutti_pending** pending) {
+  return submit(store, "tutti_store_recv", pending, [&](tutti::KVStore& kv, const char* function) {
+    return kv.recv(at(tensor, function, "tensor").tensor, from_rank, tag, source);
+  });
+}
+
 int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
                      const tutti_values* values) {
   return guarded([&, function = "tutti_store_init"] {

@@ -136,6 +136,28 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
   });
 }
 
+Pending Store::send(nb::handle value, nb::handle to_rank, nb::handle tag) {
+  require_open("send");
+  const Tensor tensor = to_tensor(value, Access::read, 0, make_arrays());
+  const int to = to_int("to_rank", to_rank);
+  const int tagged = to_int("tag", tag);
+  return run("send", [&](KVStore& store) { return store.send(tensor, to, tagged); });
+}
+
+std::pair<Pending, Source> Store::recv(nb::handle value, nb::handle from_rank, nb::handle tag) {
+  require_open("recv");
+  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const auto source = std::make_shared<int>(any_rank);
+  // It lives as long as the call.
+  arrays->source = source;
+  const Tensor tensor = to_tensor(value, Access::write, 0, arrays);
+  const int from = from_rank.is_none() ? any_rank : to_int("from_rank", from_rank);
+  const int tagged = to_int("tag", tag);
+  Pending pending =
+      run("recv", [&](KVStore& store) { return store.recv(tensor, from, tagged, source.get()); });
+  return {std::move(pending), {source}};
+}
+
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments = arguments_of("init", key);
   const auto values = arguments.values(value, Access::read);

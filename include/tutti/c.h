@@ -250,6 +250,22 @@ TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_
                                   const tutti_values* outs, const tutti_call_options* options,
                                   tutti_pending** pending);
 
+/* As the rank of `tutti_store_recv`: whoever sends. */
+#define TUTTI_ANY_RANK (-1)
+
+/* Sends a tensor on the CPU, of any shape, to one other rank, which calls `tutti_store_recv` for it
+ * with the same tag, dtype and number of elements. With `dist_sync_mpi` alone, and not collective:
+ * KVStore::send says more. Both return at once; both outcomes come when the receiver has all
+ * elements, or are TUTTI_MISMATCH, on both ranks, TUTTI_TIMEOUT, TUTTI_ABORTED or TUTTI_PEER_LOST.
+ * They return TUTTI_INVALID_ARGUMENT for a rank that there is not, for this one and for a tag below
+ * 0, TUTTI_UNSUPPORTED for other types and for a tensor on a GPU. `pending` may be null. */
+TUTTI_EXPORT int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank,
+                                  int tag, tutti_pending** pending);
+/* `from_rank` may be TUTTI_ANY_RANK. Whose tensor came is written to `source`, which lives until
+ * the call is done, unless it is null. */
+TUTTI_EXPORT int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank,
+                                  int tag, int* source, tutti_pending** pending);
+
 /* These do not return before they are done. From here to num_dead_node all but
  * set_gradient_compression are TUTTI_UNSUPPORTED with `dist_sync_mpi`. */
 

@@ -27,10 +27,14 @@ struct CallOptions {
   ReduceOp op = ReduceOp::sum;
 };
 
+/// As the rank of a `recv`: takes what any other rank sends.
+inline constexpr int any_rank = -1;
+
 class Backend;
 struct Choice;
 class FrontDesk;
 struct MethodCall;
+struct PeerRequest;
 struct Setting;
 
 /// The store: named tensors exchanged between devices, processes and machines.
@@ -49,9 +53,9 @@ struct Setting;
 /// the gradient.
 ///
 /// In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
-/// inputs that overlap another key's output, for several devices and for `Pending::then`. In a
-/// forked child of the process that created the store every method that exchanges or changes
-/// something throws `unsupported`.
+/// inputs that overlap another key's output, for several devices, for `Pending::then`, `send` and
+/// `recv`. In a forked child of the process that created the store every method that exchanges or
+/// changes something throws `unsupported`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -177,6 +181,28 @@ class TUTTI_EXPORT KVStore {
   Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
                     const std::vector<Values>& outs, CallOptions options = {});
 
+  /// Sends a tensor to one other rank, which calls `recv` for it. With `dist_sync_mpi` alone; the
+  /// tensor is on the CPU. Not collective: the two ranks call it when they like, beside all other
+  /// calls, in several threads if they want, and keys and their order have nothing to do with it.
+  /// Of sends to one rank with one tag the first goes to the first `recv` there that takes it. The
+  /// tensor may be of any shape; its elements travel unchanged.
+  ///
+  /// Both return at once, and their Pendings are done when the receiver has all elements: a send
+  /// waits for its recv, as MPI_Issend does, so a rank that waits for a send before it makes a recv
+  /// for which its peer waits blocks both. Until then the tensors are borrowed. They throw
+  /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
+  /// Through the `Pending` comes, naming the other rank,
+  /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;
+  /// - `timeout` when the other rank does not make its call within `key_timeout`;
+  /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
+  ///   that have;
+  /// - `peer_lost` when any rank of the store is lost.
+  Pending send(const Tensor& tensor, int to_rank, int tag = 0);
+  /// Receives a tensor that one other rank sends: see `send`. From `any_rank` it takes the one with
+  /// this tag that was announced to this rank first; `source`, unless it is null, is written before
+  /// the Pending is done without an error, and lives until then.
+  Pending recv(const Tensor& tensor, int from_rank, int tag = 0, int* source = nullptr);
+
   // From here to num_dead_node: parameter-server and local types only, `unsupported` with
   // `dist_sync_mpi`.
 
@@ -284,6 +310,7 @@ class TUTTI_EXPORT KVStore {
 
  private:
   Pending submit(MethodCall call);
+  Pending pass(const PeerRequest& request);
   void configure(const Setting& setting);
 
   std::unique_ptr<Backend> backend_;

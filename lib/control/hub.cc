@@ -80,7 +80,7 @@ void Hub::work() {
     parts_.responder->receive(ranks[static_cast<std::size_t>(local_index)], message);
   });
   for (const int local_index : post_.take_departed()) {
-    parts_.departures.mark(ranks[static_cast<std::size_t>(local_index)]);
+    note_departed(ranks[static_cast<std::size_t>(local_index)]);
   }
   relay_loss();
   answer();
@@ -145,10 +145,16 @@ void Hub::handle(int from_node, const LinkMessage& message) {
   base::check(parts_.topology.node_of[static_cast<std::size_t>(from)] == from_node,
               "a leader speaks for its own node's ranks alone");
   if (message.kind == LinkMessage::Kind::departed) {
-    parts_.departures.mark(from);
+    note_departed(from);
   } else {
     parts_.responder->receive(from, message.body);
   }
+}
+
+void Hub::note_departed(int rank) {
+  parts_.departures.mark(rank);
+  send_to_nodes(encode(LinkMessage::Kind::departed, {rank}, {}));
+  post_.note_gone(rank);
 }
 
 void Hub::note_end(const net::LinkEnd& link, const std::string& why) {

@@ -14,7 +14,7 @@ struct LinkMessage {
     heartbeat,  ///< says only that the sender lives
     message,    ///< up: from the one rank in `ranks`; down: to `ranks`, or if empty to the node
     lost,       ///< this rank made the session unusable; the body is the reason
-    departed,   ///< up only: this rank has left the store by agreement
+    departed,   ///< this rank has left the store by agreement
   };
 
   Kind kind = Kind::heartbeat;

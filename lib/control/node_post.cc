@@ -30,6 +30,11 @@ void NodePost::flush() {
   }
 }
 
+void NodePost::note_gone(int rank) {
+  segment_.gone(rank).store(1);
+  for (std::size_t i = 0; i < boxes_.size(); ++i) bell(i).ring();
+}
+
 std::vector<int> NodePost::take_departed() {
   std::vector<int> found;
   for (std::size_t i = 0; i < boxes_.size(); ++i) {

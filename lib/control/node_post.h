@@ -20,6 +20,8 @@ class NodePost {
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
   std::vector<int> take_departed();
+  /// Tells the node's ranks that this rank of the world has left.
+  void note_gone(int rank);
 
  private:
   struct Box {

@@ -49,6 +49,7 @@ void Uplink::handle(const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
     board_.report(message.ranks.front(), net::as_text(message.body));
   }
+  if (message.kind == LinkMessage::Kind::departed) post_.note_gone(message.ranks.front());
   if (message.kind != LinkMessage::Kind::message) return;
   for (const int rank : message.ranks.empty() ? topology_.local_ranks() : message.ranks) {
     const auto at = static_cast<std::size_t>(rank);

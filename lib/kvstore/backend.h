@@ -27,8 +27,10 @@ enum class Method : std::uint8_t {
   load_optimizer_states,
   set_gradient_compression,
   num_dead_node,
+  send,
+  recv,
 };
-inline constexpr std::size_t method_count = 13;
+inline constexpr std::size_t method_count = 15;
 
 /// "pushpull", "broadcast", ...
 std::string_view name(Method method);
@@ -88,6 +90,15 @@ struct MethodCall {
   CallOptions options{};              ///< `op` is `sum` where nothing is reduced
 };
 
+/// A send or a receive, checked: the tensor is on the CPU, and the peer another rank of the store.
+struct PeerRequest {
+  Method method = Method::send;
+  const Tensor& tensor;
+  int peer = 0;  ///< recv: also `any_rank`
+  int tag = 0;
+  int* source = nullptr;  ///< recv only; may be null
+};
+
 /// One method call that changes how the store works.
 struct Setting {
   Method method = Method::set_gradient_compression;
@@ -112,6 +123,8 @@ class Backend {
   /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
   /// the store's own end, a key that was never initialised); then nothing was submitted.
   virtual Pending submit(const MethodCall& call) = 0;
+  /// As `submit`, for types that have send and recv.
+  virtual Pending pass(const PeerRequest& request);
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 

@@ -40,7 +40,8 @@ class CollectiveStore : public Backend {
                  .local_size = session->topology().local_size(),
                  .nodes = session->topology().node_count(),
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression},
+                             Method::allgather, Method::set_gradient_compression, Method::send,
+                             Method::recv},
                  .sums_repeated_keys = false,
                  .takes_gpu_tensors = true}),
         session_(std::move(session)),
@@ -54,6 +55,14 @@ class CollectiveStore : public Backend {
     auto list = session_->new_calls(call.keys.size(), name(call.method));
     for (std::size_t i = 0; i < list->calls.size(); ++i) fill_in(call, i, list->calls[i]);
     return session_->submit(std::move(list));
+  }
+
+  Pending pass(const PeerRequest& request) override {
+    static_assert(any_rank == p2p::any_peer);
+    if (request.method == Method::send) {
+      return session_->send(request.tensor, request.peer, request.tag);
+    }
+    return session_->receive(request.tensor, request.peer, request.tag, request.source);
   }
 
   void configure(const Setting& setting) override {

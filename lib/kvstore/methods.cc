@@ -33,6 +33,8 @@ constexpr std::array<Entry, method_count> methods{{
      "the optimizer runs in the program: load its state there, or broadcast it from rank 0"},
     {"set_gradient_compression", "convert to a 16-bit dtype in the program"},
     {"num_dead_node", "catch the peer_lost error, which names the ranks that are lost"},
+    {"send", "ask for a store of type 'dist_sync_mpi', beside this one if need be"},
+    {"recv", "ask for a store of type 'dist_sync_mpi', beside this one if need be"},
 }};
 
 const Entry& entry(Method method) {

@@ -17,7 +17,8 @@ class SingleStore : public Backend {
   SingleStore(const std::string& type, const Options& options)
       : Backend({.type = type,
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression},
+                             Method::allgather, Method::set_gradient_compression, Method::send,
+                             Method::recv},
                  .sums_repeated_keys = false,
                  .takes_gpu_tensors = true}),
         places_(options) {}

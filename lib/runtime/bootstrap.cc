@@ -171,6 +171,7 @@ void Parts::open_communicators() {
   if (topology().node_count() == 1) return;
   data_ = world_.duplicate();
   gate_ = world_.duplicate();
+  peer_to_peer_ = world_.duplicate();
 }
 
 void Parts::open_memory(const Options& options) {
@@ -182,27 +183,34 @@ void Parts::open_memory(const Options& options) {
       arena_bytes(machine_bytes(), topology().local_size(), !world_.world_ranks.empty());
   base::Fd segment;
   base::Fd device_staging;
+  base::Fd pairs;
   agree("reserve shared memory", [&] {
     arena_ = shm::Arena::create(arena_size, mapper(), machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
     device_staging = base::create_memory_file(
         "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
+    pairs = base::create_memory_file("pairs", p2p::PairMemory::bytes(topology().local_size()));
+    if (!topology().is_leader()) return;
     // One rank for all, who would each find room for their own part.
-    if (topology().is_leader()) base::check_available(segment_size, remedy(options));
+    base::check_available(segment_size, remedy(options));
+    base::reserve(pairs, 0, p2p::PairMemory::head_bytes(topology().local_size()));
   });
   std::vector<base::Fd> arenas;
   std::vector<base::Fd> segments;
   std::vector<base::Fd> device_stagings;
+  std::vector<base::Fd> all_pairs;
   agree("pass shared memory on", [&] {
     arenas = control_->share(arena_->file());
     segments = control_->share(segment);
     device_stagings = control_->share(device_staging);
+    all_pairs = control_->share(pairs);
   });
   agree("reserve and map shared memory", [&] {
     for (const auto& extent : layout.extents_of(topology().local_index())) {
       base::reserve(segments.front(), extent.begin, extent.bytes);
     }
     map_memory(layout, segments.front(), arenas);
+    open_peers(std::move(all_pairs.front()));
     engine_ = std::make_unique<collective::Engine>(topology(), *memory_, data_.get(), gate_.get(),
                                                    tuning_);
   });
@@ -230,6 +238,16 @@ base::Mapper Parts::mapper() {
     if (data_) data_->hold(mapping);
     return mapping;
   };
+}
+
+void Parts::open_peers(base::Fd memory) {
+  peer_side_ = std::make_unique<PeerSide>(
+      topology(),
+      PeerSide::Memory{.file = std::move(memory),
+                       .map = world_.map,
+                       .doorbells = {control_->doorbells().begin(), control_->doorbells().end()}},
+      peer_to_peer_.get(), protocol_.key_timeout,
+      [this](int rank) { return control_->has_departed(rank); });
 }
 
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
@@ -265,7 +283,8 @@ Tensor Parts::allocate(const Shape& shape, DType dtype) {
 
 std::size_t Parts::segment_bytes() const {
   return segment_share(segment_->size(), topology()) +
-         segment_share(control::Segment::bytes(topology().local_size()), topology());
+         segment_share(control::Segment::bytes(topology().local_size(), topology().size),
+                       topology());
 }
 
 void Parts::on_mpi_finalise(std::function<void()> stop) {
@@ -275,6 +294,7 @@ void Parts::on_mpi_finalise(std::function<void()> stop) {
 void Parts::leave_communicators() {
   if (data_) data_->abandon();
   if (gate_) gate_->abandon();
+  if (peer_to_peer_) peer_to_peer_->abandon();
 }
 
 void Parts::abandon_mpi(bool told) {
@@ -317,10 +337,13 @@ std::uint64_t Parts::control_messages() const {
 }
 
 void Parts::close() {
+  // It rings the control plane's doorbells.
+  peer_side_.reset();
   control_.reset();
   engine_.reset();
   // A thread of the program may be about to submit a call.
   if (device_) device_->close();
+  peer_to_peer_.reset();
   gate_.reset();
   data_.reset();
 }

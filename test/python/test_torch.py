@@ -48,6 +48,11 @@ class Promises:
     def test_groups_over_some_ranks(self):
         self.on_all(4, "torch_groups")
 
+    def test_calls_between_two_ranks(self):
+        for count in (2, 3):
+            with self.subTest(ranks=count):
+                self.on_all(count, "torch_pairs")
+
     def test_it_trains_what_gloo_trains(self):
         self.on_all(2, "torch_training")
 

@@ -80,11 +80,6 @@ class Groups(Ranks):
         row = self.rank // 2 * 2
         self.assertEqual(self.summed(mesh.get_group("column")), 2 * row + 3)
 
-    def test_calls_between_two_ranks_are_refused_with_what_to_do(self):
-        for call in (dist.send, dist.recv):
-            with self.assertRaisesRegex(tutti.UnsupportedError, r"new_group\(backend='gloo'\)"):
-                call(torch.ones(1), (self.rank + 1) % self.size if self.size > 1 else 0)
-
     @unittest.skipIf(is_old(), "torch 1 has it for Gloo alone")
     def test_a_monitored_barrier_names_the_ranks_that_do_not_come(self):
         dist.monitored_barrier(timeout=PATIENCE)

@@ -36,6 +36,21 @@ def pinned(tensor):
         return tensor
 
 
+def as_moved(array):
+    """For calls that only move elements: an array of a dtype that the store does not add up as its bytes.
+
+    What cannot be used in place stays as it is, and is refused.
+    """
+    if type(array) is np.ndarray:  # pylint: disable=unidiomatic-typecheck  # others may have more than elements
+        is_odd = array.dtype.name not in DTYPES and not array.dtype.hasobject
+        return array.reshape(-1).view(np.uint8) if is_odd and array.flags.c_contiguous else array
+    if is_torch(array) and array.layout is sys.modules["torch"].strided and not array.requires_grad:
+        is_odd = str(array.dtype).removeprefix("torch.") not in DTYPES
+        is_plain = array.is_contiguous() and not array.is_conj() and not array.is_neg()
+        return array.reshape(-1).view(sys.modules["torch"].uint8) if is_odd and is_plain else array
+    return array
+
+
 def is_masked(array):
     """The extension asks the same of arrays of numpy's subclasses."""
     return isinstance(array, np.ndarray) and hasattr(array, "mask")

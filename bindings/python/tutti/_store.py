@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from tutti import _arrays, _core, _fingerprint, _objects
 from tutti._core import GpuArray, Pending
-from tutti.types import Choice, Counters, Key, Keys, Op, Path, Shape, Values
+from tutti.types import Array, Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Received(Pending):
+    """The outcome of a recv."""
+
+    def __init__(self, pending: Pending, source: _core.Source) -> None:
+        super().__init__(pending)
+        self._source = source
+
+    @property
+    def source(self) -> int:
+        """The rank whose array it got; -1 before the call is done, and where it has failed. Does not block."""
+        return self._source.rank() if self.done() else -1
 
 
 class KVStore(_core.Store):
@@ -123,6 +136,32 @@ class KVStore(_core.Store):
         Does not block. Collective. Raises as the class says; Pending.wait raises AbortedError when a rank has joined.
         """
         return self._allgather(key, ins, outs, priority)
+
+    def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
+        """Sends an array to one other rank, which calls recv for it with the same tag.
+
+        value: an array of any shape; also one of a dtype that the store does not add up, such as bool or complex.
+
+        Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
+        done when the receiver has the array: a rank that waits for it before it makes a recv for which the other one
+        waits blocks both. Of sends to one rank with one tag the first goes to the first recv there that takes it.
+
+        Raises as the class says: a rank that there is not, this rank itself and a tag below 0 are an
+        InvalidArgumentError. Pending.wait raises MismatchError, on both ranks, where dtypes or numbers of elements
+        differ, TimedOutError when the other one does not make its call within key_timeout, and AbortedError when one of
+        them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi.
+        """
+        return self._send(_arrays.as_moved(value), to_rank, tag)
+
+    def recv(self, value: Array, from_rank: SupportsIndex | None = None, tag: SupportsIndex = 0) -> Received:
+        """Receives into `value`, which is writable, what another rank sends: see send.
+
+        from_rank: None takes the array with this tag that any rank has announced first; `source` of the Pending that is
+            returned says whose it was.
+
+        Does not block. Not collective. Raises as send does.
+        """
+        return Received(*self._recv(_arrays.as_moved(value), from_rank, tag))
 
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.

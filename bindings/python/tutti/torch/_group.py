@@ -58,6 +58,20 @@ class Group:
         return self.calls.add("reduce_scatter", tensor, lambda key: self.kv.reduce_scatter(
             key, whole.reshape(-1), tensor.reshape(-1), op=op))
 
+    def send(self, tensor, to, tag):
+        return self.calls.add_between_two(f"send to rank {to} with tag {tag}",
+                                          lambda _: self.kv.send(tensor, self.order[to], tag))
+
+    def recv(self, tensor, source, tag):
+        whose = "any rank" if source is None else f"rank {source}"
+        from_rank = None if source is None else self.order[source]
+        return self.calls.add_between_two(f"recv from {whose} with tag {tag}",
+                                          lambda _: self.kv.recv(tensor, from_rank, tag))
+
+    def source_of(self, received):
+        """The rank, as c10d counts, whose tensor a recv that is done took."""
+        return self.order.index(received.pending.source)
+
     def barrier(self, token):
         return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
 

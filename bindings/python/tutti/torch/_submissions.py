@@ -91,6 +91,14 @@ class Submissions:
             self._last[key] = submission
         return submission
 
+    def add_between_two(self, name, call):
+        """Runs `call(name)` at once, for it has no key; the name is for messages."""
+        with self._lock:
+            submission = Submission(name, call, self._lock)
+            submission.submit()
+            self._last[name] = submission
+        return submission
+
     def _next(self, submission, _):
         with self._lock:
             submission.submit_late()

@@ -4,11 +4,8 @@ import time
 
 import torch
 
-from tutti.errors import TimedOutError, UnsupportedError
-
-
-BETWEEN_TWO = ("{}: a group of tutti's has no calls between two ranks yet; make another group for them, on every rank: "
-               "pairs = torch.distributed.new_group(backend='gloo'), and pass group=pairs")
+from tutti.errors import TimedOutError
+from tutti.torch import _buffers
 
 
 class Synchronizing:
@@ -55,10 +52,19 @@ class Synchronizing:
         except RuntimeError:
             return None
 
-    def send(self, *_):
-        raise UnsupportedError(BETWEEN_TWO.format("send"))
+    def send(self, tensors, to, tag):
+        parts = [(self._group.send(_buffers.read(tensor), to, tag), None) for tensor in tensors]
+        return self._work(parts, tensors, None)
 
-    def recv(self, *_):
-        raise UnsupportedError(BETWEEN_TWO.format("recv"))
+    def recv(self, tensors, source, tag):
+        """source: None: any rank."""
+        parts = []
+        for tensor in tensors:
+            buffer, back = _buffers.written(tensor)
+            parts.append((self._group.recv(buffer, source, tag), back))
+        work = self._work(parts, tensors, None)
+        work.source = lambda: self._group.source_of(parts[0][0])
+        return work
 
-    recv_anysource = recv
+    def recv_anysource(self, tensors, tag):
+        return self.recv(tensors, None, tag)

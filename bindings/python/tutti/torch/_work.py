@@ -25,6 +25,7 @@ class Work(c10d.Work):
         self._lock = threading.Lock()
         self._future = None
         self._error = None
+        self.source = None  # of a recv: gives the rank whose tensor it took
         self.let_go = None  # called when nobody will ask this object any more, see Held
 
     def wait(self, timeout=None):
@@ -81,6 +82,10 @@ class Work(c10d.Work):
     def result(self):
         self.wait()
         return self._results
+
+    def _source_rank(self):
+        """Of a recv from any rank that is done: the rank of the group whose tensor it took."""
+        return self.source()
 
     def get_future(self):
         """Completed on a thread that may wait: what is chained to it may make calls and wait for them.
