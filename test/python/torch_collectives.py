@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 import tutti
-from torch_fixture import PATIENCE, Ranks, is_old
+from torch_fixture import PATIENCE, Ranks, backend_of, is_old
 
 #: The store moves tensors of any dtype.
 MOVED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
@@ -266,9 +266,7 @@ class Waiting(Ranks):
         self.assertIn("allreduce float32 [7] #3", self.keys())
 
     def keys(self):
-        group = dist.distributed_c10d._get_default_group()
-        group = group if is_old() else group._get_backend(torch.device("cpu"))
-        return set(group._group.calls._last)
+        return set(backend_of(dist.distributed_c10d._get_default_group())._group.calls._last)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
-from torch_fixture import Ranks, is_old
+from torch_fixture import Ranks, backend_of, is_old
 
 NEW = "torch 1 does not have it"
 STEPS = 4
@@ -156,8 +156,7 @@ class Sharded(Trainings):
         self.close(self.whole(self.fully(self.mesh(self.size))), on_gloo)
 
     def test_fsdp2s_buffers_lie_in_memory_that_the_ranks_share(self):
-        group = dist.distributed_c10d._get_default_group()
-        kv = group._get_backend(torch.device("cpu"))._group.kv
+        kv = backend_of(dist.distributed_c10d._get_default_group())._group.kv
         before = kv.counters().allocated_peak_bytes
         learnt = self.whole(self.fully(group_memory=True))
         self.assertGreater(kv.counters().allocated_peak_bytes, before)
