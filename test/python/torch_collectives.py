@@ -59,6 +59,10 @@ class Reducing(Ranks):
             with self.assertRaisesRegex(tutti.InvalidArgumentError, "convert it: tensor.to"):
                 dist.all_reduce(self.mine(dtype=dtype))
 
+    def test_a_sparse_tensor_is_refused_with_what_to_do(self):
+        with self.assertRaisesRegex(tutti.UnsupportedError, r"make this one dense with tensor.to_dense\(\)"):
+            dist.all_reduce(torch.eye(3).to_sparse())
+
     def test_reduce_changes_the_roots_tensor_alone(self):
         for root in (0, self.last):
             tensor = self.mine()

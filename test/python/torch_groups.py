@@ -106,6 +106,11 @@ class Groups(Ranks):
                 dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.5))
         dist.barrier()
         dist.monitored_barrier(timeout=PATIENCE)
+        if self.rank == 0:  # no time is not the group's
+            with self.assertRaisesRegex(tutti.TimedOutError, "rank 1 did not come within 0 s"):
+                dist.monitored_barrier(timeout=datetime.timedelta(0))
+        dist.barrier()
+        dist.monitored_barrier(timeout=PATIENCE)
 
 
 if __name__ == "__main__":

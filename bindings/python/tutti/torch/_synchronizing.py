@@ -29,7 +29,8 @@ class Synchronizing:
         A rank that misses a barrier is counted again in the next: no rank counts what the others have tried.
         """
         timeout = getattr(opts, "timeout", opts)
-        seconds = (timeout if timeout.total_seconds() > 0 else self._timeout).total_seconds()
+        # Torch says that no time is asked for with a negative one.
+        seconds = (timeout if timeout >= datetime.timedelta(0) else self._timeout).total_seconds()
         end = time.monotonic() + seconds
         if self.rank() == 0:
             missing = self._missing(end, wait_all_ranks)
