@@ -70,7 +70,7 @@ class Promises:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        ways = [("by_mpi",), ("again",), ("by_environment", port)]
+        ways = [("by_mpi",), ("again",), ("by_environment", port), ("of_gloo",), ("of_gloo_by_environment", port)]
         if not self.is_old():
             ways += [("by_devices",), ("without_an_import", port)]
         for words in ways:
@@ -163,7 +163,7 @@ class Newest(Promises, Installed):
 
     @classmethod
     def install(cls):
-        torch_wheel.install(cls.python, cls.pip)
+        torch_wheel.lend(cls.python, cls.wheels)
         super().install()
         os.environ["OMP_NUM_THREADS"] = "1"
 

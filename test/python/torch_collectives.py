@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 import tutti
-from torch_fixture import PATIENCE, Ranks, is_old
+from torch_fixture import PATIENCE, Ranks, backend_of, is_old
 
 #: The store moves tensors of any dtype.
 MOVED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
@@ -58,6 +58,10 @@ class Reducing(Ranks):
         for dtype in (torch.bool, torch.int16):
             with self.assertRaisesRegex(tutti.InvalidArgumentError, "convert it: tensor.to"):
                 dist.all_reduce(self.mine(dtype=dtype))
+
+    def test_a_sparse_tensor_is_refused_with_what_to_do(self):
+        with self.assertRaisesRegex(tutti.UnsupportedError, r"make this one dense with tensor.to_dense\(\)"):
+            dist.all_reduce(torch.eye(3).to_sparse())
 
     def test_reduce_changes_the_roots_tensor_alone(self):
         for root in (0, self.last):
@@ -266,9 +270,7 @@ class Waiting(Ranks):
         self.assertIn("allreduce float32 [7] #3", self.keys())
 
     def keys(self):
-        group = dist.distributed_c10d._get_default_group()
-        group = group if is_old() else group._get_backend(torch.device("cpu"))
-        return set(group._group.calls._last)
+        return set(backend_of(dist.distributed_c10d._get_default_group())._group.calls._last)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 """Torch's tensors as the store takes them: contiguous, of a dtype that it has, outside of autograd."""
 import torch
 
+from tutti.errors import UnsupportedError
+
 #: The store adds up tensors of these dtypes.
 ADDED = {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64}
 
 
 def plain(tensor):
     """The tensor without a pending conjugation, negation or gap; the same memory where it has none of these."""
+    if tensor.layout != torch.strided:
+        raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
+                               "tensor.to_dense(), and give Embedding no sparse=True")
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
