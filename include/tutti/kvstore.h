@@ -193,7 +193,8 @@ class TUTTI_EXPORT KVStore {
   /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
   /// Through the `Pending` comes, naming the other rank,
   /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;
-  /// - `timeout` when the other rank does not make its call within `key_timeout`;
+  /// - `timeout` when the other rank does not make its call within `key_timeout`; a recv that was
+  ///   about to take what is given up then waits for the next send;
   /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
   ///   that have;
   /// - `peer_lost` when any rank of the store is lost.

@@ -46,18 +46,19 @@ void Endpoint::send(CallId call, const Envelope& envelope) {
 void Endpoint::receive(CallId call, const Envelope& envelope) {
   Receive receive{.call = call, .envelope = envelope, .since = now_};
   if (closing_) return finish(call, any_peer, closed(name_of(receive), rank_));
-  const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
-    return is_for(envelope, arrival.from, arrival.frame.tag);
-  });
-  if (first != arrivals_.end()) {
-    const Arrival arrival = *first;
-    arrivals_.erase(first);
-    if (meet(receive, arrival)) receives_.push_back(receive);
-    return;
-  }
   const bool hopeless = envelope.peer == any_peer ? !is_anybody_left() : peer(envelope.peer).gone;
   if (hopeless) return finish(call, any_peer, gone(name_of(receive), envelope.peer));
-  receives_.push_back(receive);
+  if (meet_first(receive)) receives_.push_back(receive);
+}
+
+bool Endpoint::meet_first(Receive& receive) {
+  const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
+    return is_for(receive.envelope, arrival.from, arrival.frame.tag);
+  });
+  if (first == arrivals_.end()) return true;
+  const Arrival arrival = *first;
+  arrivals_.erase(first);
+  return meet(receive, arrival);
 }
 
 bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
@@ -145,15 +146,19 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   leave_if_done();
 }
 
+// The receive that has met it waits for another send, as if that one had never been announced.
 void Endpoint::hear_revocation(int from, const Frame& frame) {
   std::erase_if(arrivals_, [&](const Arrival& arrival) {
     return arrival.from == from && arrival.frame.number == frame.number;
   });
   const auto receive = find_receive(from, frame.number);
   if (receive == receives_.end()) return;
-  const bool too_late = frame.kind == Frame::Kind::withdraw;
-  finish(receive->call, from,
-         too_late ? late(name_of(*receive), from, "send", limit_) : gone(name_of(*receive), from));
+  receive->from = any_peer;
+  if (closing_) {
+    finish(receive->call, any_peer, closed(name_of(*receive), rank_));
+  } else if (meet_first(*receive)) {
+    return;
+  }
   receives_.erase(receive);
   leave_if_done();
 }

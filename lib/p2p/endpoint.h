@@ -128,6 +128,8 @@ class Endpoint {
   void hear_announce(int from, const Frame& frame);
   void hear_answer(int from, const Frame& frame);
   void hear_revocation(int from, const Frame& frame);
+  /// Meets the first arrival that it may take, if there is one. False: the receive is over.
+  bool meet_first(Receive& receive);
   /// False: they differ, and the receive is over.
   bool meet(Receive& receive, const Arrival& arrival);
   void leave_if_done();
