@@ -24,6 +24,8 @@ CollectiveKind kind_of(Method method) {
       return CollectiveKind::reduce_scatter;
     case Method::allgather:
       return CollectiveKind::allgather;
+    case Method::all_to_all:
+      return CollectiveKind::all_to_all;
     default:
       return CollectiveKind::allreduce;
   }
@@ -33,16 +35,18 @@ class CollectiveStore : public Backend {
  public:
   CollectiveStore(const std::string& type, const Options& options,
                   std::unique_ptr<runtime::Session> session)
-      : Backend({.type = type,
-                 .rank = session->rank(),
-                 .size = session->size(),
-                 .local_rank = session->topology().local_index(),
-                 .local_size = session->topology().local_size(),
-                 .nodes = session->topology().node_count(),
-                 .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression},
-                 .sums_repeated_keys = false,
-                 .takes_gpu_tensors = true}),
+      : Backend(
+            {.type = type,
+             .rank = session->rank(),
+             .size = session->size(),
+             .local_rank = session->topology().local_index(),
+             .local_size = session->topology().local_size(),
+             .nodes = session->topology().node_count(),
+             .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
+                         Method::allgather, Method::all_to_all, Method::set_gradient_compression},
+             .sums_repeated_keys = false,
+             .takes_gpu_tensors = true,
+             .may_only_contribute = true}),
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
   ~CollectiveStore() override {
@@ -81,6 +85,7 @@ class CollectiveStore : public Backend {
     tensor_call.signature.kind = kind;
     tensor_call.signature.dtype = like.dtype();
     tensor_call.signature.shape = like.shape();
+    tensor_call.signature.counts = 0;
     tensor_call.signature.op = call.options.op;
     tensor_call.signature.root = call.root;
     tensor_call.signature.device = like.device().kind;
@@ -89,6 +94,7 @@ class CollectiveStore : public Backend {
     tensor_call.priority = call.options.priority;
     tensor_call.ins = call.ins[i];
     tensor_call.outs = call.outs[i];
+    if (kind == CollectiveKind::all_to_all) tensor_call.set_counts(call.counts, traits().size);
   }
 
   const base::ForkGuard fork_;
