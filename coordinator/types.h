@@ -27,11 +27,14 @@ using Time = std::chrono::nanoseconds;
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
-  Shape shape;                  ///< of the whole tensor, of which a rank may have a shard
+  /// Of the whole tensor, of which a rank may have a shard. In an all_to_all: as many elements as
+  /// the busiest rank sends or receives.
+  Shape shape;
   ReduceOp op = ReduceOp::sum;  ///< where something is reduced
   int root = 0;                 ///< broadcast only
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
+  std::uint64_t counts = 0;  ///< all_to_all only: the hash of its matrix of counts
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 

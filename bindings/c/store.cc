@@ -8,6 +8,7 @@
 using tutti::c::answered;
 using tutti::c::at;
 using tutti::c::call_options_of;
+using tutti::c::counts_of;
 using tutti::c::guarded;
 using tutti::c::keys_of;
 using tutti::c::optimizer_of;
@@ -131,6 +132,18 @@ int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* key
       store, "tutti_store_allgather", pending, [&](tutti::KVStore& kv, const char* function) {
         return kv.allgather(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
                             values_of(outs, count, function, "outs"), call_options_of(options));
+      });
+}
+
+int tutti_store_all_to_all(tutti_store* store, tutti_key key, const tutti_tensor* in,
+                           const tutti_tensor* out, const size_t* counts, size_t count_of_counts,
+                           const tutti_call_options* options, tutti_pending** pending) {
+  return submit(
+      store, "tutti_store_all_to_all", pending, [&](tutti::KVStore& kv, const char* function) {
+        return kv.all_to_all(keys_of(&key, 1, function).front(), at(in, function, "in").tensor,
+                             at(out, function, "out").tensor,
+                             counts_of(counts, count_of_counts, function),
+                             call_options_of(options));
       });
 }
 

@@ -212,6 +212,19 @@ Pending KVStore::allgather(const std::vector<Key>& keys, const std::vector<Value
       {.method = Method::allgather, .keys = keys, .ins = ins, .outs = outs, .options = options});
 }
 
+Pending KVStore::all_to_all(const Key& key, const Tensor& in, const Tensor& out,
+                            const std::vector<std::size_t>& counts, CallOptions options) {
+  options.op = ReduceOp::sum;
+  const Values ins = in;
+  const Values outs = out;
+  return submit({.method = Method::all_to_all,
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
+                 .counts = counts,
+                 .options = options});
+}
+
 Pending KVStore::pass(const PeerRequest& request) {
   front_desk_->require_usable(name(request.method));
   require(backend_->traits(), request.method);

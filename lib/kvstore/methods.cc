@@ -26,6 +26,7 @@ constexpr std::array<Entry, method_count> methods{{
     {"broadcast", "call init, then pull"},
     {"reduce_scatter", "call pushpull, and take this rank's shard of what comes"},
     {"allgather", "call pushpull with a tensor of zeros but for this rank's shard"},
+    {"all_to_all", "call pushpull with a tensor of zeros but for what this rank sends"},
     {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
     {"set_optimizer", "update the weights in the program, after pushpull"},
     {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},

@@ -55,6 +55,7 @@ void Tally::count(const coordinator::Signature& signature) {
     case CollectiveKind::broadcast:
       return add(tensors_broadcast, bytes_broadcast);
     case CollectiveKind::allgather:
+    case CollectiveKind::all_to_all:
       return add(tensors_gathered, bytes_gathered);
   }
 }

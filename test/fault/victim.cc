@@ -13,6 +13,7 @@
 //        reading    in the middle of moving the data: at the middle of its own input
 //        writing    ... of its own output
 //        broadcast  ... of the tensor that rank 0 broadcasts
+//        exchanged  ... of its own input to an all_to_all
 //        barrier    while the others stand in a barrier
 //        join       while the others have joined
 //        close      while the others close their stores
@@ -31,6 +32,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "create_steps.h"
 #include "trap.h"
@@ -110,6 +112,7 @@ class Job {
       if (wrong_now_ && wrong_.at_any_rank("join")) join();
       reduce(round);
       broadcast(round);
+      exchange(round);
       if (at("barrier")) wrong_.late();
       store_.barrier();
     }
@@ -159,6 +162,23 @@ class Job {
     if (at("broadcast")) wrong_.when_halfway();
     pending.wait();
     check(in_, static_cast<float>(round), "weight");
+  }
+
+  /// Every rank sends the same number of the same elements to every rank.
+  void exchange(int round) {
+    const auto ranks = static_cast<std::size_t>(store_.num_workers());
+    const std::size_t share = elements / ranks;
+    std::ranges::fill(in_.all(), static_cast<float>(round));
+    std::ranges::fill(out_.all(), static_cast<float>(round));
+    if (at("exchanged")) wrong_.halfway(in_);
+    const auto shares = [&](const fault::TrappedFloats& floats) {
+      return Tensor(floats.all().data(), {static_cast<std::int64_t>(share * ranks)}, DType::f32);
+    };
+    const Pending pending = store_.all_to_all("shares", shares(in_), shares(out_),
+                                              std::vector<std::size_t>(ranks * ranks, share));
+    if (at("exchanged")) wrong_.when_halfway();
+    pending.wait();
+    check(out_, static_cast<float>(round), "shares");
   }
 
   static Tensor tensor(const fault::TrappedFloats& floats) {
