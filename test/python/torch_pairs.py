@@ -89,7 +89,7 @@ class Pairs(Ranks):
     def test_a_tensor_of_another_size_is_an_error_on_both_ranks(self):
         if self.rank > 1:
             return
-        with self.assertRaisesRegex(tutti.MismatchError, "5 elements of f32"):
+        with self.assertRaisesRegex(tutti.MismatchError, "5 elements of float32"):
             dist.send(torch.ones(6), 1) if self.rank == 0 else dist.recv(torch.ones(5), 0)
 
     def test_a_future_of_a_recv_has_its_tensor(self):
