@@ -120,13 +120,17 @@ bool ControlPlane::receive(net::Bytes& message) {
 
 void ControlPlane::announce_departed() {
   segment_.slot(topology_.local_index()).departed.store(1);
-  segment_.gone(topology_.rank).store(1);
+  collector_bell_.ring();
+}
+
+void ControlPlane::announce_closing() {
+  segment_.closing(topology_.rank).store(1);
   collector_bell_.ring();
   for (base::Doorbell* const bell : doorbells_) bell->ring();
 }
 
-bool ControlPlane::has_departed(int rank) const {
-  return segment_.gone(rank).load() != 0;
+bool ControlPlane::is_closing(int rank) const {
+  return segment_.closing(rank).load() != 0;
 }
 
 std::string ControlPlane::describe() const {

@@ -80,8 +80,9 @@ void Hub::work() {
     parts_.responder->receive(ranks[static_cast<std::size_t>(local_index)], message);
   });
   for (const int local_index : post_.take_departed()) {
-    note_departed(ranks[static_cast<std::size_t>(local_index)]);
+    parts_.departures.mark(ranks[static_cast<std::size_t>(local_index)]);
   }
+  for (const int rank : post_.take_closing(ranks)) relay_closing(rank);
   relay_loss();
   answer();
   post_.flush();
@@ -138,23 +139,24 @@ void Hub::handle(int from_node, const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
     parts_.board.report(message.ranks.front(), net::as_text(message.body));
   }
-  if (message.kind != LinkMessage::Kind::message && message.kind != LinkMessage::Kind::departed)
+  if (message.kind == LinkMessage::Kind::lost || message.kind == LinkMessage::Kind::heartbeat)
     return;
   base::check(message.ranks.size() == 1, "a message from a leader names one sender");
   const int from = message.ranks.front();
   base::check(parts_.topology.node_of[static_cast<std::size_t>(from)] == from_node,
               "a leader speaks for its own node's ranks alone");
   if (message.kind == LinkMessage::Kind::departed) {
-    note_departed(from);
+    parts_.departures.mark(from);
+  } else if (message.kind == LinkMessage::Kind::closing) {
+    post_.note_closing(from);
+    relay_closing(from);
   } else {
     parts_.responder->receive(from, message.body);
   }
 }
 
-void Hub::note_departed(int rank) {
-  parts_.departures.mark(rank);
-  send_to_nodes(encode(LinkMessage::Kind::departed, {rank}, {}));
-  post_.note_gone(rank);
+void Hub::relay_closing(int rank) {
+  send_to_nodes(encode(LinkMessage::Kind::closing, {rank}, {}));
 }
 
 void Hub::note_end(const net::LinkEnd& link, const std::string& why) {

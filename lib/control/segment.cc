@@ -23,7 +23,7 @@ std::size_t rings_at(int local_size) {
   return slots_at() + static_cast<std::size_t>(local_size) * sizeof(RankSlot);
 }
 
-std::size_t gone_at(int local_size) {
+std::size_t closing_at(int local_size) {
   return rings_at(local_size) + 2 * static_cast<std::size_t>(local_size) * Segment::ring_bytes;
 }
 
@@ -34,7 +34,8 @@ Header& header(const base::Mapping& memory) {
 }  // namespace
 
 std::size_t Segment::bytes(int local_size, int size) {
-  return gone_at(local_size) + static_cast<std::size_t>(size) * sizeof(std::atomic<std::uint32_t>);
+  return closing_at(local_size) +
+         static_cast<std::size_t>(size) * sizeof(std::atomic<std::uint32_t>);
 }
 
 Segment::Segment(std::shared_ptr<base::Mapping> memory, int local_size, int size)
@@ -64,9 +65,9 @@ LossSlot& Segment::loss() const {
   return header(*memory_).loss;
 }
 
-std::atomic<std::uint32_t>& Segment::gone(int rank) const {
+std::atomic<std::uint32_t>& Segment::closing(int rank) const {
   return reinterpret_cast<std::atomic<std::uint32_t>*>(memory_->data() +
-                                                       gone_at(local_size_))[rank];
+                                                       closing_at(local_size_))[rank];
 }
 
 std::atomic<std::uint32_t>& Segment::collector_sleeps() const {

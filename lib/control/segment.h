@@ -38,8 +38,8 @@ class Segment {
   net::ByteRing up(int local_index) const;
   net::ByteRing down(int local_index) const;
   LossSlot& loss() const;
-  /// Not 0 once this rank of the world has left the store by agreement, as far as the node knows.
-  std::atomic<std::uint32_t>& gone(int rank) const;
+  /// Not 0 once this rank of the world closes the store, as far as the node knows.
+  std::atomic<std::uint32_t>& closing(int rank) const;
   /// Not 0 while the thread that collects the node's messages sleeps or is about to.
   std::atomic<std::uint32_t>& collector_sleeps() const;
 

@@ -6,10 +6,10 @@
 namespace tutti::p2p {
 
 Messenger::Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
-                     const mpi::Communicator* between_nodes, HasDeparted has_departed)
+                     const mpi::Communicator* between_nodes, IsClosing is_closing)
     : topology_(topology),
       endpoint_(topology.rank, topology.size, limit),
-      has_departed_(std::move(has_departed)),
+      is_closing_(std::move(is_closing)),
       node_(topology.local_ranks(), memory) {
   if (between_nodes != nullptr) remote_.emplace(*between_nodes);
 }
@@ -78,7 +78,7 @@ void Messenger::find_departures() {
   if (empty() && !closing_) return;
   for (int rank = 0; rank < topology_.size; ++rank) {
     const bool concerns = closing_ || endpoint_.needs(rank);
-    if (concerns && rank != topology_.rank && has_departed_(rank)) departed_.push_back(rank);
+    if (concerns && rank != topology_.rank && is_closing_(rank)) departed_.push_back(rank);
   }
 }
 

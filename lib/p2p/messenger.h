@@ -19,13 +19,13 @@ namespace tutti::p2p {
 /// thread at a time uses it; nothing blocks.
 class Messenger {
  public:
-  /// Whether a rank has left the store: everything that it ever posted on this node is there.
-  using HasDeparted = std::function<bool(int rank)>;
+  /// Whether a rank closes its store: everything that it ever posted on this node is there.
+  using IsClosing = std::function<bool(int rank)>;
 
   /// `limit`: how long a call waits for the other rank's. `between_nodes`: null on one node.
   /// The references outlive the messenger.
   Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
-            const mpi::Communicator* between_nodes, HasDeparted has_departed);
+            const mpi::Communicator* between_nodes, IsClosing is_closing);
 
   /// The memory stays until the call is over, or until nobody calls `step` any more. Throws
   /// `internal` where there is no memory for what moves; then nothing has been called.
@@ -73,7 +73,7 @@ class Messenger {
 
   const topology::Topology& topology_;
   Endpoint endpoint_;
-  const HasDeparted has_departed_;
+  const IsClosing is_closing_;
   NodeCarrier node_;
   std::optional<MpiCarrier> remote_;
   std::unordered_map<CallId, Data> data_;  ///< of the calls that are not over

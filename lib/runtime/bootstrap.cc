@@ -247,7 +247,7 @@ void Parts::open_peers(base::Fd memory) {
                        .map = world_.map,
                        .doorbells = {control_->doorbells().begin(), control_->doorbells().end()}},
       peer_to_peer_.get(), protocol_.key_timeout,
-      [this](int rank) { return control_->has_departed(rank); });
+      [this](int rank) { return control_->is_closing(rank); });
 }
 
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,

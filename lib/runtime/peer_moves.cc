@@ -39,6 +39,7 @@ bool Executor::move_between_peers() {
 bool Executor::depart_when_peers_allow() {
   if (!depart_ || departing_ || !peers_.messenger().has_left()) return false;
   departing_ = true;
+  control_.announce_closing();
   participant_.depart();
   return true;
 }

@@ -28,10 +28,10 @@ PeerCall::PeerCall(bool is_send, const Tensor& tensor, int peer, int tag, int* w
 
 PeerSide::PeerSide(const topology::Topology& topology, Memory memory,
                    const mpi::Communicator* between_nodes, p2p::Time limit,
-                   p2p::Messenger::HasDeparted has_departed)
+                   p2p::Messenger::IsClosing is_closing)
     : memory_(std::move(memory.file), memory.map, topology.local_index(),
               std::move(memory.doorbells)),
-      messenger_(topology, limit, memory_, between_nodes, std::move(has_departed)) {}
+      messenger_(topology, limit, memory_, between_nodes, std::move(is_closing)) {}
 
 void PeerSide::submit(p2p::Time now, const std::shared_ptr<PeerCall>& call) {
   const p2p::CallId id = next_call_++;

@@ -44,7 +44,7 @@ class PeerSide {
   /// `between_nodes`: null on one node. The references outlive it.
   PeerSide(const topology::Topology& topology, Memory memory,
            const mpi::Communicator* between_nodes, p2p::Time limit,
-           p2p::Messenger::HasDeparted has_departed);
+           p2p::Messenger::IsClosing is_closing);
 
   void submit(p2p::Time now, const std::shared_ptr<PeerCall>& call);
   p2p::Messenger& messenger() { return messenger_; }

@@ -17,7 +17,8 @@ GRADIENT, WEIGHT, SHARES, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'"
 STAGES = {"start": IN_MPI, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
           "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
           "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "exchanged": SHARES,
-          "barrier": NOTHING, "join": NOTHING, "close": CLOSING, "closing": "", "closed": ""}
+          "barrier": NOTHING, "join": NOTHING, "recv": NOTHING, "sending": NOTHING, "close": CLOSING, "closing": "",
+          "closed": ""}
 # The exit code of the rank itself, as a shell and the launcher say it; a stopped one is killed in the end.
 WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "terminate": 134, "exit0": 0, "exit3": 3,
         "vanish": 0, "throw": 1, "stop": 137}
@@ -77,7 +78,7 @@ class Case:
             return rf"rank {self.victim} is lost"
         if self.stage in CREATE_STAGES:
             return rf"rank {self.victim} (is lost: |has left the store)"
-        return rf"(key '\w+'|barrier|join): rank {self.victim} has left"
+        return rf"(key '\w+'|barrier|join|recv of [^:]*): rank {self.victim} has left"
 
     def on_host(self):
         """How many ranks a machine has, where there are several."""

@@ -16,6 +16,8 @@
 //        exchanged  ... of its own input to an all_to_all
 //        barrier    while the others stand in a barrier
 //        join       while the others have joined
+//        recv       before it sends what the others wait for in a recv
+//        sending    in the middle of what it sends them
 //        close      while the others close their stores
 //        closing    in its own close
 //        closed     when its store is closed, as are the others'
@@ -60,6 +62,7 @@ class Wrong {
       : victim_(victim), how_(std::move(how)), stage_(std::move(stage)) {}
 
   bool at(const char* stage) const { return fault::rank() == victim_ && stage_ == stage; }
+  int victim() const { return victim_; }
   /// The others do then what the stage wants of them.
   bool at_any_rank(const char* stage) const { return stage_ == stage; }
   void now() const { fault::go_wrong(how_); }
@@ -110,6 +113,7 @@ class Job {
       if (wrong_now_ && wrong_.at_any_rank("idle")) compute();
       if (wrong_now_ && wrong_.at_any_rank("replayed")) replay();
       if (wrong_now_ && wrong_.at_any_rank("join")) join();
+      if (wrong_now_ && (wrong_.at_any_rank("recv") || wrong_.at_any_rank("sending"))) pass(round);
       reduce(round);
       broadcast(round);
       exchange(round);
@@ -139,6 +143,23 @@ class Job {
   void join() {
     if (at("join")) wrong_.late();
     store_.join();
+  }
+
+  /// The rank that goes wrong sends to all others.
+  void pass(int round) {
+    if (store_.rank() != wrong_.victim()) {
+      store_.recv(tensor(out_), wrong_.victim()).wait();
+      return check(out_, static_cast<float>(round), "message");
+    }
+    std::ranges::fill(in_.all(), static_cast<float>(round));
+    if (at("recv")) wrong_.late();
+    if (at("sending")) wrong_.halfway(in_);
+    std::vector<Pending> pending;
+    for (int rank = 0; rank < store_.num_workers(); ++rank) {
+      if (rank != store_.rank()) pending.push_back(store_.send(tensor(in_), rank));
+    }
+    if (at("sending")) wrong_.when_halfway();
+    for (const Pending& each : pending) each.wait();
   }
 
   void reduce(int round) {
