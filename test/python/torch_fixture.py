@@ -9,7 +9,7 @@ import unittest
 import torch
 import torch.distributed as dist
 
-import tutti.torch
+import tutti.torch  # pylint: disable=unused-import
 
 PATIENCE = datetime.timedelta(seconds=60)
 os.environ.setdefault("TUTTI_LOG", "error")

@@ -57,8 +57,8 @@ class Suite(distributed_test.DistributedTest._DistTestBase, common_utils.TestCas
     def setUp(self):
         super().setUp()
         place = self.folder / self._testMethodName
-        for name in ("barrier", "test_dir"):
-            (place / name).mkdir(parents=True, exist_ok=True)
+        for part in ("barrier", "test_dir"):
+            (place / part).mkdir(parents=True, exist_ok=True)
         os.environ["TEMP_DIR"] = str(place)
         # These make their model on a CPU for some names alone.
         distributed_test.BACKEND = "mpi" if self._testMethodName.startswith("test_accumulate_gradients") else "tutti"

@@ -276,6 +276,8 @@ class Sharded(Trainings):
         rows = (self.size, 3)
         self.same(functional.reduce_scatter_tensor(self.mine(rows), "sum", 0, world).wait(),
                   sum(self.everyones(rows))[self.rank:self.rank + 1])
+        self.same(functional.all_to_all_single(self.mine(rows), None, None, world).wait(),
+                  torch.stack(self.everyones(rows))[:, self.rank])
         self.same(functional.broadcast(self.mine(), self.last, world).wait(), self.of(self.last))
         for several in functional.all_reduce_coalesced([self.mine((5,)), self.mine((5,))], "sum", world):
             self.same(several.wait(), sum(self.everyones((5,))))

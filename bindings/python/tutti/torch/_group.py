@@ -85,4 +85,3 @@ class Group:
     def by_store(self, rows):
         """Rows by c10d's ranks in the store's order."""
         return [row for _, row in sorted(zip(self.order, rows), key=lambda pair: pair[0])]
-
