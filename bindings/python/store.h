@@ -42,6 +42,8 @@ class Store {
   Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                          nb::handle op);
   Pending allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority);
+  Pending all_to_all(nb::handle key, nb::handle ins, nb::handle outs,
+                     const std::vector<std::size_t>& counts, nb::handle priority);
   void init(nb::handle key, nb::handle value);
   Pending push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op);
   Pending pull(nb::handle key, nb::handle out, nb::handle priority);
