@@ -48,6 +48,8 @@ class Store {
   Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                          nb::handle op);
   Pending allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority);
+  Pending all_to_all(nb::handle key, nb::handle ins, nb::handle outs,
+                     const std::vector<std::size_t>& counts, nb::handle priority);
   Pending send(nb::handle value, nb::handle to_rank, nb::handle tag);
   /// Also returns whose array came, once the call is done. `from_rank` None: whoever sends.
   std::pair<Pending, Source> recv(nb::handle value, nb::handle from_rank, nb::handle tag);

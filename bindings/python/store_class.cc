@@ -34,6 +34,10 @@ void bind_collectives(nb::class_<Store>& store) {
   store.def("_allgather", &Store::allgather, any("key"), any("ins"), any("outs"), any("priority"),
             nb::sig("def _allgather(self, key: Keys, ins: Values, outs: Values, "
                     "priority: SupportsIndex) -> Pending"));
+  store.def("_all_to_all", &Store::all_to_all, any("key"), any("ins"), any("outs"), arg("counts"),
+            any("priority"),
+            nb::sig("def _all_to_all(self, key: Key, ins: Array, outs: Array, "
+                    "counts: Sequence[int], priority: SupportsIndex) -> Pending"));
 }
 
 void bind_peer_calls(nb::module_& module, nb::class_<Store>& store) {

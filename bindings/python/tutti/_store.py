@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
-from tutti import _arrays, _core, _fingerprint, _objects
+from tutti import _arrays, _core, _fingerprint, _objects, _shares
 from tutti._core import GpuArray, Pending
 from tutti.types import Array, Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
@@ -33,8 +33,9 @@ class KVStore(_core.Store):
 
     A key is an int of 64 bits or a str, one kind in a store. A value is an array, or a list of one array for each
     device of this process; a list of keys takes a list of values. Arrays are numpy arrays, or others on the CPU that
-    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64. Those of
-    jax never change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
+    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64; broadcast,
+    allgather and all_to_all, which add nothing, take any dtype of numbers, booleans and times. Those of jax never
+    change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
 
     They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor write
     nor resize them. Their memory is kept that long, and what would free it raises: a numpy array's resize, and torch's
@@ -86,7 +87,8 @@ class KVStore(_core.Store):
         """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
 
         ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`, or for arrays of
-            jax to new ones, which Pending.result returns. Where they are given `ins` is only read.
+            jax to new ones, which Pending.result returns. Where they are given `ins` is only read. With dist_sync_mpi
+            an empty list: this rank contributes, and gets nothing.
         op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
 
         Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in
@@ -137,10 +139,24 @@ class KVStore(_core.Store):
         """
         return self._allgather(key, ins, outs, priority)
 
+    def all_to_all(self, key: Key, ins: Array, outs: Array, counts: Any, priority: SupportsIndex = 0) -> Pending:
+        """Sends every rank a share of `ins`, and fills `outs` with the shares that the ranks send to this one.
+
+        ins: the shares for all ranks, by receiver, one after the other. outs: those of all ranks, by sender. Both have
+            the same dtype, any, and any shape; they may be one array.
+        counts: how many elements go where, perhaps 0. A matrix of num_workers rows and columns, the same on all ranks:
+            counts[s][r] go from rank s to rank r. Or this rank's row of it, what it sends to each rank: then all ranks
+            pass theirs, and the call first gathers the rows, for which it blocks.
+
+        Does not block with a matrix. Collective. Raises as the class says; Pending.wait raises MismatchError where the
+        matrices of ranks differ, and AbortedError when a rank has joined.
+        """
+        return self._all_to_all(key, ins, outs, _shares.matrix(self, key, counts), priority)
+
     def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
         """Sends an array to one other rank, which calls recv for it with the same tag.
 
-        value: an array of any shape; also one of a dtype that the store does not add up, such as bool or complex.
+        value: an array of any shape and dtype.
 
         Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
         done when the receiver has the array: a rank that waits for it before it makes a recv for which the other one
@@ -151,7 +167,7 @@ class KVStore(_core.Store):
         differ, TimedOutError when the other one does not make its call within key_timeout, and AbortedError when one of
         them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi.
         """
-        return self._send(_arrays.as_moved(value), to_rank, tag)
+        return self._send(value, to_rank, tag)
 
     def recv(self, value: Array, from_rank: SupportsIndex | None = None, tag: SupportsIndex = 0) -> Received:
         """Receives into `value`, which is writable, what another rank sends: see send.
@@ -161,7 +177,7 @@ class KVStore(_core.Store):
 
         Does not block. Not collective. Raises as send does.
         """
-        return Received(*self._recv(_arrays.as_moved(value), from_rank, tag))
+        return Received(*self._recv(value, from_rank, tag))
 
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.
