@@ -82,7 +82,8 @@ class Peers(Contract):
         def passed(other):
             return kv.send(six, 1, 2) if kv.rank == 0 else kv.recv(other, 0, 2)
         if kv.rank < 2:
-            for other, said in ((np.zeros(4, np.float32), "4 elements of float32"), (np.zeros(6), "6 elements of float64")):
+            for other, said in ((np.zeros(4, np.float32), "4 elements of float32"),
+                                (np.zeros(6), "6 elements of float64")):
                 self.refused(tutti.MismatchError, ("6 elements of float32", said, "rank 0", "rank 1", "tag 2"), passed,
                              other, ranks=(1,))
             passed(six).wait()
