@@ -10,8 +10,9 @@ from tutti.torch._synchronizing import Synchronizing
 from tutti.torch._work import Held, Work
 
 
-ANY_SOURCE = ("recv from any rank: this PyTorch does not let a group of Python's tell whose tensor it took; name the rank, "
-              "or make another group for such calls, on every rank: torch.distributed.new_group(backend='gloo')")
+ANY_SOURCE = ("recv from any rank: this PyTorch does not let a group of Python's tell whose tensor it took; name the "
+              "rank, or make another group for such calls, on every rank: "
+              "torch.distributed.new_group(backend='gloo')")
 
 
 class Collectives(Reducing, Moving, Synchronizing):
