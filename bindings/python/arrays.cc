@@ -213,6 +213,12 @@ Tensor from_torchs_memory(nb::handle array, Access access, Device device,
   return tensor;
 }
 
+/// Torch's complex tensors may hold the conjugates of what is in their memory.
+bool is_conjugated(nb::handle array, nb::dlpack::dtype type) {
+  const bool is_complex = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex);
+  return is_complex && is_torch(array) && nb::cast<bool>(nb::object(array.attr("is_conj")()));
+}
+
 Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device device,
                    const std::shared_ptr<Arrays>& arrays) {
   if (is_out_of_bounds(array, access)) refuse(array, access, elements);
@@ -223,7 +229,7 @@ Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device de
   }
   const std::optional<DType> dtype =
       borrowed ? dtype_of(borrowed->dtype(), elements) : std::nullopt;
-  if (!dtype) refuse(array, access, elements);
+  if (!dtype || is_conjugated(array, borrowed->dtype())) refuse(array, access, elements);
   // The library has one type for what it reads and what it writes.
   void* const data = const_cast<void*>(borrowed->data());
   Tensor tensor(std::shared_ptr<void>(arrays, data),

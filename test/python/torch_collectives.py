@@ -169,6 +169,32 @@ class Moving(Ranks):
         for got, part in zip(outputs, expected):
             self.same(got, part)
 
+    def test_all_to_all_with_equal_shares_of_one_rank_and_split_sizes_of_the_others(self):
+        """The ranks' split sizes are the same, told or not, but for what the last rank sends itself."""
+        own = 5 if self.size > 1 else 2
+        rows = [2] * self.last + [own if self.rank == self.last else 2]
+        sent = [self.sent(self.rank, to, count) for to, count in enumerate(rows)]
+        expected = torch.cat([self.sent(source, self.rank, count) for source, count in enumerate(rows)])
+        output, splits = torch.zeros_like(expected), rows if self.rank == self.last else None
+        dist.all_to_all_single(output, torch.cat(sent), splits, splits)
+        self.same(output, expected)
+
+    def test_all_to_all_of_any_dtype_and_strides(self):
+        for dtype in MOVED:
+            rows = self.everyones((self.size, 3), dtype)
+            output = torch.zeros((3, self.size), dtype=dtype).t()
+            dist.all_to_all_single(output, rows[self.rank].t().contiguous().t())
+            self.same(output, torch.stack([row[self.rank] for row in rows]))
+
+    def test_all_to_all_whose_split_sizes_do_not_fit_is_an_error_on_all_ranks(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        rows = [1] * self.size
+        rows[0] += self.rank == 1  # rank 0 does not expect it
+        with self.assertRaisesRegex(tutti.MismatchError, "rank 1 sends 4 elements to rank 0, which expects 2"):
+            dist.all_to_all_single(torch.zeros(self.size, 2), torch.zeros(sum(rows), 2), None, rows)
+        dist.barrier()
+
     def test_objects_travel(self):
         objects = [None] * self.size
         dist.all_gather_object(objects, {"rank": self.rank, "text": "x" * 10 ** self.rank})

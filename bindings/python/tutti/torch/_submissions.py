@@ -80,8 +80,12 @@ class Submissions:
 
     def add(self, kind, tensor, call, root=None):
         """Runs `call(key)`, which returns a Pending; later where the key is in flight. Raises what it raises."""
+        return self.add_of(kind, tensor.dtype, tensor.shape, call, root)
+
+    def add_of(self, kind, dtype, shape, call, root=None):
+        """As `add`, with what names the call. shape: a str where the shapes of ranks differ."""
         with self._lock:
-            key = self._names.next(kind, tensor.dtype, tensor.shape, root)
+            key = self._names.next(kind, dtype, shape, root)
             submission, before = Submission(key, call, self._lock), self._last.get(key)
             if before is None or before.done():
                 submission.submit()
