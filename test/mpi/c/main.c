@@ -7,7 +7,7 @@
 
 extern const test_case store_tests[], together_tests[], error_tests[], more_error_tests[],
     half_tests[], shard_tests[], share_tests[], group_tests[], create_error_tests[],
-    deleter_tests[], memory_tests[], random_tests[], wait_tests[], interface_tests[];
+    deleter_tests[], memory_tests[], peer_tests[], random_tests[], wait_tests[], interface_tests[];
 
 static int run_table(const test_case* tests, const char* wanted) {
   int count = 0;
