@@ -246,6 +246,16 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
   }
 }
 
+Batch Scenario::Planned::batch_at(int rank) const {
+  Batch at = batch;
+  at.shares.counts = counts;
+  if (at.is_all_to_all()) {
+    const LineSums sums = sums_of(counts, rank, at.shares.ranks);
+    at.parts[0].count = std::max(sums.sent, sums.received);
+  }
+  return at;
+}
+
 reference::Bytes Scenario::Planned::shares_of(int rank) const {
   reference::Bytes all;
   const auto n = static_cast<std::size_t>(batch.shares.ranks);
@@ -294,12 +304,7 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena, FakeEnds* ends
   }
   // Only now: vectors must not move any more.
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
-    Batch& batch = batches_.emplace_back(scenario.planned[b].batch);
-    batch.shares.counts = scenario.planned[b].counts;
-    if (batch.is_all_to_all()) {
-      const LineSums sums = sums_of(scenario.planned[b].counts, rank, batch.shares.ranks);
-      batch.parts[0].count = std::max(sums.sent, sums.received);
-    }
+    Batch& batch = batches_.emplace_back(scenario.planned[b].batch_at(rank));
     for (std::size_t p = 0; p < batch.parts.size(); ++p) {
       batch.parts[p].ins = addresses_[b][p].ins;
       batch.parts[p].outs = addresses_[b][p].outs;

@@ -24,6 +24,8 @@ struct Scenario {
     std::vector<reference::Bytes> results;      ///< by part; none of an all_to_all
     std::vector<std::size_t> counts;            ///< all_to_all only: by sender and receiver
 
+    /// The batch as this rank has it, still without addresses.
+    tutti::collective::Batch batch_at(int rank) const;
     /// What an output of the rank holds of the part's result: its shard, its shares, or everything.
     reference::Bytes result_at(int rank, std::size_t part) const;
     reference::Bytes shares_of(int rank) const;  ///< all_to_all only
