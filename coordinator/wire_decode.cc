@@ -24,11 +24,11 @@ Key unpack(const wire::Key& key) {
 Signature unpack(const wire::Signature& s) {
   Signature signature{.kind = checked(s.kind(), CollectiveKind::all_to_all),
                       .dtype = checked(s.dtype(), DType::b128),
-                      .shape = {},
                       .op = checked(s.op(), ReduceOp::max),
-                      .root = s.root(),
                       .device = checked(s.device(), Device::Kind::gpu),
                       .wire = checked(s.wire(), WireFormat::bf16),
+                      .root = s.root(),
+                      .shape = {},
                       .counts = s.counts()};
   const auto& dims = needed(s.dims());
   try {
