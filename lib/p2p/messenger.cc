@@ -6,12 +6,12 @@
 namespace tutti::p2p {
 
 Messenger::Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
-                     const mpi::Communicator* between_nodes, IsClosing is_closing)
+                     const BetweenNodes& between_nodes, IsClosing is_closing)
     : topology_(topology),
       endpoint_(topology.rank, topology.size, limit),
       is_closing_(std::move(is_closing)),
       node_(topology.local_ranks(), memory) {
-  if (between_nodes != nullptr) remote_.emplace(*between_nodes);
+  if (between_nodes.communicator != nullptr) remote_.emplace(between_nodes);
 }
 
 bool Messenger::is_here(int rank) const {
@@ -38,7 +38,6 @@ void Messenger::keep(CallId call, int peer, std::span<std::byte> memory) {
 
 void Messenger::send(Time now, CallId call, const Envelope& envelope,
                      std::span<const std::byte> data) {
-  open(envelope.peer, Carrier::Use::send);
   keep(call, envelope.peer, {const_cast<std::byte*>(data.data()), data.size()});
   endpoint_.tick(now);
   endpoint_.send(call, envelope);
@@ -47,7 +46,6 @@ void Messenger::send(Time now, CallId call, const Envelope& envelope,
 
 void Messenger::receive(Time now, CallId call, const Envelope& envelope,
                         std::span<std::byte> data) {
-  open(envelope.peer, Carrier::Use::receive);
   keep(call, envelope.peer, data);
   endpoint_.tick(now);
   endpoint_.receive(call, envelope);
@@ -77,8 +75,8 @@ void Messenger::find_departures() {
   departed_.clear();
   if (empty() && !closing_) return;
   for (int rank = 0; rank < topology_.size; ++rank) {
-    const bool concerns = closing_ || endpoint_.needs(rank);
-    if (concerns && rank != topology_.rank && is_closing_(rank)) departed_.push_back(rank);
+    if (rank == topology_.rank || !is_closing_(rank)) continue;
+    if (closing_ || endpoint_.needs(rank)) departed_.push_back(rank);
   }
 }
 

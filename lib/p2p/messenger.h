@@ -22,13 +22,14 @@ class Messenger {
   /// Whether a rank closes its store: everything that it ever posted on this node is there.
   using IsClosing = std::function<bool(int rank)>;
 
-  /// `limit`: how long a call waits for the other rank's. `between_nodes`: null on one node.
-  /// The references outlive the messenger.
+  /// `limit`: how long a call waits for the other rank's. The references outlive the messenger.
   Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
-            const mpi::Communicator* between_nodes, IsClosing is_closing);
+            const BetweenNodes& between_nodes, IsClosing is_closing);
 
-  /// The memory stays until the call is over, or until nobody calls `step` any more. Throws
-  /// `internal` where there is no memory for what moves; then nothing has been called.
+  /// To be called before a send or a receive; `rank` may be `any_peer`. Throws `internal` where
+  /// there is no memory for what moves.
+  void open(int rank, Carrier::Use use);
+  /// The memory stays until the call is over, or until nobody calls `step` any more.
   void send(Time now, CallId call, const Envelope& envelope, std::span<const std::byte> data);
   void receive(Time now, CallId call, const Envelope& envelope, std::span<std::byte> data);
   /// See Endpoint::close.
@@ -61,7 +62,6 @@ class Messenger {
 
   bool is_here(int rank) const;
   Carrier& carrier(int rank);
-  void open(int rank, Carrier::Use use);
   void keep(CallId call, int peer, std::span<std::byte> memory);
   void find_departures();
   void hear();

@@ -7,8 +7,9 @@
 namespace tutti::p2p {
 namespace {
 
-constexpr int frame_tag = 0;
-constexpr int data_tag = 1;
+/// The communicator's other messages have lower tags, and every MPI has tags up to the last one.
+constexpr int first_tag = 64;
+constexpr int stores_with_tags = 8192;
 /// Elements travel in pieces of some messages. Two are under way at once in each direction: while
 /// one is copied, the link carries the other.
 constexpr std::size_t piece_bytes = 4 * mpi::message_bytes;
@@ -36,10 +37,12 @@ struct MpiCarrier::Buffers {
   }
 };
 
-MpiCarrier::MpiCarrier(const mpi::Communicator& communicator)
-    : buffers_(std::make_shared<Buffers>()),
-      peers_(static_cast<std::size_t>(communicator.size())),
-      requests_(communicator) {
+MpiCarrier::MpiCarrier(const BetweenNodes& where)
+    : frame_tag_(first_tag + 2 * (where.store % stores_with_tags)),
+      data_tag_(frame_tag_ + 1),
+      buffers_(std::make_shared<Buffers>()),
+      peers_(static_cast<std::size_t>(where.communicator->size())),
+      requests_(*where.communicator) {
   requests_.hold(buffers_);
 }
 
@@ -48,14 +51,14 @@ void MpiCarrier::open(int rank, Use) {
   if (peer.inbox != nullptr) return;
   peer.inbox = buffers_->take_frame();
   peer.hearing =
-      requests_.receive(rank, frame_tag, std::as_writable_bytes(std::span(peer.inbox, 1)));
+      requests_.receive(rank, frame_tag_, std::as_writable_bytes(std::span(peer.inbox, 1)));
   open_.push_back(rank);
 }
 
 void MpiCarrier::post(int to, const Frame& frame) {
   Frame* const kept = buffers_->take_frame();
   *kept = frame;
-  const auto id = requests_.send(to, frame_tag, std::as_bytes(std::span(kept, 1)));
+  const auto id = requests_.send(to, frame_tag_, std::as_bytes(std::span(kept, 1)));
   peers_[static_cast<std::size_t>(to)].outbox.push_back({id, kept});
   ++sending_;
   bytes_sent_ += sizeof frame;
@@ -90,7 +93,7 @@ bool MpiCarrier::take_frames(int from, Peer& peer, News& news) {
   while (requests_.take_finished(peer.hearing)) {
     news.frames.emplace_back(from, *peer.inbox);
     peer.hearing =
-        requests_.receive(from, frame_tag, std::as_writable_bytes(std::span(peer.inbox, 1)));
+        requests_.receive(from, frame_tag_, std::as_writable_bytes(std::span(peer.inbox, 1)));
     moved = true;
     if (!requests_.progress()) break;
   }
@@ -121,7 +124,7 @@ bool MpiCarrier::move_out(int to, Peer& peer) {
     const auto piece = rest.first(std::min(rest.size(), piece_bytes));
     std::byte* const buffer = buffers_->take_piece();
     std::memcpy(buffer, piece.data(), piece.size());
-    peer.out.push_back({requests_.send(to, data_tag, {buffer, piece.size()}), buffer, {}});
+    peer.out.push_back({requests_.send(to, data_tag_, {buffer, piece.size()}), buffer, {}});
     ++sending_;
     bytes_sent_ += piece.size();
     rest = rest.subspan(piece.size());
@@ -151,7 +154,7 @@ bool MpiCarrier::move_in(int from, Peer& peer, News& news) {
     while (!next.rest.empty() && peer.in.size() < most_pieces) {
       const auto into = next.rest.first(std::min(next.rest.size(), piece_bytes));
       std::byte* const buffer = buffers_->take_piece();
-      peer.in.push_back({requests_.receive(from, data_tag, {buffer, into.size()}), buffer, into});
+      peer.in.push_back({requests_.receive(from, data_tag_, {buffer, into.size()}), buffer, into});
       next.rest = next.rest.subspan(into.size());
       ++next.pieces;
       moved = true;

@@ -11,12 +11,21 @@
 
 namespace tutti::p2p {
 
-/// Carries frames and elements between ranks of different nodes, over a communicator of its own.
+/// What a store's messages between nodes need.
+struct BetweenNodes {
+  /// Null on one node. It outlives all stores of these ranks.
+  const mpi::Communicator* communicator = nullptr;
+  /// The store's number among those of these ranks. It chooses the tags: what is on its way when a
+  /// store closes reaches no later store.
+  int store = 0;
+};
+
+/// Carries frames and elements between ranks of different nodes.
 /// Elements pass through buffers of its own, so that MPI never touches a tensor whose call has
 /// ended with an error. Nothing rings a bell: whoever waits for something calls `step`.
 class MpiCarrier final : public Carrier {
  public:
-  explicit MpiCarrier(const mpi::Communicator& communicator);
+  explicit MpiCarrier(const BetweenNodes& where);
 
   /// From now on a receive for a frame of that rank's is posted.
   void open(int rank, Use use) override;
@@ -65,6 +74,8 @@ class MpiCarrier final : public Carrier {
   bool move_in(int from, Peer& peer, News& news);
   bool note_arrived(Peer& peer, News& news);
 
+  const int frame_tag_;
+  const int data_tag_;
   const std::shared_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;  ///< by rank
   std::vector<int> open_;

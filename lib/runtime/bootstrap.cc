@@ -171,7 +171,6 @@ void Parts::open_communicators() {
   if (topology().node_count() == 1) return;
   data_ = world_.duplicate();
   gate_ = world_.duplicate();
-  peer_to_peer_ = world_.duplicate();
 }
 
 void Parts::open_memory(const Options& options) {
@@ -246,8 +245,9 @@ void Parts::open_peers(base::Fd memory) {
       PeerSide::Memory{.file = std::move(memory),
                        .map = world_.map,
                        .doorbells = {control_->doorbells().begin(), control_->doorbells().end()}},
-      peer_to_peer_.get(), protocol_.key_timeout,
-      [this](int rank) { return control_->is_closing(rank); });
+      p2p::BetweenNodes{.communicator = topology().node_count() > 1 ? world_.lasting : nullptr,
+                        .store = world_.creation_number},
+      protocol_.key_timeout, [this](int rank) { return control_->is_closing(rank); });
 }
 
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
@@ -294,7 +294,6 @@ void Parts::on_mpi_finalise(std::function<void()> stop) {
 void Parts::leave_communicators() {
   if (data_) data_->abandon();
   if (gate_) gate_->abandon();
-  if (peer_to_peer_) peer_to_peer_->abandon();
 }
 
 void Parts::abandon_mpi(bool told) {
@@ -343,7 +342,6 @@ void Parts::close() {
   engine_.reset();
   // A thread of the program may be about to submit a call.
   if (device_) device_->close();
-  peer_to_peer_.reset();
   gate_.reset();
   data_.reset();
 }

@@ -91,7 +91,6 @@ class Parts {
   /// Null when no rank is on another node.
   std::unique_ptr<mpi::Communicator> data_;
   std::unique_ptr<mpi::Communicator> gate_;
-  std::unique_ptr<mpi::Communicator> peer_to_peer_;
   coordinator::Settings protocol_;
   collective::Machine machine_;
   collective::Tuning tuning_;

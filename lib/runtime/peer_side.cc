@@ -27,26 +27,28 @@ PeerCall::PeerCall(bool is_send, const Tensor& tensor, int peer, int tag, int* w
 }
 
 PeerSide::PeerSide(const topology::Topology& topology, Memory memory,
-                   const mpi::Communicator* between_nodes, p2p::Time limit,
+                   const p2p::BetweenNodes& between_nodes, p2p::Time limit,
                    p2p::Messenger::IsClosing is_closing)
     : memory_(std::move(memory.file), memory.map, topology.local_index(),
               std::move(memory.doorbells)),
       messenger_(topology, limit, memory_, between_nodes, std::move(is_closing)) {}
 
 void PeerSide::submit(p2p::Time now, const std::shared_ptr<PeerCall>& call) {
-  const p2p::CallId id = next_call_++;
   try {
-    calls_[id] = call;
-    if (call->sends) {
-      const Tensor& tensor = call->holder.ins[0];
-      messenger_.send(now, id, call->envelope, {tensor.as<std::byte>(), tensor.bytes()});
-    } else {
-      const Tensor& tensor = call->holder.outs[0];
-      messenger_.receive(now, id, call->envelope, {tensor.as<std::byte>(), tensor.bytes()});
-    }
+    messenger_.open(call->envelope.peer,
+                    call->sends ? p2p::Carrier::Use::send : p2p::Carrier::Use::receive);
   } catch (const Error& error) {
-    calls_.erase(id);
     refused_.push_back({call, error});
+    return;
+  }
+  const p2p::CallId id = next_call_++;
+  calls_[id] = call;
+  if (call->sends) {
+    const Tensor& tensor = call->holder.ins[0];
+    messenger_.send(now, id, call->envelope, {tensor.as<std::byte>(), tensor.bytes()});
+  } else {
+    const Tensor& tensor = call->holder.outs[0];
+    messenger_.receive(now, id, call->envelope, {tensor.as<std::byte>(), tensor.bytes()});
   }
 }
 

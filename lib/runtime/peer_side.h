@@ -41,9 +41,9 @@ class PeerSide {
     std::optional<Error> error;
   };
 
-  /// `between_nodes`: null on one node. The references outlive it.
+  /// The references outlive it.
   PeerSide(const topology::Topology& topology, Memory memory,
-           const mpi::Communicator* between_nodes, p2p::Time limit,
+           const p2p::BetweenNodes& between_nodes, p2p::Time limit,
            p2p::Messenger::IsClosing is_closing);
 
   void submit(p2p::Time now, const std::shared_ptr<PeerCall>& call);

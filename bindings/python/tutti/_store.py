@@ -156,7 +156,7 @@ class KVStore(_core.Store):
     def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
         """Sends an array to one other rank, which calls recv for it with the same tag.
 
-        value: an array of any shape and dtype.
+        value: an array of any shape and dtype. check_finite does not look into it.
 
         Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
         done when the receiver has the array: a rank that waits for it before it makes a recv for which the other one

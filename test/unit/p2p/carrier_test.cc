@@ -124,7 +124,8 @@ TEST_CASE("a call waits for its whole time, however long nothing has happened be
   using std::chrono::seconds;
   Node node;
   const auto topology = topology::make_topology(0, std::vector<int>{0, 0});
-  Messenger messenger(topology, seconds(10), node.memory(0), nullptr, [](int) { return false; });
+  Messenger messenger(topology, seconds(10), node.memory(0), BetweenNodes{},
+                      [](int) { return false; });
   messenger.step(seconds(1));
   std::vector<std::uint32_t> numbers(5);
   messenger.send(seconds(3600), 7, {.peer = 1, .count = 5}, bytes_of(numbers));
@@ -145,8 +146,9 @@ TEST_CASE("a rank that has departed ends the calls that wait for it, but not bef
   const auto first = topology::make_topology(0, leaders);
   const auto second = topology::make_topology(1, leaders);
   bool departed = false;
-  Messenger sender(first, seconds(10), node.memory(0), nullptr, [](int) { return false; });
-  Messenger receiver(second, seconds(10), node.memory(1), nullptr, [&](int) { return departed; });
+  Messenger sender(first, seconds(10), node.memory(0), BetweenNodes{}, [](int) { return false; });
+  Messenger receiver(second, seconds(10), node.memory(1), BetweenNodes{},
+                     [&](int) { return departed; });
   std::vector<std::uint32_t> numbers = counting(5, 3);
   std::vector<std::uint32_t> got(5);
   std::vector<std::uint32_t> never(5);

@@ -70,6 +70,10 @@ def _until(end):
     return None if end is None else max(0.0, end - time.monotonic())
 
 
+#: So many calls that are done may be kept.
+MANY = 64
+
+
 class Submissions:
     """Gives each call its key. Thread-safe."""
 
@@ -77,6 +81,8 @@ class Submissions:
         self._lock = threading.RLock()  # a callback may come at once, where a call has failed
         self._names = Names()
         self._last = {}
+        self._between_two = []  # calls, of which so many may be done
+        self._most = MANY
 
     def add(self, kind, tensor, call, root=None):
         """Runs `call(key)`, which returns a Pending; later where the key is in flight. Raises what it raises."""
@@ -100,7 +106,10 @@ class Submissions:
         with self._lock:
             submission = Submission(name, call, self._lock)
             submission.submit()
-            self._last[name] = submission
+            if len(self._between_two) == self._most:
+                self._between_two = [one for one in self._between_two if not one.done()]
+                self._most = 2 * len(self._between_two) + MANY
+            self._between_two.append(submission)
         return submission
 
     def _next(self, submission, _):
@@ -110,7 +119,7 @@ class Submissions:
     def give_up(self):
         """The keys of calls that are not done. The library says no more of those."""
         with self._lock:
-            unfinished = [last for last in self._last.values() if not last.done()]
-        for last in unfinished:
-            last.then(lambda _: None)
-        return [last.key for last in unfinished]
+            unfinished = [one for one in [*self._last.values(), *self._between_two] if not one.done()]
+        for one in unfinished:
+            one.then(lambda _: None)
+        return [one.key for one in unfinished]

@@ -75,7 +75,7 @@ class Synchronizing:
             return None
 
     def send(self, tensors, to, tag):
-        parts = [(self._group.send(_buffers.read(tensor), to, tag), None) for tensor in tensors]
+        parts = [(self._group.send(_buffers.plain(tensor), to, tag), None) for tensor in tensors]
         return self._work(parts, tensors, None)
 
     def recv(self, tensors, source, tag):

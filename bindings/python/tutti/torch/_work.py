@@ -46,11 +46,10 @@ class Work(c10d.Work):
         self.wait()
 
     def _do_rest(self):
-        if not self._finish:
-            return
-        with self._lock:
+        with self._lock:  # whoever comes second waits here until the results are where they belong
             while self._finish:
-                self._finish.pop(0)()
+                self._finish[0]()
+                self._finish.pop(0)
 
     def _forget(self):
         let_go, self.let_go = self.let_go, None
