@@ -32,8 +32,8 @@ struct Signature {
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
   int root = 0;  ///< broadcast only
-  /// Of the whole tensor, of which a rank may have a shard. In an all_to_all: as many elements as
-  /// the busiest rank sends or receives.
+  /// The whole tensor's, though a rank may have a shard of it. In an all_to_all: as many elements
+  /// as the busiest rank sends or receives.
   Shape shape;
   std::uint64_t counts = 0;  ///< all_to_all only: the hash of its matrix of counts
   friend bool operator==(const Signature&, const Signature&) = default;

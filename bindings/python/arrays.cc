@@ -127,7 +127,7 @@ std::optional<Borrowed> imported(nb::handle array) {
   return Borrowed(found);
 }
 
-/// Of elements that are only moved.
+/// The dtype of elements that are only moved.
 std::optional<DType> bits_of(std::size_t bytes) {
   for (const DType dtype : {DType::b8, DType::b16, DType::b32, DType::b64, DType::b128}) {
     if (size_of(dtype) == bytes) return dtype;
@@ -197,7 +197,7 @@ void pin(nb::handle array, Arrays& arrays) {
   arrays.objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
 }
 
-/// Of torch's tensor, whose dtype torch puts into no capsule.
+/// The memory of torch's tensor, whose dtype torch puts into no capsule.
 Tensor from_torchs_memory(nb::handle array, Access access, Device device,
                           const std::shared_ptr<Arrays>& arrays) {
   const nb::object found =

@@ -23,8 +23,8 @@ Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
 /// A numpy array of the tensor's bytes, which owns its memory.
 nb::object to_numpy(const Tensor& tensor);
 
-/// Of DLPack's type. Nothing for one that tutti does not have; for elements that are only moved
-/// that is a type of other sizes than DType::b8 to b128.
+/// The dtype for DLPack's type. Nothing for one that tutti does not have; for elements that are
+/// only moved that is a type of other sizes than DType::b8 to b128.
 std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements = Elements::added);
 /// "float32"; "bfloat16", which numpy itself lacks.
 std::string_view numpy_name(DType dtype);

@@ -202,12 +202,12 @@ class TUTTI_EXPORT KVStore {
   /// Sends a tensor to one other rank, which calls `recv` for it. With `dist_sync_mpi` alone; the
   /// tensor is on the CPU. Not collective: the two ranks call it when they like, beside all other
   /// calls, in several threads if they want, and keys and their order have nothing to do with it.
-  /// Of sends to one rank with one tag the first goes to the first `recv` there that takes it. The
-  /// tensor may be of any shape; its elements travel unchanged.
+  /// The first of several sends to one rank with one tag goes to the first `recv` there that takes
+  /// it. The tensor may be of any shape; its elements travel unchanged.
   ///
   /// Both return at once, and their Pendings are done when the receiver has all elements: a send
-  /// waits for its recv, as MPI_Issend does, so a rank that waits for a send before it makes a recv
-  /// for which its peer waits blocks both. Until then the tensors are borrowed. They throw
+  /// waits for its recv, as MPI_Issend does. Two ranks that each wait for their send before they
+  /// call recv wait for each other. Until then the tensors are borrowed. They throw
   /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
   /// Through the `Pending` comes, naming the other rank,
   /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;

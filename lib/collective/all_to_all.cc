@@ -20,7 +20,7 @@ std::size_t count_of(const std::vector<Piece>& pieces) {
   return count;
 }
 
-/// What lies in `stretch` if the pieces are put one behind the other.
+/// The part of the pieces that lies in `stretch` if they are put one behind the other.
 template <typename Piece>
 void cut(const std::vector<Piece>& pieces, topology::Range stretch, std::size_t width,
          std::vector<Piece>& some) {
@@ -136,7 +136,7 @@ void AllToAll::list_pieces_in(std::uint64_t chunk) {
   }
 }
 
-/// What comes from other nodes lies in the second half of this rank's staging buffer, by sender.
+/// The elements of other nodes come into the second half of this rank's staging buffer, by sender.
 void AllToAll::receive(std::uint64_t chunk) {
   std::byte* to = staging(memory_.local_index(), chunk) + memory_.layout().slot_bytes / 2;
   for (int rank = 0; rank < topology_.size; ++rank) {

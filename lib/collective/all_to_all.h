@@ -112,7 +112,7 @@ class AllToAll final : public Mover {
   CopyStage in_;
   CopyStage out_;
   std::uint64_t done_ = 0;  ///< chunks that are copied out here, and sent
-  /// Of the chunk that is being brought, and of the one that is being copied out.
+  /// The pieces of the chunk that is being brought, and of the one that is being copied out.
   std::vector<Ends::PieceIn> pieces_in_;
   std::vector<Ends::PieceOut> pieces_out_;
   std::vector<Ends::PieceIn> some_in_;  ///< for one step

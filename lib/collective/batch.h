@@ -79,7 +79,7 @@ struct Batch {
   /// One of the halves of an allreduce.
   bool is_sharded() const { return tutti::is_sharded(kind); }
   bool is_all_to_all() const { return kind == CollectiveKind::all_to_all; }
-  /// Of what moves; in an all_to_all, of what moves at the busiest rank.
+  /// The elements that move; in an all_to_all, those that the busiest rank moves.
   std::size_t count() const;
   std::size_t bytes() const { return count() * size_of(dtype); }
   /// About how many bytes lie together in a tensor that move together.

@@ -8,7 +8,7 @@
 
 namespace tutti::p2p {
 
-/// What has come through a carrier since the last look.
+/// The frames and elements that have come through a carrier since the last look.
 struct News {
   std::vector<std::pair<int, Frame>> frames;  ///< with the rank they came from
   std::vector<CallId> arrived;                ///< calls whose elements are all there

@@ -25,7 +25,7 @@ struct Envelope {
 };
 constexpr int any_peer = -1;
 
-/// What the owner of an Endpoint must do, in the order given.
+/// The owner of an Endpoint does these things, in the order given.
 struct Post {
   int to = 0;
   Frame frame;
@@ -66,7 +66,7 @@ class Endpoint {
   /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
   /// `internal` for what no endpoint says.
   void hear(int from, const Frame& frame);
-  /// What `MoveIn` asked for is over.
+  /// The elements that `MoveIn` asked for have come.
   void note_arrived(CallId call);
   /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
   /// may still be on their way, it is for a rank of which nothing was heard: others say `left`.

@@ -4,7 +4,7 @@
 #include "p2p/endpoint.h"
 #include "tutti/error.h"
 
-// What an endpoint says of its calls.
+// An endpoint's texts on its calls.
 namespace tutti::p2p {
 
 /// "6 elements of f32".

@@ -27,8 +27,8 @@ struct PeerCall {
   base::Completion completion;
 };
 
-/// What a session has for calls between two ranks: their memory, what moves them, and the calls
-/// that are not over. One thread at a time uses it, the one that moves the executor.
+/// A session's side of calls between two ranks: their memory, the messenger that moves them, and
+/// the calls that are not over. One thread at a time uses it, the one that moves the executor.
 class PeerSide {
  public:
   struct Memory {

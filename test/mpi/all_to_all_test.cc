@@ -26,7 +26,7 @@ Tensor make(KVStore& store, std::size_t count, DType dtype, bool allocated = fal
   return {memory, shape, dtype};
 }
 
-/// What element `i` of the share that `from` sends `to` is.
+/// Element `i` of the share that `from` sends `to`.
 double value(int from, int to, std::size_t i) {
   return static_cast<double>(
       (static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(to) * 7 + i) % 101);

@@ -191,7 +191,7 @@ TEST_CASE("a send or recv that its peer does not answer ends in a timeout that n
     }
   }
   patient->barrier();
-  // What was given up is not met by later calls.
+  // Later calls do not meet those that were given up.
   if (store->rank() == 0) store->send(tensor, store->num_workers() - 1, 1).wait();
   if (store->rank() == store->num_workers() - 1) store->recv(tensor, 0, 1).wait();
   patient->barrier();
@@ -307,7 +307,7 @@ TEST_CASE("a callback may send and receive") {
 
 namespace {
 
-/// What all ranks agree on: who sends how much to whom, and which tensors are summed.
+/// All ranks agree on it: who sends how much to whom, and which tensors are summed.
 struct Letter {
   int from = 0;
   int to = 0;

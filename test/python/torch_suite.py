@@ -27,12 +27,12 @@ os.environ.update(BACKEND="gloo", WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"])
 from torch.testing._internal.distributed import distributed_test  # pylint: disable=wrong-import-position
 #: Tests look at the variable whether the backend can do with fewer than eight ranks.
 os.environ["BACKEND"] = "mpi"
-#: What Gloo could not do when that was written.
+#: Gloo could not do this when that was written.
 OF_MPI = "Only MPI supports"
 
 #: A reason, and below it the names of tests.
 LIST = pathlib.Path(__file__).with_name("torch_suite_skips.txt")
-#: Of a call that other ranks do not make, and of one test, in seconds.
+#: Time limits of a call that other ranks do not make, and of one test, in seconds.
 PATIENCE, LIMIT = 60, 240
 SKIPS = {skip.exit_code: skip.message for skip in common_distributed.TEST_SKIPS.values()}
 outcomes = {}
@@ -86,7 +86,7 @@ for name in dir(Suite):
 
 
 class Result(unittest.TestResult):
-    """Of a test: "", the reason why it was skipped, or what went wrong."""
+    """The outcome of a test: "", the reason why it was skipped, or what went wrong."""
 
     def startTest(self, test):
         super().startTest(test)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tutti.errors import InvalidArgumentError, UnsupportedError
 
-#: Of what is added up. Calls that only move elements take others of 1 to 16 bytes, too.
+#: The dtypes that are added up. Calls that only move elements take others of 1 to 16 bytes, too.
 DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64")
 #: For each dtype of numbers without a counterpart one that holds them all, or nearly.
 INSTEAD = {"bool": "uint8", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
@@ -149,7 +149,7 @@ def numpys_advice(dtype):
 
 
 def is_movable(dtype):
-    """Of numpy's dtypes; the extension asks the same."""
+    """Whether arrays of this dtype of numpy's can be moved; the extension asks the same."""
     return (dtype.kind in "biufcmM" or dtype.kind == "V" and dtype.type is not np.void) and \
         dtype.itemsize in (1, 2, 4, 8, 16)
 

@@ -159,8 +159,8 @@ class KVStore(_core.Store):
         value: an array of any shape and dtype. check_finite does not look into it.
 
         Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
-        done when the receiver has the array: a rank that waits for it before it makes a recv for which the other one
-        waits blocks both. Of sends to one rank with one tag the first goes to the first recv there that takes it.
+        done when the receiver has the array: two ranks that each wait for their send before they call recv wait for
+        each other. The first of several sends to one rank with one tag goes to the first recv there that takes it.
 
         Raises as the class says: a rank that there is not, this rank itself and a tag below 0 are an
         InvalidArgumentError. Pending.wait raises MismatchError, on both ranks, where dtypes or numbers of elements

@@ -19,7 +19,7 @@ static size_t rank_of(const tutti_store* store) {
   return (size_t)tutti_store_rank(store);
 }
 
-/* What element i of the share that a rank sends another is. */
+/* Element i of the share that a rank sends another. */
 static double value(size_t from, size_t to, size_t i) {
   return (double)((from * 31 + to * 7 + i) % 101);
 }

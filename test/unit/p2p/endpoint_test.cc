@@ -257,7 +257,7 @@ class Trial {
     });
   }
 
-  /// What a receive got was sent to it, once, in order, and the sender knows.
+  /// Each receive got elements that were sent to it, once, in order, and the sender knows.
   void check_receives() {
     std::map<std::tuple<int, int, int>, CallId> last;
     std::set<CallId> taken;

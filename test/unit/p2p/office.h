@@ -34,7 +34,7 @@ class Office {
   void deliver_all();
 
   bool is_over(CallId call) const { return ends_.contains(call); }
-  /// Of a call that is over.
+  /// The end of a call that is over.
   const Finish& end(CallId call) const { return ends_.at(call); }
   bool is_good(CallId call) const { return is_over(call) && !end(call).error; }
   /// The code of a call's error.

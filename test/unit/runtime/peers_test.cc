@@ -25,7 +25,7 @@ Pending sum(Session& session, const Key& key, std::vector<float>& data) {
   return session.submit(list);
 }
 
-/// What one rank sends to the others, and gets from them, in a round.
+/// The numbers that one rank sends to the others, and gets from them, in a round.
 struct Mail {
   Mail(int ranks, int rank, int round)
       : out(static_cast<std::size_t>(ranks)), in(static_cast<std::size_t>(ranks)) {

@@ -39,7 +39,7 @@ class Synchronizing:
             raise TimedOutError(f"monitored_barrier: {who} did not come within {seconds:g} s", ranks=missing)
 
     def _told(self, end):
-        """What rank 0 tells this rank."""
+        """The ranks that miss, as rank 0 tells this one."""
         store, come = self._c10d_store, COME.format(self.rank())
         self._attempts += 1
         told = TOLD.format(self.rank(), self._attempts)

@@ -83,7 +83,7 @@ class Work(c10d.Work):
         return self._results
 
     def _source_rank(self):
-        """Of a recv from any rank that is done: the rank of the group whose tensor it took."""
+        """The rank of the group whose tensor a recv from any rank took, once that is done."""
         return self.source()
 
     def get_future(self):
