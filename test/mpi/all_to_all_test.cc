@@ -101,6 +101,7 @@ Counts equal_counts(int ranks, std::size_t count) {
 /// All at once.
 void check_all(std::deque<Trial>& trials) {
   std::vector<Pending> pending;
+  pending.reserve(trials.size());
   for (Trial& trial : trials) pending.push_back(trial.call());
   for (const Pending& each : pending) each.wait();
   std::size_t wrong = 0;
@@ -323,7 +324,8 @@ TEST_CASE(
     for (const Pending& each : pending) each.wait();
     for (std::size_t key = 0; key < keys; ++key) {
       wrong += trials[key].wrong();
-      const auto right = key % 4 == 0 ? 1.0F : static_cast<float>(ranks * (ranks + 1) / 2);
+      const int of_all = ranks * (ranks + 1) / 2;
+      const auto right = key % 4 == 0 ? 1.0F : static_cast<float>(of_all);
       for (const float sum : sums[key]) wrong += sum == right ? 0 : 1;
     }
   }

@@ -18,10 +18,11 @@ class Node {
  public:
   Node() {
     base::Fd file = base::create_memory_file("pairs", PairMemory::bytes(2));
-    const auto mapping = std::make_shared<base::Mapping>(file, PairMemory::bytes(2));
+    std::shared_ptr<base::Mapping> mapping =
+        std::make_shared<base::Mapping>(file, PairMemory::bytes(2));
     for (int rank = 0; rank < 2; ++rank) {
       memories_.push_back(std::make_unique<PairMemory>(
-          file.duplicate(), [mapping](const base::Fd&, std::size_t) { return mapping; }, rank,
+          file.duplicate(), [&mapping](const base::Fd&, std::size_t) { return mapping; }, rank,
           std::vector<base::Doorbell*>{&bells_[0], &bells_[1]}));
       carriers_.push_back(std::make_unique<NodeCarrier>(std::vector<int>{0, 1}, *memories_.back()));
     }
