@@ -39,7 +39,7 @@ PairMemory::PairMemory(base::Fd file, const base::Mapper& map, int local_index,
 }
 
 std::size_t PairMemory::pair(int from, int to) const {
-  return static_cast<std::size_t>(from * local_size() + to);
+  return static_cast<std::size_t>(from) * doorbells_.size() + static_cast<std::size_t>(to);
 }
 
 std::size_t PairMemory::rings_at(int from, int to) const {

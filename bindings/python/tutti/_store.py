@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
-from tutti import _arrays, _core, _fingerprint, _objects, _shares
+from tutti import _arrays, _core, _fingerprint, _objects
 from tutti._core import GpuArray, Pending
 from tutti.types import Array, Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
@@ -151,6 +151,7 @@ class KVStore(_core.Store):
         Does not block with a matrix. Collective. Raises as the class says; Pending.wait raises MismatchError where the
         matrices of ranks differ, and AbortedError when a rank has joined.
         """
+        from tutti import _shares  # pylint: disable=import-outside-toplevel  # few programs need it
         return self._all_to_all(key, ins, outs, _shares.matrix(self, key, counts), priority)
 
     def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
