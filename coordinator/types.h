@@ -23,7 +23,7 @@ using CallId = std::uint64_t;
 /// Time since some start that the caller chose; only differences count.
 using Time = std::chrono::nanoseconds;
 
-/// What all ranks must agree on for one use of a key. Rank 0 keeps some for each key, so its
+/// All ranks must agree on it for one use of a key. Rank 0 keeps some for each key, so its
 /// members stand in the order that takes the least memory.
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;

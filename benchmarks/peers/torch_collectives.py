@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import racing
 from meeting_place import MeetingPlace
-from torch_groups import groups, take_turns
+from torch_groups import groups
 
 #: Numbers below this one. float32 holds every sum of theirs.
 LARGEST = 1 << 10
@@ -171,7 +171,7 @@ def fitting(op, given, meeting, lanes):
 def rows_of(op, size, given, meeting, lanes):
     make = functools.partial(OPS[op], size // 4, meeting)
     races = [racing.Race(make(group), given.rest) for group in lanes.values()]
-    for impl, race, times in zip(lanes, races, take_turns(races, given)):
+    for impl, race, times in zip(lanes, races, racing.take_turns(races, given)):
         wrong = meeting.sum(race.wrong)
         row = racing.row({"impl": impl, "version": f"torch {torch.__version__}"}, size, meeting.ranks, times, wrong)
         yield {**row, "op": op}

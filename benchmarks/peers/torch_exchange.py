@@ -16,7 +16,7 @@ import racing
 import tutti.torch
 from meeting_place import MeetingPlace
 from resnet50 import in_proportion, resnet50
-from torch_groups import groups, take_turns
+from torch_groups import groups
 from vgg16 import vgg16
 
 MODELS = {"resnet50": resnet50, "vgg16": vgg16}
@@ -141,7 +141,7 @@ def main():
     with groups() as lanes:
         lined_up = contestants(given.wrap, counts, meeting, lanes)
         races = [racing.Race(one, given.rest) for one in lined_up.values()]
-        for impl, race, times in zip(lined_up, races, take_turns(races, given)):
+        for impl, race, times in zip(lined_up, races, racing.take_turns(races, given)):
             who = {"impl": impl, "version": f"torch {torch.__version__}", "model": given.model, "scale": given.scale}
             row = racing.row(who, 4 * sum(counts), meeting.ranks, times, meeting.sum(race.wrong))
             rows.append({**row, "op": given.wrap})

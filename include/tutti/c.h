@@ -274,8 +274,8 @@ TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_
  * 0, TUTTI_UNSUPPORTED for other types and for a tensor on a GPU. `pending` may be null. */
 TUTTI_EXPORT int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank,
                                   int tag, tutti_pending** pending);
-/* `from_rank` may be TUTTI_ANY_RANK. Whose tensor came is written to `source`, which lives until
- * the call is done, unless it is null. */
+/* `from_rank` may be TUTTI_ANY_RANK. The call writes the sender's rank to `source`, which lives
+ * until the call is done, unless it is null. */
 TUTTI_EXPORT int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank,
                                   int tag, int* source, tutti_pending** pending);
 

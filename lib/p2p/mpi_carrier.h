@@ -11,7 +11,7 @@
 
 namespace tutti::p2p {
 
-/// What a store's messages between nodes need.
+/// The place of a store's messages between nodes.
 struct BetweenNodes {
   /// Null on one node. It outlives all stores of these ranks.
   const mpi::Communicator* communicator = nullptr;

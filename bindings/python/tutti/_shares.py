@@ -6,8 +6,10 @@ from tutti.errors import InvalidArgumentError
 
 
 def matrix(store, key, counts):
-    """The counts as a list, by sender and then by receiver. Where they are this rank's row alone it gathers all rows,
-    and blocks until it has them."""
+    """The counts as a list, by sender and then by receiver.
+
+    A caller that passes this rank's row alone waits here until all ranks have passed theirs.
+    """
     numbers = np.asarray(counts)
     if not np.issubdtype(numbers.dtype, np.integer) and numbers.size:
         raise TypeError(f"all_to_all: counts are ints, not {counts!r}")

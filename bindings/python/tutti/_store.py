@@ -87,8 +87,8 @@ class KVStore(_core.Store):
         """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
 
         ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`, or for arrays of
-            jax to new ones, which Pending.result returns. Where they are given `ins` is only read. With dist_sync_mpi
-            an empty list: this rank contributes, and gets nothing.
+            jax to new ones, which Pending.result returns. The store only reads `ins` if the caller passes `outs`. With
+            dist_sync_mpi a rank that passes an empty list contributes, and gets nothing.
         op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
 
         Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in

@@ -26,7 +26,7 @@ struct Scenario {
 
     /// The batch as this rank has it, still without addresses.
     tutti::collective::Batch batch_at(int rank) const;
-    /// What an output of the rank holds of the part's result: its shard, its shares, or everything.
+    /// The part's result as an output of the rank holds it: its shard, its shares, or everything.
     reference::Bytes result_at(int rank, std::size_t part) const;
     reference::Bytes shares_of(int rank) const;  ///< all_to_all only
   };
