@@ -90,13 +90,14 @@ void Coordinator::conclude(Slot slot) {
                 {signature.root}});
     return;
   }
-  if (signature.kind == CollectiveKind::allgather && state.ranks.count() < size_) {
+  if (needs_every_rank(signature.kind) && state.ranks.count() < size_) {
     Ranks joined;
     for (int r = 0; r < size_; ++r) {
       if (!state.ranks.has(r)) joined.push_back(r);
     }
     fail(slot, {ErrorCode::aborted,
-                fmt::format("key {}: no shard comes from {}, having joined", state.key.describe(),
+                fmt::format("key {}: no {} from {}, having joined", state.key.describe(),
+                            is_sharded(signature.kind) ? "shard comes" : "shares come",
                             rank_list(joined)),
                 joined});
     return;

@@ -15,7 +15,7 @@ inline void add_to(Fingerprint& to, const Key& key) {
 
 inline void add_to(Fingerprint& to, const Signature& signature) {
   to.add(signature.kind).add(signature.dtype).add(signature.op).add(signature.root);
-  to.add(signature.device).add(signature.wire);
+  to.add(signature.device).add(signature.wire).add(signature.counts);
   for (const std::int64_t dim : signature.shape.dims()) to.add(dim);
   to.add(signature.shape.dims().size());
 }

@@ -84,6 +84,8 @@ class Participant {
   void note_batch_done(Epoch epoch, BatchNumber number);
   /// A user thread waits for the key's call, which may be over already.
   void note_user_waits(const Key& key);
+  /// A user thread waits for what is no key's: the replay may lack a call that comes after it.
+  void note_user_waits_elsewhere();
   /// Batches follow without messages to the coordinator.
   bool is_replaying() const { return !cycle_.empty() && !halted_; }
   /// Replay lacks a call, so `note_user_waits` for another call may end it.

@@ -115,6 +115,11 @@ void Participant::escape_if_stuck() {
          fmt::format("key {} waits longer than when it was recorded", overdue->key.describe()));
 }
 
+void Participant::note_user_waits_elsewhere() {
+  if (!is_asking_who_waits()) return;
+  escape(EscapeReason::waiting, "a send or recv is waited for, which has no place in the order");
+}
+
 void Participant::forget_served_waits() {
   std::erase_if(waits_, [this](const Wait& wait) {
     const std::optional<CallState>& call = keys_[wait.slot].call;

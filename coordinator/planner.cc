@@ -70,8 +70,8 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   PlanBatch batch;
   batch.active_ranks = most_urgent->first.active_ranks;
   const std::uint64_t element_bytes = queue.begin()->element_bytes;
-  const CollectiveKind kind = most_urgent->first.kind;
-  // A sharded tensor is never fused: all ranks' shards of one tensor move together.
+  // All ranks' shards of one tensor move together, or all shares of one all_to_all.
+  const bool fuses = is_fusible(most_urgent->first.kind) && sizes.fusion_bytes > 0;
   bytes = 0;
   if (is_cut(*queue.begin(), sizes)) {
     batch.parts.push_back(cut(queue, sizes));
@@ -82,8 +82,7 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
       queue.erase(queue.begin());
       batch.parts.push_back({entry.id, entry.round, 0, entry.count});
       bytes += entry.bytes();
-    } while (sizes.fusion_bytes > 0 && !is_sharded(kind) && !queue.empty() &&
-             !is_cut(*queue.begin(), sizes) &&
+    } while (fuses && !queue.empty() && !is_cut(*queue.begin(), sizes) &&
              bytes + queue.begin()->bytes() <= sizes.fusion_bytes);
   }
   if (sizes.part_bytes > 0) bytes = divide_up(bytes * host_.part_bytes, sizes.part_bytes);

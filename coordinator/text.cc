@@ -22,6 +22,8 @@ struct Field {
 constexpr Field fields[] = {
     {"calls", "calls", "call", [](const Signature& s) { return std::string(name(s.kind)); }},
     {"dtypes", "has", "have", [](const Signature& s) { return std::string(name(s.dtype)); }},
+    {"matrices of counts", "passes one of hash", "pass one of hash",
+     [](const Signature& s) { return fmt::format("{:016x}", s.counts); }},
     {"shapes", "has", "have", [](const Signature& s) { return s.shape.describe(); }},
     {"operations", "asks for", "ask for",
      [](const Signature& s) { return std::string(name(s.op)); }},

@@ -23,15 +23,19 @@ using CallId = std::uint64_t;
 /// Time since some start that the caller chose; only differences count.
 using Time = std::chrono::nanoseconds;
 
-/// What all ranks must agree on for one use of a key.
+/// All ranks must agree on it for one use of a key. Rank 0 keeps some for each key, so its
+/// members stand in the order that takes the least memory.
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
-  Shape shape;                  ///< of the whole tensor, of which a rank may have a shard
   ReduceOp op = ReduceOp::sum;  ///< where something is reduced
-  int root = 0;                 ///< broadcast only
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
+  int root = 0;  ///< broadcast only
+  /// The whole tensor's, though a rank may have a shard of it. In an all_to_all: as many elements
+  /// as the busiest rank sends or receives.
+  Shape shape;
+  std::uint64_t counts = 0;  ///< all_to_all only: the hash of its matrix of counts
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 

@@ -19,7 +19,7 @@ Offset<wire::Signature> pack(Builder& to, const Signature& s) {
   return wire::CreateSignature(to, static_cast<std::uint8_t>(s.kind),
                                static_cast<std::uint8_t>(s.dtype), static_cast<std::uint8_t>(s.op),
                                static_cast<std::uint8_t>(s.device),
-                               static_cast<std::uint8_t>(s.wire), s.root, dims);
+                               static_cast<std::uint8_t>(s.wire), s.root, s.counts, dims);
 }
 
 Offset<wire::Failure> pack(Builder& to, const Failure& failure) {

@@ -22,13 +22,14 @@ Key unpack(const wire::Key& key) {
 }
 
 Signature unpack(const wire::Signature& s) {
-  Signature signature{.kind = checked(s.kind(), CollectiveKind::allgather),
-                      .dtype = checked(s.dtype(), DType::i64),
-                      .shape = {},
+  Signature signature{.kind = checked(s.kind(), CollectiveKind::all_to_all),
+                      .dtype = checked(s.dtype(), DType::b128),
                       .op = checked(s.op(), ReduceOp::max),
-                      .root = s.root(),
                       .device = checked(s.device(), Device::Kind::gpu),
-                      .wire = checked(s.wire(), WireFormat::bf16)};
+                      .wire = checked(s.wire(), WireFormat::bf16),
+                      .root = s.root(),
+                      .shape = {},
+                      .counts = s.counts()};
   const auto& dims = needed(s.dims());
   try {
     signature.shape = Shape(std::span(dims.data(), dims.size()));

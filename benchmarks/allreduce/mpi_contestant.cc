@@ -24,8 +24,9 @@ MPI_Datatype type_of(DType dtype) {
       return MPI_INT32_T;
     case DType::i64:
       return MPI_INT64_T;
+    default:
+      return MPI_DATATYPE_NULL;
   }
-  return MPI_DATATYPE_NULL;
 }
 
 class MpiContestant : public Contestant {

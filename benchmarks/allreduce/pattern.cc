@@ -41,6 +41,8 @@ void store(std::byte* at, DType dtype, int value) {
       return store(at, static_cast<std::int32_t>(value));
     case DType::i64:
       return store(at, static_cast<std::int64_t>(value));
+    default:
+      return;
   }
 }
 

@@ -6,8 +6,8 @@ import shutil
 import signal
 import sys
 
-from compare import emulated, lab, machine, mxnet, negotiation, node, plot, ps, python, record, scaling, staleness
-from compare import table, targets, training
+from compare import emulated, lab, machine, mxnet, negotiation, node, plot, ps, python, pytorch, record, scaling
+from compare import staleness, table, targets, training
 from compare.contest import BenchError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,12 +15,14 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from command_line import Parser  # pylint: disable=wrong-import-position
 
 SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": training,
-          "python": python, "mxnet": mxnet, "ps": ps, "scaling": scaling, "staleness": staleness}
-ON_HOSTS = ("lab", "training", "ps", "scaling")
+          "python": python, "pytorch": pytorch, "mxnet": mxnet, "ps": ps, "scaling": scaling, "staleness": staleness}
+ON_HOSTS = ("lab", "training", "ps", "scaling", "pytorch")
 PARTS = {suite: tuple(module.PARTS) for suite, module in SUITES.items() if hasattr(module, "PARTS")}
-# Minutes for a whole suite, or a part of one, with all peers installed, on two processors.
+# Minutes for a whole suite, or a part of one, with all peers installed, on two processors. Those of suite pytorch are
+# estimates.
 MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20, "scaling": 6, "staleness": 5,
-           "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12}
+           "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12, "collectives": 20,
+           "exchange": 12, "exchange-apart": 5}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -99,8 +101,9 @@ def options():
                "mxnet==1.9.1 with Python 3.10 "
                "or 3.11, into that of --mxnet-python. "
                "Suite python: pip install . mpi4py, into that of --peers-python; suite mxnet: pip install ., beside "
-               "MXNet. "
-               "Suites lab, training, ps and scaling make emulated hosts, for which they need root. "
+               "MXNet; suite pytorch: pip install ., beside torch. "
+               "Suites lab, training, ps, scaling and pytorch's part exchange-apart make emulated hosts, for which "
+               "they need root. "
                "The exit status is 0 when everything was measured, "
                "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)

@@ -5,7 +5,6 @@ are allreduce_bench's.
     mpirun -n 4 numpy_allreduce.py --bytes 4,65536 --json rows.json
 """
 import sys
-import time
 
 import mpi4py
 import numpy as np
@@ -43,24 +42,6 @@ class Mpi4py(Lane):
         WORLD.Allreduce(self.ins, self.outs)
 
 
-def run(races, given):
-    """Takes the turns of one size, each race one at a time. Which goes first changes from turn to turn."""
-    def turns(count):
-        for number in range(count):
-            for race in races if number % 2 else races[::-1]:
-                race.take()
-    turns(given.warmup)
-    for race in races:
-        race.times = []
-    start, done = time.perf_counter(), 0
-    while done < racing.MOST:
-        turns(given.least)
-        done += given.least
-        if races[0].contestant.largest([time.perf_counter() - start])[0] >= given.seconds:
-            break
-    return [sorted(race.contestant.largest(race.times)) for race in races]
-
-
 def main():
     given = racing.parser(__doc__).parse_args()
     rows = []
@@ -68,7 +49,7 @@ def main():
         Tutti.kv = kv
         for size in given.bytes:
             races = [racing.Race(lane(size // 4, kv.num_workers, kv.rank), given.rest) for lane in (Tutti, Mpi4py)]
-            for race, times in zip(races, run(races, given)):
+            for race, times in zip(races, racing.take_turns(races, given)):
                 wrong = WORLD.allreduce(race.wrong)
                 rows.append(racing.row(race.contestant.who, size, kv.num_workers, times, wrong))
     return racing.finish(rows, given.json)

@@ -78,6 +78,24 @@ class Race:
                 return sorted(self.contestant.largest(self.times))
 
 
+def take_turns(races, given):
+    """Takes the turns of one size, each race one at a time. Which goes first changes from turn to turn."""
+    def turns(count):
+        for number in range(count):
+            for race in races if number % 2 else races[::-1]:
+                race.take()
+    turns(given.warmup)
+    for race in races:
+        race.times = []
+    start, done = time.perf_counter(), 0
+    while done < MOST:
+        turns(given.least)
+        done += given.least
+        if races[0].contestant.largest([time.perf_counter() - start])[0] >= given.seconds:
+            break
+    return [sorted(race.contestant.largest(race.times)) for race in races]
+
+
 def row(who, size, ranks, times, wrong):
     """A row of results. `who`: impl and version."""
     at = lambda share: times[round(share * (len(times) - 1))]

@@ -8,6 +8,7 @@
 using tutti::c::answered;
 using tutti::c::at;
 using tutti::c::call_options_of;
+using tutti::c::counts_of;
 using tutti::c::guarded;
 using tutti::c::keys_of;
 using tutti::c::optimizer_of;
@@ -134,6 +135,18 @@ int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* key
       });
 }
 
+int tutti_store_all_to_all(tutti_store* store, tutti_key key, const tutti_tensor* in,
+                           const tutti_tensor* out, const size_t* counts, size_t count_of_counts,
+                           const tutti_call_options* options, tutti_pending** pending) {
+  return submit(
+      store, "tutti_store_all_to_all", pending, [&](tutti::KVStore& kv, const char* function) {
+        return kv.all_to_all(keys_of(&key, 1, function).front(), at(in, function, "in").tensor,
+                             at(out, function, "out").tensor,
+                             counts_of(counts, count_of_counts, function),
+                             call_options_of(options));
+      });
+}
+
 int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
                      const tutti_values* values, const tutti_call_options* options,
                      tutti_pending** pending) {
@@ -149,6 +162,21 @@ int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
   return submit(store, "tutti_store_pull", pending, [&](tutti::KVStore& kv, const char* function) {
     return kv.pull(keys_of(keys, count, function), values_of(outs, count, function, "outs"),
                    call_options_of(options));
+  });
+}
+
+int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank, int tag,
+                     tutti_pending** pending) {
+  static_assert(TUTTI_ANY_RANK == tutti::any_rank);
+  return submit(store, "tutti_store_send", pending, [&](tutti::KVStore& kv, const char* function) {
+    return kv.send(at(tensor, function, "tensor").tensor, to_rank, tag);
+  });
+}
+
+int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank, int tag,
+                     int* source, tutti_pending** pending) {
+  return submit(store, "tutti_store_recv", pending, [&](tutti::KVStore& kv, const char* function) {
+    return kv.recv(at(tensor, function, "tensor").tensor, from_rank, tag, source);
   });
 }
 

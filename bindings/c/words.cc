@@ -48,8 +48,9 @@ Shape shape_of(const std::int64_t* dims, std::size_t rank, const char* function)
 }
 
 DType dtype_of(int dtype) {
-  if (dtype < TUTTI_F16 || dtype > TUTTI_I64) {
-    refuse(fmt::format("{} is no dtype; tutti/c.h lists them, from TUTTI_F16 to TUTTI_I64", dtype));
+  if (dtype < TUTTI_F16 || dtype > TUTTI_B128) {
+    refuse(
+        fmt::format("{} is no dtype; tutti/c.h lists them, from TUTTI_F16 to TUTTI_B128", dtype));
   }
   return static_cast<DType>(dtype);
 }
@@ -71,6 +72,12 @@ std::vector<Key> keys_of(const tutti_key* keys, std::size_t count, const char* f
 std::vector<Tensor> tensors_of(const tutti_tensor* const* tensors, std::size_t count,
                                const char* function, const char* argument) {
   return held_by(tensors, count, function, [&] { return std::string(argument); });
+}
+
+std::vector<std::size_t> counts_of(const std::size_t* counts, std::size_t count,
+                                   const char* function) {
+  const auto all = list(counts, count, function, "counts");
+  return {all.begin(), all.end()};
 }
 
 std::vector<Values> values_of(const tutti_values* values, std::size_t count, const char* function,

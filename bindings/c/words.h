@@ -17,6 +17,8 @@ std::vector<Tensor> tensors_of(const tutti_tensor* const* tensors, std::size_t c
                                const char* function, const char* argument);
 std::vector<Values> values_of(const tutti_values* values, std::size_t count, const char* function,
                               const char* argument);
+std::vector<std::size_t> counts_of(const std::size_t* counts, std::size_t count,
+                                   const char* function);
 CallOptions call_options_of(const tutti_call_options* options);
 Optimizer optimizer_of(const tutti_optimizer& optimizer, const char* function);
 

@@ -68,25 +68,26 @@ Arguments::Arguments(nb::handle keys) : is_list_(is_list(keys)), arrays_(make_ar
   for (const nb::handle key : keys) keys_.push_back(to_key(key));
 }
 
-std::vector<Values> Arguments::values(nb::handle values, Access access) {
+std::vector<Values> Arguments::values(nb::handle values, Access access, Elements elements) {
   std::vector<Values> result;
   if (!is_list_) {
-    result.push_back(value(values, access));
+    result.push_back(value(values, access, elements));
     return result;
   }
   if (!is_list(values)) refuse_type("a list of keys takes a list of values, one a key", values);
   result.reserve(nb::len(values));
   arrays_->objects.reserve(arrays_->objects.size() + 2 * nb::len(values));
-  for (const nb::handle each : values) result.push_back(value(each, access));
+  for (const nb::handle each : values) result.push_back(value(each, access, elements));
   return result;
 }
 
-Values Arguments::value(nb::handle value, Access access) {
-  if (!is_list(value)) return to_tensor(value, access, 0, arrays_);
+Values Arguments::value(nb::handle value, Access access, Elements elements) {
+  if (!is_list(value)) return to_tensor(value, access, elements, 0, arrays_);
   std::vector<Tensor> devices;
   devices.reserve(nb::len(value));
   for (const nb::handle array : value) {
-    devices.push_back(to_tensor(array, access, static_cast<int>(devices.size()), arrays_));
+    devices.push_back(
+        to_tensor(array, access, elements, static_cast<int>(devices.size()), arrays_));
   }
   return devices;
 }

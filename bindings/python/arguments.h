@@ -22,10 +22,10 @@ class Arguments {
 
   const std::vector<Key>& keys() const { return keys_; }
   /// Throws as `to_tensor`, and TypeError where keys and values are not both single or both lists.
-  std::vector<Values> values(nb::handle values, Access access);
+  std::vector<Values> values(nb::handle values, Access access, Elements elements = Elements::added);
 
  private:
-  Values value(nb::handle value, Access access);
+  Values value(nb::handle value, Access access, Elements elements);
 
   std::vector<Key> keys_;
   bool is_list_;

@@ -64,9 +64,10 @@ struct Interface {
 };
 
 /// Python looks for the reason: it knows all kinds of arrays.
-[[noreturn]] void refuse(nb::handle array, Access access) {
+[[noreturn]] void refuse(nb::handle array, Access access, Elements elements) {
   const nb::object why =
-      nb::module_::import_("tutti._arrays").attr("why_refused")(array, access == Access::write);
+      nb::module_::import_("tutti._arrays")
+          .attr("why_refused")(array, access == Access::write, elements == Elements::moved);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(why.ptr())), why.ptr());
   throw nb::python_error();
 }
@@ -120,11 +121,18 @@ bool is_out_of_bounds(nb::handle array, Access access) {
 }
 
 template <typename Array>
-Borrowed borrow(nb::handle array, Access access) {
-  Array imported;
-  if (is_out_of_bounds(array, access) || !nb::try_cast(array, imported, false))
-    refuse(array, access);
-  return Borrowed(imported);
+std::optional<Borrowed> imported(nb::handle array) {
+  Array found;
+  if (!nb::try_cast(array, found, false)) return std::nullopt;
+  return Borrowed(found);
+}
+
+/// The dtype of elements that are only moved.
+std::optional<DType> bits_of(std::size_t bytes) {
+  for (const DType dtype : {DType::b8, DType::b16, DType::b32, DType::b64, DType::b128}) {
+    if (size_of(dtype) == bytes) return dtype;
+  }
+  return std::nullopt;
 }
 
 template <typename Dim>
@@ -139,8 +147,14 @@ Shape to_shape(const Dim* dims, std::size_t count) {
   return Shape(std::span<const std::int64_t>(copied.data(), count));
 }
 
-/// The end of `element_types` where there is none.
-const ElementType* type_of(nb::handle array, const Interface& found) {
+/// Whether an array of numpy's kind may be moved as plain elements: no text, objects or structures.
+bool is_plain(nb::handle array, char kind) {
+  if (kind != 'V') return std::string_view("biufcmM").find(kind) != std::string_view::npos;
+  const nb::object type = array.attr("dtype").attr("type");
+  return !type.is(nb::module_::import_("numpy").attr("void"));
+}
+
+std::optional<DType> dtype_of(nb::handle array, const Interface& found, Elements elements) {
   const auto* const type =
       std::find_if(element_types.begin(), element_types.end(), [&](const ElementType& each) {
         return each.numpy_kind == found.kind &&
@@ -149,20 +163,21 @@ const ElementType* type_of(nb::handle array, const Interface& found) {
   // The kind of structures, too.
   const bool is_right = type == element_types.end() || type->ours != DType::bf16 ||
                         nb::str(array.attr("dtype").attr("name")).c_str() == type->numpy_name;
-  return is_right ? type : element_types.end();
+  if (is_right && type != element_types.end()) return type->ours;
+  const bool may_move = elements == Elements::moved && is_plain(array, found.kind);
+  return may_move ? bits_of(static_cast<std::size_t>(found.item_bytes)) : std::nullopt;
 }
 
-Tensor from_numpy(nb::handle array, Access access, Device device,
+Tensor from_numpy(nb::handle array, Access access, Elements elements, Device device,
                   const std::shared_ptr<Arrays>& arrays) {
   const nb::object capsule = interface_of(array);
   const auto& found = *static_cast<Interface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
-  const auto* const type = type_of(array, found);
+  const std::optional<DType> dtype = dtype_of(array, found, elements);
   const int needed = Interface::c_contiguous | Interface::native |
                      (access == Access::write ? Interface::writable : 0);
-  if (type == element_types.end() || (found.flags & needed) != needed) refuse(array, access);
+  if (!dtype || (found.flags & needed) != needed) refuse(array, access, elements);
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
-                to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), type->ours,
-                device);
+                to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), *dtype, device);
   // numpy does not free the memory while somebody refers to the array, and does not resize it while
   // a weak reference does, not even with refcheck=False.
   arrays->objects.push_back(nb::borrow(array));
@@ -177,21 +192,50 @@ bool is_torch(nb::handle array) {
   return torch.is_valid() && nb::isinstance(array, torch.attr("Tensor"));
 }
 
-Tensor from_dlpack(nb::handle array, Access access, Device device,
+/// A capsule of DLPack does not keep torch from giving the tensor other memory, and freeing this.
+void pin(nb::handle array, Arrays& arrays) {
+  arrays.objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
+}
+
+/// The memory of torch's tensor, whose dtype torch puts into no capsule.
+Tensor from_torchs_memory(nb::handle array, Access access, Device device,
+                          const std::shared_ptr<Arrays>& arrays) {
+  const nb::object found =
+      nb::module_::import_("tutti._arrays").attr("memory_of")(array, access == Access::write);
+  const auto [address, shape, bytes] =
+      nb::cast<std::tuple<std::uintptr_t, std::vector<std::int64_t>, std::size_t>>(found);
+  const std::optional<DType> dtype = bits_of(bytes);
+  if (!dtype) refuse(array, access, Elements::moved);
+  void* const data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  Tensor tensor(std::shared_ptr<void>(arrays, data), to_shape(shape.data(), shape.size()), *dtype,
+                device);
+  pin(array, *arrays);
+  return tensor;
+}
+
+/// Torch's complex tensors may hold the conjugates of what is in their memory.
+bool is_conjugated(nb::handle array, nb::dlpack::dtype type) {
+  const bool is_complex = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex);
+  return is_complex && is_torch(array) && nb::cast<bool>(nb::object(array.attr("is_conj")()));
+}
+
+Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device device,
                    const std::shared_ptr<Arrays>& arrays) {
-  Borrowed borrowed =
-      access == Access::write ? borrow<Writable>(array, access) : borrow<Readable>(array, access);
-  const std::optional<DType> dtype = dtype_of(borrowed.dtype());
-  if (!dtype) refuse(array, access);
-  // The library has one type for what it reads and what it writes.
-  void* const data = const_cast<void*>(borrowed.data());
-  Tensor tensor(std::shared_ptr<void>(arrays, data),
-                to_shape(borrowed.shape_ptr(), borrowed.ndim()), *dtype, device);
-  arrays->borrowed.push_back(std::move(borrowed));
-  // A capsule of DLPack does not keep torch from giving the tensor other memory, and freeing this.
-  if (is_torch(array)) {
-    arrays->objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
+  if (is_out_of_bounds(array, access)) refuse(array, access, elements);
+  std::optional<Borrowed> borrowed =
+      access == Access::write ? imported<Writable>(array) : imported<Readable>(array);
+  if (!borrowed && elements == Elements::moved && is_torch(array)) {
+    return from_torchs_memory(array, access, device, arrays);
   }
+  const std::optional<DType> dtype =
+      borrowed ? dtype_of(borrowed->dtype(), elements) : std::nullopt;
+  if (!dtype || is_conjugated(array, borrowed->dtype())) refuse(array, access, elements);
+  // The library has one type for what it reads and what it writes.
+  void* const data = const_cast<void*>(borrowed->data());
+  Tensor tensor(std::shared_ptr<void>(arrays, data),
+                to_shape(borrowed->shape_ptr(), borrowed->ndim()), *dtype, device);
+  arrays->borrowed.push_back(std::move(*borrowed));
+  if (is_torch(array)) pin(array, *arrays);
   return tensor;
 }
 
@@ -209,12 +253,12 @@ bool is_on_gpu(nb::handle array) {
   return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
 }
 
-Tensor from_capsule(nb::handle array, nb::handle capsule, Access access, Device device,
-                    const std::shared_ptr<Arrays>& arrays) {
+Tensor from_capsule(nb::handle array, nb::handle capsule, Access access, Elements elements,
+                    Device device, const std::shared_ptr<Arrays>& arrays) {
   nb::ndarray<nb::c_contig> imported;
-  if (!nb::try_cast(capsule, imported, false)) refuse(array, access);
-  const std::optional<DType> dtype = dtype_of(imported.dtype());
-  if (!dtype) refuse(array, access);
+  if (!nb::try_cast(capsule, imported, false)) refuse(array, access, elements);
+  const std::optional<DType> dtype = dtype_of(imported.dtype(), elements);
+  if (!dtype) refuse(array, access, elements);
   Tensor tensor(std::shared_ptr<void>(arrays, imported.data()),
                 to_shape(imported.shape_ptr(), imported.ndim()), *dtype, device);
   arrays->borrowed.emplace_back(imported);
@@ -230,8 +274,9 @@ Tensor from_interface(nb::handle interface, Device device, const std::shared_ptr
 }
 
 /// Without waiting for the array's library: the store's work follows that in its stream.
-Tensor from_gpu(nb::handle array, Access access, const std::shared_ptr<Arrays>& arrays) {
-  if (is_out_of_bounds(array, access)) refuse(array, access);
+Tensor from_gpu(nb::handle array, Access access, Elements elements,
+                const std::shared_ptr<Arrays>& arrays) {
+  if (is_out_of_bounds(array, access)) refuse(array, access, elements);
   const nb::module_ gpu = nb::module_::import_("tutti._gpu");
   const auto [index, stream] =
       nb::cast<std::pair<int, std::uintptr_t>>(nb::object(gpu.attr("place")(array)));
@@ -241,19 +286,20 @@ Tensor from_gpu(nb::handle array, Access access, const std::shared_ptr<Arrays>& 
       capsule.is_none()
           ? from_interface(nb::object(gpu.attr("interface")(array, access == Access::write)),
                            device, arrays)
-          : from_capsule(array, capsule, access, device, arrays);
+          : from_capsule(array, capsule, access, elements, device, arrays);
   arrays->objects.push_back(nb::borrow(array));
   return tensor.on(reinterpret_cast<CUstream_st*>(stream));  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
 
-Tensor to_tensor(nb::handle array, Access access, int device,
+Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
                  const std::shared_ptr<Arrays>& arrays) {
-  if (is_numpy(array)) return from_numpy(array, access, {Device::Kind::cpu, device}, arrays);
+  const Device cpu{Device::Kind::cpu, device};
+  if (is_numpy(array)) return from_numpy(array, access, elements, cpu, arrays);
   if (nb::isinstance<GpuArray>(array)) return nb::cast<const GpuArray&>(array).tensor;
-  if (is_on_gpu(array)) return from_gpu(array, access, arrays);
-  return from_dlpack(array, access, {Device::Kind::cpu, device}, arrays);
+  if (is_on_gpu(array)) return from_gpu(array, access, elements, arrays);
+  return from_dlpack(array, access, elements, cpu, arrays);
 }
 
 nb::object to_numpy(const Tensor& tensor) {
@@ -263,10 +309,12 @@ nb::object to_numpy(const Tensor& tensor) {
   return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(tensor.data(), {size}, owner));
 }
 
-std::optional<DType> dtype_of(nb::dlpack::dtype type) {
+std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements) {
   for (const ElementType& each : element_types) {
     if (each.theirs() == type) return each.ours;
   }
+  const bool is_whole = type.lanes == 1 && type.bits % 8 == 0;
+  if (elements == Elements::moved && is_whole) return bits_of(type.bits / 8U);
   return std::nullopt;
 }
 

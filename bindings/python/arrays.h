@@ -11,18 +11,21 @@ namespace tutti::python {
 
 /// Whether a call only reads an array, or also writes it.
 enum class Access { read, write };
+/// Whether a call adds elements, or only moves them. Those that it moves may be of any dtype.
+enum class Elements { added, moved };
 
 /// The array in place, as a tensor that keeps `arrays` and, through it, the array's memory. Needs
 /// the GIL. Throws TypeError for what is no array, InvalidArgumentError for one that cannot be used
 /// in place; the text says what to do.
-Tensor to_tensor(nb::handle array, Access access, int device,
+Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
                  const std::shared_ptr<Arrays>& arrays);
 
 /// A numpy array of the tensor's bytes, which owns its memory.
 nb::object to_numpy(const Tensor& tensor);
 
-/// Of DLPack's type. Nothing for one that tutti does not have.
-std::optional<DType> dtype_of(nb::dlpack::dtype type);
+/// The dtype for DLPack's type. Nothing for one that tutti does not have; for elements that are
+/// only moved that is a type of other sizes than DType::b8 to b128.
+std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements = Elements::added);
 /// "float32"; "bfloat16", which numpy itself lacks.
 std::string_view numpy_name(DType dtype);
 /// What numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does not have.

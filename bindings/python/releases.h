@@ -18,7 +18,8 @@ using Borrowed = nb::ndarray<nb::ro>;
 struct Arrays {
   std::vector<nb::object> objects;  ///< that own their memory themselves
   std::vector<Borrowed> borrowed;
-  Arrays* next = nullptr;  ///< on that list
+  std::shared_ptr<int> source;  ///< of a recv: where the store writes whose array came
+  Arrays* next = nullptr;       ///< on that list
 };
 
 std::shared_ptr<Arrays> make_arrays();

@@ -20,6 +20,18 @@ std::vector<Store*>& Store::open_stores() {
   return stores;
 }
 
+namespace {
+
+/// Throws TypeError unless there is one key, with one array to read and one to write.
+void require_one(std::string_view method, const Arguments& arguments, std::span<const Values> ins,
+                 std::span<const Values> outs) {
+  if (arguments.keys().size() == 1 && ins[0].size() == 1 && outs[0].size() == 1) return;
+  throw nb::type_error(
+      (std::string(method) + " takes one key, one array to send and one to receive").c_str());
+}
+
+}  // namespace
+
 Store::Store(const std::string& type, const nb::dict& options, bool check_finite)
     : Store(interruptible([type, chosen = to_options(options)]() -> std::shared_ptr<KVStore> {
               return KVStore::create(type, chosen);
@@ -104,7 +116,7 @@ Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::han
 Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,
                          nb::handle priority) {
   Arguments arguments = arguments_of("broadcast", key);
-  const auto values = arguments.values(value, Access::write);
+  const auto values = arguments.values(value, Access::write, Elements::moved);
   const int root = to_int("root_rank", root_rank);
   const CallOptions options{.priority = to_int("priority", priority)};
   return run("broadcast", [&](KVStore& store) {
@@ -127,8 +139,8 @@ Pending Store::reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, n
 
 Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority) {
   Arguments arguments = arguments_of("allgather", key);
-  const auto from = arguments.values(ins, Access::read);
-  const auto to = arguments.values(outs, Access::write);
+  const auto from = arguments.values(ins, Access::read, Elements::moved);
+  const auto to = arguments.values(outs, Access::write, Elements::moved);
   const CallOptions options{.priority = to_int("priority", priority)};
   return run("allgather", [&](KVStore& store) {
     check("allgather", arguments, from, true);
@@ -136,9 +148,44 @@ Pending Store::allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::ha
   });
 }
 
+Pending Store::all_to_all(nb::handle key, nb::handle ins, nb::handle outs,
+                          const std::vector<std::size_t>& counts, nb::handle priority) {
+  Arguments arguments = arguments_of("all_to_all", key);
+  const auto from = arguments.values(ins, Access::read, Elements::moved);
+  const auto to = arguments.values(outs, Access::write, Elements::moved);
+  require_one("all_to_all", arguments, from, to);
+  const CallOptions options{.priority = to_int("priority", priority)};
+  return run("all_to_all", [&](KVStore& store) {
+    check("all_to_all", arguments, from, true);
+    return store.all_to_all(arguments.keys().front(), from[0][0], to[0][0], counts, options);
+  });
+}
+
+Pending Store::send(nb::handle value, nb::handle to_rank, nb::handle tag) {
+  require_open("send");
+  const Tensor tensor = to_tensor(value, Access::read, Elements::moved, 0, make_arrays());
+  const int to = to_int("to_rank", to_rank);
+  const int tagged = to_int("tag", tag);
+  return run("send", [&](KVStore& store) { return store.send(tensor, to, tagged); });
+}
+
+std::pair<Pending, Source> Store::recv(nb::handle value, nb::handle from_rank, nb::handle tag) {
+  require_open("recv");
+  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const auto source = std::make_shared<int>(any_rank);
+  // It lives as long as the call.
+  arrays->source = source;
+  const Tensor tensor = to_tensor(value, Access::write, Elements::moved, 0, arrays);
+  const int from = from_rank.is_none() ? any_rank : to_int("from_rank", from_rank);
+  const int tagged = to_int("tag", tag);
+  Pending pending =
+      run("recv", [&](KVStore& store) { return store.recv(tensor, from, tagged, source.get()); });
+  return {std::move(pending), {source}};
+}
+
 void Store::init(nb::handle key, nb::handle value) {
   Arguments arguments = arguments_of("init", key);
-  const auto values = arguments.values(value, Access::read);
+  const auto values = arguments.values(value, Access::read, Elements::moved);
   run("init", [&](KVStore&) { check("init", arguments, values); });
   run_beside(values, "init",
              [keys = arguments.keys(), values](KVStore& store) { store.init(keys, values); });
@@ -156,7 +203,7 @@ Pending Store::push(nb::handle key, nb::handle value, nb::handle priority, nb::h
 
 Pending Store::pull(nb::handle key, nb::handle out, nb::handle priority) {
   Arguments arguments = arguments_of("pull", key);
-  const auto outs = arguments.values(out, Access::write);
+  const auto outs = arguments.values(out, Access::write, Elements::moved);
   const CallOptions options{.priority = to_int("priority", priority)};
   return run("pull", [&](KVStore& store) { return store.pull(arguments.keys(), outs, options); });
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "python/arguments.h"
@@ -16,6 +17,11 @@
 namespace tutti::python {
 
 namespace nb = nanobind;
+
+/// The rank whose array a recv took; before that is known -1.
+struct Source {
+  std::shared_ptr<const int> rank;
+};
 
 /// A KVStore that Python owns. Its methods need the GIL, which they give up while the library
 /// works, so that none keeps another Python thread from what it waits for.
@@ -42,6 +48,11 @@ class Store {
   Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                          nb::handle op);
   Pending allgather(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority);
+  Pending all_to_all(nb::handle key, nb::handle ins, nb::handle outs,
+                     const std::vector<std::size_t>& counts, nb::handle priority);
+  Pending send(nb::handle value, nb::handle to_rank, nb::handle tag);
+  /// Also returns whose array came, once the call is done. `from_rank` None: whoever sends.
+  std::pair<Pending, Source> recv(nb::handle value, nb::handle from_rank, nb::handle tag);
   void init(nb::handle key, nb::handle value);
   Pending push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op);
   Pending pull(nb::handle key, nb::handle out, nb::handle priority);

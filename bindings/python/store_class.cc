@@ -1,3 +1,4 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -33,6 +34,21 @@ void bind_collectives(nb::class_<Store>& store) {
   store.def("_allgather", &Store::allgather, any("key"), any("ins"), any("outs"), any("priority"),
             nb::sig("def _allgather(self, key: Keys, ins: Values, outs: Values, "
                     "priority: SupportsIndex) -> Pending"));
+  store.def("_all_to_all", &Store::all_to_all, any("key"), any("ins"), any("outs"), arg("counts"),
+            any("priority"),
+            nb::sig("def _all_to_all(self, key: Key, ins: Array, outs: Array, "
+                    "counts: Sequence[int], priority: SupportsIndex) -> Pending"));
+}
+
+void bind_peer_calls(nb::module_& module, nb::class_<Store>& store) {
+  nb::class_<Source>(module, "Source", "Whose array a recv took.")
+      .def("rank", [](const Source& source) { return *source.rank; });
+  store.def("_send", &Store::send, any("value"), any("to_rank"), any("tag"),
+            nb::sig("def _send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex) -> "
+                    "Pending"));
+  store.def("_recv", &Store::recv, any("value"), any("from_rank"), any("tag"),
+            nb::sig("def _recv(self, value: Array, from_rank: SupportsIndex | None, "
+                    "tag: SupportsIndex) -> tuple[Pending, Source]"));
 }
 
 void bind_stored_values(nb::class_<Store>& store) {
@@ -98,6 +114,7 @@ void bind_store(nb::module_& module) {
                     "-> None"));
   bind_properties(store);
   bind_collectives(store);
+  bind_peer_calls(module, store);
   bind_stored_values(store);
   bind_rest(store);
   module.def("outlive_interpreter", &Store::outlive_interpreter,

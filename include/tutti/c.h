@@ -126,7 +126,12 @@ typedef enum tutti_dtype {
   TUTTI_I8,
   TUTTI_U8,
   TUTTI_I32,
-  TUTTI_I64
+  TUTTI_I64,
+  TUTTI_B8, /* to TUTTI_B128: so many bits, only moved, such as booleans and complex numbers */
+  TUTTI_B16,
+  TUTTI_B32,
+  TUTTI_B64,
+  TUTTI_B128
 } tutti_dtype;
 
 typedef enum tutti_device_kind { TUTTI_CPU = 0, TUTTI_GPU } tutti_device_kind;
@@ -238,6 +243,14 @@ TUTTI_EXPORT int tutti_store_reduce_scatter(tutti_store* store, size_t count, co
 TUTTI_EXPORT int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* ins, const tutti_values* outs,
                                        const tutti_call_options* options, tutti_pending** pending);
+/* Collective. Sends every rank a share of `in`, and fills `out` with the ranks' shares for this
+ * one; they lie there by receiver and by sender. Rank s sends rank r counts[s * num_workers + r]
+ * elements; all ranks pass the same counts, which are copied, else the outcome is TUTTI_MISMATCH.
+ * Fails as allgather does. */
+TUTTI_EXPORT int tutti_store_all_to_all(tutti_store* store, tutti_key key, const tutti_tensor* in,
+                                        const tutti_tensor* out, const size_t* counts,
+                                        size_t count_of_counts, const tutti_call_options* options,
+                                        tutti_pending** pending);
 /* Replaces a key's stored value by the sum (or `op`) of its `values`, or updates it by that once
  * there is an optimizer. Collective in `dist_sync` and its kin, which merge the n-th push of every
  * worker. TUTTI_INVALID_ARGUMENT for a key without a stored value or of another dtype or shape,
@@ -249,6 +262,22 @@ TUTTI_EXPORT int tutti_store_push(tutti_store* store, size_t count, const tutti_
 TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* outs, const tutti_call_options* options,
                                   tutti_pending** pending);
+
+/* As the rank of `tutti_store_recv`: whoever sends. */
+#define TUTTI_ANY_RANK (-1)
+
+/* Sends a tensor on the CPU, of any shape, to one other rank, which calls `tutti_store_recv` for it
+ * with the same tag, dtype and number of elements. With `dist_sync_mpi` alone, and not collective:
+ * KVStore::send says more. Both return at once; both outcomes come when the receiver has all
+ * elements, or are TUTTI_MISMATCH, on both ranks, TUTTI_TIMEOUT, TUTTI_ABORTED or TUTTI_PEER_LOST.
+ * They return TUTTI_INVALID_ARGUMENT for a rank that there is not, for this one and for a tag below
+ * 0, TUTTI_UNSUPPORTED for other types and for a tensor on a GPU. `pending` may be null. */
+TUTTI_EXPORT int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank,
+                                  int tag, tutti_pending** pending);
+/* `from_rank` may be TUTTI_ANY_RANK. The call writes the sender's rank to `source`, which lives
+ * until the call is done, unless it is null. */
+TUTTI_EXPORT int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank,
+                                  int tag, int* source, tutti_pending** pending);
 
 /* These do not return before they are done. From here to num_dead_node all but
  * set_gradient_compression are TUTTI_UNSUPPORTED with `dist_sync_mpi`. */

@@ -10,8 +10,8 @@ struct Counters {
   std::uint64_t bytes_reduced = 0;    ///< of their tensors, once for all devices
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;
-  std::uint64_t tensors_gathered = 0;  ///< completed allgathers, by key
-  std::uint64_t bytes_gathered = 0;    ///< of their results
+  std::uint64_t tensors_gathered = 0;  ///< completed allgathers and all_to_alls
+  std::uint64_t bytes_gathered = 0;    ///< of their results, or what the busiest rank moves
   std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
   std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
   std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI, or to parameter servers

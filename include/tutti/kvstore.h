@@ -27,10 +27,14 @@ struct CallOptions {
   ReduceOp op = ReduceOp::sum;
 };
 
+/// As the rank of a `recv`: takes what any other rank sends.
+inline constexpr int any_rank = -1;
+
 class Backend;
 struct Choice;
 class FrontDesk;
 struct MethodCall;
+struct PeerRequest;
 struct Setting;
 
 /// The store: named tensors exchanged between devices, processes and machines.
@@ -49,9 +53,9 @@ struct Setting;
 /// the gradient.
 ///
 /// In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
-/// inputs that overlap another key's output, for several devices and for `Pending::then`. In a
-/// forked child of the process that created the store every method that exchanges or changes
-/// something throws `unsupported`.
+/// inputs that overlap another key's output, for several devices, for `Pending::then`, `send` and
+/// `recv`. In a forked child of the process that created the store every method that exchanges or
+/// changes something throws `unsupported`.
 class TUTTI_EXPORT KVStore {
  public:
   /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
@@ -86,8 +90,8 @@ class TUTTI_EXPORT KVStore {
   /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
   /// some do not come, naming those. Under that launcher they throw `peer_lost` within seconds when
   /// a worker, a server or the scheduler ends, with whatever status, before all have come; the
-  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather
-  /// and join; each says what to call instead.
+  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather,
+  /// all_to_all and join; each says what to call instead.
   ///
   /// Such a job has one store after another. All workers create each of them, of whatever type they
   /// agree on, and it begins without keys and optimizer; servers that keep a state on the disk go
@@ -137,10 +141,12 @@ class TUTTI_EXPORT KVStore {
   int nodes() const;
 
   /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
-  /// `outs` may be `ins`. A key may have another dtype and shape at each call, in every store type.
-  /// Collective: every rank calls it once for the key, in any order among keys. Throws
-  /// `duplicate_key` and `invalid_argument` at the call; a disagreement between ranks comes through
-  /// the `Pending`. So does a `timeout`, to all ranks alike: nothing counts; all may call again.
+  /// `outs` may be `ins`. With `dist_sync_mpi` a key's list of `outs` may be empty on some ranks:
+  /// those contribute and get nothing, as in a reduce to the others. A key may have another dtype
+  /// and shape at each call, in every store type. Collective: every rank calls it once for the key,
+  /// in any order among keys. Throws `duplicate_key` and `invalid_argument` at the call; a
+  /// disagreement between ranks comes through the `Pending`. So does a `timeout`, to all ranks
+  /// alike: nothing counts; all may call again.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
@@ -176,6 +182,45 @@ class TUTTI_EXPORT KVStore {
                     CallOptions options = {});
   Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
                     const std::vector<Values>& outs, CallOptions options = {});
+
+  /// Sends every rank a share of `in`, and fills `out` with the shares that the ranks send to this
+  /// one; a rank's share for itself is copied. `counts` says how large the shares are: its element
+  /// s * num_workers() + r is the number of elements that rank s sends to rank r, perhaps 0. The
+  /// shares lie one after the other, in `in` by receiver and in `out` by sender. So `in` has as
+  /// many elements as row `rank()` has together, `out` as many as column `rank()`; both have the
+  /// same dtype, any shape, and may be one tensor. Nothing moves that `counts` does not name, so a
+  /// gather is a matrix with one column that is not 0, and a scatter one with one such row.
+  ///
+  /// Returns at once; `counts` is copied. Collective: all ranks pass the same dtype and the same
+  /// matrix, else the `Pending` ends in `mismatch`; a rank that knows its own row alone gathers
+  /// the others' by an `allgather`. Otherwise it throws as pushpull does. The elements travel
+  /// unchanged, whatever `set_gradient_compression` says. Ends in `aborted`, naming the rank, when
+  /// a rank has joined. Not offered by a parameter server.
+  Pending all_to_all(const Key& key, const Tensor& in, const Tensor& out,
+                     const std::vector<std::size_t>& counts, CallOptions options = {});
+
+  /// Sends a tensor to one other rank, which calls `recv` for it. With `dist_sync_mpi` alone; the
+  /// tensor is on the CPU. Not collective: the two ranks call it when they like, beside all other
+  /// calls, in several threads if they want, and keys and their order have nothing to do with it.
+  /// The first of several sends to one rank with one tag goes to the first `recv` there that takes
+  /// it. The tensor may be of any shape; its elements travel unchanged.
+  ///
+  /// Both return at once, and their Pendings are done when the receiver has all elements: a send
+  /// waits for its recv, as MPI_Issend does. Two ranks that each wait for their send before they
+  /// call recv wait for each other. Until then the tensors are borrowed. They throw
+  /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
+  /// Through the `Pending` comes, naming the other rank,
+  /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;
+  /// - `timeout` when the other rank does not make its call within `key_timeout`; a recv that was
+  ///   about to take what is given up then waits for the next send;
+  /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
+  ///   that have;
+  /// - `peer_lost` when any rank of the store is lost.
+  Pending send(const Tensor& tensor, int to_rank, int tag = 0);
+  /// Receives a tensor that one other rank sends: see `send`. From `any_rank` it takes the one with
+  /// this tag that was announced to this rank first; `source`, unless it is null, is written before
+  /// the Pending is done without an error, and lives until then.
+  Pending recv(const Tensor& tensor, int from_rank, int tag = 0, int* source = nullptr);
 
   // From here to num_dead_node: parameter-server and local types only, `unsupported` with
   // `dist_sync_mpi`.
@@ -284,6 +329,7 @@ class TUTTI_EXPORT KVStore {
 
  private:
   Pending submit(MethodCall call);
+  Pending pass(const PeerRequest& request);
   void configure(const Setting& setting);
 
   std::unique_ptr<Backend> backend_;

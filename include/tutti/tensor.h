@@ -15,12 +15,19 @@
 
 namespace tutti {
 
-/// Element types. f16 is IEEE binary16, bf16 the upper half of an f32.
-enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64 };
+/// Element types. f16 is IEEE binary16, bf16 the upper half of an f32. b8 to b128 are elements of
+/// so many bits that the store moves and never adds: booleans, complex numbers, unsigned and 16-bit
+/// integers, 8-bit floats, and any other.
+enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64, b8, b16, b32, b64, b128 };
+
+/// Whether a store can add, average and compare the elements.
+constexpr bool is_arithmetic(DType dtype) {
+  return dtype < DType::b8;
+}
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
-  constexpr std::array<std::size_t, 8> sizes{2, 2, 4, 8, 1, 1, 4, 8};
+  constexpr std::array<std::size_t, 13> sizes{2, 2, 4, 8, 1, 1, 4, 8, 1, 2, 4, 8, 16};
   return sizes[static_cast<std::size_t>(dtype)];
 }
 /// "f16", "bf16", "f32", ...

@@ -63,7 +63,7 @@ std::string_view name(ReduceOp op) {
 
 std::string_view name(CollectiveKind kind) {
   static constexpr std::string_view names[] = {"pushpull", "broadcast", "reduce_scatter",
-                                               "allgather"};
+                                               "allgather", "all_to_all"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -80,8 +80,8 @@ std::string_view name(ErrorCode code) {
 }
 
 std::string_view name(DType dtype) {
-  static constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64",
-                                               "i8",  "u8",   "i32", "i64"};
+  static constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64", "i8",  "u8",  "i32",
+                                               "i64", "b8",   "b16", "b32", "b64", "b128"};
   return names[static_cast<std::size_t>(dtype)];
 }
 
@@ -119,7 +119,7 @@ std::string Shape::describe() const {
 
 Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
     : data_(data), shape_(shape), dtype_(dtype), device_(device) {
-  if (dtype > DType::i64) {
+  if (dtype > DType::b128) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a tensor of shape {} with a dtype of {}, which there is not",
                             shape.describe(), static_cast<int>(dtype)));

@@ -68,6 +68,7 @@ std::size_t Rows::count() const {
 
 std::size_t Batch::count() const {
   if (is_sharded()) return rows.count();
+  if (is_all_to_all()) return shares.stretch.size();
   std::size_t sum = 0;
   for (const TensorPart& part : parts) sum += part.count;
   return sum;

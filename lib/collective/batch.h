@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/shares.h"
 #include "reduce/reduce.h"
 #include "topology/topology.h"
 #include "tutti/collective_kind.h"
@@ -66,7 +67,8 @@ struct Batch {
   /// Bytes of the whole tensors that the parts belong to. If they exceed the caches, results are
   /// written by non-temporal stores; this changes no bit.
   std::size_t whole_bytes = 0;
-  Rows rows;  ///< sharded only: what moves of the batch's one part, the whole tensor
+  Rows rows;      ///< sharded only: what moves of the batch's one part, the whole tensor
+  Shares shares;  ///< all_to_all only: what moves; its one part has the whole input and output
   /// The ends that copy between the tensors and staging memory, and outlive the batch. Null: the
   /// tensors lie in this process's memory. Either all ranks have such ends for a batch, or none.
   Ends* ends = nullptr;
@@ -76,8 +78,14 @@ struct Batch {
 
   /// One of the halves of an allreduce.
   bool is_sharded() const { return tutti::is_sharded(kind); }
-  std::size_t count() const;  ///< of what moves
+  bool is_all_to_all() const { return kind == CollectiveKind::all_to_all; }
+  /// The elements that move; in an all_to_all, those that the busiest rank moves.
+  std::size_t count() const;
   std::size_t bytes() const { return count() * size_of(dtype); }
+  /// About how many bytes lie together in a tensor that move together.
+  std::size_t bytes_a_piece() const {
+    return bytes() / (is_all_to_all() ? static_cast<std::size_t>(shares.ranks) : parts.size());
+  }
   /// With several nodes: by what the sum of a node, and the sum over nodes, is divided. 16-bit
   /// floats are divided in the node, for a node's sum may be too large for them though the average
   /// is not. Others are divided once, at the end.

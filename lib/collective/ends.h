@@ -54,9 +54,7 @@ class HostEnds final : public Ends {
  public:
   explicit HostEnds(const StagingStores::Pacing& pacing) : stores_(pacing) {}
 
-  void start(const Batch& batch) override {
-    stores_.next_batch(batch.bytes() / batch.parts.size());
-  }
+  void start(const Batch& batch) override { stores_.next_batch(batch.bytes_a_piece()); }
   void copy_in(const Batch& batch, std::span<const PieceIn> pieces) override;
   void copy_out(const Batch& batch, std::span<const PieceOut> pieces, bool streaming) override;
   Mark mark(Side) override { return 0; }

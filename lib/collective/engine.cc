@@ -37,7 +37,8 @@ void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
   descriptor.parts = 0;
-  if (batch.ends != nullptr || batch.parts.size() > shm::Descriptor::most_parts) return;
+  if (batch.ends != nullptr || batch.is_all_to_all()) return;
+  if (batch.parts.size() > shm::Descriptor::most_parts) return;
   const bool gathers = batch.kind == CollectiveKind::allgather;
   const bool copies = gathers || batch.kind == CollectiveKind::broadcast;
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
@@ -105,15 +106,16 @@ bool Engine::is_issued(const Batch& batch) const {
 
 bool Engine::may_start() const {
   if (moving_ == 0) return true;
+  const auto moves_alone = [](Way way) { return way == Way::broadcast || way == Way::all_to_all; };
   const bool own_ends = open_[moving_].batch->ends != nullptr;
   if (!site_.several_nodes() && !own_ends) return false;
   const Way next = open_[moving_].way;
   std::size_t pipelined = is_pipelined(next) ? 1 : 0;
   for (const OpenBatch& before : moving()) {
-    if (before.way == Way::broadcast) return false;
+    if (moves_alone(before.way)) return false;
     if (is_pipelined(before.way)) ++pipelined;
   }
-  return next != Way::broadcast && pipelined <= Pipelines::allreduces_at_once;
+  return !moves_alone(next) && pipelined <= Pipelines::allreduces_at_once;
 }
 
 void Engine::start() {
@@ -138,6 +140,8 @@ Mover* Engine::start(OpenBatch& next) {
       return &next.pipelines->start_group_allreduce(batch, *group);
     case Way::broadcast:
       return &next.pipelines->start_broadcast(batch, next.sequence);
+    case Way::all_to_all:
+      return &next.pipelines->start_all_to_all(batch);
   }
   return nullptr;
 }

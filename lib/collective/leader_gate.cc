@@ -18,6 +18,7 @@ constexpr std::size_t radix = 8;
 LeaderGate::LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders,
                        std::size_t me)
     : leaders_(std::move(leaders)), piggyback_(leaders_.size(), me), requests_(communicator) {
+  requests_.hold(messages_);
   const std::size_t nodes = leaders_.size();
   for (const Piggyback::Round& round : piggyback_.rounds()) {
     add(round.to, round.from, &round);

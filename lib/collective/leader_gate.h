@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,11 @@ class LeaderGate {
     bool carries = false;
     mpi::Requests::Id id = 0;
   };
+  /// MPI may need their messages longer than the gate lives.
+  struct Messages {
+    std::vector<Stream> streams;  ///< the index is the tag
+    std::vector<Sending> sending;
+  };
   /// Of each round, the end of its streams; the first round's begin where `begin` says.
   struct Rounds {
     std::size_t begin = 0;
@@ -90,9 +96,10 @@ class LeaderGate {
 
   const std::vector<int> leaders_;
   Piggyback piggyback_;
-  std::vector<Stream> streams_;  ///< the index is the tag
+  const std::shared_ptr<Messages> messages_ = std::make_shared<Messages>();
+  std::vector<Stream>& streams_ = messages_->streams;
+  std::vector<Sending>& sending_ = messages_->sending;
   Rounds carrying_, bare_;
-  std::vector<Sending> sending_;
   std::vector<std::vector<std::byte>> spare_, spare_bare_;
   Header gate_;
   bool waiting_ = false;
@@ -101,7 +108,7 @@ class LeaderGate {
   std::size_t next_ = 0;  ///< its first stream on which the peer's arrival is missing
   bool moved_ = false;
   std::uint64_t bytes_sent_ = 0;
-  mpi::Requests requests_;  ///< last: destroyed before the buffers it uses
+  mpi::Requests requests_;
 };
 
 }  // namespace tutti::collective

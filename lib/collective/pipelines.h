@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collective/all_to_all.h"
 #include "collective/allreduce.h"
 #include "collective/broadcast.h"
 #include "collective/group_allreduce.h"
@@ -15,9 +16,9 @@
 
 namespace tutti::collective {
 
-/// The pipelines through one staging memory: two for allreduces and their halves, and one for
-/// broadcasts. They share the memory's slots, and they count its chunks together.
-/// One thread at a time drives them; nothing blocks.
+/// The pipelines through one staging memory: two for allreduces and their halves, one for
+/// broadcasts, and one for all_to_alls. They share the memory's slots, and they count its chunks
+/// together. One thread at a time drives them; nothing blocks.
 class Pipelines {
  public:
   /// How many allreduces may move at once.
@@ -41,9 +42,13 @@ class Pipelines {
   Mover& start_group_allreduce(const Batch& batch, DeviceGroup& group);
   /// Starts on a broadcast. No other one is under way.
   Mover& start_broadcast(const Batch& batch, std::uint64_t sequence);
+  /// Starts on an all_to_all. Nothing else is under way.
+  Mover& start_all_to_all(const Batch& batch);
 
   /// Sent by this rank between nodes.
-  std::uint64_t bytes_sent() const { return lane_.bytes_sent() + broadcast_.bytes_sent(); }
+  std::uint64_t bytes_sent() const {
+    return lane_.bytes_sent() + broadcast_.bytes_sent() + all_to_all_.bytes_sent();
+  }
   /// Held for transfers between nodes.
   std::size_t buffer_bytes() const { return lane_.buffer_bytes(); }
 
@@ -53,6 +58,7 @@ class Pipelines {
   std::array<Allreduce, allreduces_at_once> allreduces_;
   std::array<GroupAllreduce, allreduces_at_once> group_allreduces_;
   Broadcast broadcast_;
+  AllToAll all_to_all_;
   std::uint64_t chunks_ = 0;  ///< of all batches started
   std::size_t turn_ = 0;      ///< which of each two takes the next allreduce
 };

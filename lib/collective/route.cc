@@ -122,6 +122,7 @@ Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {
 
 Way choose_way(const Batch& batch, const Site& site) {
   if (batch.count() == 0) return Way::nothing;
+  if (batch.is_all_to_all()) return Way::all_to_all;
   const std::size_t carried = site.several_nodes()
                                   ? Piggyback::most_block(carried_by_gate(batch, site), site.nodes)
                                   : site.eager_bytes;

@@ -27,11 +27,12 @@ struct Site {
 
 /// Which machine moves a batch.
 enum class Way : std::uint8_t {
-  nothing,    ///< the batch has no elements
-  small,      ///< `Small`: the data moves with the gate
-  pipeline,   ///< `Allreduce`, the halves of an allreduce included
-  group,      ///< `GroupAllreduce`
-  broadcast,  ///< `Broadcast`
+  nothing,     ///< the batch has no elements
+  small,       ///< `Small`: the data moves with the gate
+  pipeline,    ///< `Allreduce`, the halves of an allreduce included
+  group,       ///< `GroupAllreduce`
+  broadcast,   ///< `Broadcast`
+  all_to_all,  ///< `AllToAll`
 };
 
 /// Whether an allreduce, or one of its halves, moves in chunks.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/failure.h"
 #include "collective/chunks.h"
 
 namespace tutti::collective {
@@ -82,9 +83,12 @@ void Small::finish(const Batch& batch, std::uint64_t sequence) {
       return finish_reduce_scatter(batch, sequence);
     case CollectiveKind::allgather:
       return finish_allgather(batch, sequence);
-    case CollectiveKind::broadcast:
+    case CollectiveKind::broadcast: {
       const int root = topology_.local_index_of[static_cast<std::size_t>(batch.root)];
       return copy_out(batch, {0, batch.count()}, memory_.small(root, sequence), false);
+    }
+    case CollectiveKind::all_to_all:
+      base::report_broken("an all_to_all never moves with its gate");
   }
 }
 

@@ -85,10 +85,11 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
                            : eager_bytes_for(std::min(topology.local_size(), machine.processors));
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
-  // A chunk of a sharded batch, which is all lanes' slices, needs an element of every rank's shard.
+  // A chunk, which is all lanes' slices, needs an element of every rank's shard if the batch is
+  // sharded, and two elements of every rank's share in half of it if it is an all_to_all.
   const auto ranks = static_cast<std::size_t>(topology.size);
-  const std::size_t elements = ranks / static_cast<std::size_t>(topology.lanes()) + 1;
-  const std::size_t least = whole_lines(elements * sizeof(double) + base::cache_line - 1);
+  const std::size_t elements = 4 * ranks / static_cast<std::size_t>(topology.lanes()) + 1;
+  const std::size_t least = whole_lines(elements * size_of(DType::b128) + base::cache_line - 1);
   tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
   const std::size_t share = device_chunk / static_cast<std::size_t>(topology.lanes());
   tuning.device_slice_bytes =

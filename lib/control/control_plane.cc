@@ -16,8 +16,9 @@
 namespace tutti::control {
 namespace {
 
-std::shared_ptr<base::Mapping> map(const Settings& settings, const base::Fd& file, int local_size) {
-  const std::size_t bytes = Segment::bytes(local_size);
+std::shared_ptr<base::Mapping> map(const Settings& settings, const base::Fd& file,
+                                   const topology::Topology& topology) {
+  const std::size_t bytes = Segment::bytes(topology.local_size(), topology.size);
   if (settings.map) return settings.map(file, bytes);
   return std::make_shared<base::Mapping>(file, bytes);
 }
@@ -74,7 +75,7 @@ ControlPlane::ControlPlane(Company company, const Settings& settings,
       create_timeout_(settings.create_timeout),
       look_(settings.look),
       node_(std::move(company.node)),
-      segment_(map(settings, company.segment, topology_.local_size()), topology_.local_size()),
+      segment_(map(settings, company.segment, topology_), topology_.local_size(), topology_.size),
       collector_bell_(std::move(company.collector), segment_.collector_sleeps()),
       link_bell_(net::EpollBell::make_descriptor(), link_sleeps_),
       board_(segment_, collector_bell_, settings.on_loss),
@@ -120,6 +121,16 @@ bool ControlPlane::receive(net::Bytes& message) {
 void ControlPlane::announce_departed() {
   segment_.slot(topology_.local_index()).departed.store(1);
   collector_bell_.ring();
+}
+
+void ControlPlane::announce_closing() {
+  segment_.closing(topology_.rank).store(1);
+  collector_bell_.ring();
+  for (base::Doorbell* const bell : doorbells_) bell->ring();
+}
+
+bool ControlPlane::is_closing(int rank) const {
+  return segment_.closing(rank).load() != 0;
 }
 
 std::string ControlPlane::describe() const {

@@ -70,6 +70,12 @@ class ControlPlane {
   /// Call it when this rank has left by agreement with the coordinator and needs no more messages:
   /// from now on its end is no loss. Thread-safe.
   void announce_departed();
+  /// Call it when this rank passes nothing to single ranks any more, before it asks to depart.
+  /// Thread-safe.
+  void announce_closing();
+  /// Whether this rank has said so, as far as this node knows. Doorbells ring when that changes.
+  /// Thread-safe and cheap.
+  bool is_closing(int rank) const;
   /// Blocks until every rank whose messages go through this process has announced its departure
   /// (rank 0: all ranks; another leader: its node's ranks), until one is lost, or until the
   /// deadline. Returns the ranks that are still there; if there are none, this process may end.

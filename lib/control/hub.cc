@@ -82,6 +82,7 @@ void Hub::work() {
   for (const int local_index : post_.take_departed()) {
     parts_.departures.mark(ranks[static_cast<std::size_t>(local_index)]);
   }
+  for (const int rank : post_.take_closing(ranks)) relay_closing(rank);
   relay_loss();
   answer();
   post_.flush();
@@ -138,7 +139,7 @@ void Hub::handle(int from_node, const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
     parts_.board.report(message.ranks.front(), net::as_text(message.body));
   }
-  if (message.kind != LinkMessage::Kind::message && message.kind != LinkMessage::Kind::departed)
+  if (message.kind == LinkMessage::Kind::lost || message.kind == LinkMessage::Kind::heartbeat)
     return;
   base::check(message.ranks.size() == 1, "a message from a leader names one sender");
   const int from = message.ranks.front();
@@ -146,9 +147,16 @@ void Hub::handle(int from_node, const LinkMessage& message) {
               "a leader speaks for its own node's ranks alone");
   if (message.kind == LinkMessage::Kind::departed) {
     parts_.departures.mark(from);
+  } else if (message.kind == LinkMessage::Kind::closing) {
+    post_.note_closing(from);
+    relay_closing(from);
   } else {
     parts_.responder->receive(from, message.body);
   }
+}
+
+void Hub::relay_closing(int rank) {
+  send_to_nodes(encode(LinkMessage::Kind::closing, {rank}, {}));
 }
 
 void Hub::note_end(const net::LinkEnd& link, const std::string& why) {

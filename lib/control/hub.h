@@ -44,6 +44,7 @@ class Hub {
   void work();
   void on_event(std::uint64_t token);
   void handle(int from_node, const LinkMessage& message);
+  void relay_closing(int rank);
   void note_end(const net::LinkEnd& link, const std::string& why);
   void answer();
   void send_to_nodes(net::ConstBytes message);

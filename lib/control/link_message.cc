@@ -21,6 +21,7 @@ bool fits(LinkMessage::Kind kind, std::size_t ranks) {
       return true;
     case LinkMessage::Kind::lost:
     case LinkMessage::Kind::departed:
+    case LinkMessage::Kind::closing:
       return ranks == 1;
   }
   return false;

@@ -15,6 +15,7 @@ struct LinkMessage {
     message,    ///< up: from the one rank in `ranks`; down: to `ranks`, or if empty to the node
     lost,       ///< this rank made the session unusable; the body is the reason
     departed,   ///< up only: this rank has left the store by agreement
+    closing,    ///< up and down: this rank passes nothing to single ranks any more
   };
 
   Kind kind = Kind::heartbeat;

@@ -4,7 +4,7 @@ namespace tutti::control {
 
 NodePost::NodePost(const Segment& segment) : segment_(segment) {
   for (int i = 0; i < segment.local_size(); ++i) {
-    boxes_.push_back({net::MailReceiver(segment.up(i)), net::MailSender(segment.down(i)), false});
+    boxes_.push_back({net::MailReceiver(segment.up(i)), net::MailSender(segment.down(i))});
   }
 }
 
@@ -28,6 +28,21 @@ void NodePost::flush() {
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
     if (boxes_[i].down.flush()) bell(i).ring();
   }
+}
+
+void NodePost::note_closing(int rank) {
+  segment_.closing(rank).store(1);
+  for (std::size_t i = 0; i < boxes_.size(); ++i) bell(i).ring();
+}
+
+std::vector<int> NodePost::take_closing(const std::vector<int>& ranks) {
+  std::vector<int> found;
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    if (boxes_[i].closing || segment_.closing(ranks[i]).load() == 0) continue;
+    boxes_[i].closing = true;
+    found.push_back(ranks[i]);
+  }
+  return found;
 }
 
 std::vector<int> NodePost::take_departed() {

@@ -20,12 +20,17 @@ class NodePost {
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
   std::vector<int> take_departed();
+  /// Those of the node's ranks that close the store, since the last call.
+  std::vector<int> take_closing(const std::vector<int>& ranks);
+  /// Tells the node's ranks that this rank of another node closes the store.
+  void note_closing(int rank);
 
  private:
   struct Box {
     net::MailReceiver up;
     net::MailSender down;
     bool departed = false;
+    bool closing = false;
   };
   base::Doorbell& bell(std::size_t local_index) const;
 

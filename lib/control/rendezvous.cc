@@ -154,7 +154,7 @@ void Rendezvous::share_descriptors(Company& company) const {
   base::Fd segment;
   base::Fd collector;
   if (company.topology.is_leader()) {
-    const std::size_t bytes = Segment::bytes(company.topology.local_size());
+    const std::size_t bytes = Segment::bytes(company.topology.local_size(), company.topology.size);
     segment = base::create_memory_file("control", bytes);
     base::reserve(segment, 0, bytes);
     collector = net::EpollBell::make_descriptor();

@@ -13,7 +13,8 @@ struct alignas(base::cache_line) Header {
   alignas(base::cache_line) LossSlot loss;
 };
 
-// Layout: the header, then every rank's slot, then two rings for each rank.
+// Layout: the header, then every rank's slot, then two rings for each rank, then a word for each
+// rank of the world.
 std::size_t slots_at() {
   return sizeof(Header);
 }
@@ -22,19 +23,24 @@ std::size_t rings_at(int local_size) {
   return slots_at() + static_cast<std::size_t>(local_size) * sizeof(RankSlot);
 }
 
+std::size_t closing_at(int local_size) {
+  return rings_at(local_size) + 2 * static_cast<std::size_t>(local_size) * Segment::ring_bytes;
+}
+
 Header& header(const base::Mapping& memory) {
   return *reinterpret_cast<Header*>(memory.data());
 }
 
 }  // namespace
 
-std::size_t Segment::bytes(int local_size) {
-  return rings_at(local_size) + 2 * static_cast<std::size_t>(local_size) * ring_bytes;
+std::size_t Segment::bytes(int local_size, int size) {
+  return closing_at(local_size) +
+         static_cast<std::size_t>(size) * sizeof(std::atomic<std::uint32_t>);
 }
 
-Segment::Segment(std::shared_ptr<base::Mapping> memory, int local_size)
+Segment::Segment(std::shared_ptr<base::Mapping> memory, int local_size, int size)
     : memory_(std::move(memory)), local_size_(local_size) {
-  base::check(memory_->size() >= bytes(local_size), "the control segment holds every rank");
+  base::check(memory_->size() >= bytes(local_size, size), "the control segment holds every rank");
 }
 
 RankSlot& Segment::slot(int local_index) const {
@@ -57,6 +63,11 @@ net::ByteRing Segment::down(int local_index) const {
 
 LossSlot& Segment::loss() const {
   return header(*memory_).loss;
+}
+
+std::atomic<std::uint32_t>& Segment::closing(int rank) const {
+  return reinterpret_cast<std::atomic<std::uint32_t>*>(memory_->data() +
+                                                       closing_at(local_size_))[rank];
 }
 
 std::atomic<std::uint32_t>& Segment::collector_sleeps() const {

@@ -28,15 +28,18 @@ class Segment {
  public:
   /// Size of a mailbox's ring buffer. Messages may be larger, for they pass through it as a stream.
   static constexpr std::size_t ring_bytes = std::size_t{64} << 10;
-  static std::size_t bytes(int local_size);
+  /// `size`: of the world.
+  static std::size_t bytes(int local_size, int size);
 
-  Segment(std::shared_ptr<base::Mapping> memory, int local_size);
+  Segment(std::shared_ptr<base::Mapping> memory, int local_size, int size);
 
   int local_size() const { return local_size_; }
   RankSlot& slot(int local_index) const;
   net::ByteRing up(int local_index) const;
   net::ByteRing down(int local_index) const;
   LossSlot& loss() const;
+  /// Not 0 once this rank of the world closes the store, as far as the node knows.
+  std::atomic<std::uint32_t>& closing(int rank) const;
   /// Not 0 while the thread that collects the node's messages sleeps or is about to.
   std::atomic<std::uint32_t>& collector_sleeps() const;
 

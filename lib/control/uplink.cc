@@ -30,6 +30,9 @@ void Uplink::work() {
     departures_.mark(rank);
     link_.queue(encode(LinkMessage::Kind::departed, {rank}, {}));
   }
+  for (const int rank : post_.take_closing(ranks)) {
+    link_.queue(encode(LinkMessage::Kind::closing, {rank}, {}));
+  }
   if (const auto lost = loss_relayed_ ? std::nullopt : board_.get()) {
     link_.queue(encode(*lost));
     departures_.give_up();
@@ -49,6 +52,7 @@ void Uplink::handle(const LinkMessage& message) {
   if (message.kind == LinkMessage::Kind::lost) {
     board_.report(message.ranks.front(), net::as_text(message.body));
   }
+  if (message.kind == LinkMessage::Kind::closing) post_.note_closing(message.ranks.front());
   if (message.kind != LinkMessage::Kind::message) return;
   for (const int rank : message.ranks.empty() ? topology_.local_ranks() : message.ranks) {
     const auto at = static_cast<std::size_t>(rank);

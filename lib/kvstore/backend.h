@@ -21,14 +21,17 @@ enum class Method : std::uint8_t {
   broadcast,
   reduce_scatter,
   allgather,
+  all_to_all,
   row_sparse_pull,
   set_optimizer,
   save_optimizer_states,
   load_optimizer_states,
   set_gradient_compression,
   num_dead_node,
+  send,
+  recv,
 };
-inline constexpr std::size_t method_count = 13;
+inline constexpr std::size_t method_count = 16;
 
 /// "pushpull", "broadcast", ...
 std::string_view name(Method method);
@@ -61,13 +64,19 @@ struct Traits {
   /// A key may have several tensors in a list, all on one GPU.
   bool takes_several_of_a_gpu = false;
   bool takes_cpu_tensors = true;
+  /// A pushpull may have no output for a key: then this rank only contributes.
+  bool may_only_contribute = false;
+  /// Calls that add nothing take tensors of dtypes that cannot be added.
+  bool moves_any_dtype = true;
 };
 
 /// One method call with tensors, checked:
 /// - the lists are not empty and equally long;
-/// - every key has at least one tensor in each list that the method takes;
+/// - every key has at least one tensor in each list that the method takes, but for outputs where
+///   the store lets a rank only contribute;
 /// - the tensors of one key in a list have the same shape and dtype; they are on the CPU, or it is
 ///   one tensor on a GPU, or several of one GPU, if the store takes such;
+/// - dtypes that cannot be added come only in methods that add nothing;
 /// - a key's inputs and outputs are all on the CPU, or all on one GPU;
 /// - the keys are all integers or all strings, like those of the store's other calls;
 /// - no two outputs overlap, and no input overlaps another key's output.
@@ -78,14 +87,25 @@ struct MethodCall {
   Method method = Method::pushpull;
   std::span<const Key> keys{};
   /// By key. init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
-  /// root, empty at the other ranks. allgather: this rank's shard. Other methods: the list is
-  /// empty.
+  /// root, empty at the other ranks. allgather: this rank's shard. all_to_all: this rank's shares
+  /// for all ranks. Other methods: the list is empty.
   std::span<const Values> ins{};
   /// By key. One tensor a device; init and push: the list is empty.
   std::span<const Values> outs{};
   std::span<const Tensor> row_ids{};  ///< row_sparse_pull only; by key
-  int root = 0;                       ///< broadcast only
-  CallOptions options{};              ///< `op` is `sum` where nothing is reduced
+  /// all_to_all only, which has one key: elements, by sender and then by receiver.
+  std::span<const std::size_t> counts{};
+  int root = 0;           ///< broadcast only
+  CallOptions options{};  ///< `op` is `sum` where nothing is reduced
+};
+
+/// A send or a receive, checked: the tensor is on the CPU, and the peer another rank of the store.
+struct PeerRequest {
+  Method method = Method::send;
+  const Tensor& tensor;
+  int peer = 0;  ///< recv: also `any_rank`
+  int tag = 0;
+  int* source = nullptr;  ///< recv only; may be null
 };
 
 /// One method call that changes how the store works.
@@ -112,6 +132,8 @@ class Backend {
   /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
   /// the store's own end, a key that was never initialised); then nothing was submitted.
   virtual Pending submit(const MethodCall& call) = 0;
+  /// As `submit`, for types that have send and recv.
+  virtual Pending pass(const PeerRequest& request);
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const Setting& setting) = 0;
 

@@ -29,7 +29,7 @@ bool is_half(Method method) {
 
 bool takes_ins(Method method) {
   return method == Method::init || method == Method::push || method == Method::pushpull ||
-         is_half(method);
+         method == Method::all_to_all || is_half(method);
 }
 
 bool takes_outs(Method method) {
@@ -86,6 +86,26 @@ void check_devices(const MethodCall& call, const Key& key, std::string_view role
   }
 }
 
+bool is_adding(Method method) {
+  return method == Method::push || method == Method::pushpull || method == Method::reduce_scatter;
+}
+
+void check_dtype(const MethodCall& call, const Key& key, std::string_view role,
+                 const Tensor& tensor, const Traits& traits) {
+  if (is_arithmetic(tensor.dtype()) || (traits.moves_any_dtype && !is_adding(call.method))) return;
+  const std::string what = fmt::format("{}: the {} is {}, whose elements cannot be added",
+                                       describe(call, key), role, describe(tensor));
+  if (!traits.moves_any_dtype) {
+    refuse(fmt::format("{}, and a store of type '{}' takes no others; pass them as u8", what,
+                       traits.type),
+           key);
+  }
+  refuse(what +
+             "; convert it to a dtype of numbers, or only move it: broadcast, allgather and "
+             "all_to_all take it as it is",
+         key);
+}
+
 /// `role` is "input" or "output".
 void check_values(const MethodCall& call, const Key& key, std::string_view role,
                   const Values& values, const Traits& traits) {
@@ -95,6 +115,7 @@ void check_values(const MethodCall& call, const Key& key, std::string_view role,
            key);
   }
   check_devices(call, key, role, values, traits);
+  check_dtype(call, key, role, values[0], traits);
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (i > 0 && !alike(values[i], values[0])) {
@@ -127,9 +148,58 @@ void check_shards(const MethodCall& call, std::size_t i, const Traits& traits) {
       call.keys[i]);
 }
 
+[[noreturn]] void refuse_line(const MethodCall& call, std::size_t rank, bool sends,
+                              const std::string& text) {
+  const Key& key = call.keys.front();
+  refuse(fmt::format("{}: by the matrix of counts rank {} {} {}", describe(call, key), rank,
+                     sends ? "sends" : "receives", text),
+         key);
+}
+
+/// The elements that a rank sends or receives.
+std::size_t sum_of_line(const MethodCall& call, std::size_t ranks, std::size_t rank, bool sends) {
+  constexpr std::size_t most = std::size_t{1} << 62;
+  std::size_t sum = 0;
+  for (std::size_t other = 0; other < ranks; ++other) {
+    const std::size_t count = call.counts[sends ? rank * ranks + other : other * ranks + rank];
+    if (count > most - sum) refuse_line(call, rank, sends, "more than 2^62 elements");
+    sum += count;
+  }
+  return sum;
+}
+
+/// Checks the matrix, and that the tensors have as many elements as this rank's row and column say.
+void check_counts(const MethodCall& call, const Traits& traits) {
+  const Key& key = call.keys.front();
+  const auto n = static_cast<std::size_t>(traits.size);
+  if (call.ins[0][0].dtype() != call.outs[0][0].dtype()) {
+    refuse(fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype",
+                       describe(call, key), describe(call.ins[0][0]), describe(call.outs[0][0])),
+           key);
+  }
+  if (call.counts.size() != n * n) {
+    refuse(fmt::format("{}: the matrix has {} counts, but {} ranks need {}: one for each sender "
+                       "and receiver",
+                       describe(call, key), call.counts.size(), n, n * n),
+           key);
+  }
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    for (const bool sends : {true, false}) {
+      const std::size_t sum = sum_of_line(call, n, rank, sends);
+      const Tensor& tensor = sends ? call.ins[0][0] : call.outs[0][0];
+      if (rank != static_cast<std::size_t>(traits.rank) || sum == tensor.count()) continue;
+      refuse_line(call, rank, sends,
+                  fmt::format("{} elements, but its {} is {}", sum, sends ? "input" : "output",
+                              describe(tensor)));
+    }
+  }
+}
+
 void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) {
   const Key& key = call.keys[i];
   if (takes_ins(call.method)) check_values(call, key, "input", call.ins[i], traits);
+  const bool adds = call.method == Method::pushpull && traits.may_only_contribute;
+  if (adds && call.outs[i].empty()) return;
   if (takes_outs(call.method)) check_values(call, key, "output", call.outs[i], traits);
   if (takes_ins(call.method) && takes_outs(call.method) &&
       !are_together(call.ins[i][0], call.outs[i][0])) {
@@ -140,6 +210,7 @@ void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) 
            key);
   }
   if (is_half(call.method)) check_shards(call, i, traits);
+  if (call.method == Method::all_to_all) check_counts(call, traits);
   if (call.method == Method::pushpull && !alike(call.ins[i][0], call.outs[i][0])) {
     refuse(fmt::format("{}: the input is {}, but the output is {}; both must have the same dtype "
                        "and shape",
@@ -229,6 +300,11 @@ void check(const MethodCall& call, const Traits& traits, std::vector<std::size_t
 
 std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places) {
+  // Shares lie elsewhere in the output, unless there is but one.
+  if (call.method == Method::all_to_all && traits.size > 1) {
+    places.assign(1, nowhere);
+    return places;
+  }
   if (!is_half(call.method)) return {};
   places.resize(call.keys.size());
   for (std::size_t i = 0; i < places.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ namespace tutti {
 /// and what to do. `order`: memory for sorting the keys; pass what an earlier call left (see
 /// `sort_again`).
 void check(const MethodCall& call, const Traits& traits, std::vector<std::size_t>& order);
+
+/// A place that no output has.
+inline constexpr std::ptrdiff_t nowhere = std::numeric_limits<std::ptrdiff_t>::min();
 
 /// For each key: how many bytes behind its input's beginning an output may begin that is written
 /// while the input is read, because the same elements lie there. An empty result means 0 for every

@@ -24,6 +24,8 @@ CollectiveKind collective_of(Method method) {
       return CollectiveKind::reduce_scatter;
     case Method::allgather:
       return CollectiveKind::allgather;
+    case Method::all_to_all:
+      return CollectiveKind::all_to_all;
     default:
       return CollectiveKind::allreduce;
   }
@@ -40,9 +42,11 @@ class CollectiveStore : public Backend {
                  .local_size = session->topology().local_size(),
                  .nodes = session->topology().node_count(),
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression},
+                             Method::allgather, Method::all_to_all,
+                             Method::set_gradient_compression, Method::send, Method::recv},
                  .sums_repeated_keys = false,
-                 .takes_gpu_tensors = true}),
+                 .takes_gpu_tensors = true,
+                 .may_only_contribute = true}),
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
   ~CollectiveStore() override {
@@ -54,6 +58,14 @@ class CollectiveStore : public Backend {
     auto list = session_->new_calls(call.keys.size(), name(call.method));
     for (std::size_t i = 0; i < list->calls.size(); ++i) fill_in(call, i, list->calls[i]);
     return session_->submit(std::move(list));
+  }
+
+  Pending pass(const PeerRequest& request) override {
+    static_assert(any_rank == p2p::any_peer);
+    if (request.method == Method::send) {
+      return session_->send(request.tensor, request.peer, request.tag);
+    }
+    return session_->receive(request.tensor, request.peer, request.tag, request.source);
   }
 
   void configure(const Setting& setting) override {
@@ -81,6 +93,7 @@ class CollectiveStore : public Backend {
     tensor_call.signature.kind = kind;
     tensor_call.signature.dtype = like.dtype();
     tensor_call.signature.shape = like.shape();
+    tensor_call.signature.counts = 0;
     tensor_call.signature.op = call.options.op;
     tensor_call.signature.root = call.root;
     tensor_call.signature.device = like.device().kind;
@@ -89,6 +102,7 @@ class CollectiveStore : public Backend {
     tensor_call.priority = call.options.priority;
     tensor_call.ins = call.ins[i];
     tensor_call.outs = call.outs[i];
+    if (kind == CollectiveKind::all_to_all) tensor_call.set_counts(call.counts, traits().size);
   }
 
   const base::ForkGuard fork_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/fork_guard.h"
 #include "base/spares.h"
 #include "kvstore/backend.h"
@@ -11,6 +12,7 @@
 #include "kvstore/local_gpu.h"
 #include "kvstore/methods.h"
 #include "kvstore/overlap.h"
+#include "kvstore/peer_checks.h"
 #include "optimizer/names.h"
 
 namespace tutti {
@@ -68,6 +70,11 @@ Tensor Backend::copy_of(const Tensor& tensor) {
                                           " overlaps another key's output, and a store of type '" +
                                           traits_.type +
                                           "' copies no such input; give it memory of its own");
+}
+
+Pending Backend::pass(const PeerRequest& request) {
+  require(traits_, request.method);
+  base::report_broken("a store whose type has send and recv takes them");
 }
 
 KVStore::KVStore(std::unique_ptr<Backend> backend)
@@ -203,6 +210,35 @@ Pending KVStore::allgather(const std::vector<Key>& keys, const std::vector<Value
   options.op = ReduceOp::sum;
   return submit(
       {.method = Method::allgather, .keys = keys, .ins = ins, .outs = outs, .options = options});
+}
+
+Pending KVStore::all_to_all(const Key& key, const Tensor& in, const Tensor& out,
+                            const std::vector<std::size_t>& counts, CallOptions options) {
+  options.op = ReduceOp::sum;
+  const Values ins = in;
+  const Values outs = out;
+  return submit({.method = Method::all_to_all,
+                 .keys = {&key, 1},
+                 .ins = {&ins, 1},
+                 .outs = {&outs, 1},
+                 .counts = counts,
+                 .options = options});
+}
+
+Pending KVStore::pass(const PeerRequest& request) {
+  front_desk_->require_usable(name(request.method));
+  require(backend_->traits(), request.method);
+  check(request, backend_->traits());
+  return backend_->pass(request);
+}
+
+Pending KVStore::send(const Tensor& tensor, int to_rank, int tag) {
+  return pass({.method = Method::send, .tensor = tensor, .peer = to_rank, .tag = tag});
+}
+
+Pending KVStore::recv(const Tensor& tensor, int from_rank, int tag, int* source) {
+  return pass(
+      {.method = Method::recv, .tensor = tensor, .peer = from_rank, .tag = tag, .source = source});
 }
 
 void KVStore::init(const std::vector<Key>& keys, const std::vector<Values>& values) {

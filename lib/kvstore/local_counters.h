@@ -15,7 +15,7 @@ class LocalCounters {
     if (method == Method::broadcast) {
       ++counters_.tensors_broadcast;
       counters_.bytes_broadcast += bytes;
-    } else if (method == Method::allgather) {
+    } else if (method == Method::allgather || method == Method::all_to_all) {
       ++counters_.tensors_gathered;
       counters_.bytes_gathered += bytes;
     } else {

@@ -42,16 +42,17 @@ void check_alike(Method method, const Key& key, const KeyCall& key_call, const T
 class LocalStore : public Backend {
  public:
   LocalStore(const std::string& type, Takes takes, const Options& options)
-      : Backend({.type = type,
-                 .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
-                             Method::broadcast, Method::reduce_scatter, Method::allgather,
-                             Method::set_optimizer, Method::save_optimizer_states,
-                             Method::load_optimizer_states, Method::set_gradient_compression,
-                             Method::row_sparse_pull, Method::num_dead_node},
-                 .sums_repeated_keys = true,
-                 .takes_gpu_tensors = takes != Takes::cpu,
-                 .takes_several_of_a_gpu = takes != Takes::cpu,
-                 .takes_cpu_tensors = takes != Takes::gpu}),
+      : Backend(
+            {.type = type,
+             .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
+                         Method::broadcast, Method::reduce_scatter, Method::allgather,
+                         Method::all_to_all, Method::set_optimizer, Method::save_optimizer_states,
+                         Method::load_optimizer_states, Method::set_gradient_compression,
+                         Method::row_sparse_pull, Method::num_dead_node},
+             .sums_repeated_keys = true,
+             .takes_gpu_tensors = takes != Takes::cpu,
+             .takes_several_of_a_gpu = takes != Takes::cpu,
+             .takes_cpu_tensors = takes != Takes::gpu}),
         places_(takes == Takes::cpu ? Options{} : options) {}
 
   Pending submit(const MethodCall& call) override;
@@ -240,7 +241,8 @@ Pending LocalStore::submit(const MethodCall& call) {
   if (const auto calls = gpu_calls()) calls->poll();
   const base::Lock lock(mutex_);
   check_open(call.method);
-  if (call.method == Method::reduce_scatter || call.method == Method::allgather) {
+  if (call.method == Method::reduce_scatter || call.method == Method::allgather ||
+      call.method == Method::all_to_all) {
     return exchange_alone(call, places_, counters_);
   }
   Here here(places_, call);

@@ -51,6 +51,10 @@ void exchange(const MethodCall& call, const LocalPlaces::Call& here, LocalCounte
   const bool reduces = call.method == Method::pushpull || call.method == Method::reduce_scatter;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Values& ins = call.ins[i];
+    if (call.outs[i].empty()) {
+      counters.add(call.method, ins[0].bytes());
+      continue;
+    }
     const Tensor& first = call.outs[i][0];
     LocalMemory& memory = here.memory_of(first);
     if (reduces) memory.merge({ins.begin(), ins.end()}, first, call.options.op);

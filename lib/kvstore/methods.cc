@@ -26,6 +26,7 @@ constexpr std::array<NamedMethod, method_count> methods{{
     {"broadcast", "call init, then pull"},
     {"reduce_scatter", "call pushpull, and take this rank's shard of what comes"},
     {"allgather", "call pushpull with a tensor of zeros but for this rank's shard"},
+    {"all_to_all", "call pushpull with a tensor of zeros but for what this rank sends"},
     {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
     {"set_optimizer", "update the weights in the program, after pushpull"},
     {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},
@@ -33,6 +34,8 @@ constexpr std::array<NamedMethod, method_count> methods{{
      "the optimizer runs in the program: load its state there, or broadcast it from rank 0"},
     {"set_gradient_compression", "convert to a 16-bit dtype in the program"},
     {"num_dead_node", "catch the peer_lost error, which names the ranks that are lost"},
+    {"send", "ask for a store of type 'dist_sync_mpi', beside this one if need be"},
+    {"recv", "ask for a store of type 'dist_sync_mpi', beside this one if need be"},
 }};
 
 const NamedMethod& entry(Method method) {

@@ -48,8 +48,9 @@ std::vector<double> read(const Tensor& ids) {
       return read_as<std::int32_t>(ids);
     case DType::i64:
       return read_as<std::int64_t>(ids);
+    default:
+      return {};
   }
-  return {};
 }
 
 }  // namespace

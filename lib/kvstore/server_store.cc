@@ -71,7 +71,8 @@ class ServerStore : public Backend {
                              Method::broadcast, Method::row_sparse_pull, Method::set_optimizer,
                              Method::save_optimizer_states, Method::load_optimizer_states,
                              Method::set_gradient_compression, Method::num_dead_node},
-                 .sums_repeated_keys = true}),
+                 .sums_repeated_keys = true,
+                 .moves_any_dtype = false}),
         worker_(std::move(worker)) {}
   ~ServerStore() override {
     if (!fork_.is_in_child()) return;

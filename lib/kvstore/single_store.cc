@@ -17,9 +17,11 @@ class SingleStore : public Backend {
   SingleStore(const std::string& type, const Options& options)
       : Backend({.type = type,
                  .methods = {Method::pushpull, Method::broadcast, Method::reduce_scatter,
-                             Method::allgather, Method::set_gradient_compression},
+                             Method::allgather, Method::all_to_all,
+                             Method::set_gradient_compression, Method::send, Method::recv},
                  .sums_repeated_keys = false,
-                 .takes_gpu_tensors = true}),
+                 .takes_gpu_tensors = true,
+                 .may_only_contribute = true}),
         places_(options) {}
 
   Pending submit(const MethodCall& call) override {

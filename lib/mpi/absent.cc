@@ -91,6 +91,7 @@ void Communicator::tell_others(const std::string&) const {}
 std::optional<std::string> Communicator::receive_last_words() const {
   return std::nullopt;
 }
+void Communicator::hold(std::shared_ptr<const void>) {}
 void Communicator::abandon() {}
 
 Requests::Requests(const Communicator&) {

@@ -240,6 +240,10 @@ std::optional<std::string> Communicator::receive_last_words() const {
   return handle_->heard;
 }
 
+void Communicator::hold(std::shared_ptr<const void> memory) {
+  handle_->held->push_back(std::move(memory));
+}
+
 void Communicator::abandon() {
   handle_->abandoned = true;
 }

@@ -75,6 +75,10 @@ class Communicator {
   /// Receives what has come: the first text that another rank has told, for good. Does not block.
   std::optional<std::string> receive_last_words() const;
 
+  /// Keeps memory that transfers use for as long as the communicator lives. Where a transfer is
+  /// given up that MPI still makes, nobody ever destroys that memory.
+  void hold(std::shared_ptr<const void> memory);
+
   /// Call it when a rank is lost: the destructor then does not free the communicator, for that
   /// would wait for the rank.
   void abandon();
@@ -103,8 +107,8 @@ class Requests {
 
   explicit Requests(const Communicator& communicator);
   /// Cancels receives and waits 0.5 s at most for what MPI is moving already. MPI keeps what
-  /// is left then, and nobody ever destroys what `hold` was given. Does nothing in a forked child:
-  /// the transfers are the parent's.
+  /// is left then, and nobody ever destroys what this `hold` and the communicator's were given.
+  /// Does nothing in a forked child: the transfers are the parent's.
   ~Requests();
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;

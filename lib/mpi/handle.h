@@ -1,8 +1,10 @@
 #pragma once
 #include <mpi.h>
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mpi/communicator.h"
 
@@ -18,6 +20,9 @@ struct Communicator::Handle {
   /// has heard.
   std::string told;
   std::optional<std::string> heard;
+  /// Shared with those that have transfers under way.
+  std::shared_ptr<std::vector<std::shared_ptr<const void>>> held =
+      std::make_shared<std::vector<std::shared_ptr<const void>>>();
 };
 
 }  // namespace tutti::mpi

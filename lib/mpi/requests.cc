@@ -107,6 +107,7 @@ struct Requests::State {
 
 Requests::Requests(const Communicator& communicator) : state_(std::make_unique<State>()) {
   state_->comm = communicator.handle().comm;
+  hold(communicator.handle().held);
 }
 
 Requests::Requests(Requests&&) noexcept = default;

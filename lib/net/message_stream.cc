@@ -5,7 +5,6 @@
 #include "tutti/error.h"
 
 namespace tutti::net {
-namespace {}  // namespace
 
 void check_message_length(std::size_t bytes) {
   if (bytes > max_message_bytes) {

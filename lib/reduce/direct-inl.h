@@ -348,8 +348,9 @@ Direct find(DType in, DType out, std::size_t sources) {
       return integer_loop<std::int32_t, Op>(sources);
     case DType::i64:
       return integer_loop<std::int64_t, Op>(sources);
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace tutti::reduce::HWY_NAMESPACE

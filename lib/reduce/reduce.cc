@@ -22,7 +22,7 @@ bool is_half(DType dtype) {
 }
 
 bool is_integer(DType dtype) {
-  return !is_half(dtype) && dtype != DType::f32 && dtype != DType::f64;
+  return is_arithmetic(dtype) && !is_half(dtype) && dtype != DType::f32 && dtype != DType::f64;
 }
 
 Direct find(ReduceOp op, DType in, DType out, std::size_t sources) {
@@ -91,23 +91,24 @@ void check_divisor(const Kernel& kernel) {
 
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming) {
-  const Direct loop = find(kernel.op, kernel.in, kernel.out, sources.size());
+  const bool average = kernel.op == ReduceOp::average && kernel.divisor != 1;
+  const bool copies = sources.size() == 1 && kernel.in == kernel.out && !average;
+  // A plain copy does not interpret the elements, whose dtype may be one that is never added.
+  const Direct loop = copies ? find_sum(DType::u8, DType::u8, 1)
+                             : find(kernel.op, kernel.in, kernel.out, sources.size());
   if (sources.empty() || loop == nullptr) {
     throw Error(ErrorCode::internal,
                 fmt::format("reduce: no kernel from {} sources of {} to {}", sources.size(),
                             name(kernel.in), name(kernel.out)));
   }
-  const bool average = kernel.op == ReduceOp::average && kernel.divisor != 1;
   if (average) {
     check_divisor(kernel);
   }
   if (count == 0) {
     return;
   }
-  if (sources.size() == 1 && kernel.in == kernel.out && !average) {
-    // A plain copy: the loop over bytes does not interpret the elements.
-    const Direct copy = find_sum(DType::u8, DType::u8, 1);
-    copy(sources, dst, count * size_of(kernel.in), {1, streaming});
+  if (copies) {
+    loop(sources, dst, count * size_of(kernel.in), {1, streaming});
     return;
   }
   if (average && is_integer(kernel.in)) {
@@ -141,6 +142,8 @@ void fill_identity(DType dtype, ReduceOp op, void* dst, std::size_t count) {
       return fill_extreme<std::int32_t>(op, dst, count);
     case DType::i64:
       return fill_extreme<std::int64_t>(op, dst, count);
+    default:
+      throw Error(ErrorCode::internal, fmt::format("reduce: {} is never compared", name(dtype)));
   }
 }
 

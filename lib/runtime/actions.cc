@@ -13,6 +13,17 @@
 
 namespace tutti::runtime {
 
+namespace {
+
+/// Completes the batch of an all_to_all, whose only part is this one, of that call.
+void share_out(collective::Batch& batch, const coordinator::LocalPart& part, const TensorCall& call,
+               int ranks) {
+  batch.shares = {call.counts, ranks, part.whole, {part.begin, part.begin + part.count}};
+  batch.parts.back().count = std::max(call.ins[0].count(), call.outs[0].count());
+}
+
+}  // namespace
+
 std::exception_ptr Executor::pointer_to(const std::optional<Error>& error) const {
   return error ? std::make_exception_ptr(place_.explain(*error)) : nullptr;
 }
@@ -188,8 +199,9 @@ void Executor::point_to_tensors(RunningBatch& running) {
     if (part.call == 0) continue;
     const TensorCall& call = calls_.at(part.call);
     running.batch.whole_bytes += call.signature.shape.count() * width;
-    // A sharded batch has one part, the whole tensor.
-    const std::size_t begin = running.batch.is_sharded() ? 0 : part.begin * width;
+    // The one part of a sharded batch, or of an all_to_all, is the whole tensor.
+    const bool whole = running.batch.is_sharded() || running.batch.is_all_to_all();
+    const std::size_t begin = whole ? 0 : part.begin * width;
     const auto at = [&](const Tensor& tensor) { return tensor.as<std::byte>() + begin; };
     for (const Tensor& tensor : call.ins) running.ins.push_back(at(tensor));
     for (const Tensor& tensor : call.outs) running.outs.push_back(at(tensor));
@@ -215,6 +227,9 @@ void Executor::lay_out_parts(RunningBatch& running) const {
     tensor_part.count = part.count;
     if (mine) tensor_part.ready = calls_.at(part.call).ready.get();
     if (running.batch.is_sharded()) shard_out(running.batch, part);
+    if (running.batch.is_all_to_all()) {
+      share_out(running.batch, part, calls_.at(part.call), place_.size);
+    }
     in += ins;
     out += outs;
   }

@@ -25,9 +25,11 @@ void Executor::submit(Submission& submission) {
   } else if (auto* const join = std::get_if<JoinCall>(&submission)) {
     participant_.join();
     join_ = std::move(*join);
+  } else if (const auto* const call = std::get_if<std::shared_ptr<PeerCall>>(&submission)) {
+    peers_.submit(now(), *call);
   } else {
-    participant_.depart();
     depart_ = std::move(std::get<DepartCall>(submission));
+    peers_.messenger().close();
     if (data_ != nullptr) flush_timer_.note_leaving(looked_at_);
   }
 }

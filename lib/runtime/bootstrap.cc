@@ -182,27 +182,34 @@ void Parts::open_memory(const Options& options) {
       arena_bytes(machine_bytes(), topology().local_size(), !world_.world_ranks.empty());
   base::Fd segment;
   base::Fd device_staging;
+  base::Fd pairs;
   agree("reserve shared memory", [&] {
-    arena_ = shm::Arena::create(arena_size, world_.map, machine_bytes());
+    arena_ = shm::Arena::create(arena_size, mapper(), machine_bytes());
     segment = base::create_memory_file("segment", segment_size);
     device_staging = base::create_memory_file(
         "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
+    pairs = base::create_memory_file("pairs", p2p::PairMemory::bytes(topology().local_size()));
+    if (!topology().is_leader()) return;
     // One rank for all, who would each find room for their own part.
-    if (topology().is_leader()) base::check_available(segment_size, remedy(options));
+    base::check_available(segment_size, remedy(options));
+    base::reserve(pairs, 0, p2p::PairMemory::head_bytes(topology().local_size()));
   });
   std::vector<base::Fd> arenas;
   std::vector<base::Fd> segments;
   std::vector<base::Fd> device_stagings;
+  std::vector<base::Fd> all_pairs;
   agree("pass shared memory on", [&] {
     arenas = control_->share(arena_->file());
     segments = control_->share(segment);
     device_stagings = control_->share(device_staging);
+    all_pairs = control_->share(pairs);
   });
   agree("reserve and map shared memory", [&] {
     for (const auto& extent : layout.extents_of(topology().local_index())) {
       base::reserve(segments.front(), extent.begin, extent.bytes);
     }
     map_memory(layout, segments.front(), arenas);
+    open_peers(std::move(all_pairs.front()));
     engine_ = std::make_unique<collective::Engine>(topology(), *memory_, data_.get(), gate_.get(),
                                                    tuning_);
   });
@@ -217,23 +224,42 @@ void Parts::open_device(base::Fd staging, const Options& options) {
                                                        .layout = tuning_.device_layout(topology()),
                                                        .local_index = topology().local_index(),
                                                        .doorbells = doorbells,
-                                                       .map = world_.map,
+                                                       .map = mapper(),
                                                        .node = {.ranks = topology().local_ranks(),
                                                                 .lanes = topology().lanes(),
                                                                 .limit = options.create_timeout}},
                                    tuning_, options.gpu);
 }
 
+base::Mapper Parts::mapper() {
+  return [this](const base::Fd& file, std::size_t bytes) {
+    std::shared_ptr<base::Mapping> mapping = world_.map(file, bytes);
+    if (data_) data_->hold(mapping);
+    return mapping;
+  };
+}
+
+void Parts::open_peers(base::Fd memory) {
+  peer_side_ = std::make_unique<PeerSide>(
+      topology(),
+      PeerSide::Memory{.file = std::move(memory),
+                       .map = world_.map,
+                       .doorbells = {control_->doorbells().begin(), control_->doorbells().end()}},
+      p2p::BetweenNodes{.communicator = topology().node_count() > 1 ? world_.lasting : nullptr,
+                        .store = world_.creation_number},
+      protocol_.key_timeout, [this](int rank) { return control_->is_closing(rank); });
+}
+
 void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                        const std::vector<base::Fd>& arenas) {
-  segment_ = world_.map(segment, layout.bytes());
+  const base::Mapper map = mapper();
+  segment_ = map(segment, layout.bytes());
   std::vector<std::span<std::byte>> views;
   for (std::size_t local = 0; local < arenas.size(); ++local) {
     if (static_cast<int>(local) == topology().local_index()) {
       views.push_back(arena_->span());
     } else {
-      views.push_back(
-          peers_.emplace_back(world_.map(arenas[local], arena_->span().size()))->span());
+      views.push_back(peers_.emplace_back(map(arenas[local], arena_->span().size()))->span());
     }
   }
   memory_ = std::make_unique<shm::NodeMemory>(segment_->span(), layout, topology().local_index(),
@@ -257,7 +283,8 @@ Tensor Parts::allocate(const Shape& shape, DType dtype) {
 
 std::size_t Parts::segment_bytes() const {
   return segment_share(segment_->size(), topology()) +
-         segment_share(control::Segment::bytes(topology().local_size()), topology());
+         segment_share(control::Segment::bytes(topology().local_size(), topology().size),
+                       topology());
 }
 
 void Parts::on_mpi_finalise(std::function<void()> stop) {
@@ -309,6 +336,8 @@ std::uint64_t Parts::control_messages() const {
 }
 
 void Parts::close() {
+  // It rings the control plane's doorbells.
+  peer_side_.reset();
   control_.reset();
   engine_.reset();
   // A thread of the program may be about to submit a call.

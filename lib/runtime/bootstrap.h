@@ -12,6 +12,7 @@
 #include "mpi/library.h"
 #include "observe/timeline.h"
 #include "runtime/device_side.h"
+#include "runtime/peer_side.h"
 #include "runtime/timeline_files.h"
 #include "runtime/world.h"
 #include "shm/arena.h"
@@ -39,6 +40,7 @@ class Parts {
   std::uint64_t control_messages() const;
   collective::Engine& engine() { return *engine_; }
   DeviceSide& device() { return *device_; }
+  PeerSide& peers() { return *peer_side_; }
   /// Belongs to whoever moves the executor, but for its `now`.
   observe::Timeline& timeline() { return *timeline_; }
   /// Null on one node.
@@ -75,9 +77,12 @@ class Parts {
   void open_communicators();
   void open_memory(const Options& options);
   void open_device(base::Fd staging, const Options& options);
+  void open_peers(base::Fd memory);
   void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                   const std::vector<base::Fd>& arenas);
   void open_timeline(const Options& options);
+  /// Maps memory that transfers between nodes use, which outlives them.
+  base::Mapper mapper();
   void leave_communicators();
   /// Runs `step` and agrees on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);
@@ -95,6 +100,7 @@ class Parts {
   std::shared_ptr<base::Mapping> segment_;
   std::unique_ptr<shm::NodeMemory> memory_;
   std::unique_ptr<DeviceSide> device_;
+  std::unique_ptr<PeerSide> peer_side_;
   std::unique_ptr<collective::Engine> engine_;
   std::unique_ptr<observe::Timeline> timeline_;
   std::unique_ptr<TimelineFiles> timeline_files_;  ///< null when it is off

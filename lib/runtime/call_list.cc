@@ -12,6 +12,38 @@
 
 namespace tutti::runtime {
 
+namespace {
+
+/// Equal on all ranks for equal numbers; each number changes all bits.
+std::uint64_t hash_of(std::span<const std::size_t> numbers) {
+  std::uint64_t hash = 0;
+  for (const std::size_t number : numbers) {
+    hash += number + 0x9E37'79B9'7F4A'7C15;
+    hash = (hash ^ hash >> 30) * 0xBF58'476D'1CE4'E5B9;
+    hash = (hash ^ hash >> 27) * 0x94D0'49BB'1331'11EB;
+    hash ^= hash >> 31;
+  }
+  return hash;
+}
+
+/// The elements of the rank that sends or receives most.
+std::size_t busiest(std::span<const std::size_t> counts, int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    std::size_t sent = 0;
+    std::size_t received = 0;
+    for (std::size_t other = 0; other < n; ++other) {
+      sent += counts[rank * n + other];
+      received += counts[other * n + rank];
+    }
+    most = std::max({most, sent, received});
+  }
+  return most;
+}
+
+}  // namespace
+
 static_assert(2 * sizeof(TensorCall) + sizeof(CallList) <= CallPool::bytes_per_key);
 
 bool TensorCall::has_foreign_deleter() const {
@@ -22,6 +54,12 @@ bool TensorCall::has_foreign_deleter() const {
   };
   return std::any_of(ins.begin(), ins.end(), is_foreign) ||
          std::any_of(outs.begin(), outs.end(), is_foreign);
+}
+
+void TensorCall::set_counts(std::span<const std::size_t> matrix, int ranks) {
+  counts.assign(matrix.begin(), matrix.end());
+  signature.counts = hash_of(matrix);
+  signature.shape = Shape{static_cast<std::int64_t>(busiest(matrix, ranks))};
 }
 
 void TensorCall::drop_tensors() {

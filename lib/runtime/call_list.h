@@ -24,12 +24,16 @@ struct TensorCall : coordinator::Call {
   std::uint32_t key_number = 0;  ///< the inbox's number of the key
   Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
+  /// all_to_all only: elements, by sender and then by receiver.
+  std::vector<std::size_t> counts;
   /// Tensors on a GPU: their contents are there, and they may be written, from this event on.
   std::shared_ptr<const cuda::Event> ready;
 
   /// A tensor came with a deleter of the program's that may block, or call the store.
   bool has_foreign_deleter() const;
   void drop_tensors();
+  /// Sets the matrix of an all_to_all among so many ranks, and what the signature says of it.
+  void set_counts(std::span<const std::size_t> matrix, int ranks);
 };
 
 class CallPool;
@@ -77,7 +81,7 @@ class CallPool : public std::enable_shared_from_this<CallPool> {
  public:
   /// The most bytes held for each key that was in flight at once, in lists of one length class: 2^n
   /// to 2^(n+1) - 1 keys.
-  static constexpr std::size_t bytes_per_key = 1408;
+  static constexpr std::size_t bytes_per_key = 1472;
 
   /// The calls have arbitrary contents, but no tensors; `completion` is empty.
   std::shared_ptr<CallList> take(std::size_t count);

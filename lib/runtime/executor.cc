@@ -25,7 +25,7 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
 Executor::Executor(Place place, const coordinator::Settings& settings,
                    control::ControlPlane& control, collective::Engine& engine,
                    const mpi::Communicator* data, Inbox& inbox, LossLog& loss_log, Tally& tally,
-                   observe::Timeline& timeline, DeviceSide& device)
+                   observe::Timeline& timeline, DeviceSide& device, PeerSide& peers)
     : place_(std::move(place)),
       participant_(place_.rank, place_.size, settings),
       control_(control),
@@ -36,6 +36,7 @@ Executor::Executor(Place place, const coordinator::Settings& settings,
       tally_(tally),
       timeline_(timeline),
       device_(device),
+      peers_(peers),
       stall_time_(settings.stall_report_after),
       key_timeout_(settings.key_timeout),
       stall_interval_(settings.stall_report_after) {
@@ -54,6 +55,7 @@ void Tally::count(const coordinator::Signature& signature) {
     case CollectiveKind::broadcast:
       return add(tensors_broadcast, bytes_broadcast);
     case CollectiveKind::allgather:
+    case CollectiveKind::all_to_all:
       return add(tensors_gathered, bytes_gathered);
   }
 }
@@ -65,6 +67,7 @@ coordinator::Time Executor::now() const {
 bool Executor::pass() {
   return run_guarded([this] {
     bool moved = look_around();
+    if (!finished_) moved |= move_between_peers();
     if (!finished_) moved |= advance();
     if (!moved) moved = note_waits();
     if (!moved && !engine_.is_polling()) flush();
@@ -81,6 +84,8 @@ bool Executor::accept() {
   return run_guarded([this] {
     bool moved = look_around();
     if (finished_) return false;
+    // Once: what moves for longer is the communication thread's.
+    move_between_peers();
     const bool closed = look_at_gate();
     moved |= closed;
     if (!running_.empty() && engine_.is_brief(running_.front()->batch) && may_move()) {
@@ -98,13 +103,14 @@ bool Executor::look_around() {
   moved |= take_loss();
   moved |= take_submissions();
   moved |= take_mail();
+  moved |= depart_when_peers_allow();
   moved |= apply_actions();
   return moved;
 }
 
 bool Executor::is_busy() const {
   return moving_ > 0 || (!running_.empty() && running_.front()->gate_closed) ||
-         engine_.is_polling();
+         engine_.is_polling() || peers_.messenger().is_moving() || peers_.messenger().is_polling();
 }
 
 bool Executor::has_long_transfer() const {
@@ -161,6 +167,7 @@ void Executor::fail(const std::exception& error) {
 // It matters only while the replay lacks a call.
 bool Executor::note_waits() {
   if (!participant_.is_asking_who_waits()) return false;
+  if (peers_.is_waited_for()) participant_.note_user_waits_elsewhere();
   calls_.for_each([this](const CallTable::Entry& entry) {
     if (entry.list->completion->is_waited_for()) participant_.note_user_waits(entry.call->key);
   });
@@ -282,8 +289,11 @@ Executor::Rest Executor::prepare_rest() {
     rest.until = std::min(rest.until, start_ + (last_move_ + stall_interval_));
   }
   if (const auto due = participant_.next_tick()) rest.until = std::min(rest.until, start_ + *due);
-  if (engine_.is_polling()) {
-    rest.reason = moving_ > 0 ? Waiter::For::transfer : Waiter::For::gate;
+  const p2p::Messenger& messenger = peers_.messenger();
+  if (const auto due = messenger.next_tick()) rest.until = std::min(rest.until, start_ + *due);
+  if (engine_.is_polling() || messenger.is_polling()) {
+    const bool moves = (engine_.is_polling() && moving_ > 0) || messenger.is_moving_between_nodes();
+    rest.reason = moves ? Waiter::For::transfer : Waiter::For::gate;
   } else {
     rest.until = std::min(rest.until, flush_timer_.next());
   }

@@ -20,6 +20,7 @@
 #include "runtime/flush_timer.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
+#include "runtime/peer_side.h"
 #include "runtime/waiter.h"
 
 namespace tutti::runtime {
@@ -30,8 +31,10 @@ struct Tally {
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
   std::atomic<std::uint64_t> tensors_gathered{0}, bytes_gathered{0};
   std::atomic<std::uint64_t> batches{0}, bytes_between_nodes{0};
-  std::atomic<std::size_t> engine_bytes{0};  ///< held by the engine
-  std::atomic<std::size_t> device_bytes{0};  ///< staging memory for tensors on a GPU
+  std::atomic<std::size_t> engine_bytes{0};      ///< held by the engine
+  std::atomic<std::size_t> device_bytes{0};      ///< staging memory for tensors on a GPU
+  std::atomic<std::size_t> peer_bytes{0};        ///< held for calls between two ranks
+  std::atomic<std::uint64_t> bytes_to_peers{0};  ///< in such calls, between nodes
 
   /// A call that has been completed.
   void count(const coordinator::Signature& signature);
@@ -59,7 +62,8 @@ class Executor {
 
   Executor(Place place, const coordinator::Settings& settings, control::ControlPlane& control,
            collective::Engine& engine, const mpi::Communicator* data, Inbox& inbox,
-           LossLog& loss_log, Tally& tally, observe::Timeline& timeline, DeviceSide& device);
+           LossLog& loss_log, Tally& tally, observe::Timeline& timeline, DeviceSide& device,
+           PeerSide& peers);
 
   /// One pass over everything that may have changed. True: something moved.
   bool pass();
@@ -124,6 +128,8 @@ class Executor {
   bool take_loss();
   bool tick();
   bool note_waits();
+  bool move_between_peers();
+  bool depart_when_peers_allow();
   void submit(Submission& submission);
   void submit(const std::shared_ptr<CallList>& list);
 
@@ -171,8 +177,12 @@ class Executor {
   void flush();
 
   void finish(const CallTable::Entry& entry, const std::exception_ptr& error);
+  void end(const std::shared_ptr<base::Completion>& completion, TensorCall& call,
+           const std::exception_ptr& error);
   void end(const std::shared_ptr<CallList>& list, TensorCall& call,
            const std::exception_ptr& error);
+  void end(const std::shared_ptr<PeerCall>& call, const std::exception_ptr& error);
+  void end_peer_calls(const std::exception_ptr& error);
   void release_finished(const std::vector<coordinator::Action>& actions);
   void settle(const std::shared_ptr<base::Completion>& completion, const std::exception_ptr& error);
   void settle(const Submission& submission, const std::exception_ptr& error);
@@ -198,6 +208,7 @@ class Executor {
   Tally& tally_;
   observe::Timeline& timeline_;
   DeviceSide& device_;
+  PeerSide& peers_;
   bool uses_device_ = false;  ///< some batch was of tensors on a GPU
   std::thread::id own_thread_;
   const base::Clock::time_point start_ = base::Clock::now();
@@ -209,6 +220,7 @@ class Executor {
   std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
+  bool departing_ = false;  ///< the participant knows of it
   /// In plan order: first those that move data, and at most one gate that is open.
   std::vector<std::unique_ptr<RunningBatch>> running_;
   std::vector<std::unique_ptr<RunningBatch>>

@@ -37,7 +37,7 @@ std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int no
     most = std::max(most, segment_share(tuning.layout(topology).bytes(), topology) +
                               collective::Engine::most_buffer_bytes(topology, tuning));
   }
-  return most + segment_share(control::Segment::bytes(ranks_per_node), topology);
+  return most + segment_share(control::Segment::bytes(ranks_per_node, topology.size), topology);
 }
 
 }  // namespace tutti::runtime

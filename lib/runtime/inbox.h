@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "runtime/call_list.h"
 #include "runtime/key_index.h"
+#include "runtime/peer_side.h"
 #include "tutti/key.h"
 
 namespace tutti::runtime {
@@ -25,7 +26,8 @@ struct DepartCall {
   std::shared_ptr<base::Completion> completion;
 };
 
-using Submission = std::variant<std::shared_ptr<CallList>, BarrierCall, JoinCall, DepartCall>;
+using Submission = std::variant<std::shared_ptr<CallList>, std::shared_ptr<PeerCall>, BarrierCall,
+                                JoinCall, DepartCall>;
 
 /// What user threads pass to the thread that moves the executor. Thread-safe.
 class Inbox {

@@ -23,9 +23,9 @@ Session::Session(World world, const Options& options)
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),
                           parts_->protocol(), options_,
                           Executor::may_use_any_thread(parts_->data()))) {
-  executor_ = std::make_unique<Executor>(place_, parts_->protocol(), parts_->control(),
-                                         parts_->engine(), parts_->data(), inbox_, loss_log_,
-                                         tally_, parts_->timeline(), parts_->device());
+  executor_ = std::make_unique<Executor>(
+      place_, parts_->protocol(), parts_->control(), parts_->engine(), parts_->data(), inbox_,
+      loss_log_, tally_, parts_->timeline(), parts_->device(), parts_->peers());
   progress_lock_ = std::make_shared<ProgressLock>(*executor_, parts_->bell(),
                                                   parts_->machine().crowded(parts_->topology()));
   thread_ = base::NamedThread("tutti-exec", [this] { run(); });
@@ -134,6 +134,21 @@ Pending Session::submit(std::shared_ptr<CallList> list) {
   return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
 }
 
+Pending Session::send(const Tensor& tensor, int to, int tag) {
+  return submit(std::make_shared<PeerCall>(true, tensor, to, tag, nullptr, progress_lock_));
+}
+
+Pending Session::receive(const Tensor& tensor, int from, int tag, int* source) {
+  return submit(std::make_shared<PeerCall>(false, tensor, from, tag, source, progress_lock_));
+}
+
+Pending Session::submit(std::shared_ptr<PeerCall> call) {
+  inbox_.submit(call);
+  progress_lock_->serve_inbox();
+  base::Completion* const completion = &call->completion;
+  return Pending(std::shared_ptr<base::Completion>(std::move(call), completion));
+}
+
 void Session::barrier() {
   base::refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
@@ -168,12 +183,12 @@ Counters Session::counters() const {
   counters.tensors_gathered = tally_.tensors_gathered;
   counters.bytes_gathered = tally_.bytes_gathered;
   counters.batches = tally_.batches;
-  counters.bytes_between_nodes = tally_.bytes_between_nodes;
+  counters.bytes_between_nodes = tally_.bytes_between_nodes + tally_.bytes_to_peers;
   const base::Lock counting(counting_);
   counters.control_messages = control_messages_ ? *control_messages_ : parts_->control_messages();
   counters.nodes = topology_.nodes.size();
-  counters.buffer_bytes =
-      segment_bytes_ + tally_.engine_bytes + tally_.device_bytes + call_pool_->bytes();
+  counters.buffer_bytes = segment_bytes_ + tally_.engine_bytes + tally_.device_bytes +
+                          tally_.peer_bytes + call_pool_->bytes();
   counters.allocated_bytes = parts_->arena().held();
   counters.allocated_peak_bytes = parts_->arena().peak();
   return counters;

@@ -54,6 +54,10 @@ class Session {
   std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
   /// Does not block. Throws `duplicate_key`, or the error that ended the store.
   Pending submit(std::shared_ptr<CallList> list);
+  /// Neither blocks. `from` may be `p2p::any_peer`. `source`: where to write whose tensor came; may
+  /// be null. Both throw the error that ended the store.
+  Pending send(const Tensor& tensor, int to, int tag);
+  Pending receive(const Tensor& tensor, int from, int tag, int* source);
   /// Blocking and collective. Throws `invalid_argument` inside a callback.
   void barrier();
   int join();
@@ -67,6 +71,7 @@ class Session {
  private:
   enum class Telling : bool { nobody, caller };
   void close(Telling whom) TUTTI_EXCLUDES(closing_);
+  Pending submit(std::shared_ptr<PeerCall> call);
   /// The communication thread's function: moves the executor until the store has ended, and drops
   /// the memory of all keys and calls.
   void run();

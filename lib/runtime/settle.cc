@@ -32,7 +32,11 @@ void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& e
 // caller's.
 void Executor::end(const std::shared_ptr<CallList>& list, TensorCall& call,
                    const std::exception_ptr& error) {
-  const std::shared_ptr<base::Completion> completion(list, &*list->completion);
+  end(std::shared_ptr<base::Completion>(list, &*list->completion), call, error);
+}
+
+void Executor::end(const std::shared_ptr<base::Completion>& completion, TensorCall& call,
+                   const std::exception_ptr& error) {
   // This thread holds the progress lock, and may be a user thread that holds locks of its own.
   if (call.has_foreign_deleter()) {
     dues_.push_back({completion, &call, error});
@@ -53,6 +57,9 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
       end(*list, (*list)->calls[i], error);
     }
     return;
+  }
+  if (const auto* const call = std::get_if<std::shared_ptr<PeerCall>>(&submission)) {
+    return end(*call, error);
   }
   // A barrier, join or departure that has begun has moved its completion to the executor.
   const auto settle_meeting = [&](const auto& meeting) {
@@ -87,7 +94,8 @@ void Executor::keep_tensors_for_good() {
 void Executor::fail_everything(const std::exception_ptr& error) {
   drain_device();
   const std::vector<Submission> waiting = inbox_.die(error);
-  if (!waiting.empty() || !taken_.empty() || !calls_.empty() || barrier_ || join_) {
+  const bool has_calls = !calls_.empty() || !peers_.messenger().empty();
+  if (!waiting.empty() || !taken_.empty() || has_calls || barrier_ || join_) {
     inbox_.note_told();
   }
   for (const Submission& submission : waiting) settle(submission, error);
@@ -96,6 +104,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   moving_ = 0;
   const CallTable calls = std::exchange(calls_, {});
   for (const auto& entry : calls.in_order()) end(entry.list, *entry.call, error);
+  end_peer_calls(error);
   if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);

@@ -11,14 +11,15 @@
 namespace tutti::runtime {
 
 bool Executor::has_waiting_user() const {
-  return !calls_.empty() || barrier_ || join_ || depart_;
+  return !calls_.empty() || !peers_.messenger().empty() || barrier_ || join_ || depart_;
 }
 
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
   // A line of its own must tell which key waits for which rank.
-  const std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
+  std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
+  if (!peers_.messenger().empty()) what += peers_.messenger().describe() + "; ";
   base::log().warn("nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
   base::log().warn("{}", participant_.describe());
   const std::string last = recorder_.dump(events);

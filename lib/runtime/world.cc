@@ -214,6 +214,7 @@ World meet(Circle& circle, const Sight& sight, const std::vector<int>& group,
   world.all_gather = [meeting](const std::string& mine, const std::string& waiting_for) {
     return meeting->all_gather(mine, waiting_for);
   };
+  world.lasting = &communicator;
   world.duplicate = [&communicator, limit, look] { return duplicate(communicator, limit, look); };
   return world;
 }

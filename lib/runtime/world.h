@@ -27,6 +27,8 @@ struct World : Place {
       all_gather;
   /// Who is lost, for all that waits. Null where ranks cannot get lost: in tests.
   std::shared_ptr<Lookout> lookout;
+  /// Of all stores of these ranks, until the process ends. Null where no rank is on another node.
+  const mpi::Communicator* lasting = nullptr;
   /// Collective: a communicator for the store alone. Empty where no rank is on another node.
   std::function<std::unique_ptr<mpi::Communicator>()> duplicate;
   /// Of the cache that this machine's ranks share.

@@ -22,6 +22,7 @@ DEEPER = {
     "group_costs_test.cc": "measures the library's threads and memory",
     "idle_test.cc": "measures the library's threads; the bindings have none but for callbacks",
     "leaving_test.cc": "holds messages up below MPI",
+    "peer_stores_test.cc": "drives what stores share below the interface",
     "thresholds_test.cc": "drives every threshold of the engine",
 }
 

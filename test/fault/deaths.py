@@ -11,12 +11,14 @@ from jobs import Job, mpirun
 NOTHING = r"no key is in flight on rank \d+"
 IN_MPI = "no key was in flight"
 CREATING = CLOSING = f"{IN_MPI}|{NOTHING}"
-GRADIENT, WEIGHT, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'" for key in ("gradient", "weight", "replayed"))
+GRADIENT, WEIGHT, SHARES, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'"
+                                      for key in ("gradient", "weight", "shares", "replayed"))
 # What is submitted may move while the rank dies.
 STAGES = {"start": IN_MPI, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
           "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
-          "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "barrier": NOTHING,
-          "join": NOTHING, "close": CLOSING, "closing": "", "closed": ""}
+          "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "exchanged": SHARES,
+          "barrier": NOTHING, "join": NOTHING, "recv": NOTHING, "sending": NOTHING, "close": CLOSING, "closing": "",
+          "closed": ""}
 # The exit code of the rank itself, as a shell and the launcher say it; a stopped one is killed in the end.
 WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "terminate": 134, "exit0": 0, "exit3": 3,
         "vanish": 0, "throw": 1, "stop": 137}
@@ -76,7 +78,7 @@ class Case:
             return rf"rank {self.victim} is lost"
         if self.stage in CREATE_STAGES:
             return rf"rank {self.victim} (is lost: |has left the store)"
-        return rf"(key '\w+'|barrier|join): rank {self.victim} has left"
+        return rf"(key '\w+'|barrier|join|recv of [^:]*): rank {self.victim} has left"
 
     def on_host(self):
         """How many ranks a machine has, where there are several."""

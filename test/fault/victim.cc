@@ -13,8 +13,11 @@
 //        reading    in the middle of moving the data: at the middle of its own input
 //        writing    ... of its own output
 //        broadcast  ... of the tensor that rank 0 broadcasts
+//        exchanged  ... of its own input to an all_to_all
 //        barrier    while the others stand in a barrier
 //        join       while the others have joined
+//        recv       before it sends what the others wait for in a recv
+//        sending    in the middle of what it sends them
 //        close      while the others close their stores
 //        closing    in its own close
 //        closed     when its store is closed, as are the others'
@@ -31,6 +34,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "create_steps.h"
 #include "trap.h"
@@ -58,6 +62,7 @@ class Wrong {
       : victim_(victim), how_(std::move(how)), stage_(std::move(stage)) {}
 
   bool at(const char* stage) const { return fault::rank() == victim_ && stage_ == stage; }
+  int victim() const { return victim_; }
   /// The others do then what the stage wants of them.
   bool at_any_rank(const char* stage) const { return stage_ == stage; }
   void now() const { fault::go_wrong(how_); }
@@ -108,8 +113,10 @@ class Job {
       if (wrong_now_ && wrong_.at_any_rank("idle")) compute();
       if (wrong_now_ && wrong_.at_any_rank("replayed")) replay();
       if (wrong_now_ && wrong_.at_any_rank("join")) join();
+      if (wrong_now_ && (wrong_.at_any_rank("recv") || wrong_.at_any_rank("sending"))) pass(round);
       reduce(round);
       broadcast(round);
+      exchange(round);
       if (at("barrier")) wrong_.late();
       store_.barrier();
     }
@@ -138,6 +145,23 @@ class Job {
     store_.join();
   }
 
+  /// The rank that goes wrong sends to all others.
+  void pass(int round) {
+    if (store_.rank() != wrong_.victim()) {
+      store_.recv(tensor(out_), wrong_.victim()).wait();
+      return check(out_, static_cast<float>(round), "message");
+    }
+    std::ranges::fill(in_.all(), static_cast<float>(round));
+    if (at("recv")) wrong_.late();
+    if (at("sending")) wrong_.halfway(in_);
+    std::vector<Pending> pending;
+    for (int rank = 0; rank < store_.num_workers(); ++rank) {
+      if (rank != store_.rank()) pending.push_back(store_.send(tensor(in_), rank));
+    }
+    if (at("sending")) wrong_.when_halfway();
+    for (const Pending& each : pending) each.wait();
+  }
+
   void reduce(int round) {
     if (at("late")) wrong_.late();
     std::ranges::fill(in_.all(), static_cast<float>(store_.rank() + round));
@@ -159,6 +183,23 @@ class Job {
     if (at("broadcast")) wrong_.when_halfway();
     pending.wait();
     check(in_, static_cast<float>(round), "weight");
+  }
+
+  /// Every rank sends the same number of the same elements to every rank.
+  void exchange(int round) {
+    const auto ranks = static_cast<std::size_t>(store_.num_workers());
+    const std::size_t share = elements / ranks;
+    std::ranges::fill(in_.all(), static_cast<float>(round));
+    std::ranges::fill(out_.all(), static_cast<float>(round));
+    if (at("exchanged")) wrong_.halfway(in_);
+    const auto shares = [&](const fault::TrappedFloats& floats) {
+      return Tensor(floats.all().data(), {static_cast<std::int64_t>(share * ranks)}, DType::f32);
+    };
+    const Pending pending = store_.all_to_all("shares", shares(in_), shares(out_),
+                                              std::vector<std::size_t>(ranks * ranks, share));
+    if (at("exchanged")) wrong_.when_halfway();
+    pending.wait();
+    check(out_, static_cast<float>(round), "shares");
   }
 
   static Tensor tensor(const fault::TrappedFloats& floats) {

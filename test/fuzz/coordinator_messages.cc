@@ -9,7 +9,7 @@ using namespace coordinator;
 constexpr Decoder all[] = {{read_message<decode_to_coordinator>}, {read_message<decode_to_rank>}};
 
 const Failure failure{ErrorCode::mismatch, "ranks 1 and 2 said", {1, 2}};
-const Signature signature{.dtype = DType::f16, .shape = {3, 4}, .op = ReduceOp::max, .root = 1};
+const Signature signature{.dtype = DType::f16, .op = ReduceOp::max, .root = 1, .shape = {3, 4}};
 const std::vector<PlanBatch> batches{{3, true, {{1, 2, 3, 4}, {2, 2, 0, 9}}}, {2, false, {}}};
 
 }  // namespace

@@ -84,8 +84,9 @@ TEST_CASE("a deleter may take a lock that a thread holds while it waits for anot
   for (int round = 0; round < 10; ++round) {
     Caller caller(*store);
     float other = 1;
-    std::unique_lock held(caller.lock);
     const Pending first = pushpull(*store, "first", caller.make());
+    // Not before: where the call is done at once, this thread is the last that has the tensor.
+    std::unique_lock held(caller.lock);
     std::thread waiter([&] { first.wait(); });
     caller.begun.wait(false);
     pushpull(*store, "other", Tensor(&other, {}, DType::f32)).wait();

@@ -61,6 +61,8 @@ inline void put(const tutti::Tensor& tensor, std::size_t i, double value) {
       return store(at, static_cast<std::int32_t>(value));
     case DType::i64:
       return store(at, static_cast<std::int64_t>(value));
+    default:
+      return;
   }
 }
 
@@ -83,8 +85,9 @@ inline double get(const tutti::Tensor& tensor, std::size_t i) {
       return load<std::int32_t>(at);
     case DType::i64:
       return static_cast<double>(load<std::int64_t>(at));
+    default:
+      return std::numeric_limits<double>::quiet_NaN();
   }
-  return std::numeric_limits<double>::quiet_NaN();
 }
 
 /// How far a quotient may be off, relatively: one unit in the last place.

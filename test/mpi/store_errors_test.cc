@@ -133,9 +133,11 @@ TEST_CASE("tensors that cannot be exchanged are refused at the call, and their k
   };
   refused(tensor, flat, ErrorCode::invalid_argument, "(6)");
   refused({tensor, flat}, tensor, ErrorCode::invalid_argument, "(6)");
-  refused(tensor, Values{}, ErrorCode::invalid_argument, "output");
   refused(tensor, Tensor(), ErrorCode::invalid_argument, "(0)");
   refused(gpu, gpu, ErrorCode::unsupported, "gpu(1)");
+  const Error none = error_of([&] { store->reduce_scatter("w", tensor, Values{}); });
+  CHECK(none.code() == ErrorCode::invalid_argument);
+  CHECK_THAT(none.what(), Contains("'w'") && Contains("output"));
   const Error null = error_of([] { Tensor(nullptr, {2, 3}, DType::f32); });
   CHECK(null.code() == ErrorCode::invalid_argument);
   CHECK_THAT(null.what(), Contains("(2, 3)"));

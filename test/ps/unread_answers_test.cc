@@ -47,7 +47,7 @@ class Idler {
     server_.queue(ps::encode(
         ps::ToServer(ps::Pull{.sequence = ++sequence_, .piece = {key, 0, 1}, .shape = {count}})));
   }
-  /// Sends until the server takes nothing for half a second; how many_answers bytes are left then.
+  /// Sends until the server takes nothing for half a second; how many bytes are left then.
   std::size_t send() {
     while (server_.has_unwritten()) {
       server_.flush();

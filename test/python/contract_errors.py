@@ -74,7 +74,7 @@ class Refused(Contract):
             self.refused(tutti.InvalidArgumentError, texts, kv.pushpull, "w", ins, outs)
         refused(array, data, "'w'", "(6)")
         refused([array, data], array, "'w'", "(6)")
-        refused(array, [], "'w'", "output")
+        self.refused(tutti.InvalidArgumentError, ["'w'", "output"], kv.reduce_scatter, "w", array, [])
         refused(array, np.zeros(0, np.float32), "'w'", "(0)")
         # Without CUDA, or without its driver.
         self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"], kv.pushpull, "w", on_gpu(array), on_gpu(array))

@@ -9,7 +9,7 @@ import numpy as np
 from contract_fixture import Contract, environment
 from tutti import _core
 
-BYTES_A_KEY = 1408
+BYTES_A_KEY = 1472
 
 
 def resident():

@@ -41,15 +41,22 @@ class Refused(Ranks):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "is read-only.*array.copy"):
             self.kv.pushpull("refused", read_only)
 
-    def test_a_dtype_without_a_counterpart_is_refused_with_what_fits_it(self):
+    def test_a_dtype_that_cannot_be_added_is_refused_with_what_fits_it(self):
         for dtype, advice in (("int16", r"array\.astype\('int32'\)"), ("uint32", r"astype\('int64'\)"),
                               ("bool", r"astype\('uint8'\)"), ("complex64", r"array\.view\(array\.real\.dtype\)"),
-                              ("longdouble", r"astype\('float64'\)"), ("U1", "broadcast_object"),
-                              ("S3", "broadcast_object"), ("M8[s]", r"array\.view\('int64'\)"),
+                              ("longdouble", r"astype\('float64'\)"), ("M8[s]", r"array\.view\('int64'\)")):
+            with self.subTest(dtype):
+                self.refused(tutti.InvalidArgumentError, f"cannot be added up.*{advice}.*broadcast, allgather",
+                             np.zeros(4, dtype))
+
+    def test_a_dtype_without_a_counterpart_is_refused_with_what_fits_it(self):
+        for dtype, advice in (("U1", "broadcast_object"), ("S3", "broadcast_object"),
                               ("V4", r"array\.view\('uint8'\)"),
                               ([("a", "f4"), ("b", "i4")], r"array\['name'\]\.copy")):
             with self.subTest(dtype):
                 self.refused(tutti.InvalidArgumentError, f"has no counterpart in tutti.*{advice}", np.zeros(4, dtype))
+                with self.assertRaisesRegex(tutti.InvalidArgumentError, f"has no counterpart in tutti.*{advice}"):
+                    self.kv.broadcast("refused", np.zeros(4, dtype))
         self.refused(tutti.InvalidArgumentError, "holds Python objects.*broadcast_object", np.array([1, None]))
 
     def test_what_the_advice_says_works(self):

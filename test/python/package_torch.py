@@ -147,10 +147,12 @@ class Allocated(Tensors):
 
 
 class Refused(Tensors):
-    def refused(self, tensor, text):
+    def refused(self, tensor, text, is_moved=False):
         before = tensor.detach().clone()
-        for call in (lambda: self.summed(tensor), lambda: self.kv.pushpull("key", tensor, torch.zeros(tensor.shape)),
-                     lambda: self.kv.broadcast("key", tensor)):
+        calls = [lambda: self.summed(tensor), lambda: self.kv.pushpull("key", tensor, torch.zeros(tensor.shape))]
+        if not is_moved:
+            calls.append(lambda: self.kv.broadcast("key", tensor))
+        for call in calls:
             with self.assertRaisesRegex(tutti.InvalidArgumentError, text):
                 call()
         if tensor.device.type == "cpu" and not tensor.is_sparse:
@@ -171,13 +173,22 @@ class Refused(Tensors):
     def test_dtypes_devices_and_layouts_that_tutti_does_not_have(self):
         for dtype, advice in ((torch.bool, r"tensor\.to\(torch\.uint8\)"), (torch.int16, r"tensor\.to\(torch\.int32\)"),
                               (torch.complex64, r"torch\.view_as_real\(tensor\)")):
-            self.refused(self.of(1, dtype), rf"dtype {dtype} has no counterpart.*bfloat16.*{advice}")
+            self.refused(self.of(1, dtype), rf"dtype {dtype} cannot be added.*bfloat16.*{advice}", is_moved=True)
         self.refused(torch.ones(3, device="meta"), r"is on meta.*tensor\.cpu\(\)")
         self.refused(self.of(1).to_sparse(), r"is sparse.*tensor\.to_dense\(\)")
 
+    def test_dtypes_that_cannot_be_added_are_moved(self):
+        for dtype in (torch.bool, torch.int16, torch.complex64, torch.complex128):
+            tensor = self.of(self.kv.rank, dtype)
+            self.kv.broadcast("moved", tensor, self.size - 1).wait()
+            self.assertTrue(torch.equal(tensor, self.of(self.size - 1, dtype)))
+            wholes = torch.zeros((self.size, *tensor.shape), dtype=dtype)
+            self.kv.allgather("gathered", tensor, wholes).wait()
+            self.assertTrue(all(torch.equal(whole, tensor) for whole in wholes))
+
     def test_what_is_the_negative_or_the_conjugate_of_its_memory(self):
         conjugate = torch.full((4,), 1 + 2j).conj()
-        self.refused(conjugate, r"torch\.view_as_real\(tensor\).*tensor\.resolve_conj\(\)")
+        self.refused(conjugate, r"tensor\.resolve_conj\(\)")
         with tutti.create("local", check_finite=True, log_level="error") as kv:
             negative = torch._neg_view(torch.ones(4))
             self.assertTrue(negative.is_neg() and negative.is_contiguous())

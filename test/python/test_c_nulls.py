@@ -15,7 +15,8 @@ MAY_BE_NULL = {
     "tutti_tensor_create": ("release", "context"), "tutti_tensor_dims": ("rank",), "tutti_store_join": ("last",),
     "tutti_pending_then": ("context",), "tutti_tensor_set_stream": ("stream",), "tutti_pending_wait_on": ("stream",),
     **{f"tutti_store_{call}": ("options", "pending")
-       for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "push", "pull")}}
+       for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "all_to_all", "push", "pull")},
+    "tutti_store_send": ("pending",), "tutti_store_recv": ("source", "pending")}
 #: What says in other words that it is null.
 MEMORY = ("tutti_tensor_create", "data")
 #: Functions that return a number instead of a code.
@@ -80,6 +81,7 @@ class Nulls(unittest.TestCase):
                  "consttutti_tensor*const*": self.tensors, "constchar*": b"device", "tutti_device": Device(0, 0),
                  "tutti_callback": CALLBACK, "tutti_release": None, "void*": self.memory,
                  "consttutti_call_options*": (ctypes.c_int * 2)(0, 0),
+                 "tutti_key": self.keys[0], "constsize_t*": (ctypes.c_size_t * 1)(4),
                  "consttutti_optimizer*": ctypes.byref(Optimizer(b"sgd", None, 0, None, 0))}
         if kind in named:
             return named[kind]

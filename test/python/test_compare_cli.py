@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 from comparing import KIB, MIB
-from compare import cli, lab, ps, record, wire
+from compare import cli, lab, ps, pytorch, record, wire
 from compare.outcome import Outcome
 
 
@@ -59,7 +59,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("about 33 minutes", said("lab"))
         self.assertIn("about 2 minutes", said("lab", "--only", "wire"))
         self.assertEqual((said("node", "--quick"), said("node", "--bytes", "4")), ("", ""))
-        self.assertEqual(set(cli.MINUTES), (set(cli.SUITES) - set(cli.PARTS)) | {*lab.PARTS, *ps.PARTS})
+        self.assertEqual(set(cli.MINUTES), (set(cli.SUITES) - set(cli.PARTS)) | {*lab.PARTS, *ps.PARTS, *pytorch.PARTS})
 
     def test_quick_takes_fewer_rounds_and_keeps_its_record_out_of_the_tree(self):
         quick, full = cli.parse(["--suite", "node", "--quick", "--build", "/b"]), cli.parse(["--suite", "node"])

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 import tutti
-from torch_fixture import PATIENCE, Ranks, is_old
+from torch_fixture import PATIENCE, Ranks, backend_of, is_old
 
 #: The store moves tensors of any dtype.
 MOVED = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
@@ -58,6 +58,10 @@ class Reducing(Ranks):
         for dtype in (torch.bool, torch.int16):
             with self.assertRaisesRegex(tutti.InvalidArgumentError, "convert it: tensor.to"):
                 dist.all_reduce(self.mine(dtype=dtype))
+
+    def test_a_sparse_tensor_is_refused_with_what_to_do(self):
+        with self.assertRaisesRegex(tutti.UnsupportedError, r"make this one dense with tensor.to_dense\(\)"):
+            dist.all_reduce(torch.eye(3).to_sparse())
 
     def test_reduce_changes_the_roots_tensor_alone(self):
         for root in (0, self.last):
@@ -165,6 +169,32 @@ class Moving(Ranks):
         for got, part in zip(outputs, expected):
             self.same(got, part)
 
+    def test_all_to_all_with_equal_shares_of_one_rank_and_split_sizes_of_the_others(self):
+        """The ranks' split sizes are the same, told or not, but for what the last rank sends itself."""
+        own = 5 if self.size > 1 else 2
+        rows = [2] * self.last + [own if self.rank == self.last else 2]
+        sent = [self.sent(self.rank, to, count) for to, count in enumerate(rows)]
+        expected = torch.cat([self.sent(source, self.rank, count) for source, count in enumerate(rows)])
+        output, splits = torch.zeros_like(expected), rows if self.rank == self.last else None
+        dist.all_to_all_single(output, torch.cat(sent), splits, splits)
+        self.same(output, expected)
+
+    def test_all_to_all_of_any_dtype_and_strides(self):
+        for dtype in MOVED:
+            rows = self.everyones((self.size, 3), dtype)
+            output = torch.zeros((3, self.size), dtype=dtype).t()
+            dist.all_to_all_single(output, rows[self.rank].t().contiguous().t())
+            self.same(output, torch.stack([row[self.rank] for row in rows]))
+
+    def test_all_to_all_whose_split_sizes_do_not_fit_is_an_error_on_all_ranks(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        rows = [1] * self.size
+        rows[0] += self.rank == 1  # rank 0 does not expect it
+        with self.assertRaisesRegex(tutti.MismatchError, "rank 1 sends 4 elements to rank 0, which expects 2"):
+            dist.all_to_all_single(torch.zeros(self.size, 2), torch.zeros(sum(rows), 2), None, rows)
+        dist.barrier()
+
     def test_objects_travel(self):
         objects = [None] * self.size
         dist.all_gather_object(objects, {"rank": self.rank, "text": "x" * 10 ** self.rank})
@@ -266,9 +296,7 @@ class Waiting(Ranks):
         self.assertIn("allreduce float32 [7] #3", self.keys())
 
     def keys(self):
-        group = dist.distributed_c10d._get_default_group()
-        group = group if is_old() else group._get_backend(torch.device("cpu"))
-        return set(group._group.calls._last)
+        return set(backend_of(dist.distributed_c10d._get_default_group())._group.calls._last)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,12 @@
 import os
 import signal
 import sys
-import time
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
-
-#: Seconds within which the others have to hear of it.
-SOON = 5
 
 
 def leave(how):
@@ -64,12 +60,10 @@ def main():
     model = network(where)
     if dist.get_rank() == 1:
         leave(how)
-    begin = time.monotonic()
     try:
         PLACES[where](model)
     except Exception as error:  # pylint: disable=broad-except  # torch makes a RuntimeError of some
-        in_time = "in time" if time.monotonic() - begin < SOON else "late"
-        print(f"{in_time}: {error}".splitlines()[0], flush=True)
+        print(f"it gets {error}".splitlines()[0], flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import unittest
 import torch
 import torch.distributed as dist
 
-import tutti.torch
+import tutti.torch  # pylint: disable=unused-import
 
 PATIENCE = datetime.timedelta(seconds=60)
 os.environ.setdefault("TUTTI_LOG", "error")
@@ -19,6 +19,11 @@ torch.set_num_threads(1)  # the ranks share the cores
 def is_old():
     """Torch 1 has no Backend: a process group of tutti's is a ProcessGroup itself there."""
     return not hasattr(torch._C._distributed_c10d, "Backend")
+
+
+def backend_of(group):
+    """Tutti's part of a process group."""
+    return group if is_old() else group._get_backend(torch.device("cpu"))
 
 
 class Ranks(unittest.TestCase):

@@ -40,6 +40,45 @@ def by_environment():
         assert tensor.item() == 10.0
 
 
+def stores_made():
+    """All that are made from now on."""
+    from tutti.torch import _joining
+    made, create = [], _joining.create
+
+    def recorded(*words):
+        made.append(create(*words))
+        return made[-1]
+    _joining.create = recorded
+    return made
+
+
+def of_gloo():
+    """The ranks are MPI's here, too, and the store that told them is closed."""
+    import tutti.torch  # pylint: disable=unused-import
+    stores = stores_made()
+    dist.init_process_group("gloo")
+    everyone()
+    assert [", closed" in repr(kv) for kv in stores] == [True], stores
+    group = dist.new_group(backend="tutti")
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=group)
+    assert tensor.item() == dist.get_world_size()
+    assert [", closed" in repr(kv) for kv in stores] == [True, False], stores
+
+
+def of_gloo_by_environment():
+    """MPI's rank is not known then: a group of tutti's is refused."""
+    import tutti.torch
+    dist.init_process_group("gloo")
+    everyone()
+    try:
+        dist.new_group(backend="tutti")
+    except tutti.UnsupportedError as error:
+        assert "begin with init_process_group('tutti'), or unset RANK" in str(error), error
+        return
+    raise AssertionError("it was not refused")
+
+
 def without_an_import():
     dist.init_process_group("tutti")
     everyone()
@@ -62,7 +101,7 @@ def unwaited():
 
 def main():
     way = sys.argv[1]
-    if way in ("by_environment", "without_an_import"):
+    if len(sys.argv) > 2:
         rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
         os.environ.update(RANK=str(size - 1 - rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
                           MASTER_PORT=sys.argv[2])

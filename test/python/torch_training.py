@@ -1,4 +1,6 @@
 """Training on tutti against training on Gloo, and n processes against one; every rank of an MPI job runs all of it."""
+import contextlib
+import shutil
 import tempfile
 import unittest
 
@@ -9,7 +11,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
-from torch_fixture import Ranks, is_old
+from torch_fixture import Ranks, backend_of, is_old
 
 NEW = "torch 1 does not have it"
 STEPS = 4
@@ -29,6 +31,30 @@ def plain_network():
 def batch_of(step, count):
     generator = torch.Generator().manual_seed(step)
     return torch.randn(count, 8, generator=generator), torch.randint(2, (count,), generator=generator)
+
+
+class Heads(nn.Module):
+    """Two, of which a batch goes through one."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.heads = plain_network()[:2], nn.ModuleList(nn.Linear(16, 2) for _ in range(2))
+
+    def forward(self, images, head):
+        return self.heads[head](self.body(images))
+
+
+@contextlib.contextmanager
+def unsynchronized(model):
+    """Within, gradients are added up on each rank alone; a model of one process has nothing to put off."""
+    if isinstance(model, DistributedDataParallel):
+        with model.no_sync():
+            yield
+        return
+    put_off = getattr(model, "set_requires_gradient_sync", lambda _: None)  # FSDP2's
+    put_off(False)
+    yield
+    put_off(True)
 
 
 class Trainings(Ranks):
@@ -60,33 +86,39 @@ class Trainings(Ranks):
 
 class Parallel(Trainings):
     def test_ddp_learns_what_it_learns_on_gloo(self):
-        on_gloo = self.trained(DistributedDataParallel(network(), process_group=self.gloo))
-        self.close(self.trained(DistributedDataParallel(network())), on_gloo)
+        self.on_both(lambda group: DistributedDataParallel(network(), process_group=group))
 
-    def test_ddp_learns_what_one_process_learns_whose_batch_is_all_of_theirs(self):
-        def accumulated(model, images, labels):
-            half = len(labels) // 2
-            with model.no_sync():
-                nn.functional.cross_entropy(model(images[:half]), labels[:half]).div(2).backward()
-            nn.functional.cross_entropy(model(images[half:]), labels[half:]).div(2).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    def on_both(self, make, step=None):
+        """This model on tutti and on Gloo."""
+        self.close(*(self.trained(make(group), step=step) for group in (None, self.gloo)))
 
-        def alone(model, *_):
-            images, labels = batch_of(self.number, 8 * self.size)
-            self.number += 1
-            nn.functional.cross_entropy(model(images), labels).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        self.number = 0
-        self.close(self.trained(DistributedDataParallel(plain_network()), step=accumulated),
-                   self.trained(plain_network(), step=alone), atol=1e-4)
+    def test_ddp_with_each_of_its_options_learns_what_it_learns_on_gloo(self):
+        for options in ({"static_graph": True}, {"gradient_as_bucket_view": True}, {"broadcast_buffers": False},
+                        {"bucket_cap_mb": 0.0005}, {"static_graph": True, "gradient_as_bucket_view": True}):
+            with self.subTest(options):
+                self.on_both(lambda group, options=options: DistributedDataParallel(network(), process_group=group,
+                                                                                     **options))
+
+    def test_ddp_with_parameters_that_some_ranks_do_not_use_learns_what_it_learns_on_gloo(self):
+        def step(model, images, labels):
+            nn.functional.cross_entropy(model(images, self.rank % 2), labels).backward()
+        for view in (False, True):
+            self.on_both(lambda group, view=view: DistributedDataParallel(
+                Heads(), process_group=group, find_unused_parameters=True, gradient_as_bucket_view=view), step)
+
+    def test_ddp_that_adds_up_gradients_before_it_exchanges_them_learns_what_it_learns_on_gloo(self):
+        def step(model, images, labels):
+            with unsynchronized(model):
+                self.one_step(model, images[:3], labels[:3])
+            self.one_step(model, images[3:], labels[3:])
+        self.on_both(lambda group: DistributedDataParallel(network(), process_group=group), step)
 
     def test_ddp_under_autocast_in_bfloat16(self):
         def step(model, images, labels):
             with torch.autocast("cpu", torch.bfloat16):
                 scores = model(images)
             nn.functional.cross_entropy(scores.float(), labels).backward()
-        self.close(self.trained(DistributedDataParallel(network()), step=step),
-                   self.trained(DistributedDataParallel(network(), process_group=self.gloo), step=step))
+        self.on_both(lambda group: DistributedDataParallel(network(), process_group=group), step)
 
     def test_gradients_that_travel_in_fewer_bits_are_close(self):
         whole = self.trained(DistributedDataParallel(plain_network()))
@@ -133,16 +165,74 @@ class Parallel(Trainings):
             self.same(one["exp_avg"], two["exp_avg"])
 
 
+def fully(mesh=None, group_memory=False):
+    """FSDP2's."""
+    from torch.distributed.fsdp import fully_shard
+    model = plain_network()
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+        layer.set_allocate_memory_from_process_group_for_comm(group_memory)
+    return fully_shard(model, mesh=mesh)
+
+
+class Curves(Trainings):
+    """n processes of batch b learn what one process of batch n*b learns; gradients are added up, then clipped."""
+
+    COUNT, LENGTH = 8, 30
+
+    def curve(self, model, shares, loss_of):
+        """The loss at each step: of these shares of each batch, by half a share at a time."""
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        parts = [slice(share.start + half, share.stop, 2) for half in range(2) for share in shares]
+        losses = []
+        for number in range(self.LENGTH):
+            images, labels = batch_of(number, self.COUNT * self.size)
+            optimizer.zero_grad()
+            losses.append(torch.zeros(()))
+            for i, part in enumerate(parts):
+                with unsynchronized(model) if i < len(parts) - 1 else contextlib.nullcontext():
+                    loss = loss_of(model, images[part], labels[part]) / len(parts)
+                    loss.backward()
+                losses[-1] += loss.detach()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+        return torch.stack(losses)
+
+    def follows(self, model, loss_of, in_shares=False):
+        """in_shares: one process computes what each of several does, too, a share after the other."""
+        shares = [slice(rank * self.COUNT, (rank + 1) * self.COUNT) for rank in range(self.size)]
+        mine = self.curve(model, [shares[self.rank]], loss_of)
+        dist.all_reduce(mine)
+        alone = self.curve(plain_network(), shares if in_shares else [slice(0, shares[-1].stop)], loss_of)
+        torch.testing.assert_close(mine / self.size, alone, atol=1e-4, rtol=0)
+        self.assertGreater(alone[0] - alone[-1], 0.01, "it learns")
+
+    def whole(self, model, images, labels):
+        return nn.functional.cross_entropy(model(images), labels)
+
+    def in_bfloat16(self, model, images, labels):
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = model(images)
+        return nn.functional.cross_entropy(scores.float(), labels)
+
+    def test_of_ddp(self):
+        self.follows(DistributedDataParallel(plain_network()), self.whole)
+
+    def test_of_ddp_in_bfloat16(self):
+        # A gradient is rounded where its share is computed.
+        self.follows(DistributedDataParallel(plain_network()), self.in_bfloat16, in_shares=True)
+
+    @unittest.skipIf(is_old(), NEW)
+    def test_of_fsdp2(self):
+        self.follows(fully(), self.whole)
+
+    @unittest.skipIf(is_old(), NEW)
+    def test_of_fsdp2_in_bfloat16(self):
+        self.follows(fully(), self.in_bfloat16, in_shares=True)
+
+
 @unittest.skipIf(is_old(), NEW)
 class Sharded(Trainings):
-    def fully(self, mesh=None, group_memory=False):
-        from torch.distributed.fsdp import fully_shard
-        model = plain_network()
-        for layer in (model[0], model[2]):
-            fully_shard(layer, mesh=mesh)
-            layer.set_allocate_memory_from_process_group_for_comm(group_memory)
-        return fully_shard(model, mesh=mesh)
-
     def whole(self, model, **how):
         return [weight.full_tensor() for weight in self.trained(model, **how)]
 
@@ -152,22 +242,21 @@ class Sharded(Trainings):
                                                  **options)
 
     def test_fsdp2_learns_what_it_learns_on_gloo(self):
-        on_gloo = self.whole(self.fully(self.mesh(self.size, backend="gloo")))
-        self.close(self.whole(self.fully(self.mesh(self.size))), on_gloo)
+        on_gloo = self.whole(fully(self.mesh(self.size, backend="gloo")))
+        self.close(self.whole(fully(self.mesh(self.size))), on_gloo)
 
     def test_fsdp2s_buffers_lie_in_memory_that_the_ranks_share(self):
-        group = dist.distributed_c10d._get_default_group()
-        kv = group._get_backend(torch.device("cpu"))._group.kv
+        kv = backend_of(dist.distributed_c10d._get_default_group())._group.kv
         before = kv.counters().allocated_peak_bytes
-        learnt = self.whole(self.fully(group_memory=True))
+        learnt = self.whole(fully(group_memory=True))
         self.assertGreater(kv.counters().allocated_peak_bytes, before)
-        self.close(learnt, self.whole(self.fully()))
+        self.close(learnt, self.whole(fully()))
 
     def test_hsdp_learns_what_it_learns_on_gloo(self):
         if self.size % 2:
             self.skipTest("this number of ranks makes no mesh of two columns")
-        on_gloo = self.whole(self.fully(self.mesh(self.size // 2, 2, backend="gloo")))
-        self.close(self.whole(self.fully(self.mesh(self.size // 2, 2))), on_gloo)
+        on_gloo = self.whole(fully(self.mesh(self.size // 2, 2, backend="gloo")))
+        self.close(self.whole(fully(self.mesh(self.size // 2, 2))), on_gloo)
 
     def test_tensors_that_are_spread_over_a_mesh(self):
         from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -187,23 +276,36 @@ class Sharded(Trainings):
         rows = (self.size, 3)
         self.same(functional.reduce_scatter_tensor(self.mine(rows), "sum", 0, world).wait(),
                   sum(self.everyones(rows))[self.rank:self.rank + 1])
+        self.same(functional.all_to_all_single(self.mine(rows), None, None, world).wait(),
+                  torch.stack(self.everyones(rows))[:, self.rank])
         self.same(functional.broadcast(self.mine(), self.last, world).wait(), self.of(self.last))
         for several in functional.all_reduce_coalesced([self.mine((5,)), self.mine((5,))], "sum", world):
             self.same(several.wait(), sum(self.everyones((5,))))
 
-    def test_a_checkpoint_is_written_and_read_by_all(self):
+    def test_a_training_that_goes_on_from_a_checkpoint_learns_what_one_learns_that_was_not_ended(self):
         from torch.distributed import checkpoint
+        from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
         told = [tempfile.mkdtemp() if self.rank == 0 else None]
         dist.broadcast_object_list(told, 0)
-        model = self.fully()
-        self.trained(model)
-        checkpoint.save({"model": model.state_dict()}, checkpoint_id=told[0])
-        other = self.fully()
-        state = {"model": other.state_dict()}
-        checkpoint.load(state, checkpoint_id=told[0])
-        other.load_state_dict(state["model"])
-        for one, two in zip(model.parameters(), other.parameters()):
-            self.same(one.full_tensor(), two.full_tensor())
+        learnt = []
+        for is_ended in (False, True):
+            model = fully()
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+            self.trained(model, optimizer)
+            if is_ended:
+                weights, moments = get_state_dict(model, optimizer)
+                checkpoint.save({"model": weights, "optimizer": moments}, checkpoint_id=told[0])
+                model = fully()
+                optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+                weights, moments = get_state_dict(model, optimizer)
+                checkpoint.load({"model": weights, "optimizer": moments}, checkpoint_id=told[0])
+                set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
+            learnt.append([weight.full_tensor() for weight in self.trained(model, optimizer)])
+        for one, two in zip(*learnt):
+            self.same(one, two)
+        dist.barrier()
+        if self.rank == 0:
+            shutil.rmtree(told[0])
 
 
 if __name__ == "__main__":

@@ -1,33 +1,53 @@
 """PyPI's torch without what only a GPU needs: for tests on CPUs, never for users.
 
 The wheel links to libraries of CUDA that are four times its size. Those that a CPU never calls are replaced by
-libraries of the same names, whose functions end the process.
+libraries of the same names, whose functions end the process. The folder that this makes is kept for the next time.
 """
+import hashlib
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
-from installed import said
+from installed import ROOT, said
 
-#: Torch imports these on any machine.
-PACKAGES = ("filelock", "typing-extensions", "setuptools", "sympy", "networkx", "jinja2", "fsspec", "numpy")
+#: The newest on PyPI when this was last changed.
+TORCH = "torch==2.15.0"
+#: Torch imports these on any machine; its own test of torch.distributed imports the last.
+PACKAGES = ("filelock", "typing-extensions", "setuptools", "sympy", "networkx", "jinja2", "fsspec", "numpy",
+            "expecttest")
 #: Of CUDA: torch calls them when it is imported.
 CALLED = ("nvidia-cuda-runtime", "nvidia-cuda-cupti")
 #: Versions of symbols that are not named after their library.
 NAMED_OTHERWISE = {"NVSHMEM": "libnvshmem_host.so.3"}
 OF_CUDA = re.compile(r"lib(cu|nv|nccl)")
+KEPT = ROOT / ".cache/torch"
 
 
-def install(python, pip):
-    """Into the environment of this Python; `pip` runs pip there."""
-    pip("install", "--no-deps", "torch")
-    site = pathlib.Path(said(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    wanted = (site / "torch/version.py").read_text()
-    cuda = re.search(r"cuda: .*= '(\d+)\.(\d+)'", wanted)
-    pip("install", *PACKAGES)
-    pip("install", "--no-deps", *(f"{name}=={cuda[1]}.{cuda[2]}.*" for name in CALLED))
-    replace_missing(site)
+def lend(python, fetch):
+    """Lets this Python import torch. `fetch` runs pip install with these words, and may skip the tests."""
+    version, site = said(python, "-c", "import sys, sysconfig; print(sys.version, sysconfig.get_path('purelib'), "
+                         "sep='\x1f')").strip().split("\x1f")
+    recipe = pathlib.Path(__file__).read_bytes() + version.encode()
+    folder = KEPT / hashlib.sha256(recipe).hexdigest()[:16]
+    if not folder.exists():
+        make_site(folder, fetch)
+    pathlib.Path(site, "torch_for_tests.pth").write_text(f"{folder}\n")
+
+
+def make_site(folder, fetch):
+    """In a folder of another name first: one with this name is whole."""
+    shutil.rmtree(KEPT, ignore_errors=True)  # what an older recipe has made
+    KEPT.mkdir(parents=True)
+    unfinished = pathlib.Path(tempfile.mkdtemp(dir=KEPT))
+    fetch("--no-deps", "--target", unfinished, TORCH)
+    cuda = re.search(r"cuda: .*= '(\d+)\.(\d+)'", (unfinished / "torch/version.py").read_text())
+    fetch("--no-deps", "--target", unfinished, *(f"{name}=={cuda[1]}.{cuda[2]}.*" for name in CALLED))
+    fetch("--target", unfinished, *PACKAGES)
+    replace_missing(unfinished)
+    os.rename(unfinished, folder)
 
 
 def told(program, *words):

@@ -13,6 +13,9 @@ def exchange(kv: tutti.KVStore, array: np.ndarray[tuple[int, ...], np.dtype[np.f
     kv.pushpull(key=np.arange(2).tolist(), ins=[array, array], outs=None)
     kv.reduce_scatter("shard", array, array, priority=0, op="max")
     kv.allgather("whole", array, array, 1)
+    kv.send(array, np.int64(1), tag=2).wait()
+    received: tutti.Received = kv.recv(array)
+    kv.recv(array, 0, 2).wait(received.source)
     return kv.pushpull("gradient", array)
 
 

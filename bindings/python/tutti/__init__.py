@@ -19,14 +19,14 @@ except ImportError as error:
     raise explained(error) from error
 from tutti import _binding
 from tutti._core import ErrorCode, GpuArray, Pending
-from tutti._store import KVStore
+from tutti._store import KVStore, Received
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
 from tutti.types import Choice, Counters, Seconds
 
 __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
            "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending",
-           "TimedOutError", "UnsupportedError", "create"]
+           "Received", "TimedOutError", "UnsupportedError", "create"]
 __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tutti.errors import InvalidArgumentError, UnsupportedError
 
+#: The dtypes that are added up. Calls that only move elements take others of 1 to 16 bytes, too.
 DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64")
 #: For each dtype of numbers without a counterpart one that holds them all, or nearly.
 INSTEAD = {"bool": "uint8", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
@@ -32,8 +33,16 @@ def pinned(tensor):
         tensor = tensor.view(torch.int16)
     try:
         return tensor.numpy()
-    except RuntimeError:  # this torch has no numpy, or not this one
+    except (RuntimeError, TypeError):  # this torch has no numpy, or not this one, or numpy has no such dtype
         return tensor
+
+
+def memory_of(tensor, written):
+    """(address, shape, bytes of an element) of torch's tensor on the CPU, for calls that only move its elements."""
+    is_dense = str(tensor.layout) == "torch.strided" and tensor.is_contiguous()
+    if tensor.device.type != "cpu" or not is_dense or tensor.is_conj() or tensor.is_neg():
+        raise why_refused(tensor, written, True)
+    return tensor.data_ptr(), list(tensor.shape), tensor.element_size()
 
 
 def is_masked(array):
@@ -101,15 +110,25 @@ def torchs_advice(tensor):
     return f"tensor.to(torch.{kind})" if kind else "tensor.float()"
 
 
-def of_torch(tensor):
+ONLY_MOVED = "broadcast, allgather and all_to_all take it as it is"
+
+
+def not_added(what, advice):
+    """Why an array of another dtype is refused where its elements would be added."""
+    return f"{what} cannot be added up, as {', '.join(DTYPES)} can; {advice}. {ONLY_MOVED}"
+
+
+def of_torch(tensor, moved):
     """Why torch's tensor is refused."""
     what = f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype}"
     if tensor.device.type not in ("cpu", "cuda"):
         return (f"{what} is on {tensor.device}, and tutti works on the CPU and on CUDA's GPUs; pass tensor.cpu(), and "
                 "copy a result back")
-    if dtype_name(tensor.dtype) not in DTYPES:
-        return (f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; convert it: "
-                f"{torchs_advice(tensor)}")
+    if dtype_name(tensor.dtype) not in DTYPES and not moved:
+        return not_added(what, f"convert it: {torchs_advice(tensor)}")
+    if tensor.is_conj():
+        return (f"{what} is the conjugate of what its memory holds; pass tensor.resolve_conj(), and copy a result "
+                "back: tensor.copy_(result)")
     if str(tensor.layout) != "torch.strided":
         return f"{what} is sparse, and tutti's are dense; pass tensor.to_dense()"
     if tensor.is_neg():
@@ -129,7 +148,13 @@ def numpys_advice(dtype):
     return ADVICE.get(dtype.kind) or f"convert it: array.astype({INSTEAD.get(dtype.name, 'float32')!r})"
 
 
-def of_numpy(array, written):
+def is_movable(dtype):
+    """Whether arrays of this dtype of numpy's can be moved; the extension asks the same."""
+    return (dtype.kind in "biufcmM" or dtype.kind == "V" and dtype.type is not np.void) and \
+        dtype.itemsize in (1, 2, 4, 8, 16)
+
+
+def of_numpy(array, written, moved):
     """Why numpy's array is refused."""
     what = f"an array of shape {array.shape} and dtype {array.dtype}"
     if is_masked(array):
@@ -139,8 +164,10 @@ def of_numpy(array, written):
         return f"{what} holds Python objects, which cannot be exchanged as numbers; {ADVICE['O']}"
     if not array.dtype.isnative:
         return f"{what} is not in this machine's byte order; convert it: array.astype(array.dtype.newbyteorder('='))"
-    if array.dtype.name not in DTYPES:
+    if array.dtype.name not in DTYPES and not is_movable(array.dtype):
         return f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; {numpys_advice(array.dtype)}"
+    if array.dtype.name not in DTYPES and not moved:
+        return not_added(what, numpys_advice(array.dtype))
     if not array.flags.c_contiguous:
         return (f"{what} and strides {array.strides} is not C-contiguous, and tutti works in place; pass "
                 "numpy.ascontiguousarray(array), and copy a result back")
@@ -161,8 +188,11 @@ def of_jax(array, written):
     return None
 
 
-def why_refused(array, written):
-    """The exception for an array that the extension could not read, or not write where `written`."""
+def why_refused(array, written, moved):
+    """The exception for an array that the extension could not read, or not write where `written`.
+
+    moved: the call only moves the elements.
+    """
     if isinstance(array, type) or not (isinstance(array, np.ndarray) or hasattr(array, "__dlpack__")):
         name = f"the class {array.__name__}" if isinstance(array, type) else type(array).__name__
         return TypeError("a value is a numpy array, or another array that speaks DLPack, not "
@@ -171,9 +201,9 @@ def why_refused(array, written):
         return InvalidArgumentError(f"this {type(array).__name__} requires grad, and autograd would not see what is "
                                     "done to it; pass tensor.detach(), which shares its memory, or tensor.grad")
     if is_torch(array):
-        return InvalidArgumentError(of_torch(array))
+        return InvalidArgumentError(of_torch(array, moved))
     if isinstance(array, (np.ndarray, np.generic)):
-        return InvalidArgumentError(of_numpy(array, written))
+        return InvalidArgumentError(of_numpy(array, written, moved))
     reason = of_jax(array, written) if library_of(array) in ("jax", "jaxlib") else None
     return InvalidArgumentError(
         reason or f"this {type(array).__name__} cannot be used in place: it must be on the CPU or a GPU, C-contiguous, "

@@ -34,7 +34,7 @@ def described(array):
         data, dtype, shape = _core.bytes_of(array)
         return f"{dtype} {shape}", hash_of(data)
     if array.dtype.hasobject or is_masked(array):
-        raise why_refused(array, written=False)
+        raise why_refused(array, written=False, moved=True)
     # Of dtypes that no call takes, too, such as bool.
     return f"{array.dtype} {array.shape}", hash_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 

@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, overload
 
 from tutti import _arrays, _core, _fingerprint, _objects
 from tutti._core import GpuArray, Pending
-from tutti.types import Choice, Counters, Key, Keys, Op, Path, Shape, Values
+from tutti.types import Array, Choice, Counters, Key, Keys, Op, Path, Shape, Values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Received(Pending):
+    """The outcome of a recv."""
+
+    def __init__(self, pending: Pending, source: _core.Source) -> None:
+        super().__init__(pending)
+        self._source = source
+
+    @property
+    def source(self) -> int:
+        """The rank whose array it got; -1 before the call is done, and where it has failed. Does not block."""
+        return self._source.rank() if self.done() else -1
 
 
 class KVStore(_core.Store):
@@ -20,8 +33,9 @@ class KVStore(_core.Store):
 
     A key is an int of 64 bits or a str, one kind in a store. A value is an array, or a list of one array for each
     device of this process; a list of keys takes a list of values. Arrays are numpy arrays, or others on the CPU that
-    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64. Those of
-    jax never change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
+    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64; broadcast,
+    allgather and all_to_all, which add nothing, take any dtype of numbers, booleans and times. Those of jax never
+    change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
 
     They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor write
     nor resize them. Their memory is kept that long, and what would free it raises: a numpy array's resize, and torch's
@@ -73,7 +87,8 @@ class KVStore(_core.Store):
         """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
 
         ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`, or for arrays of
-            jax to new ones, which Pending.result returns. Where they are given `ins` is only read.
+            jax to new ones, which Pending.result returns. The store only reads `ins` if the caller passes `outs`. With
+            dist_sync_mpi a rank that passes an empty list contributes, and gets nothing.
         op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
 
         Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in
@@ -123,6 +138,47 @@ class KVStore(_core.Store):
         Does not block. Collective. Raises as the class says; Pending.wait raises AbortedError when a rank has joined.
         """
         return self._allgather(key, ins, outs, priority)
+
+    def all_to_all(self, key: Key, ins: Array, outs: Array, counts: Any, priority: SupportsIndex = 0) -> Pending:
+        """Sends every rank a share of `ins`, and fills `outs` with the shares that the ranks send to this one.
+
+        ins: the shares for all ranks, by receiver, one after the other. outs: those of all ranks, by sender. Both have
+            the same dtype, any, and any shape; they may be one array.
+        counts: how many elements go where, perhaps 0. A matrix of num_workers rows and columns, the same on all ranks:
+            counts[s][r] go from rank s to rank r. Or this rank's row of it, what it sends to each rank: then all ranks
+            pass theirs, and the call first gathers the rows, for which it blocks.
+
+        Does not block with a matrix. Collective. Raises as the class says; Pending.wait raises MismatchError where the
+        matrices of ranks differ, and AbortedError when a rank has joined.
+        """
+        from tutti import _shares  # pylint: disable=import-outside-toplevel  # few programs need it
+        return self._all_to_all(key, ins, outs, _shares.matrix(self, key, counts), priority)
+
+    def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
+        """Sends an array to one other rank, which calls recv for it with the same tag.
+
+        value: an array of any shape and dtype. check_finite does not look into it.
+
+        Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
+        done when the receiver has the array: two ranks that each wait for their send before they call recv wait for
+        each other. The first of several sends to one rank with one tag goes to the first recv there that takes it.
+
+        Raises as the class says: a rank that there is not, this rank itself and a tag below 0 are an
+        InvalidArgumentError. Pending.wait raises MismatchError, on both ranks, where dtypes or numbers of elements
+        differ, TimedOutError when the other one does not make its call within key_timeout, and AbortedError when one of
+        them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi.
+        """
+        return self._send(value, to_rank, tag)
+
+    def recv(self, value: Array, from_rank: SupportsIndex | None = None, tag: SupportsIndex = 0) -> Received:
+        """Receives into `value`, which is writable, what another rank sends: see send.
+
+        from_rank: None takes the array with this tag that any rank has announced first; `source` of the Pending that is
+            returned says whose it was.
+
+        Does not block. Not collective. Raises as send does.
+        """
+        return Received(*self._recv(value, from_rank, tag))
 
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.

@@ -83,9 +83,9 @@ class InternalError(Error):
 CLASSES = {kind.code: kind for kind in Error.__subclasses__()}
 
 #: The library's word for a dtype or an option; or a key or value in quotes, which stays as it is.
-WORDS = re.compile(r"(?<!\w)'[^']*'|\b(?:bf16|f16|f32|f64|i8|u8|i32|i64)\b|Options::\w+")
+WORDS = re.compile(r"(?<!\w)'[^']*'|\b(?:bf16|f16|f32|f64|i8|u8|i32|i64|b8|b16|b32|b64|b128)\b|Options::\w+")
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "u8": "uint8",
-          "i32": "int32", "i64": "int64"}
+          "i32": "int32", "i64": "int64", **{f"b{bits}": f"of {bits} bits" for bits in (8, 16, 32, 64, 128)}}
 
 
 def in_words_of_python(text: str) -> str:

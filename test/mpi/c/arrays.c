@@ -6,7 +6,7 @@
 static const tutti_device CPU = {TUTTI_CPU, 0};
 
 size_t dtype_size(int dtype) {
-  static const size_t sizes[] = {2, 2, 4, 8, 1, 1, 4, 8};
+  static const size_t sizes[] = {2, 2, 4, 8, 1, 1, 4, 8, 1, 2, 4, 8, 16};
   return sizes[dtype];
 }
 

@@ -140,7 +140,11 @@ static void tensors_that_cannot_be_exchanged(void) {
                      void_one = {&nothing, 1}, far_one = {&remote, 1};
   refused(store, &one, &other, TUTTI_INVALID_ARGUMENT, "(6)");
   refused(store, &two, &one, TUTTI_INVALID_ARGUMENT, "(6)");
-  refused(store, &one, &no, TUTTI_INVALID_ARGUMENT, "output");
+  const tutti_key key = named("w");
+  CHECK(submit_list(store, (how){.method = REDUCE_SCATTER}, 1, &key, &one, &no, NULL) ==
+        TUTTI_INVALID_ARGUMENT);
+  CHECK_SAYS("'w'");
+  CHECK_SAYS("output");
   refused(store, &one, &void_one, TUTTI_INVALID_ARGUMENT, "(0)");
   refused(store, &far_one, &far_one, TUTTI_UNSUPPORTED, "gpu(1)");
   CHECK(tutti_tensor_create(NULL, dims, 2, TUTTI_F32, cpu, NULL, NULL, &none) ==

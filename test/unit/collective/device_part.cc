@@ -29,7 +29,7 @@ DevicePart::DevicePart(const Scenario& scenario, int rank, const cuda::Gpu& gpu,
     : scenario_(scenario), rank_(rank), gpu_(gpu), stream_(gpu) {
   for (const Scenario::Planned& plan : scenario.planned) {
     std::deque<OnDevice>& places = places_.emplace_back();
-    Batch& batch = batches_.emplace_back(plan.batch);
+    Batch& batch = batches_.emplace_back(plan.batch_at(rank));
     batch.ends = &ends;
     batch.may_group = may_group(plan);
     const std::size_t own =

@@ -58,7 +58,7 @@ std::size_t input_count(const Batch& batch, std::size_t count, int rank, int ran
 /// Whether a rank may be without data.
 bool may_have_joined(const Batch& batch, int rank) {
   if (batch.kind == CollectiveKind::broadcast) return rank != batch.root;
-  return batch.kind != CollectiveKind::allgather;
+  return !needs_every_rank(batch.kind);
 }
 
 reduce::Kernel kernel(const Batch& batch, double divisor) {
@@ -128,7 +128,9 @@ reference::Bytes result(const Batch& batch, const std::vector<Scenario::Tensors>
 }
 
 CollectiveKind random_kind(Random& random) {
-  switch (random() % 8) {
+  switch (random() % 9) {
+    case 8:
+      return CollectiveKind::all_to_all;
     case 0:
       return CollectiveKind::reduce_scatter;
     case 1:
@@ -146,6 +148,57 @@ WireFormat random_wire(const Batch& batch, const topology::Topology& topology, R
   if (topology.node_count() == 1 || batch.dtype != DType::f32 || !is_reducing(batch.kind))
     return WireFormat::none;
   return formats[random() % std::size(formats)];
+}
+
+/// Elements by sender and receiver: about `most` of each rank, in one of the shapes that programs
+/// have: like a gather, like a scatter, or anything, with empty shares.
+std::vector<std::size_t> random_counts(int ranks, std::size_t most, Random& random) {
+  const auto n = static_cast<std::size_t>(ranks);
+  std::vector<std::size_t> counts(n * n);
+  const std::size_t root = random() % n;
+  const auto shape = random() % 4;
+  for (std::size_t i = 0; i < n * n; ++i) {
+    const bool empty = (shape == 0 && i % n != root) || (shape == 1 && i / n != root);
+    if (!empty && random() % 4 != 0) counts[i] = random() % (2 * most / n + 2);
+  }
+  return counts;
+}
+
+/// The elements that a rank sends and that it receives.
+struct LineSums {
+  std::size_t sent = 0;
+  std::size_t received = 0;
+};
+LineSums sums_of(const std::vector<std::size_t>& counts, int rank, int ranks) {
+  LineSums sums;
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto me = static_cast<std::size_t>(rank);
+  for (std::size_t other = 0; other < n; ++other) {
+    sums.sent += counts[me * n + other];
+    sums.received += counts[other * n + me];
+  }
+  return sums;
+}
+
+/// Draws the matrix of an all_to_all, and the tensors of all ranks.
+void add_shares(Scenario::Planned& plan, int ranks, const Scenario::Options& options, bool hidden,
+                Random& random) {
+  Batch& batch = plan.batch;
+  plan.counts = random_counts(ranks, options.most_elements, random);
+  std::size_t length = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const LineSums sums = sums_of(plan.counts, rank, ranks);
+    length = std::max({length, sums.sent, sums.received});
+    Scenario::Tensors tensors;
+    tensors.ins = reference::random_sources(batch.dtype, 1, sums.sent, random);
+    tensors.outs = 1;
+    tensors.in_arena = random() % 3 == 0;
+    tensors.misalignment = random() % 2 == 0 ? 0 : random() % 64;
+    tensors.hidden = hidden;
+    plan.tensors[static_cast<std::size_t>(rank)].push_back(tensors);
+  }
+  batch.parts.push_back({});
+  batch.shares = {{}, ranks, length, {0, length}};
 }
 
 }  // namespace
@@ -170,6 +223,10 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
     const bool hidden = options.hidden > 0 && happens(random, options.hidden);
     const bool all_in_arenas = !hidden && happens(random, options.in_arenas);
     plan.tensors.resize(static_cast<std::size_t>(ranks));
+    if (batch.is_all_to_all()) {
+      add_shares(plan, ranks, options, hidden, random);
+      continue;
+    }
     const std::size_t parts = batch.is_sharded() ? 1 : 1 + random() % options.most_parts;
     for (std::size_t p = 0; p < parts; ++p) {
       const std::size_t count = random_count(random, options.most_elements);
@@ -189,7 +246,33 @@ Scenario::Scenario(std::uint32_t seed, int ranks, const Options& options) {
   }
 }
 
+Batch Scenario::Planned::batch_at(int rank) const {
+  Batch at = batch;
+  at.shares.counts = counts;
+  if (at.is_all_to_all()) {
+    const LineSums sums = sums_of(counts, rank, at.shares.ranks);
+    at.parts[0].count = std::max(sums.sent, sums.received);
+  }
+  return at;
+}
+
+reference::Bytes Scenario::Planned::shares_of(int rank) const {
+  reference::Bytes all;
+  const auto n = static_cast<std::size_t>(batch.shares.ranks);
+  const std::size_t width = size_of(batch.dtype);
+  for (std::size_t from = 0; from < n; ++from) {
+    std::size_t begin = 0;
+    const auto me = static_cast<std::size_t>(rank);
+    for (std::size_t to = 0; to < me; ++to) begin += counts[from * n + to] * width;
+    const auto first = tensors[from][0].ins[0].begin() + static_cast<std::ptrdiff_t>(begin);
+    all.insert(all.end(), first,
+               first + static_cast<std::ptrdiff_t>(counts[from * n + me] * width));
+  }
+  return all;
+}
+
 reference::Bytes Scenario::Planned::result_at(int rank, std::size_t part) const {
+  if (batch.is_all_to_all()) return shares_of(rank);
   const reference::Bytes& all = results[part];
   if (batch.kind != CollectiveKind::reduce_scatter) return all;
   const Shard own = shard(batch.rows.whole, rank, batch.rows.ranks);
@@ -221,7 +304,7 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena, FakeEnds* ends
   }
   // Only now: vectors must not move any more.
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
-    Batch& batch = batches_.emplace_back(scenario.planned[b].batch);
+    Batch& batch = batches_.emplace_back(scenario.planned[b].batch_at(rank));
     for (std::size_t p = 0; p < batch.parts.size(); ++p) {
       batch.parts[p].ins = addresses_[b][p].ins;
       batch.parts[p].outs = addresses_[b][p].outs;
@@ -244,7 +327,7 @@ void* Part::place(const Scenario::Tensors& tensors, std::size_t bytes) {
 void Part::check() const {
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
     const Scenario::Planned& plan = scenario_.planned[b];
-    for (std::size_t p = 0; p < plan.results.size(); ++p) {
+    for (std::size_t p = 0; p < plan.batch.parts.size(); ++p) {
       const Scenario::Tensors& tensors = plan.tensors[static_cast<std::size_t>(rank_)][p];
       const auto same = [&](const void* memory, const reference::Bytes& bytes) {
         if (tensors.hidden) memory = FakeEnds::hide(memory);

@@ -21,10 +21,14 @@ struct Scenario {
   struct Planned {
     tutti::collective::Batch batch;             ///< parts without addresses
     std::vector<std::vector<Tensors>> tensors;  ///< by rank and part
-    std::vector<reference::Bytes> results;      ///< by part
+    std::vector<reference::Bytes> results;      ///< by part; none of an all_to_all
+    std::vector<std::size_t> counts;            ///< all_to_all only: by sender and receiver
 
-    /// What an output of the rank holds of the part's result: its shard, or everything.
+    /// The batch as this rank has it, still without addresses.
+    tutti::collective::Batch batch_at(int rank) const;
+    /// The part's result as an output of the rank holds it: its shard, its shares, or everything.
     reference::Bytes result_at(int rank, std::size_t part) const;
+    reference::Bytes shares_of(int rank) const;  ///< all_to_all only
   };
 
   /// What may happen in it.

@@ -209,3 +209,59 @@ TEST_CASE("a program without a repeating order is replayed ever less often") {
   const Run run({program, program}, replaying);
   CHECK(run.observed.last_epoch < 20);
 }
+
+namespace {
+
+/// A job of one rank, whose gates close at once.
+class Alone {
+ public:
+  Participant rank{0, 1, {.replay = true}};
+
+  void submit(const Key& key) {
+    rank.submit(++calls_, {key, {.shape = {4}}});
+    run();
+  }
+  /// Carries out what there is to do. The reason of an escape, if it made one.
+  std::optional<EscapeReason> run() {
+    std::optional<EscapeReason> reason;
+    for (;;) {
+      const std::vector<Action> actions = rank.take_actions();
+      if (actions.empty()) return reason;
+      for (const Action& action : actions) {
+        if (const auto* const send = std::get_if<Send>(&action)) {
+          if (const auto* const escape = std::get_if<Escape>(&send->message)) {
+            reason = escape->reason;
+          }
+          coordinator_.receive(0, send->message);
+          for (const Outgoing& out : coordinator_.take_messages()) rank.receive(out.message);
+        } else if (const auto* const enter = std::get_if<Enter>(&action)) {
+          rank.note_gate_closed(enter->batch.epoch, enter->batch.number);
+          rank.note_batch_done(enter->batch.epoch, enter->batch.number);
+        }
+      }
+    }
+  }
+
+ private:
+  Coordinator coordinator_{1, {.replay = true}};
+  CallId calls_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "who waits for what has no key, while a call out of turn is in flight, is let out at once") {
+  Alone job;
+  for (int round = 0; round < 10; ++round) {
+    for (const char* const key : {"a", "b"}) job.submit(key);
+  }
+  REQUIRE(job.rank.is_replaying());
+  job.rank.note_user_waits_elsewhere();
+  CHECK_FALSE(job.run());
+  job.submit("b");
+  REQUIRE(job.rank.is_asking_who_waits());
+  CHECK(job.rank.is_replaying());
+  job.rank.note_user_waits_elsewhere();
+  CHECK(job.run() == EscapeReason::waiting);
+  job.submit("a");
+}

@@ -1,40 +1,37 @@
-"""Torch's tensors as the store takes them: contiguous, of a dtype that it has, outside of autograd."""
+"""Torch's tensors as the store takes them: contiguous, outside of autograd."""
 import torch
 
-#: The store adds up tensors of these dtypes.
-ADDED = {torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64}
+from tutti.errors import UnsupportedError
 
 
 def plain(tensor):
     """The tensor without a pending conjugation, negation or gap; the same memory where it has none of these."""
+    if tensor.layout != torch.strided:
+        raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
+                               "tensor.to_dense(), and give Embedding no sparse=True")
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def _as_moved(tensor):
-    """For calls that only move elements: those of other dtypes as bytes."""
-    return tensor if tensor.dtype in ADDED else tensor.reshape(-1).view(torch.uint8)
-
-
-def read(tensor):
-    return _as_moved(plain(tensor))
-
-
-def written(tensor, is_added=False):
+def written(tensor):
     """(what the store writes, the step that brings the result into the tensor, or None)."""
     same = plain(tensor)
     is_same = same.data_ptr() == tensor.data_ptr() and same.stride() == tensor.stride()
-    return same if is_added else _as_moved(same), None if is_same else lambda: tensor.detach().copy_(same)
+    return same, None if is_same else lambda: tensor.detach().copy_(same)
 
 
-def empty_rows(tensor, count):
-    """Room for so many tensors like this one, as the store gathers them, and the same memory as one tensor each."""
-    whole = torch.empty((count, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
-    return _as_moved(whole), whole
+def rows_like(tensor, count):
+    """Room for so many tensors like this one."""
+    return torch.empty((count, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
 def joined(tensors):
     """The elements of all tensors, one after the other."""
     return torch.cat([plain(tensor).reshape(-1) for tensor in tensors])
+
+
+def room_for(tensors):
+    """Room for the elements of all tensors, one after the other."""
+    return tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
 
 
 def copy_to(tensors, rows):

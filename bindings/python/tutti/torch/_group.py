@@ -3,6 +3,8 @@ import atexit
 import logging
 import weakref
 
+import numpy as np
+
 import tutti
 from tutti.torch._submissions import Submissions
 
@@ -42,8 +44,13 @@ class Group:
         self.calls = Submissions()
         alive.add(self)
 
-    def allreduce(self, tensor, op, outs=None):
-        return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op))
+    def allreduce(self, tensor, op):
+        return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, op=op))
+
+    def reduce(self, tensor, op, root, is_root):
+        """In place at the root; the others' tensors are only read."""
+        outs = None if is_root else []
+        return self.calls.add("reduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op), root)
 
     def broadcast(self, tensor, root):
         of_store = self.order[root]
@@ -54,9 +61,40 @@ class Group:
         return self.calls.add("allgather", tensor,
                               lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
 
+    def exchange(self, tensor, whole, counts):
+        """An all_to_all. counts: elements, by sender and receiver of the store, an array."""
+        return self.calls.add_of("all_to_all", tensor.dtype, "shares",
+                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+
+    def gather(self, tensor, whole, root):
+        """Into `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
+        counts = np.zeros((self.size, self.size), np.int64)
+        counts[:, self.order[root]] = tensor.numel()
+        return self.calls.add("gather", tensor, lambda key: self.kv.all_to_all(key, tensor, whole, counts), root)
+
+    def scatter(self, whole, tensor, root):
+        """From `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
+        counts = np.zeros((self.size, self.size), np.int64)
+        counts[self.order[root]] = tensor.numel()
+        return self.calls.add("scatter", tensor, lambda key: self.kv.all_to_all(key, whole, tensor, counts), root)
+
     def reduce_scatter(self, whole, tensor, op):
         return self.calls.add("reduce_scatter", tensor, lambda key: self.kv.reduce_scatter(
             key, whole.reshape(-1), tensor.reshape(-1), op=op))
+
+    def send(self, tensor, to, tag):
+        return self.calls.add_between_two(f"send to rank {to} with tag {tag}",
+                                          lambda _: self.kv.send(tensor, self.order[to], tag))
+
+    def recv(self, tensor, source, tag):
+        whose = "any rank" if source is None else f"rank {source}"
+        from_rank = None if source is None else self.order[source]
+        return self.calls.add_between_two(f"recv from {whose} with tag {tag}",
+                                          lambda _: self.kv.recv(tensor, from_rank, tag))
+
+    def source_of(self, received):
+        """The rank, as c10d counts, whose tensor a recv that is done took."""
+        return self.order.index(received.pending.source)
 
     def barrier(self, token):
         return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
@@ -71,4 +109,3 @@ class Group:
     def by_store(self, rows):
         """Rows by c10d's ranks in the store's order."""
         return [row for _, row in sorted(zip(self.order, rows), key=lambda pair: pair[0])]
-

@@ -29,7 +29,14 @@ class World:
     def prepare(self, timeout):
         """Collective over all ranks of the job, and blocking."""
         self._waiting = create(timeout)
+        self.ranks = list(range(self._waiting.num_workers))
         return self._waiting
+
+    def give_back(self):
+        """Closes the store if the default group is another backend's. Not collective."""
+        kv, self._waiting = self._waiting, None
+        if kv is not None:
+            kv.close()
 
     def take(self, rank, size, timeout):
         """The store of the default group. Collective over all ranks of the job, and blocking."""
@@ -47,6 +54,14 @@ class World:
         self.ranks = sorted(range(size), key=told.__getitem__)
         return kv
 
+    def ranks_of(self, members):
+        """MPI's ranks of these ranks of torch's default group."""
+        if not self.ranks:
+            raise UnsupportedError("new_group: torch's default group is not tutti's, and counts its ranks by RANK, so "
+                                   "that tutti cannot tell which of MPI's ranks they are; begin with "
+                                   "init_process_group('tutti'), or unset RANK before it: MPI tells the ranks then")
+        return [self.ranks[member] for member in members]
+
 
 world = World()
 
@@ -57,7 +72,7 @@ def make_group(opts, _):
     if not members:
         group = Group(world.take(rank, size, opts.timeout), world.ranks)
     else:
-        of_mpi = [world.ranks[member] for member in members]
+        of_mpi = world.ranks_of(members)
         group = Group(create(opts.timeout, of_mpi), of_mpi)
     return shell_class()(rank, size, group, opts.store, opts.timeout)
 
@@ -100,13 +115,20 @@ def meet(timeout):
 
 
 def by_environment_or_mpi(own):
-    """Torch's rendezvous, in place of which MPI tells rank and size where the environment does not."""
+    """Torch's rendezvous, in place of which MPI tells rank and size where the environment does not.
+
+    Torch asks before it makes the default group, and does not tell for which backend: any backend's ranks are MPI's.
+    """
     def handler(url, timeout=datetime.timedelta(minutes=30), **how):
         if "RANK" in os.environ or "?" in url:
+            world.ranks = []
             yield from own(url, timeout=timeout, **how)
-        else:
+            return
+        try:
             yield meet(timeout)
-            raise RuntimeError("a second rendezvous through MPI is not possible; start the job again")
+        finally:  # torch lets go of this generator when it has made the default group
+            world.give_back()
+        raise RuntimeError("a second rendezvous through MPI is not possible; start the job again")
     return handler
 
 

@@ -1,6 +1,7 @@
 """c10d's calls that move tensors as they are."""
 import torch
 
+import tutti
 from tutti.torch import _buffers
 
 
@@ -54,70 +55,77 @@ class Moving:
             rows, submission = self._gathered(tensor)
             return submission, lambda: output.detach().copy_(torch.stack(rows).reshape(output.shape))
         buffer, back = _buffers.written(output)
-        return self._group.allgather(_buffers.read(tensor), buffer), back
+        return self._group.allgather(_buffers.plain(tensor), buffer), back
 
     def gather(self, outputs, inputs, opts):
         """outputs: at the root for each input a tensor for each rank."""
         parts = []
         for i, tensor in enumerate(inputs):
-            rows, submission = self._gathered(tensor)
             is_root = self.rank() == opts.rootRank
-            parts.append((submission, _buffers.copy_to(outputs[i], rows) if is_root else None))
+            whole = _buffers.rows_like(tensor, self._group.size if is_root else 0)
+            submission = self._group.gather(_buffers.plain(tensor), whole, opts.rootRank)
+            parts.append((submission, _buffers.copy_to(outputs[i], self._group.rows(whole)) if is_root else None))
         return self._work(parts, [out for outs in outputs for out in outs], opts)
 
     def scatter(self, outputs, inputs, opts):
         """inputs: at the root for each output a tensor for each rank."""
         parts = []
         for i, output in enumerate(outputs):
-            buffer, whole = _buffers.empty_rows(output, self._group.size)
-            if self.rank() == opts.rootRank:
-                whole.copy_(torch.stack([tensor.detach() for tensor in inputs[i]]))
-            mine = whole[self.rank()]
-            parts.append((self._group.broadcast(buffer, opts.rootRank), _buffers.copy_to([output], [mine])))
+            is_root = self.rank() == opts.rootRank
+            rows = self._group.by_store(inputs[i]) if is_root else []
+            whole = _buffers.joined(rows) if rows else _buffers.rows_like(output, 0)
+            buffer, back = _buffers.written(output)
+            parts.append((self._group.scatter(whole, buffer, opts.rootRank), back))
         return self._work(parts, outputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
-        sizes = [tensor.numel() for tensor in inputs]
-        parts, sent = self._sent_to_all(_buffers.joined(inputs), sizes)
-        mine = [whole[begin:end] for whole, begin, end in sent]
-        parts[-1] = parts[-1][0], _buffers.copy_to(outputs, mine)
-        return self._work(parts, outputs, opts)
+        counts = self._agreed([tensor.numel() for tensor in inputs], [tensor.numel() for tensor in outputs])
+        return self._work([self._exchanged(outputs, inputs, counts)], outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
         """The splits are rows of each rank; none: equal shares."""
-        if not input_splits and not output_splits:
-            return self._work([self._transposed(output, tensor)], [output], opts)
-        rows = tensor.shape[0] if tensor.dim() else 1
-        splits = input_splits or [rows // self._group.size] * self._group.size
-        of_row = tensor.numel() // rows if rows else 0
-        parts, sent = self._sent_to_all(_buffers.joined([tensor]), [split * of_row for split in splits])
-        mine = [whole[begin:end] for whole, begin, end in sent]
-        parts[-1] = parts[-1][0], lambda: output.detach().copy_(torch.cat(mine).reshape(output.shape))
-        return self._work(parts, [output], opts)
+        sent, received = self._sizes(tensor, input_splits), self._sizes(output, output_splits)
+        counts = self._agreed(sent, received)
+        if self._group.is_ordered:
+            buffer, back = _buffers.written(output)
+            part = self._group.exchange(_buffers.plain(tensor), buffer, counts), back
+        else:
+            buffer, back = _buffers.written(output)
+            submission, step = self._exchanged(buffer.reshape(-1).split(received),
+                                               _buffers.plain(tensor).reshape(-1).split(sent), counts)
+            part = submission, step if back is None else lambda: (step(), back())
+        return self._work([part], [output], opts)
 
     alltoall_base = all_to_all_single
 
-    def _transposed(self, output, tensor):
-        rows, submission = self._gathered(tensor)
+    def _sizes(self, tensor, splits):
+        """Elements of the share of each rank."""
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if not splits and rows % self._group.size:
+            raise ValueError(f"all_to_all_single without split sizes: a dimension of {rows} has no {self._group.size} "
+                             "equal parts; pass split sizes")
+        of_row = tensor.numel() // rows if rows else 0
+        return [split * of_row for split in splits or [rows // self._group.size] * self._group.size]
 
-        def step():
-            mine = [row.reshape(-1).chunk(self._group.size)[self.rank()] for row in rows]
-            output.detach().copy_(torch.cat(mine).reshape(output.shape))
-        return submission, step if tensor.numel() else None
-
-    def _sent_to_all(self, tensor, sizes):
-        """Every rank's elements go to all. Waits for their numbers.
-
-        sizes: how many of this rank's are for each rank. Returns parts of a Work, and for each rank (its elements,
-        where those for this rank begin, where they end).
-        """
-        told = torch.tensor(sizes, dtype=torch.int64)
-        matrix, submission = self._gathered(told)
+    def _agreed(self, sent, received):
+        """The counts of an all_to_all, by sender and receiver of the store, once all ranks have said what they send and
+        expect. Waits for that, and raises on all ranks where the two differ."""
+        rows, submission = self._gathered(torch.tensor([sent, received], dtype=torch.int64))
         submission.wait()
-        parts, sent = [], []
-        for root, row in enumerate(matrix):
-            whole = tensor if root == self.rank() else tensor.new_empty(int(row.sum()))
-            parts.append((self._group.broadcast(_buffers.read(whole), root), None))
-            begin = int(row[:self.rank()].sum())
-            sent.append((whole, begin, begin + int(row[self.rank()])))
-        return parts, sent
+        said = torch.stack(rows)
+        counts, expected = said[:, 0], said[:, 1].T
+        wrong = (counts != expected).nonzero().tolist()
+        if wrong:
+            source, target = wrong[0]
+            raise tutti.MismatchError(
+                f"all_to_all: rank {source} sends {counts[source, target]} elements to rank {target}, which expects "
+                f"{expected[source, target]}; split sizes and shapes must fit on both", ranks=[source, target])
+        by_store = torch.tensor(self._group.by_store(range(self._group.size)))
+        return counts[by_store][:, by_store].numpy()
+
+    def _exchanged(self, outputs, inputs, counts):
+        """Tensors by c10d's ranks."""
+        outputs = self._group.by_store(outputs)
+        whole = _buffers.room_for(outputs)
+        submission = self._group.exchange(_buffers.joined(self._group.by_store(inputs)), whole, counts)
+        return submission, _buffers.copy_to(outputs, whole.split([output.numel() for output in outputs]))

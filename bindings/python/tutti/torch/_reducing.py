@@ -19,22 +19,28 @@ class Reducing:
         if name in TORCHS:
             rows, submission = self._gathered(tensor)
             return submission, lambda: tensor.detach().copy_(_operations.reduced(name, rows))
-        buffer, back = _buffers.written(tensor, is_added=True)
+        buffer, back = _buffers.written(tensor)
         if name == "PREMUL_SUM":
             buffer.mul_(_operations.factor_of(opts))
         return self._group.allreduce(buffer, STORES.get(name, "sum")), back
 
     def reduce(self, tensors, opts):
-        if self.rank() == opts.rootRank:
-            return self.allreduce(tensors, opts)
-        # The others' tensors stay as they are.
-        copies = [tensor.detach().clone() for tensor in tensors]
-        return self._work([self._allreduced(copy, opts) for copy in copies], tensors, opts)
+        return self._work([self._reduced(tensor, opts) for tensor in tensors], tensors, opts)
+
+    def _reduced(self, tensor, opts):
+        name, is_root = _operations.name_of(opts), self.rank() == opts.rootRank
+        if name in TORCHS:
+            submission, step = self._allreduced(tensor, opts)
+            return submission, step if is_root else None
+        buffer, back = _buffers.written(tensor)
+        if name == "PREMUL_SUM":
+            buffer = buffer.mul_(_operations.factor_of(opts)) if is_root else buffer * _operations.factor_of(opts)
+        return self._group.reduce(buffer, STORES.get(name, "sum"), opts.rootRank, is_root), back if is_root else None
 
     def _gathered(self, tensor):
         """All ranks' tensors of this shape, once the submission is done."""
-        buffer, whole = _buffers.empty_rows(tensor, self._group.size)
-        return self._group.rows(whole), self._group.allgather(_buffers.read(tensor), buffer)
+        whole = _buffers.rows_like(tensor, self._group.size)
+        return self._group.rows(whole), self._group.allgather(_buffers.plain(tensor), whole)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """inputs: for each output a tensor for each rank."""
@@ -64,7 +70,7 @@ class Reducing:
                 _operations.reduced(name, rows).reshape(self._group.size, *output.shape)[mine])
         if name == "PREMUL_SUM":
             whole = whole * _operations.factor_of(opts)
-        buffer, back = _buffers.written(output, is_added=True)
+        buffer, back = _buffers.written(output)
         return self._group.reduce_scatter(whole, buffer, STORES.get(name, "sum")), back
 
     def reduce_scatter_single(self, output, whole, opts=None):

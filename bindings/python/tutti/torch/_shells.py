@@ -2,11 +2,16 @@
 import torch
 from torch._C import _distributed_c10d as c10d
 
+from tutti.errors import UnsupportedError
 from tutti.torch._group import Group, create
 from tutti.torch._moving import Moving
 from tutti.torch._reducing import Reducing
 from tutti.torch._synchronizing import Synchronizing
 from tutti.torch._work import Held, Work
+
+
+ANY_SOURCE = ("recv from any rank: this PyTorch does not let a group of Python's tell whose tensor it took; name the "
+              "rank, or make another group for such calls, on every rank: torch.distributed.new_group(backend='gloo')")
 
 
 class Collectives(Reducing, Moving, Synchronizing):
@@ -107,6 +112,9 @@ if hasattr(c10d, "Backend"):
             timeout = options._timeout if options is not None else self._timeout
             return TuttiBackend(list(ranks).index(self.rank()), len(ranks), Group(create(timeout, members), members),
                                 store, timeout)
+
+        def recv_anysource(self, tensors, tag):
+            raise UnsupportedError(ANY_SOURCE)
 
         def supports_tensor_alloc(self, device):
             """C++ asks with the number of a GPU."""

@@ -70,6 +70,10 @@ def _until(end):
     return None if end is None else max(0.0, end - time.monotonic())
 
 
+#: So many calls that are done may be kept.
+MANY = 64
+
+
 class Submissions:
     """Gives each call its key. Thread-safe."""
 
@@ -77,11 +81,17 @@ class Submissions:
         self._lock = threading.RLock()  # a callback may come at once, where a call has failed
         self._names = Names()
         self._last = {}
+        self._between_two = []  # calls, of which so many may be done
+        self._most = MANY
 
     def add(self, kind, tensor, call, root=None):
         """Runs `call(key)`, which returns a Pending; later where the key is in flight. Raises what it raises."""
+        return self.add_of(kind, tensor.dtype, tensor.shape, call, root)
+
+    def add_of(self, kind, dtype, shape, call, root=None):
+        """As `add`, with what names the call. shape: a str where the shapes of ranks differ."""
         with self._lock:
-            key = self._names.next(kind, tensor.dtype, tensor.shape, root)
+            key = self._names.next(kind, dtype, shape, root)
             submission, before = Submission(key, call, self._lock), self._last.get(key)
             if before is None or before.done():
                 submission.submit()
@@ -91,6 +101,17 @@ class Submissions:
             self._last[key] = submission
         return submission
 
+    def add_between_two(self, name, call):
+        """Runs `call(name)` at once, for it has no key; the name is for messages."""
+        with self._lock:
+            submission = Submission(name, call, self._lock)
+            submission.submit()
+            if len(self._between_two) == self._most:
+                self._between_two = [one for one in self._between_two if not one.done()]
+                self._most = 2 * len(self._between_two) + MANY
+            self._between_two.append(submission)
+        return submission
+
     def _next(self, submission, _):
         with self._lock:
             submission.submit_late()
@@ -98,7 +119,7 @@ class Submissions:
     def give_up(self):
         """The keys of calls that are not done. The library says no more of those."""
         with self._lock:
-            unfinished = [last for last in self._last.values() if not last.done()]
-        for last in unfinished:
-            last.then(lambda _: None)
-        return [last.key for last in unfinished]
+            unfinished = [one for one in [*self._last.values(), *self._between_two] if not one.done()]
+        for one in unfinished:
+            one.then(lambda _: None)
+        return [one.key for one in unfinished]

@@ -4,47 +4,66 @@ import time
 
 import torch
 
-from tutti.errors import TimedOutError, UnsupportedError
+from tutti.errors import TimedOutError
+from tutti.torch import _buffers
 
-
-BETWEEN_TWO = ("{}: a group of tutti's has no calls between two ranks yet; make another group for them, on every rank: "
-               "pairs = torch.distributed.new_group(backend='gloo'), and pass group=pairs")
+#: Keys of torch's store: a rank has come to a monitored barrier, and its answer.
+COME, TOLD = "monitored_barrier/come/{}", "monitored_barrier/told/{}/{}"
 
 
 class Synchronizing:
     """Of a process group with a `_group`, and `_work` for what its calls return."""
 
-    _rounds = 0  # of monitored barriers
+    _attempts = 0  # at monitored barriers
 
     def barrier(self, opts=None):
         token = torch.zeros(1, dtype=torch.uint8)
         return self._work([(self._group.barrier(token), None)], [], opts)
 
     def monitored_barrier(self, opts, wait_all_ranks=False):
-        """Names the ranks that do not come: rank 0 knows who has, and tells the others."""
+        """Names the ranks that do not come: rank 0 knows who has, and tells the others.
+
+        A rank that misses a barrier is counted again in the next: no rank counts what the others have tried.
+        """
         timeout = getattr(opts, "timeout", opts)
-        seconds = (timeout if timeout.total_seconds() > 0 else self._timeout).total_seconds()
-        self._rounds += 1
-        place, end = f"monitored_barrier/{self._rounds}", time.monotonic() + seconds
+        # Torch says that no time is asked for with a negative one.
+        seconds = (timeout if timeout >= datetime.timedelta(0) else self._timeout).total_seconds()
+        end = time.monotonic() + seconds
         if self.rank() == 0:
-            missing = self._missing(place, end, wait_all_ranks)
-            self._c10d_store.set(f"{place}/told", " ".join(map(str, missing)))
+            missing = self._missing(end, wait_all_ranks)
         else:
-            self._c10d_store.set(f"{place}/{self.rank()}", "come")
             # Rank 0 may need all of its own time to find out who is missing.
-            told = self._awaited(f"{place}/told", end + seconds)
-            missing = [0] if told is None else [int(rank) for rank in told.decode().split()]
+            missing = self._told(end + seconds)
         if missing:
             who = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
             raise TimedOutError(f"monitored_barrier: {who} did not come within {seconds:g} s", ranks=missing)
 
-    def _missing(self, place, end, wait_all_ranks):
-        missing = []
+    def _told(self, end):
+        """The ranks that miss, as rank 0 tells this one."""
+        store, come = self._c10d_store, COME.format(self.rank())
+        self._attempts += 1
+        told = TOLD.format(self.rank(), self._attempts)
+        store.set(come, str(self._attempts))
+        missing = self._awaited(told, end)
+        if missing is None:
+            store.delete_key(come)
+            return [0]
+        store.delete_key(told)
+        return [int(rank) for rank in missing.decode().split()]
+
+    def _missing(self, end, wait_all_ranks):
+        """Rank 0 finds out, and tells those that have come."""
+        store, missing, attempts = self._c10d_store, [], {}
         for rank in range(1, self._group.size):
-            if self._awaited(f"{place}/{rank}", end) is None:
+            come, is_over = COME.format(rank), missing and not wait_all_ranks
+            attempt = self._awaited(come, time.monotonic() if is_over else end)
+            if attempt is not None:
+                attempts[rank] = attempt.decode()
+                store.delete_key(come)
+            elif not is_over:
                 missing.append(rank)
-                if not wait_all_ranks:
-                    break
+        for rank, attempt in attempts.items():
+            store.set(TOLD.format(rank, attempt), " ".join(map(str, missing)))
         return missing
 
     def _awaited(self, key, end):
@@ -55,10 +74,19 @@ class Synchronizing:
         except RuntimeError:
             return None
 
-    def send(self, *_):
-        raise UnsupportedError(BETWEEN_TWO.format("send"))
+    def send(self, tensors, to, tag):
+        parts = [(self._group.send(_buffers.plain(tensor), to, tag), None) for tensor in tensors]
+        return self._work(parts, tensors, None)
 
-    def recv(self, *_):
-        raise UnsupportedError(BETWEEN_TWO.format("recv"))
+    def recv(self, tensors, source, tag):
+        """source: None: any rank."""
+        parts = []
+        for tensor in tensors:
+            buffer, back = _buffers.written(tensor)
+            parts.append((self._group.recv(buffer, source, tag), back))
+        work = self._work(parts, tensors, None)
+        work.source = lambda: self._group.source_of(parts[0][0])
+        return work
 
-    recv_anysource = recv
+    def recv_anysource(self, tensors, tag):
+        return self.recv(tensors, None, tag)

@@ -25,6 +25,7 @@ class Work(c10d.Work):
         self._lock = threading.Lock()
         self._future = None
         self._error = None
+        self.source = None  # of a recv: gives the rank whose tensor it took
         self.let_go = None  # called when nobody will ask this object any more, see Held
 
     def wait(self, timeout=None):
@@ -45,11 +46,10 @@ class Work(c10d.Work):
         self.wait()
 
     def _do_rest(self):
-        if not self._finish:
-            return
-        with self._lock:
+        with self._lock:  # whoever comes second waits here until the results are where they belong
             while self._finish:
-                self._finish.pop(0)()
+                self._finish[0]()
+                self._finish.pop(0)
 
     def _forget(self):
         let_go, self.let_go = self.let_go, None
@@ -81,6 +81,10 @@ class Work(c10d.Work):
     def result(self):
         self.wait()
         return self._results
+
+    def _source_rank(self):
+        """The rank of the group whose tensor a recv from any rank took, once that is done."""
+        return self.source()
 
     def get_future(self):
         """Completed on a thread that may wait: what is chained to it may make calls and wait for them.

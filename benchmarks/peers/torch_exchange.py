@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Times what DDP or FSDP2 exchange in a step, over tutti and over Gloo, turn by turn in one process.
+
+    mpirun -n 4 torch_exchange.py --wrap ddp --model resnet50 --json rows.json
+
+A step is forward and backward of a module with a real network's parameters. The gradients are given, so little is
+computed. Options are allreduce_bench's; there is one size, that of all parameters.
+"""
+import sys
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import racing
+import tutti.torch
+from meeting_place import MeetingPlace
+from resnet50 import in_proportion, resnet50
+from torch_groups import groups
+from vgg16 import vgg16
+
+MODELS = {"resnet50": resnet50, "vgg16": vgg16}
+#: FSDP2 shards each of so many layers apart.
+LAYERS = 16
+BF16 = "tutti, bf16"
+#: Three ranks' gradients have no whole mean.
+NEAR = 0.01
+
+
+class Given(torch.autograd.Function):
+    """A function of a layer's parameters, whose gradients are a list of tensors."""
+
+    @staticmethod
+    def forward(ctx, before, gradients, *parameters):
+        ctx.gradients = [gradient[:len(parameter)] for gradient, parameter in zip(gradients, parameters)]
+        return before.clone()
+
+    @staticmethod
+    def backward(ctx, after):
+        return (after, None, *ctx.gradients)
+
+
+class Layer(nn.Module):
+    """gradients: the list that the layer takes its gradients from, which each turn refills."""
+
+    def __init__(self, counts, gradients):
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.zeros(count)) for count in counts)
+        self.gradients = gradients
+
+    def forward(self, before):
+        return Given.apply(before, self.gradients, *self.weights)
+
+
+def layers_of(counts):
+    """Consecutive parameters, in layers of about equal size."""
+    layers, room = [[]], sum(counts) / LAYERS
+    for count in counts:
+        if sum(layers[-1]) + count > room and layers[-1] and len(layers) < LAYERS:
+            layers.append([])
+        layers[-1].append(count)
+    return layers
+
+
+class Step:
+    """One network in one group."""
+
+    def __init__(self, counts, meeting):
+        self.meeting, self.barrier, self.largest = meeting, meeting.barrier, meeting.largest
+        self.given, modules = [], []
+        for layer in layers_of(counts):
+            self.given.append([torch.empty(count) for count in layer])
+            modules.append(Layer(layer, self.given[-1]))
+        self.module = nn.Sequential(*modules)
+        self.input = torch.zeros(1, requires_grad=True)
+
+    def gradient(self, rank, turn):
+        """All elements of a rank's gradients are this number; bf16 has the sums of 8 of them."""
+        return float((rank + turn) % 8)
+
+    def fill(self, turn):
+        self.module.zero_grad()
+        for layer in self.given:
+            for tensor in layer:
+                tensor.fill_(self.gradient(self.meeting.rank, turn))
+
+    def exchange(self):
+        self.module(self.input).backward()
+
+    def wrong(self, turn):
+        ranks = self.meeting.ranks
+        mean = sum(self.gradient(rank, turn) for rank in range(ranks)) / ranks
+        return sum(int(((self.local(parameter.grad) - mean).abs() > NEAR).sum())
+                   for parameter in self.module.parameters())
+
+    @staticmethod
+    def local(gradient):
+        """A rank's shard, where FSDP2 has cut the gradient into shards."""
+        return gradient.to_local() if hasattr(gradient, "to_local") else gradient
+
+
+class Ddp(Step):
+    def __init__(self, counts, meeting, group, wire=None):
+        super().__init__(counts, meeting)
+        self.module = DistributedDataParallel(self.module, process_group=group, gradient_as_bucket_view=True)
+        if wire:
+            self.module.register_comm_hook(None, tutti.torch.ddp_hook(wire=wire, group=group))
+
+
+class Fsdp(Step):
+    def __init__(self, counts, meeting, group):
+        super().__init__(counts, meeting)
+        from torch.distributed.device_mesh import DeviceMesh  # torch 2 has these
+        from torch.distributed.fsdp import fully_shard
+        mesh = DeviceMesh.from_group(group, "cpu")
+        for layer in self.module:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(self.module, mesh=mesh)
+        if group.name() == "tutti":
+            for layer in self.module:
+                layer.set_allocate_memory_from_process_group_for_comm(True)
+
+
+def contestants(wrap, counts, meeting, lanes):
+    """{impl: its contestant}"""
+    if wrap == "fsdp":
+        return {impl: Fsdp(counts, meeting, group) for impl, group in lanes.items()}
+    found = {impl: Ddp(counts, meeting, group) for impl, group in lanes.items()}
+    return {**found, BF16: Ddp(counts, meeting, lanes["tutti"], "bf16")}
+
+
+def main():
+    options = racing.parser(__doc__)
+    options.add_argument("--wrap", choices=("ddp", "fsdp"), default="ddp")
+    options.add_argument("--model", choices=MODELS, default="resnet50")
+    options.add_argument("--scale", type=float, default=1, help="of the network's size")
+    given = options.parse_args()
+    counts = MODELS[given.model]()
+    counts = in_proportion(round(sum(counts) * given.scale), counts)
+    meeting, rows = MeetingPlace(), []
+    with groups() as lanes:
+        lined_up = contestants(given.wrap, counts, meeting, lanes)
+        races = [racing.Race(one, given.rest) for one in lined_up.values()]
+        for impl, race, times in zip(lined_up, races, racing.take_turns(races, given)):
+            who = {"impl": impl, "version": f"torch {torch.__version__}", "model": given.model, "scale": given.scale}
+            row = racing.row(who, 4 * sum(counts), meeting.ranks, times, meeting.sum(race.wrong))
+            rows.append({**row, "op": given.wrap})
+    return racing.finish(rows, given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "topology/topology.h"
+
+namespace tutti::collective {
+
+/// The elements that a batch moves of an all_to_all. All of its elements are seen to pass within
+/// one *length*: the elements of the busiest rank, which is the one that sends or receives most. In
+/// a stretch of the length every pair of ranks moves the same fraction of its elements, up to
+/// rounding. So all ranks are busy in every part and chunk. Plain data.
+struct Shares {
+  std::span<const std::size_t> counts;  ///< elements, by sender and then by receiver
+  int ranks = 0;
+  std::size_t length = 0;
+  topology::Range stretch;  ///< what moves of the length
+
+  std::size_t count(int from, int to) const {
+    return counts[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
+                  static_cast<std::size_t>(to)];
+  }
+  /// The elements, counted from the first that `from` sends to `to`, that move in a part of
+  /// `stretch`; consecutive parts have consecutive elements. The shares that a rank sends or
+  /// receives are at most `part.size() + ranks` elements together.
+  topology::Range share(int from, int to, topology::Range part) const;
+};
+
+}  // namespace tutti::collective

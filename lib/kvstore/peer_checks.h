@@ -1,0 +1,10 @@
+#pragma once
+#include "kvstore/backend.h"
+
+namespace tutti {
+
+/// Finds errors in a send or a receive that this rank can see alone. Throws `invalid_argument` or
+/// `unsupported`, and names the ranks and what to do.
+void check(const PeerRequest& request, const Traits& traits);
+
+}  // namespace tutti

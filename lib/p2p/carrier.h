@@ -1,0 +1,48 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "p2p/frame.h"
+
+namespace tutti::p2p {
+
+/// The frames and elements that have come through a carrier since the last look.
+struct News {
+  std::vector<std::pair<int, Frame>> frames;  ///< with the rank they came from
+  std::vector<CallId> arrived;                ///< calls whose elements are all there
+
+  void clear() {
+    frames.clear();
+    arrived.clear();
+  }
+};
+
+/// Carries frames and the elements of tensors between this rank and some others. From one rank to
+/// another frames arrive in order, and so do transfers, but a transfer may arrive before or after
+/// the frames around it. One thread at a time uses it, and nothing blocks.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  /// Frames may come from this rank, or go there; with `send` elements go there, too. Throws
+  /// `internal` where memory is short. Again it does nothing.
+  enum class Use : bool { receive, send };
+  virtual void open(int rank, Use use) = 0;
+  virtual void post(int to, const Frame& frame) = 0;
+  /// The memory stays as it is until the other rank says that it has everything.
+  virtual void send(int to, std::span<const std::byte> data) = 0;
+  virtual void receive(int from, CallId call, std::span<std::byte> data) = 0;
+  /// Does a bounded piece of work, some tens of microseconds. True: something moved.
+  virtual bool step(News& news) = 0;
+  /// Bytes that it holds for what is on its way.
+  virtual std::size_t buffer_bytes() const = 0;
+
+ protected:
+  Carrier() = default;
+  Carrier(const Carrier&) = default;
+  Carrier& operator=(const Carrier&) = default;
+};
+
+}  // namespace tutti::p2p

@@ -1,0 +1,297 @@
+#include "p2p/endpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "p2p/texts.h"
+
+namespace tutti::p2p {
+namespace {
+
+bool is_for(const Envelope& receive, int from, int tag) {
+  return (receive.peer == any_peer || receive.peer == from) && receive.tag == tag;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(int rank, int size, Time limit)
+    : rank_(rank), size_(size), limit_(limit), peers_(static_cast<std::size_t>(size)) {}
+
+void Endpoint::post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope) {
+  peer(to).addressed = true;
+  actions_.emplace_back(Post{to,
+                             {.kind = kind,
+                              .dtype = envelope.dtype,
+                              .tag = envelope.tag,
+                              .number = number,
+                              .count = envelope.count}});
+}
+
+void Endpoint::finish(CallId call, int from, std::optional<Error> error) {
+  actions_.emplace_back(Finish{call, from, std::move(error)});
+}
+
+void Endpoint::send(CallId call, const Envelope& envelope) {
+  Send send{.call = call, .envelope = envelope, .since = now_};
+  if (closing_) return finish(call, envelope.peer, closed(name_of(send), rank_));
+  if (peer(envelope.peer).gone) {
+    return finish(call, envelope.peer, gone(name_of(send), envelope.peer));
+  }
+  send.number = peer(envelope.peer).next_number++;
+  post(envelope.peer, Frame::Kind::announce, send.number, envelope);
+  sends_.push_back(send);
+}
+
+void Endpoint::receive(CallId call, const Envelope& envelope) {
+  Receive receive{.call = call, .envelope = envelope, .since = now_};
+  if (closing_) return finish(call, any_peer, closed(name_of(receive), rank_));
+  const bool hopeless = envelope.peer == any_peer ? !is_anybody_left() : peer(envelope.peer).gone;
+  if (hopeless) return finish(call, any_peer, gone(name_of(receive), envelope.peer));
+  if (meet_first(receive)) receives_.push_back(receive);
+}
+
+bool Endpoint::meet_first(Receive& receive) {
+  const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
+    return is_for(receive.envelope, arrival.from, arrival.frame.tag);
+  });
+  if (first == arrivals_.end()) return true;
+  const Arrival arrival = *first;
+  arrivals_.erase(first);
+  return meet(receive, arrival);
+}
+
+bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
+  const Frame& offered = arrival.frame;
+  const Envelope& wanted = receive.envelope;
+  if (offered.dtype != wanted.dtype || offered.count != wanted.count) {
+    post(arrival.from, Frame::Kind::refuse, offered.number, wanted);
+    finish(receive.call, arrival.from,
+           mismatch(name_of(receive), rank_, arrival.from,
+                    "sends " + text_of(offered.dtype, offered.count)));
+    return false;
+  }
+  receive.from = arrival.from;
+  receive.number = offered.number;
+  post(arrival.from, Frame::Kind::ready, offered.number);
+  return true;
+}
+
+std::deque<Endpoint::Send>::iterator Endpoint::find_send(int to, std::uint64_t number) {
+  return std::find_if(sends_.begin(), sends_.end(), [&](const Send& send) {
+    return send.envelope.peer == to && send.number == number;
+  });
+}
+
+std::deque<Endpoint::Receive>::iterator Endpoint::find_receive(int from, std::uint64_t number) {
+  return std::find_if(receives_.begin(), receives_.end(), [&](const Receive& receive) {
+    return receive.from == from && receive.number == number;
+  });
+}
+
+void Endpoint::hear(int from, const Frame& frame) {
+  if (peer(from).gone) return;
+  peer(from).heard = true;
+  switch (frame.kind) {
+    case Frame::Kind::announce:
+      return hear_announce(from, frame);
+    case Frame::Kind::ready:
+    case Frame::Kind::refuse:
+    case Frame::Kind::done:
+      return hear_answer(from, frame);
+    case Frame::Kind::go: {
+      const auto receive = find_receive(from, frame.number);
+      base::check(receive != receives_.end(), "elements come for a receive that is ready");
+      actions_.emplace_back(MoveIn{from, receive->call});
+      return;
+    }
+    case Frame::Kind::withdraw:
+    case Frame::Kind::cancel:
+      return hear_revocation(from, frame);
+    case Frame::Kind::left:
+      return note_departed(from);
+  }
+  base::report_broken("a frame of a known kind");
+}
+
+void Endpoint::hear_announce(int from, const Frame& frame) {
+  const auto receive =
+      std::find_if(receives_.begin(), receives_.end(), [&](const Receive& waiting) {
+        return !waiting.has_met() && is_for(waiting.envelope, from, frame.tag);
+      });
+  if (receive == receives_.end()) {
+    arrivals_.push_back({from, frame});
+  } else if (!meet(*receive, {from, frame})) {
+    receives_.erase(receive);
+  }
+}
+
+void Endpoint::hear_answer(int from, const Frame& frame) {
+  const auto send = find_send(from, frame.number);
+  // It was given up when the answer was on its way, and the other rank has been told.
+  if (send == sends_.end()) return;
+  if (frame.kind == Frame::Kind::ready) {
+    send->met = true;
+    post(from, Frame::Kind::go, send->number);
+    actions_.emplace_back(MoveOut{from, send->call});
+    return;
+  }
+  if (frame.kind == Frame::Kind::refuse) {
+    finish(send->call, from,
+           mismatch(name_of(*send), rank_, from, "receives " + text_of(frame.dtype, frame.count)));
+  } else {
+    finish(send->call, from);
+  }
+  sends_.erase(send);
+  leave_if_done();
+}
+
+// The receive that has met it waits for another send, as if that one had never been announced.
+void Endpoint::hear_revocation(int from, const Frame& frame) {
+  std::erase_if(arrivals_, [&](const Arrival& arrival) {
+    return arrival.from == from && arrival.frame.number == frame.number;
+  });
+  const auto receive = find_receive(from, frame.number);
+  if (receive == receives_.end()) return;
+  receive->from = any_peer;
+  if (closing_) {
+    finish(receive->call, any_peer, closed(name_of(*receive), rank_));
+  } else if (meet_first(*receive)) {
+    return;
+  }
+  receives_.erase(receive);
+  leave_if_done();
+}
+
+void Endpoint::note_arrived(CallId call) {
+  const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                    [&](const Receive& each) { return each.call == call; });
+  base::check(receive != receives_.end() && receive->has_met(), "a receive has met its send");
+  post(receive->from, Frame::Kind::done, receive->number);
+  finish(call, receive->from);
+  receives_.erase(receive);
+  leave_if_done();
+}
+
+void Endpoint::note_departed(int rank) {
+  if (std::exchange(peer(rank).gone, true)) return;
+  std::erase_if(arrivals_, [&](const Arrival& arrival) { return arrival.from == rank; });
+  std::erase_if(sends_, [&](const Send& send) {
+    if (send.envelope.peer != rank) return false;
+    finish(send.call, rank, gone(name_of(send), rank));
+    return true;
+  });
+  const bool alone = !is_anybody_left();
+  std::erase_if(receives_, [&](const Receive& receive) {
+    const bool hopeless = receive.has_met() ? receive.from == rank
+                                            : receive.envelope.peer == rank ||
+                                                  (receive.envelope.peer == any_peer && alone);
+    if (hopeless) finish(receive.call, rank, gone(name_of(receive), rank));
+    return hopeless;
+  });
+  leave_if_done();
+}
+
+bool Endpoint::is_anybody_left() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_ && !peer(rank).gone) return true;
+  }
+  return false;
+}
+
+void Endpoint::close() {
+  closing_ = true;
+  std::erase_if(sends_, [&](const Send& send) {
+    if (send.met) return false;
+    post(send.envelope.peer, Frame::Kind::cancel, send.number);
+    finish(send.call, send.envelope.peer, closed(name_of(send), rank_));
+    return true;
+  });
+  std::erase_if(receives_, [&](const Receive& receive) {
+    if (receive.has_met()) return false;
+    finish(receive.call, any_peer, closed(name_of(receive), rank_));
+    return true;
+  });
+  leave_if_done();
+}
+
+void Endpoint::leave_if_done() {
+  if (!closing_ || left_ || !empty()) return;
+  left_ = true;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (peer(rank).addressed && !peer(rank).gone) post(rank, Frame::Kind::left, 0);
+  }
+}
+
+void Endpoint::tick(Time now) {
+  now_ = now;
+  // The oldest stand first.
+  for (auto send = sends_.begin(); send != sends_.end() && send->since + limit_ <= now_;) {
+    if (send->met) {
+      ++send;
+      continue;
+    }
+    post(send->envelope.peer, Frame::Kind::withdraw, send->number);
+    finish(send->call, send->envelope.peer,
+           late(name_of(*send), send->envelope.peer, "recv", limit_));
+    send = sends_.erase(send);
+  }
+  for (auto receive = receives_.begin();
+       receive != receives_.end() && receive->since + limit_ <= now_;) {
+    if (receive->has_met()) {
+      ++receive;
+      continue;
+    }
+    finish(receive->call, any_peer,
+           late(name_of(*receive), receive->envelope.peer, "send", limit_));
+    receive = receives_.erase(receive);
+  }
+}
+
+std::optional<Time> Endpoint::next_tick() const {
+  std::optional<Time> next;
+  const auto consider = [&](Time since) {
+    next = next ? std::min(*next, since + limit_) : since + limit_;
+  };
+  const auto send =
+      std::find_if(sends_.begin(), sends_.end(), [](const Send& each) { return !each.met; });
+  if (send != sends_.end()) consider(send->since);
+  const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                    [](const Receive& each) { return !each.has_met(); });
+  if (receive != receives_.end()) consider(receive->since);
+  return next;
+}
+
+std::string Endpoint::name_of(const Send& send) const {
+  return text_of_send(rank_, send.envelope);
+}
+
+std::string Endpoint::name_of(const Receive& receive) const {
+  return text_of_receive(rank_, receive.envelope, receive.from);
+}
+
+std::string Endpoint::describe() const {
+  std::string text;
+  const auto add = [&](const std::string& call, bool met) {
+    text += (text.empty() ? "" : ", ") + call + (met ? " moves" : " waits");
+  };
+  for (const Send& send : sends_) add(name_of(send), send.met);
+  for (const Receive& receive : receives_) add(name_of(receive), receive.has_met());
+  return text.empty() ? "no send or recv" : text;
+}
+
+std::vector<Action> Endpoint::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+bool Endpoint::needs(int rank) const {
+  const auto sends_there = [&](const Send& send) { return send.envelope.peer == rank; };
+  const auto receives_there = [&](const Receive& receive) {
+    if (receive.has_met()) return receive.from == rank;
+    return receive.envelope.peer == any_peer || receive.envelope.peer == rank;
+  };
+  return std::any_of(sends_.begin(), sends_.end(), sends_there) ||
+         std::any_of(receives_.begin(), receives_.end(), receives_there);
+}
+
+}  // namespace tutti::p2p

@@ -1,0 +1,154 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "p2p/frame.h"
+#include "tutti/error.h"
+
+namespace tutti::p2p {
+
+/// Since the start of the session.
+using Time = std::chrono::nanoseconds;
+
+/// A send or a receive, as this rank calls it.
+struct Envelope {
+  /// The other rank; of a receive also `any_peer`.
+  int peer = 0;
+  int tag = 0;
+  DType dtype = DType::f32;
+  std::uint64_t count = 0;
+};
+constexpr int any_peer = -1;
+
+/// The owner of an Endpoint does these things, in the order given.
+struct Post {
+  int to = 0;
+  Frame frame;
+};
+/// Send the elements of this call, after the frames that were posted before.
+struct MoveOut {
+  int to = 0;
+  CallId call = 0;
+};
+/// Receive the elements of this call, which come next from there.
+struct MoveIn {
+  int from = 0;
+  CallId call = 0;
+};
+/// The call is over.
+struct Finish {
+  CallId call = 0;
+  int peer = any_peer;  ///< where a receive's elements came from
+  std::optional<Error> error{};
+};
+using Action = std::variant<Post, MoveOut, MoveIn, Finish>;
+
+/// One rank's side of the protocol by which two ranks pass a tensor: a plain value, driven by one
+/// thread. It has no clock: events happen at the time of the last `tick`. After any event, take the
+/// actions.
+///
+/// A send is announced to its receiver, and its elements move once a receive of the same tag has
+/// come. Sends and receives between two ranks meet in the order in which they were called; a
+/// receive from any rank takes the send that was announced first. The receiver says when it has
+/// everything, and so each call ends on both ranks.
+class Endpoint {
+ public:
+  /// `limit`: how long a call waits for the other rank's.
+  Endpoint(int rank, int size, Time limit);
+
+  void send(CallId call, const Envelope& envelope);
+  void receive(CallId call, const Envelope& envelope);
+  /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
+  /// `internal` for what no endpoint says.
+  void hear(int from, const Frame& frame);
+  /// The elements that `MoveIn` asked for have come.
+  void note_arrived(CallId call);
+  /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
+  /// may still be on their way, it is for a rank of which nothing was heard: others say `left`.
+  void note_departed(int rank);
+  /// This rank closes its store: calls that have not met fail with `aborted`; the others go on.
+  void close();
+  /// After `close`: every call is over, and the others know it.
+  bool has_left() const { return left_; }
+  void tick(Time now);
+  /// When `tick` wants to be called at the latest.
+  std::optional<Time> next_tick() const;
+
+  std::vector<Action> take_actions();
+
+  /// A call waits for this rank, or moves to or from it.
+  bool needs(int rank) const;
+  bool empty() const { return sends_.empty() && receives_.empty(); }
+  /// Whether any frame has come from there. If so, its last one is `left`.
+  bool has_heard(int rank) const { return peer(rank).heard; }
+  /// For hang dumps: who waits for whom.
+  std::string describe() const;
+
+ private:
+  struct Peer {
+    std::uint64_t next_number = 0;
+    bool heard = false;
+    bool addressed = false;  ///< has been posted a frame
+    bool gone = false;
+  };
+  struct Send {
+    CallId call = 0;
+    Envelope envelope;
+    std::uint64_t number = 0;
+    Time since{};
+    bool met = false;  ///< a receive has come for it
+  };
+  struct Receive {
+    CallId call = 0;
+    Envelope envelope;
+    Time since{};
+    int from = any_peer;  ///< whose send it has met
+    std::uint64_t number = 0;
+
+    bool has_met() const { return from != any_peer; }
+  };
+  /// A send of another rank's that no receive has met.
+  struct Arrival {
+    int from = 0;
+    Frame frame;
+  };
+
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  void post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope = {});
+  void finish(CallId call, int peer, std::optional<Error> error = std::nullopt);
+  std::deque<Send>::iterator find_send(int to, std::uint64_t number);
+  std::deque<Receive>::iterator find_receive(int from, std::uint64_t number);
+
+  void hear_announce(int from, const Frame& frame);
+  void hear_answer(int from, const Frame& frame);
+  void hear_revocation(int from, const Frame& frame);
+  /// Meets the first arrival that it may take, if there is one. False: the receive is over.
+  bool meet_first(Receive& receive);
+  /// False: they differ, and the receive is over.
+  bool meet(Receive& receive, const Arrival& arrival);
+  void leave_if_done();
+  bool is_anybody_left() const;
+
+  std::string name_of(const Send& send) const;
+  std::string name_of(const Receive& receive) const;
+
+  int rank_;
+  int size_;
+  Time limit_;
+  Time now_{};
+  std::vector<Peer> peers_;
+  std::deque<Send> sends_;        ///< in the order of the calls
+  std::deque<Receive> receives_;  ///< in the order of the calls
+  std::deque<Arrival> arrivals_;  ///< in the order of arrival
+  bool closing_ = false;
+  bool left_ = false;
+  std::vector<Action> actions_;
+};
+
+}  // namespace tutti::p2p

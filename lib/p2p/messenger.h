@@ -1,0 +1,87 @@
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "p2p/endpoint.h"
+#include "p2p/mpi_carrier.h"
+#include "p2p/node_carrier.h"
+#include "topology/topology.h"
+
+namespace tutti::p2p {
+
+/// Passes tensors between pairs of ranks: carries out what the endpoint says over the carriers. One
+/// thread at a time uses it; nothing blocks.
+class Messenger {
+ public:
+  /// Whether a rank closes its store: everything that it ever posted on this node is there.
+  using IsClosing = std::function<bool(int rank)>;
+
+  /// `limit`: how long a call waits for the other rank's. The references outlive the messenger.
+  Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
+            const BetweenNodes& between_nodes, IsClosing is_closing);
+
+  /// To be called before a send or a receive; `rank` may be `any_peer`. Throws `internal` where
+  /// there is no memory for what moves.
+  void open(int rank, Carrier::Use use);
+  /// The memory stays until the call is over, or until nobody calls `step` any more.
+  void send(Time now, CallId call, const Envelope& envelope, std::span<const std::byte> data);
+  void receive(Time now, CallId call, const Envelope& envelope, std::span<std::byte> data);
+  /// See Endpoint::close.
+  void close();
+  /// After `close`: every call is over, and the others can see it.
+  bool has_left() const { return endpoint_.has_left() && !node_.has_outbox(); }
+
+  /// Looks at everything that may have changed. True: something moved.
+  bool step(Time now);
+  /// Calls that are over, since the last time.
+  std::vector<Finish> take_finished() { return std::exchange(finished_, {}); }
+
+  bool empty() const { return data_.empty(); }
+  /// Elements are on their way: somebody must go on with `step`.
+  bool is_moving() const { return node_.is_moving() || (remote_ && remote_->is_moving()); }
+  /// Some of them between nodes.
+  bool is_moving_between_nodes() const { return remote_ && remote_->is_moving(); }
+  /// Something is awaited that rings no bell.
+  bool is_polling() const { return remote_ && (waits_between_nodes_ > 0 || remote_->is_sending()); }
+  std::optional<Time> next_tick() const { return endpoint_.next_tick(); }
+  std::size_t buffer_bytes() const;
+  std::uint64_t bytes_between_nodes() const { return remote_ ? remote_->bytes_sent() : 0; }
+  std::string describe() const { return endpoint_.describe(); }
+
+ private:
+  struct Data {
+    std::span<std::byte> memory;  ///< of a send: only read
+    bool between_nodes = false;
+  };
+
+  bool is_here(int rank) const;
+  Carrier& carrier(int rank);
+  void keep(CallId call, int peer, std::span<std::byte> memory);
+  void find_departures();
+  void hear();
+  bool apply();
+  void apply(const Post& action);
+  void apply(const MoveOut& action);
+  void apply(const MoveIn& action);
+  void apply(Finish& action);
+
+  const topology::Topology& topology_;
+  Endpoint endpoint_;
+  const IsClosing is_closing_;
+  NodeCarrier node_;
+  std::optional<MpiCarrier> remote_;
+  std::unordered_map<CallId, Data> data_;  ///< of the calls that are not over
+  std::size_t waits_between_nodes_ = 0;    ///< calls that may have to do with another node
+  bool closing_ = false;
+  std::vector<int> departed_;  ///< found at the beginning of a step
+  std::vector<Finish> finished_;
+  News news_;
+};
+
+}  // namespace tutti::p2p

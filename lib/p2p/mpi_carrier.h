@@ -1,0 +1,88 @@
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "mpi/communicator.h"
+#include "p2p/carrier.h"
+
+namespace tutti::p2p {
+
+/// The place of a store's messages between nodes.
+struct BetweenNodes {
+  /// Null on one node. It outlives all stores of these ranks.
+  const mpi::Communicator* communicator = nullptr;
+  /// The store's number among those of these ranks. It chooses the tags: what is on its way when a
+  /// store closes reaches no later store.
+  int store = 0;
+};
+
+/// Carries frames and elements between ranks of different nodes.
+/// Elements pass through buffers of its own, so that MPI never touches a tensor whose call has
+/// ended with an error. Nothing rings a bell: whoever waits for something calls `step`.
+class MpiCarrier final : public Carrier {
+ public:
+  explicit MpiCarrier(const BetweenNodes& where);
+
+  /// From now on a receive for a frame of that rank's is posted.
+  void open(int rank, Use use) override;
+  void post(int to, const Frame& frame) override;
+  void send(int to, std::span<const std::byte> data) override;
+  void receive(int from, CallId call, std::span<std::byte> data) override;
+  bool step(News& news) override;
+  std::size_t buffer_bytes() const override;
+
+  /// Something is on its way that MPI must be called for.
+  bool is_sending() const { return sending_ > 0; }
+  /// Elements come or go.
+  bool is_moving() const { return moving_ > 0; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  /// Memory that MPI may use for longer than the carrier lives.
+  struct Buffers;
+  struct Piece {
+    mpi::Requests::Id id = 0;
+    std::byte* buffer = nullptr;
+    std::span<std::byte> into;  ///< of a receive
+  };
+  struct SentFrame {
+    mpi::Requests::Id id = 0;
+    Frame* frame = nullptr;
+  };
+  struct Incoming {
+    CallId call = 0;
+    std::span<std::byte> rest;  ///< not asked for yet
+    std::size_t pieces = 0;     ///< asked for, not there
+  };
+  struct Peer {
+    Frame* inbox = nullptr;  ///< null: not open
+    mpi::Requests::Id hearing = 0;
+    std::deque<SentFrame> outbox;
+    std::deque<std::span<const std::byte>> leaving;
+    std::deque<Piece> out;
+    std::deque<Incoming> coming;
+    std::deque<Piece> in;
+  };
+
+  bool take_frames(int from, Peer& peer, News& news);
+  bool forget_sent(Peer& peer);
+  bool move_out(int to, Peer& peer);
+  bool move_in(int from, Peer& peer, News& news);
+  bool note_arrived(Peer& peer, News& news);
+
+  const int frame_tag_;
+  const int data_tag_;
+  const std::shared_ptr<Buffers> buffers_;
+  std::vector<Peer> peers_;  ///< by rank
+  std::vector<int> open_;
+  std::size_t sending_ = 0;
+  std::size_t moving_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  mpi::Requests requests_;
+};
+
+}  // namespace tutti::p2p

@@ -1,0 +1,153 @@
+#include "p2p/node_carrier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/failure.h"
+
+namespace tutti::p2p {
+namespace {
+
+/// How much of one transfer moves in a step.
+constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+
+}  // namespace
+
+NodeCarrier::NodeCarrier(std::vector<int> ranks, PairMemory& memory)
+    : ranks_(std::move(ranks)), memory_(memory), me_(memory.local_index()), peers_(ranks_.size()) {}
+
+int NodeCarrier::local(int rank) const {
+  const auto at = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+  base::check(at != ranks_.end() && *at == rank, "a node's memory leads to its own ranks");
+  return static_cast<int>(at - ranks_.begin());
+}
+
+void NodeCarrier::open(int rank, Use use) {
+  const int to = local(rank);
+  memory_.reserve_frames(to);
+  if (use == Use::send) memory_.reserve_data(to);
+}
+
+void NodeCarrier::post(int to, const Frame& frame) {
+  const int at = local(to);
+  peers_[static_cast<std::size_t>(at)].outbox.push_back(frame);
+  ++waiting_frames_;
+  flush_frames(at);
+}
+
+void NodeCarrier::send(int to, std::span<const std::byte> data) {
+  if (data.empty()) return;
+  peers_[static_cast<std::size_t>(local(to))].leaving.push_back(data);
+  ++transfers_;
+}
+
+void NodeCarrier::receive(int from, CallId call, std::span<std::byte> data) {
+  peers_[static_cast<std::size_t>(local(from))].coming.push_back({call, data});
+  ++transfers_;
+}
+
+void NodeCarrier::forget(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(local(rank))];
+  waiting_frames_ -= peer.outbox.size();
+  transfers_ -= peer.leaving.size() + peer.coming.size();
+  peer = {};
+}
+
+bool NodeCarrier::step(News& news) {
+  bool moved = false;
+  if (!has_work()) return false;
+  const std::uint64_t mail = memory_.mail();
+  const bool has_mail = mail != seen_mail_;
+  seen_mail_ = mail;
+  for (int other = 0; other < memory_.local_size(); ++other) {
+    if (other == me_) continue;
+    moved |= flush_frames(other);
+    if (has_mail) moved |= take_frames(other, news);
+    moved |= move_out(other);
+    moved |= move_in(other, news);
+  }
+  return moved;
+}
+
+bool NodeCarrier::flush_frames(int to) {
+  std::deque<Frame>& outbox = peers_[static_cast<std::size_t>(to)].outbox;
+  net::ByteRing ring = memory_.frames(me_, to);
+  bool moved = false;
+  while (!outbox.empty()) {
+    // A ring has room for a whole frame or for nothing.
+    if (ring.write(std::as_bytes(std::span(&outbox.front(), 1))) == 0) {
+      if (ring.ask_for_room()) break;
+      continue;
+    }
+    outbox.pop_front();
+    --waiting_frames_;
+    moved = true;
+    memory_.note_mail(to);
+  }
+  return moved;
+}
+
+bool NodeCarrier::take_frames(int from, News& news) {
+  net::ByteRing ring = memory_.frames(from, me_);
+  bool moved = false;
+  for (const net::ConstBytes bytes : ring.readable()) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(Frame)) {
+      Frame frame;
+      std::memcpy(&frame, bytes.data() + at, sizeof frame);
+      news.frames.emplace_back(ranks_[static_cast<std::size_t>(from)], frame);
+      moved = true;
+    }
+    ring.consume(bytes.size());
+  }
+  if (moved && ring.take_request_for_room()) memory_.ring(from);
+  return moved;
+}
+
+bool NodeCarrier::move_out(int to) {
+  auto& leaving = peers_[static_cast<std::size_t>(to)].leaving;
+  if (leaving.empty()) return false;
+  net::ByteRing ring = memory_.data(me_, to);
+  std::span<const std::byte>& rest = leaving.front();
+  const std::size_t count = ring.write(rest.first(std::min(rest.size(), piece_bytes)));
+  if (count == 0) return !ring.ask_for_room();
+  rest = rest.subspan(count);
+  if (rest.empty()) {
+    leaving.pop_front();
+    --transfers_;
+  }
+  memory_.ring(to);
+  return true;
+}
+
+bool NodeCarrier::move_in(int from, News& news) {
+  auto& coming = peers_[static_cast<std::size_t>(from)].coming;
+  if (coming.empty()) return false;
+  net::ByteRing ring = memory_.data(from, me_);
+  Incoming& first = coming.front();
+  bool moved = first.rest.empty();
+  std::size_t budget = piece_bytes;
+  for (const net::ConstBytes bytes : ring.readable()) {
+    const std::size_t count = std::min({bytes.size(), first.rest.size(), budget});
+    if (count == 0) continue;
+    std::memcpy(first.rest.data(), bytes.data(), count);
+    first.rest = first.rest.subspan(count);
+    budget -= count;
+    ring.consume(count);
+    moved = true;
+    if (count < bytes.size()) break;
+  }
+  if (first.rest.empty()) {
+    news.arrived.push_back(first.call);
+    coming.pop_front();
+    --transfers_;
+  }
+  if (moved && ring.take_request_for_room()) memory_.ring(from);
+  return moved;
+}
+
+std::size_t NodeCarrier::buffer_bytes() const {
+  return memory_.reserved_bytes();
+}
+
+}  // namespace tutti::p2p

@@ -1,0 +1,59 @@
+#include "p2p/texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tutti::p2p {
+
+std::string text_of(DType dtype, std::uint64_t count) {
+  return fmt::format("{} element{} of {}", count, count == 1 ? "" : "s", name(dtype));
+}
+
+std::string text_of_send(int rank, const Envelope& envelope) {
+  return fmt::format("send of {} with tag {} from rank {} to rank {}",
+                     text_of(envelope.dtype, envelope.count), envelope.tag, rank, envelope.peer);
+}
+
+std::string text_of_receive(int rank, const Envelope& envelope, int from) {
+  const int peer = from == any_peer ? envelope.peer : from;
+  return fmt::format("recv of {} with tag {} by rank {} from {}",
+                     text_of(envelope.dtype, envelope.count), envelope.tag, rank,
+                     peer == any_peer ? "any rank" : fmt::format("rank {}", peer));
+}
+
+Error mismatch(const std::string& call, int rank, int other, const std::string& did) {
+  // As in every mismatch, the rank that said something else than the lowest one.
+  return {ErrorCode::mismatch,
+          fmt::format("{}: rank {} {}; give both calls the same dtype and number of elements", call,
+                      other, did),
+          {.key = {}, .ranks = {std::max(rank, other)}}};
+}
+
+Error late(const std::string& call, int other, const char* counterpart, Time limit) {
+  const std::chrono::duration<double> seconds = limit;
+  const std::string missing =
+      other == any_peer ? "no rank made" : fmt::format("rank {} did not make", other);
+  return {ErrorCode::timeout,
+          fmt::format("{}: {} the {} for it within {:g} s; both ranks must make their calls, with "
+                      "the same tag",
+                      call, missing, counterpart, seconds.count()),
+          {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
+}
+
+Error gone(const std::string& call, int other) {
+  if (other == any_peer) {
+    return {ErrorCode::aborted, fmt::format("{}: every other rank has left the store", call)};
+  }
+  return {ErrorCode::aborted,
+          fmt::format("{}: rank {} has left the store", call, other),
+          {.key = {}, .ranks = {other}}};
+}
+
+Error closed(const std::string& call, int rank) {
+  return {ErrorCode::aborted,
+          fmt::format("{}: rank {} has closed this store before the other rank made its call", call,
+                      rank)};
+}
+
+}  // namespace tutti::p2p

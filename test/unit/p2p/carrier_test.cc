@@ -1,0 +1,172 @@
+#include <array>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "p2p/messenger.h"
+#include "p2p/node_carrier.h"
+
+using namespace tutti;
+using namespace tutti::p2p;
+
+namespace {
+
+/// The carriers of two ranks of a node, which share one mapping.
+class Node {
+ public:
+  Node() {
+    base::Fd file = base::create_memory_file("pairs", PairMemory::bytes(2));
+    std::shared_ptr<base::Mapping> mapping =
+        std::make_shared<base::Mapping>(file, PairMemory::bytes(2));
+    for (int rank = 0; rank < 2; ++rank) {
+      memories_.push_back(std::make_unique<PairMemory>(
+          file.duplicate(), [&mapping](const base::Fd&, std::size_t) { return mapping; }, rank,
+          std::vector<base::Doorbell*>{&bells_[0], &bells_[1]}));
+      carriers_.push_back(std::make_unique<NodeCarrier>(std::vector<int>{0, 1}, *memories_.back()));
+    }
+    carriers_[0]->open(1, Carrier::Use::send);
+    carriers_[1]->open(0, Carrier::Use::send);
+  }
+
+  NodeCarrier& operator[](std::size_t rank) { return *carriers_[rank]; }
+  base::Doorbell& bell(std::size_t rank) { return bells_[rank]; }
+  PairMemory& memory(std::size_t rank) { return *memories_[rank]; }
+
+ private:
+  std::array<base::Doorbell, 2> bells_;
+  std::vector<std::unique_ptr<PairMemory>> memories_;
+  std::vector<std::unique_ptr<NodeCarrier>> carriers_;
+};
+
+std::span<std::byte> bytes_of(std::vector<std::uint32_t>& numbers) {
+  return std::as_writable_bytes(std::span(numbers));
+}
+
+std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first) {
+  std::vector<std::uint32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "elements pass through a ring that is smaller than they are, one transfer after another") {
+  Node node;
+  std::vector<std::uint32_t> first = counting(100'003, 7);
+  std::vector<std::uint32_t> second = counting(5, 1);
+  std::vector<std::uint32_t> got_first(first.size());
+  std::vector<std::uint32_t> got_second(second.size());
+  node[0].send(1, bytes_of(first));
+  node[0].send(1, {});
+  node[0].send(1, bytes_of(second));
+  node[1].receive(0, 1, bytes_of(got_first));
+  node[1].receive(0, 2, {});
+  node[1].receive(0, 3, bytes_of(got_second));
+  News news;
+  bool moved = true;
+  while (moved) {
+    moved = node[0].step(news);
+    moved |= node[1].step(news);
+  }
+  CHECK(news.arrived == std::vector<CallId>{1, 2, 3});
+  CHECK(got_first == first);
+  CHECK(got_second == second);
+  CHECK_FALSE(node[0].is_moving());
+  CHECK_FALSE(node[1].is_moving());
+}
+
+TEST_CASE("frames that find no room wait for it, and arrive in order") {
+  Node node;
+  constexpr std::uint64_t frames = 1000;
+  for (std::uint64_t i = 0; i < frames; ++i) node[0].post(1, {.number = i});
+  CHECK(node[0].has_outbox());
+  News news;
+  bool moved = true;
+  while (moved) {
+    moved = node[1].step(news);
+    moved |= node[0].step(news);
+  }
+  CHECK_FALSE(node[0].has_outbox());
+  REQUIRE(news.frames.size() == frames);
+  for (std::uint64_t i = 0; i < frames; ++i) CHECK(news.frames[i].second.number == i);
+}
+
+TEST_CASE("a rank that sleeps on its doorbell is woken for frames, elements and room") {
+  Node node;
+  std::vector<std::uint32_t> numbers = counting(300'000, 1);
+  std::vector<std::uint32_t> got(numbers.size());
+  const auto run = [&](std::size_t rank, const std::function<bool(const News&)>& is_over) {
+    News news;
+    const auto deadline = base::Clock::now() + std::chrono::seconds(60);
+    while (!is_over(news) && base::Clock::now() < deadline) {
+      const std::uint32_t ticket = node.bell(rank).ticket();
+      if (!node[rank].step(news) && !is_over(news)) node.bell(rank).wait(ticket, deadline);
+    }
+    return is_over(news);
+  };
+  bool sent = false;
+  std::thread sender([&] {
+    for (std::uint64_t i = 0; i < 500; ++i) node[0].post(1, {.number = i});
+    node[0].send(1, bytes_of(numbers));
+    sent = run(0, [&](const News&) { return !node[0].has_outbox() && !node[0].is_moving(); });
+  });
+  node[1].receive(0, 1, bytes_of(got));
+  CHECK(
+      run(1, [](const News& news) { return news.frames.size() == 500 && !news.arrived.empty(); }));
+  sender.join();
+  CHECK(sent);
+  CHECK(got == numbers);
+}
+
+TEST_CASE("a call waits for its whole time, however long nothing has happened before it") {
+  using std::chrono::seconds;
+  Node node;
+  const auto topology = topology::make_topology(0, std::vector<int>{0, 0});
+  Messenger messenger(topology, seconds(10), node.memory(0), BetweenNodes{},
+                      [](int) { return false; });
+  messenger.step(seconds(1));
+  std::vector<std::uint32_t> numbers(5);
+  messenger.send(seconds(3600), 7, {.peer = 1, .count = 5}, bytes_of(numbers));
+  messenger.step(seconds(3609));
+  CHECK(messenger.take_finished().empty());
+  messenger.step(seconds(3610));
+  const std::vector<Finish> finished = messenger.take_finished();
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].call == 7);
+  CHECK(finished[0].error->code() == ErrorCode::timeout);
+  CHECK(messenger.empty());
+}
+
+TEST_CASE("a rank that has departed ends the calls that wait for it, but not before its frames") {
+  using std::chrono::seconds;
+  Node node;
+  const std::vector<int> leaders{0, 0};
+  const auto first = topology::make_topology(0, leaders);
+  const auto second = topology::make_topology(1, leaders);
+  bool departed = false;
+  Messenger sender(first, seconds(10), node.memory(0), BetweenNodes{}, [](int) { return false; });
+  Messenger receiver(second, seconds(10), node.memory(1), BetweenNodes{},
+                     [&](int) { return departed; });
+  std::vector<std::uint32_t> numbers = counting(5, 3);
+  std::vector<std::uint32_t> got(5);
+  std::vector<std::uint32_t> never(5);
+  sender.send(seconds(0), 1, {.peer = 1, .count = 5}, bytes_of(numbers));
+  receiver.receive(seconds(0), 2, {.peer = 0, .count = 5}, bytes_of(got));
+  receiver.receive(seconds(0), 3, {.peer = 0, .count = 5}, bytes_of(never));
+  while (!sender.empty()) {
+    sender.step(seconds(0));
+    receiver.step(seconds(0));
+  }
+  sender.close();
+  CHECK(sender.has_left());
+  departed = true;
+  receiver.step(seconds(0));
+  const std::vector<Finish> finished = receiver.take_finished();
+  REQUIRE(finished.size() == 2);
+  CHECK_FALSE(finished[0].error);
+  CHECK(got == numbers);
+  CHECK(finished[1].error->code() == ErrorCode::aborted);
+}
