@@ -10,7 +10,7 @@ namespace tutti::p2p {
 namespace {
 
 /// How much of one transfer moves in a step.
-constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+constexpr std::size_t bytes_a_step = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -109,7 +109,7 @@ bool NodeCarrier::move_out(int to) {
   if (leaving.empty()) return false;
   net::ByteRing ring = memory_.data(me_, to);
   std::span<const std::byte>& rest = leaving.front();
-  const std::size_t count = ring.write(rest.first(std::min(rest.size(), piece_bytes)));
+  const std::size_t count = ring.write(rest.first(std::min(rest.size(), bytes_a_step)));
   if (count == 0) return !ring.ask_for_room();
   rest = rest.subspan(count);
   if (rest.empty()) {
@@ -126,7 +126,7 @@ bool NodeCarrier::move_in(int from, News& news) {
   net::ByteRing ring = memory_.data(from, me_);
   Incoming& first = coming.front();
   bool moved = first.rest.empty();
-  std::size_t budget = piece_bytes;
+  std::size_t budget = bytes_a_step;
   for (const net::ConstBytes bytes : ring.readable()) {
     const std::size_t count = std::min({bytes.size(), first.rest.size(), budget});
     if (count == 0) continue;
