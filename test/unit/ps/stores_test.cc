@@ -16,7 +16,7 @@ namespace {
 /// A job of two workers and a server. Worker i is process 10 + i and in its n-th store node
 /// 100 * n + i; the server is node 3.
 struct JobOfStores {
-  Heard heard;
+  HeardFromScheduler heard;
   std::uint64_t ids = 0;
   int turn = 0;
   Stores stores{
