@@ -39,7 +39,7 @@ CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread saf
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 # For the quick tier: the library alone, for clang's analysis of threads.
 CLANG_LIBRARY = Build("build-clang-library", "clang builds the library without warnings, thread safety included",
-                      ("-Dbuildtype=debug", "-Ddebug=false", *TOGETHER, "-Dtests=false", "-Dexamples=false",
+                      ("-Dbuildtype=debug", "-Ddebug=false", "-Dtests=false", "-Dexamples=false",
                        "-Dbenchmarks=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
                     (*UNDEBUGGED, "-Dmpi=disabled"), {})
