@@ -52,8 +52,18 @@ void Endpoint::receive(CallId call, const Envelope& envelope) {
 }
 
 bool Endpoint::meet_first(Receive& receive) {
+  const Envelope& wanted = receive.envelope;
+  if (wanted.peer == any_peer) {
+    if (const auto from = given_up_sends_.take_of_any(wanted.tag)) {
+      finish_with(receive, *from);
+      return false;
+    }
+  } else if (given_up_sends_.take(wanted.peer, wanted.tag)) {
+    finish_with(receive, wanted.peer);
+    return false;
+  }
   const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
-    return is_for(receive.envelope, arrival.from, arrival.frame.tag);
+    return is_for(wanted, arrival.from, arrival.frame.tag);
   });
   if (first == arrivals_.end()) return true;
   const Arrival arrival = *first;
@@ -77,6 +87,10 @@ bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
   return true;
 }
 
+void Endpoint::finish_with(const Receive& receive, int from) {
+  finish(receive.call, from, given_up(name_of(receive), from, "send", limit_));
+}
+
 std::deque<Endpoint::Send>::iterator Endpoint::find_send(int to, std::uint64_t number) {
   return std::find_if(sends_.begin(), sends_.end(), [&](const Send& send) {
     return send.envelope.peer == to && send.number == number;
@@ -97,6 +111,7 @@ void Endpoint::hear(int from, const Frame& frame) {
       return hear_announce(from, frame);
     case Frame::Kind::ready:
     case Frame::Kind::refuse:
+    case Frame::Kind::expired:
     case Frame::Kind::done:
       return hear_answer(from, frame);
     case Frame::Kind::go: {
@@ -115,6 +130,10 @@ void Endpoint::hear(int from, const Frame& frame) {
 }
 
 void Endpoint::hear_announce(int from, const Frame& frame) {
+  // Those that were given up were called before those that wait.
+  if (given_up_receives_.take(from, frame.tag) || given_up_receives_.take(any_peer, frame.tag)) {
+    return post(from, Frame::Kind::expired, frame.number);
+  }
   const auto receive =
       std::find_if(receives_.begin(), receives_.end(), [&](const Receive& waiting) {
         return !waiting.has_met() && is_for(waiting.envelope, from, frame.tag);
@@ -139,6 +158,8 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   if (frame.kind == Frame::Kind::refuse) {
     finish(send->call, from,
            mismatch(name_of(*send), rank_, from, "receives " + text_of(frame.dtype, frame.count)));
+  } else if (frame.kind == Frame::Kind::expired) {
+    finish(send->call, from, given_up(name_of(*send), from, "recv", limit_));
   } else {
     finish(send->call, from);
   }
@@ -146,17 +167,26 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   leave_if_done();
 }
 
-// The receive that has met it waits for another send, as if that one had never been announced.
 void Endpoint::hear_revocation(int from, const Frame& frame) {
-  std::erase_if(arrivals_, [&](const Arrival& arrival) {
-    return arrival.from == from && arrival.frame.number == frame.number;
+  const bool withdrawn = frame.kind == Frame::Kind::withdraw;
+  const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& each) {
+    return each.from == from && each.frame.number == frame.number;
   });
+  if (arrival != arrivals_.end()) {
+    if (withdrawn) given_up_sends_.add(from, arrival->frame.tag);
+    arrivals_.erase(arrival);
+    return;
+  }
   const auto receive = find_receive(from, frame.number);
+  // This rank has ended it already, and the answer is on its way.
   if (receive == receives_.end()) return;
   receive->from = any_peer;
-  if (closing_) {
+  if (withdrawn) {
+    finish_with(*receive, from);
+  } else if (closing_) {
     finish(receive->call, any_peer, closed(name_of(*receive), rank_));
   } else if (meet_first(*receive)) {
+    // It waits for another send, as if that one had never been announced: its rank closes.
     return;
   }
   receives_.erase(receive);
@@ -176,6 +206,8 @@ void Endpoint::note_arrived(CallId call) {
 void Endpoint::note_departed(int rank) {
   if (std::exchange(peer(rank).gone, true)) return;
   std::erase_if(arrivals_, [&](const Arrival& arrival) { return arrival.from == rank; });
+  given_up_sends_.forget(rank);
+  given_up_receives_.forget(rank);
   std::erase_if(sends_, [&](const Send& send) {
     if (send.envelope.peer != rank) return false;
     finish(send.call, rank, gone(name_of(send), rank));
@@ -244,6 +276,7 @@ void Endpoint::tick(Time now) {
     }
     finish(receive->call, any_peer,
            late(name_of(*receive), receive->envelope.peer, "send", limit_));
+    given_up_receives_.add(receive->envelope.peer, receive->envelope.tag);
     receive = receives_.erase(receive);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "p2p/frame.h"
+#include "p2p/given_up.h"
 #include "tutti/error.h"
 
 namespace tutti::p2p {
@@ -56,6 +57,11 @@ using Action = std::variant<Post, MoveOut, MoveIn, Finish>;
 /// come. Sends and receives between two ranks meet in the order in which they were called; a
 /// receive from any rank takes the send that was announced first. The receiver says when it has
 /// everything, and so each call ends on both ranks.
+///
+/// A call that is given up keeps its place in that order: its counterpart ends with the same error,
+/// for otherwise that one would take what was meant for another. A send that was given up counts as
+/// announced before those that wait. A receive from any rank that was given up ends the next send
+/// of its tag, whose ever that is.
 class Endpoint {
  public:
   /// `limit`: how long a call waits for the other rank's.
@@ -132,6 +138,8 @@ class Endpoint {
   bool meet_first(Receive& receive);
   /// False: they differ, and the receive is over.
   bool meet(Receive& receive, const Arrival& arrival);
+  /// The send that it would have met was given up.
+  void finish_with(const Receive& receive, int from);
   void leave_if_done();
   bool is_anybody_left() const;
 
@@ -146,6 +154,8 @@ class Endpoint {
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
+  GivenUp given_up_sends_;        ///< to this rank, by others
+  GivenUp given_up_receives_;     ///< by this rank
   bool closing_ = false;
   bool left_ = false;
   std::vector<Action> actions_;
