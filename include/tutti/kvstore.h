@@ -216,6 +216,8 @@ class TUTTI_EXPORT KVStore {
   ///   in `timeout`, too, and takes nothing else. Both ranks must make their calls again;
   /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
   ///   that have;
+  /// - `internal` when they have met, but no element moves for `key_timeout`, and for a minute at
+  ///   least. That ends the store;
   /// - `peer_lost` when any rank of the store is lost.
   Pending send(const Tensor& tensor, int to_rank, int tag = 0);
   /// Receives a tensor that one other rank sends: see `send`. From `any_rank` it takes the one with

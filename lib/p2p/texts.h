@@ -22,6 +22,8 @@ Error mismatch(const std::string& call, int rank, int other, const std::string& 
 Error late(const std::string& call, int other, const char* counterpart, Time limit);
 /// `counterpart`: the other rank's call, which that rank had given up.
 Error given_up(const std::string& call, int other, const char* counterpart, Time limit);
+/// The two have met, but no element moves.
+Error stalled(const std::string& call, int other, Time limit);
 Error gone(const std::string& call, int other);
 Error closed(const std::string& call, int rank);
 

@@ -148,3 +148,19 @@ TEST_CASE("a callback may send and receive") {
   received.get_future().get().wait();
   CHECK(theirs.are_from(before(*store), 1));
 }
+
+// For a link that carries a megabyte a second. Elsewhere it shows nothing.
+TEST_CASE("a tensor may travel for longer than key_timeout", "[.slow-link]") {
+  Options hasty = Options::from_env();
+  hasty.key_timeout = std::chrono::seconds(1);
+  const auto store = make_store(hasty);
+  if (store->num_workers() == 1) return;
+  Bytes bytes(2'500'000);
+  if (store->rank() == 0) {
+    bytes.fill(0, 1);
+    store->send(bytes.tensor(), 1).wait();
+  } else if (store->rank() == 1) {
+    store->recv(bytes.tensor(), 0).wait();
+    CHECK(bytes.are_from(0, 1));
+  }
+}

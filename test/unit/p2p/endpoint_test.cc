@@ -70,6 +70,70 @@ TEST_CASE("two ranks that disagree about a tensor both get a mismatch, and their
   CHECK(office.is_good(right));
 }
 
+TEST_CASE("elements that have stopped moving for the time limit are an error of both ranks") {
+  Office office(2, seconds(100));
+  const CallId send = office.send(0, 1);
+  office.pass(seconds(50));
+  const CallId receive = office.receive(1, 0);
+  std::mt19937_64 random;
+  for (int frame = 0; frame < 3; ++frame) REQUIRE(office.deliver(random));
+  office.pass(seconds(90));
+  CHECK(office.endpoint(0).next_tick() == seconds(150));
+  office.move_part(0, 1);
+  office.pass(seconds(90));
+  for (const int rank : {0, 1}) {
+    CHECK_NOTHROW(office.endpoint(rank).check_transfers());
+    CHECK(office.endpoint(rank).next_tick() == seconds(240));
+  }
+  office.pass(seconds(10));
+  CHECK_FALSE(office.is_over(send));
+  CHECK_FALSE(office.is_over(receive));
+  for (const int rank : {0, 1}) {
+    INFO("rank " << rank);
+    try {
+      office.endpoint(rank).check_transfers();
+      FAIL_CHECK("no error came");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::timeout);
+      CHECK(error.ranks().front() == 1 - rank);
+      CHECK_THAT(error.what(), Contains(rank == 0 ? "send of 1 element" : "recv of 1 element") &&
+                                   Contains("no element has moved for 100 s"));
+    }
+  }
+}
+
+TEST_CASE("transfers that wait for another one's elements are as late as that") {
+  Office office(2, seconds(100));
+  office.receive(1, 0);
+  office.receive(1, 0);
+  office.send(0, 1);
+  office.send(0, 1);
+  std::mt19937_64 random;
+  for (int frame = 0; frame < 6; ++frame) REQUIRE(office.deliver(random));
+  for (int part = 0; part < 5; ++part) {
+    office.pass(seconds(60));
+    office.move_part(0, 1);
+    CHECK_NOTHROW(office.endpoint(0).check_transfers());
+    CHECK_NOTHROW(office.endpoint(1).check_transfers());
+  }
+  office.pass(seconds(100));
+  CHECK_THROWS_AS(office.endpoint(0).check_transfers(), Error);
+  CHECK_THROWS_AS(office.endpoint(1).check_transfers(), Error);
+}
+
+TEST_CASE("elements may stand still for a minute, however short the time limit is") {
+  Office office(2, seconds(1));
+  office.receive(1, 0);
+  office.send(0, 1);
+  std::mt19937_64 random;
+  for (int frame = 0; frame < 3; ++frame) REQUIRE(office.deliver(random));
+  office.pass(seconds(59));
+  CHECK_NOTHROW(office.endpoint(1).check_transfers());
+  CHECK(office.endpoint(1).next_tick() == seconds(60));
+  office.pass(seconds(1));
+  CHECK_THROWS_AS(office.endpoint(1).check_transfers(), Error);
+}
+
 TEST_CASE("a rank that closes ends the calls that have not met, and waits for those that have") {
   Office office(3, seconds(10));
   const CallId lonely = office.send(0, 1, 1);
