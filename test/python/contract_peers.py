@@ -179,9 +179,11 @@ class Peers(Contract):
         theirs, pendings, called = np.zeros(3000, np.uint8), [], threading.Event()
 
         def answer(error):
-            if error is None:
-                pendings.extend((kv.send(letter(kv.rank, 1, 3000), after), kv.recv(theirs, before)))
-            called.set()
+            try:
+                if error is None:
+                    pendings.extend((kv.send(letter(kv.rank, 1, 3000), after), kv.recv(theirs, before)))
+            finally:
+                called.set()
         kv.pushpull("sum", np.zeros(1, np.float32)).then(answer)
         called.wait()
         for pending in pendings:

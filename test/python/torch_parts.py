@@ -53,7 +53,8 @@ class Works(unittest.TestCase):
             self.assertTrue(lock.asked_again.wait(60))
             events.append("the results are in place")
 
-        work, lock, second = Work([Call()], [], [put_results_in_place]), WatchedLock(), threading.Thread(target=wait_too)
+        lock, second = WatchedLock(), threading.Thread(target=wait_too)
+        work = Work([Call()], [], [put_results_in_place])
         work._lock = lock
         work.wait()
         second.join()
