@@ -64,7 +64,7 @@ bool NodeCarrier::step(News& news) {
     if (other == me_) continue;
     moved |= flush_frames(other);
     if (has_mail) moved |= take_frames(other, news);
-    moved |= move_out(other);
+    moved |= move_out(other, news);
     moved |= move_in(other, news);
   }
   return moved;
@@ -104,13 +104,14 @@ bool NodeCarrier::take_frames(int from, News& news) {
   return moved;
 }
 
-bool NodeCarrier::move_out(int to) {
+bool NodeCarrier::move_out(int to, News& news) {
   auto& leaving = peers_[static_cast<std::size_t>(to)].leaving;
   if (leaving.empty()) return false;
   net::ByteRing ring = memory_.data(me_, to);
   std::span<const std::byte>& rest = leaving.front();
   const std::size_t count = ring.write(rest.first(std::min(rest.size(), bytes_a_step)));
   if (count == 0) return !ring.ask_for_room();
+  news.sent_to.push_back(ranks_[static_cast<std::size_t>(to)]);
   rest = rest.subspan(count);
   if (rest.empty()) {
     leaving.pop_front();
@@ -137,6 +138,7 @@ bool NodeCarrier::move_in(int from, News& news) {
     moved = true;
     if (count < bytes.size()) break;
   }
+  if (budget < piece_bytes) news.received_from.push_back(ranks_[static_cast<std::size_t>(from)]);
   if (first.rest.empty()) {
     news.arrived.push_back(first.call);
     coming.pop_front();

@@ -69,6 +69,9 @@ class Promises:
             with self.subTest(ranks=count):
                 self.on_all(count, "torch_pairs")
 
+    def test_parts_without_a_job(self):
+        said(self.python, HERE / "torch_parts.py", timeout=60, cwd=self.top)
+
     def test_it_trains_what_gloo_trains(self):
         self.on_all(2, "torch_training")
 

@@ -98,7 +98,8 @@ class Result(unittest.TestResult):
 
     def addError(self, test, err):
         super().addError(test, err)
-        outcomes[test._testMethodName]["failed"] = "".join(traceback.format_exception(*err))
+        outcome = outcomes[test._testMethodName]
+        outcome["failed"] = outcome.get("failed", "") + "".join(traceback.format_exception(*err))
 
     addFailure = addError
 

@@ -1,4 +1,5 @@
 """c10d's calls that move tensors as they are."""
+import numpy as np
 import torch
 
 import tutti
@@ -110,18 +111,16 @@ class Moving:
     def _agreed(self, sent, received):
         """The counts of an all_to_all, by sender and receiver of the store, once all ranks have said what they send and
         expect. Waits for that, and raises on all ranks where the two differ."""
-        rows, submission = self._gathered(torch.tensor([sent, received], dtype=torch.int64))
-        submission.wait()
-        said = torch.stack(rows)
+        said = self._group.told([sent, received])
         counts, expected = said[:, 0], said[:, 1].T
-        wrong = (counts != expected).nonzero().tolist()
-        if wrong:
-            source, target = wrong[0]
+        wrong = np.argwhere(counts != expected)
+        if wrong.size:
+            source, target = wrong[0].tolist()
             raise tutti.MismatchError(
                 f"all_to_all: rank {source} sends {counts[source, target]} elements to rank {target}, which expects "
                 f"{expected[source, target]}; split sizes and shapes must fit on both", ranks=[source, target])
-        by_store = torch.tensor(self._group.by_store(range(self._group.size)))
-        return counts[by_store][:, by_store].numpy()
+        by_store = self._group.by_store(range(self._group.size))
+        return counts[np.ix_(by_store, by_store)]
 
     def _exchanged(self, outputs, inputs, counts):
         """Tensors by c10d's ranks."""
