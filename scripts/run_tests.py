@@ -216,7 +216,7 @@ def quick(tally):
     clang, tidied = build(CLANG_LIBRARY), tidy()
     with Aside(clang, tidied) as aside:
         if built:
-            meson_tests(tally, GCC, *without("slow"), "-j", AT_ONCE, "-t", SLOWER_THEN)
+            meson_tests(tally, GCC, *without("slow"), "--num-processes", AT_ONCE, "-t", SLOWER_THEN)
         aside.finished(tally, clang.name)
         aside.finished(tally, tidied.name)
 
@@ -230,7 +230,7 @@ def run_part(tally, part, built):
     for chosen in part.selections:
         if built(chosen.build):
             # The words of a sanitizer's build say how much slower it is.
-            beside = () if "-t" in chosen.words else ("-j", AT_ONCE, "-t", SLOWER_THEN)
+            beside = () if "-t" in chosen.words else ("--num-processes", AT_ONCE, "-t", SLOWER_THEN)
             meson_tests(tally, chosen.build, *chosen.words, *beside)
 
 

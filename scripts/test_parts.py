@@ -154,7 +154,7 @@ PARTS = (
     Part("address", "under the address and undefined-behaviour sanitizers", ((ASAN, ()),),
          # Jobs compute more there than they wait: one at a time.
          (Selection(ASAN, (*QUICK_WITH_SANITIZER, *suites("unit"))),
-          Selection(ASAN_WITH_MPI, (*QUICK_WITH_SANITIZER, *without("unit"), "-j", "1")))),
+          Selection(ASAN_WITH_MPI, (*QUICK_WITH_SANITIZER, *without("unit"), "--num-processes", "1")))),
     # clang 14's thread sanitizer does not find its way about a randomised address space.
     Part("threads", "under the thread sanitizer", ((TSAN, ("threaded",)),),
          (Selection(TSAN, (*suites("threads"), "-t", SLOWER, "--wrapper", "setarch -R")),)),
