@@ -138,7 +138,7 @@ bool NodeCarrier::move_in(int from, News& news) {
     moved = true;
     if (count < bytes.size()) break;
   }
-  if (budget < piece_bytes) news.received_from.push_back(ranks_[static_cast<std::size_t>(from)]);
+  if (budget < bytes_a_step) news.received_from.push_back(ranks_[static_cast<std::size_t>(from)]);
   if (first.rest.empty()) {
     news.arrived.push_back(first.call);
     coming.pop_front();
