@@ -108,8 +108,8 @@ def make_parser():
         help="print lines as they are, without [worker 1] (default: with it, when there is more "
              "than one worker; example: --no-prefix)")
     add("--grace", type=float, default=30.0, metavar="SECONDS",
-        help="after the first failure the others have this long to end by themselves, as by saving "
-             "a checkpoint (default: 30; example: --grace 120)")
+        help="after the first failure the others have this long to end by themselves, as by saving a checkpoint; so "
+             "have all workers after Ctrl-C or SIGTERM (default: 30; example: --grace 120)")
     return parser
 
 

@@ -4,6 +4,8 @@ import os
 import signal
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# What asks a process to end.
+ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 

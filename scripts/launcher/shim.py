@@ -20,8 +20,8 @@ import time
 
 from launcher.contact import connect, is_cut_off
 from launcher.notices import Notices
-from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
-                                signal_all)
+from launcher.processes import (ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent, end_all,
+                                lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
 from launcher.trust import enter_folder, problem_of_program
 
@@ -31,7 +31,7 @@ UP = "up"
 # saying anything, and how much it may say.
 DRAIN_SECONDS = 0.5
 DRAIN_BYTES = 1 << 20
-# From SIGTERM to SIGKILL.
+# From SIGTERM to SIGKILL, for a command that has had its time.
 TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
@@ -40,7 +40,6 @@ ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 LONGEST_LINE = 65536
 # The exit status of a command that is not started because of what was asked for.
 NOT_BEGUN = 2
-ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 # How often it looks whether the launcher's host is silent.
 LOOK_SECONDS = 5.0
 # A server that is killed now and then, in a long job, is none that is killed again and again.
@@ -96,11 +95,15 @@ class Shim:
 
     def __init__(self, link, group):
         """`group`: of equal processes, one of which this is. `restarts` there: how often the command is started again,
-        where signals that nobody ordered end it; `owners`: who may own it beside root and this user."""
+        where signals that nobody ordered end it; `owners`: who may own it beside root and this user; `grace`: how many
+        seconds it has to end where a signal to this process asks for that."""
         self.link, self.command, self.owners = link, group["command"], group.get("owners")
+        self.grace = group.get("grace", TERM_SECONDS)
         self.restarts, self.variables = Restarts(group.get("restarts", 0)), {}
         self.listener = None       # that the command takes over
         self.told = False          # did the launcher or mpirun order the end
+        self.killed = False        # and once more
+        self.code = None           # how the command ended; its status once what it started has ended, too
         self.wrote = False         # did it write its state when its time was last up
         self.deadline = None       # of what comes next
         self.status = None         # of the command
@@ -190,8 +193,9 @@ class Shim:
             self.link.connection.shutdown(socket.SHUT_RDWR)
 
     def on_order(self):
-        """Variables in JSON, where the scheduler is, start the command; an empty line ends it. {"ended": [[title, what
-        became of it] ...]} is for processes that wait."""
+        """Variables in JSON, where the scheduler is, start the command; an empty line ends it, and so does {"grace":
+        seconds}, which leaves it so much time. {"ended": [[title, what became of it] ...]} is for processes that
+        wait."""
         orders = self.link.receive()
         if orders is None:
             raise ConnectionError("the launcher is gone")
@@ -199,6 +203,9 @@ class Shim:
             told = json.loads(order) if order else {}
             if not order:
                 self.end_command()
+            elif "grace" in told:
+                # The launcher ends it then. The time beyond is for one that is stopped.
+                self.end_command(told["grace"] + TERM_SECONDS)
             elif "ended" in told:
                 self.notices.tell(told["ended"])
             elif self.child is None and self.status is None:
@@ -207,20 +214,25 @@ class Shim:
     def on_signal(self):
         numbers = os.read(self.wake, 4096)
         if any(number in ENDING for number in numbers):
-            self.end_command()
+            self.end_command(self.grace)
         while self.reap():
             pass
+        if self.code is not None and self.status is None:
+            self.report_when_all_ended()
 
-    def end_command(self):
-        """The first time politely. What is stopped goes on, or it would not hear of it."""
+    def end_command(self, seconds=TERM_SECONDS):
+        """The first time politely, and once more after this time. What is stopped goes on, or it would not hear of
+        it."""
         if self.status is None and self.child is None:
             self.told, self.status = True, 128 + signal.SIGTERM
             self.report_exit()
         elif self.status is None:
             signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
             signal_all(signal.SIGCONT)
-            self.told = True
-            self.deadline = time.monotonic() + TERM_SECONDS
+            self.killed, self.told = self.told, True
+            self.deadline = time.monotonic() + (TERM_SECONDS if self.killed else seconds)
+            if self.code is not None:
+                self.report_when_all_ended()
 
     def on_deadline(self):
         """A server that writes its state takes its time, for this would be the last one."""
@@ -249,7 +261,14 @@ class Shim:
             self.send_lines(2, [f"launch.py: {name} ended it; it is started again".encode()])
             self.start(self.variables)
             return
-        self.status = code if code >= 0 else 128 - code
+        self.code = code if code >= 0 else 128 - code
+        self.report_when_all_ended()
+
+    def report_when_all_ended(self):
+        """A shell that is asked to end does so at once, while the program that it runs saves its state."""
+        if self.told and not self.killed and descendants():
+            return
+        self.status = self.code
         self.report_exit()
 
     def report_exit(self):

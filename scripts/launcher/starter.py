@@ -68,7 +68,7 @@ def place(request):
 
 def groups(request, server):
     """The processes by number: equal ones in groups."""
-    workers = {"count": request.workers, "command": request.command}
+    workers = {"count": request.workers, "command": request.command, "grace": request.grace}
     if request.mode == "mpi":
         return [workers]
     owners = servers.owners(request.command)

@@ -194,9 +194,18 @@ class Link:
         """Tells the shim's processes who has ended, and how."""
         self.send(json.dumps({"ended": [[one.title, f"{one.name()} {one.fate()}"] for one in workers]}).encode())
 
+    def ask(self, seconds):
+        """Tells the shim to ask its command to end, and to end it after this time."""
+        self.send(json.dumps({"grace": seconds}).encode())
+
     def order(self):
         """Tells the shim to end its command; told again, at once."""
         self.send(ORDER)
+
+    def kill(self):
+        """Tells the shim to end its command at once."""
+        self.order()
+        self.order()
 
     def send(self, text):
         try:
