@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from launcher.processes import dies_with_parent, file_of
+from launcher.processes import ANNOUNCING, dies_with_parent, file_of
 from launcher.shim import UP
 
 # An sshd turns callers away when ten have not shown who they are.
@@ -23,7 +23,7 @@ MOST_AT_ONCE = 8
 def start(one):
     with file_of(one["told"].encode()) as told:
         return subprocess.Popen(one["words"], stdin=told, stdout=subprocess.PIPE,
-                                preexec_fn=dies_with_parent(signal.SIGTERM))
+                                preexec_fn=dies_with_parent(signal.SIGTERM, ANNOUNCING))
 
 
 class Member:

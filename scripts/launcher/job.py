@@ -10,7 +10,7 @@ import time
 from launcher import contact, mpirun, shim
 from launcher.conclusion import conclude
 from launcher.door import Door
-from launcher.processes import ENDING, adopt_orphans, dies_with_parent, end_all, file_of
+from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
 from launcher.output import Printer, say
 from launcher.worker import Link, Worker
 
@@ -62,14 +62,14 @@ class Job:
         self.starter = starter
         adopt_orphans()
         signal.set_wakeup_fd(self.wake_write)
-        for number in (signal.SIGCHLD, *ENDING):
+        for number in (signal.SIGCHLD, *ENDING, *ANNOUNCING):
             # A job that was started with nohup, or with & in a script, outlives what ends others.
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         with file_of(starter.told.encode()) as told:
             self.process = subprocess.Popen(starter.words, env=starter.env, stdin=told, start_new_session=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                            preexec_fn=dies_with_parent(signal.SIGTERM))
+                                            preexec_fn=dies_with_parent(signal.SIGTERM, ANNOUNCING))
         self.events.register(self.process.stdout, selectors.EVENT_READ, self.on_starter)
 
     def run(self):
@@ -278,6 +278,8 @@ class Job:
         for number in os.read(self.wake, 4096):
             if number in ENDING:
                 self.on_end_signal(number)
+            elif number in ANNOUNCING:
+                self.pass_on(number)
         if self.process and self.process.poll() is not None:
             self.give(LINGER_SECONDS)
 
@@ -293,6 +295,13 @@ class Job:
             self.step()
         else:
             self.ask_workers()
+
+    def pass_on(self, number):
+        """To the workers alone, which may know of it. The helpers and what starts them do not pass it on, so that it
+        comes once."""
+        for link in self.links:
+            if self.is_worker(link.worker):
+                link.pass_on(number)
 
     def ask_workers(self):
         """Servers go on, for a worker may need them to save its state."""

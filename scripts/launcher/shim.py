@@ -20,8 +20,8 @@ import time
 
 from launcher.contact import connect, is_cut_off
 from launcher.notices import Notices
-from launcher.processes import (ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent, end_all,
-                                lives_below, prctl, signal_all)
+from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
+                                end_all, lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
 from launcher.trust import enter_folder, problem_of_program
 
@@ -96,9 +96,10 @@ class Shim:
     def __init__(self, link, group):
         """`group`: of equal processes, one of which this is. `restarts` there: how often the command is started again,
         where signals that nobody ordered end it; `owners`: who may own it beside root and this user; `grace`: how many
-        seconds it has to end where a signal to this process asks for that."""
+        seconds it has to end where a signal to this process asks for that; `ignored`: signals that the command ignores
+        unless it says otherwise."""
         self.link, self.command, self.owners = link, group["command"], group.get("owners")
-        self.grace = group.get("grace", TERM_SECONDS)
+        self.grace, self.ignored = group.get("grace", TERM_SECONDS), group.get("ignored", ())
         self.restarts, self.variables = Restarts(group.get("restarts", 0)), {}
         self.listener = None       # that the command takes over
         self.told = False          # did the launcher or mpirun order the end
@@ -112,7 +113,9 @@ class Shim:
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
-        for number in (signal.SIGCHLD, *ENDING):
+        # Others may send the announcing ones to this process and to the command alike. This one only outlives them. It
+        # does not ignore them, for the command would inherit that.
+        for number in (signal.SIGCHLD, *ENDING, *ANNOUNCING):
             signal.signal(number, lambda *_: None)
         # Also while it sends, which may block.
         signal.signal(signal.SIGALRM, self.look_at_link)
@@ -145,7 +148,7 @@ class Shim:
         if problem:
             raise PermissionError(errno.EACCES, problem)
         how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err,
-               "preexec_fn": dies_with_parent(signal.SIGKILL)}
+               "preexec_fn": dies_with_parent(signal.SIGKILL, self.ignored)}
         if self.listener is None:
             return subprocess.Popen(self.command, **how)
         with self.listener as listener:  # once the command has ended nobody listens there
@@ -194,8 +197,8 @@ class Shim:
 
     def on_order(self):
         """Variables in JSON, where the scheduler is, start the command; an empty line ends it, and so does {"grace":
-        seconds}, which leaves it so much time. {"ended": [[title, what became of it] ...]} is for processes that
-        wait."""
+        seconds}, which leaves it so much time. {"signal": number} is for the command itself, {"ended": [[title, what
+        became of it] ...]} for processes that wait."""
         orders = self.link.receive()
         if orders is None:
             raise ConnectionError("the launcher is gone")
@@ -206,10 +209,17 @@ class Shim:
             elif "grace" in told:
                 # The launcher ends it then. The time beyond is for one that is stopped.
                 self.end_command(told["grace"] + TERM_SECONDS)
+            elif "signal" in told:
+                self.pass_on(told["signal"])
             elif "ended" in told:
                 self.notices.tell(told["ended"])
             elif self.child is None and self.status is None:
                 self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
+
+    def pass_on(self, number):
+        """A command that has not been started yet has nothing to be told of."""
+        if number in ANNOUNCING and self.child is not None and self.code is None:
+            os.kill(self.child.pid, number)
 
     def on_signal(self):
         numbers = os.read(self.wake, 4096)

@@ -3,10 +3,12 @@ import dataclasses
 import os
 import re
 import secrets
+import signal
 from typing import Dict, List
 
 from launcher import servers
 from launcher.options import UsageError
+from launcher.processes import ANNOUNCING
 
 # By these a process gets into its job. Those of the launcher's own environment are for other jobs; those of its job are
 # for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
@@ -67,15 +69,18 @@ def place(request):
 
 
 def groups(request, server):
-    """The processes by number: equal ones in groups."""
+    """The processes by number: equal ones in groups. A batch system may announce something to all of them, and it means
+    the workers."""
     workers = {"count": request.workers, "command": request.command, "grace": request.grace}
+    if request.launcher == "sge":
+        workers["ignored"] = [signal.SIGUSR1, signal.SIGUSR2]
     if request.mode == "mpi":
         return [workers]
     owners = servers.owners(request.command)
     return [{**workers, "role": "worker"},
-            {"count": request.servers, "role": "server", "command": [server, *request.server_options], "owners": owners,
+            {"count": request.servers, "ignored": ANNOUNCING, "role": "server", "command": [server, *request.server_options], "owners": owners,
              "restarts": MOST_RESTARTS if request.survives else 0},
-            {"count": 1, "role": "scheduler", "command": [server], "owners": owners, **address_of_scheduler(request)}]
+            {"count": 1, "ignored": ANNOUNCING, "role": "scheduler", "command": [server], "owners": owners, **address_of_scheduler(request)}]
 
 
 def address_of_scheduler(request):

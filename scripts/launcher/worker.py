@@ -202,6 +202,10 @@ class Link:
         """Tells the shim to end its command; told again, at once."""
         self.send(ORDER)
 
+    def pass_on(self, number):
+        """Tells the shim to send its command this signal."""
+        self.send(json.dumps({"signal": number}).encode())
+
     def kill(self):
         """Tells the shim to end its command at once."""
         self.order()

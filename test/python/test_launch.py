@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from launching import LAUNCH, MPI, LaunchCase
+from launching import COUNTS, LAUNCH, MPI, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
@@ -219,6 +219,17 @@ class End(LaunchCase):
 
     def test_so_has_a_program_whose_shell_ends_at_once(self):
         self.assertEqual(self.saved("(trap 'sleep 4; echo saved; exit 0' TERM; echo up; sleep 60 & wait); echo done"), 2)
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.start("-n", 2, *MPI, sys.executable, "-c", COUNTS))
+
+    def test_one_that_every_process_but_the_command_gets_ends_nothing(self):
+        process = self.start("-n", 1, *MPI, "sh", "-c", "trap '' USR1; echo up; sleep 1; echo done")
+        self.wait_for_lines(process, 1, "up")
+        for pid in self.marked():
+            os.kill(pid, signal.SIGUSR1)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, out), (0, "done\n"), err)
 
     def test_a_second_signal_ends_everything_at_once_whatever_the_grace(self):
         process = self.start_clinging(grace=600)

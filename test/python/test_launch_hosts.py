@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from launching import LAUNCH, ROOT, LaunchCase, add_ssh
+from launching import COUNTS, LAUNCH, ROOT, LaunchCase, add_ssh
 
 sys.path.insert(0, str(ROOT / "test/lab"))
 import hosts
@@ -51,6 +51,9 @@ class TwoHosts(LaunchCase):
         self.assertIn(f"worker 1 on {self.hosts.names[1]} was the first to fail", err)
         self.assertIn("SIGSEGV", err)
         self.assertIn("[worker 0] saved", out)
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.start("-n", 2, sys.executable, "-c", COUNTS))
 
     def test_a_launcher_that_is_killed_leaves_nothing_on_any_host(self):
         process = self.start("-n", 2, "setsid sleep 600 & (trap '' TERM; echo up; sleep 600)")
