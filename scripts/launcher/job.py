@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from launcher import contact, mpirun, shim
+from launcher import contact, lines, mpirun
 from launcher.conclusion import conclude
 from launcher.door import Door
 from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
@@ -104,28 +104,28 @@ class Job:
 
     def on_starter(self):
         data = os.read(self.process.stdout.fileno(), 65536)
-        *lines, rest = (self.unfinished + data).split(b"\n")
-        if rest and (not data or len(rest) > shim.LONGEST_LINE):
-            lines, rest = lines + [rest], b""
+        *whole, rest = (self.unfinished + data).split(b"\n")
+        if rest and (not data or len(rest) > lines.PIECE_BYTES):
+            whole, rest = whole + [rest], b""
         self.unfinished = rest
-        for line in lines:
+        for line in whole:
             text = line.decode("utf-8", "surrogateescape")
             if not mpirun.NOISE.search(text):
                 self.printer.note(self.starter.name, text)
         if not data:
             self.events.unregister(self.process.stdout)
 
-    def admit(self, lines, rank, host):
+    def admit(self, connected, rank, host):
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
         if rank in self.workers or rank >= self.request.processes():
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
-        connection = lines.connection
+        connection = connected.connection
         if connection.family == socket.AF_INET:
             contact.notice_death(connection)
             # Orders are few: who does not read them at once has room for them.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * contact.SILENT_SECONDS)
-        link = Link(lines, self.workers[rank])
+        link = Link(connected, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
         link.welcome()
@@ -168,8 +168,7 @@ class Job:
 
     def on_message(self, worker, message):
         if "lines" in message:
-            worker.hear(message["lines"])
-            worker.last += self.printer.lines(worker.title, message["stream"], message["lines"])
+            self.on_lines(worker, message["stream"], message["lines"], message.get("open"))
         if "writes" in message:
             self.on_writing(worker)
         if "complete" in message:
@@ -182,6 +181,13 @@ class Job:
         if worker.status is not None:  # an exit is told before the last lines
             self.end_the_silent()
             self.dismiss_servers()
+
+    def on_lines(self, worker, stream, texts, unfinished=None):
+        whole, rest = worker.joined(stream, texts, unfinished is not None)
+        worker.hear(whole)
+        worker.last += self.printer.lines(worker.title, stream, whole)
+        if rest and unfinished == "pause":
+            self.printer.unfinished(worker.title, stream, rest)
 
     def on_waiting(self, link, waits):
         """Its processes wait for others, or wait no more."""
@@ -210,6 +216,8 @@ class Job:
         self.events.unregister(link.connection)
         link.connection.close()
         self.links.discard(link)
+        for stream in link.worker.unfinished():
+            self.on_lines(link.worker, stream, [""])
         if link.worker.status is None:
             self.on_end(link.worker)
             self.on_failure(link.worker)

@@ -3,8 +3,8 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py, notices.py, processes.py, sealed_lines.py and trust.py, which is all
-of ours that it may import.
+file goes to other hosts as text, with contact.py, lines.py, notices.py, processes.py, sealed_lines.py and trust.py,
+which is all of ours that it may import.
 """
 import errno
 import json
@@ -19,6 +19,7 @@ import termios
 import time
 
 from launcher.contact import connect, is_cut_off
+from launcher.lines import Lines
 from launcher.notices import Notices
 from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
                                 end_all, lives_below, prctl, signal_all)
@@ -37,7 +38,6 @@ TERM_SECONDS = 3.0
 WRITER = "tutti-state"
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
-LONGEST_LINE = 65536
 # The exit status of a command that is not started because of what was asked for.
 NOT_BEGUN = 2
 # How often it looks whether the launcher's host is silent.
@@ -108,7 +108,7 @@ class Shim:
         self.wrote = False         # did it write its state when its time was last up
         self.deadline = None       # of what comes next
         self.status = None         # of the command
-        self.partial = {}          # descriptor -> (stream, bytes of an unfinished line)
+        self.outputs = {}          # descriptor: its lines
         self.drained = 0           # bytes of output since the command has ended
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -138,7 +138,7 @@ class Shim:
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
-            self.partial[fd] = stream, b""
+            self.outputs[fd] = Lines(stream, self.send)
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
@@ -161,19 +161,16 @@ class Shim:
 
     def give_up(self, reason):
         """Before the command was started."""
-        self.send_lines(2, [reason.encode("utf-8", "surrogateescape")])
+        self.send_line(reason)
         self.send(exit=NOT_BEGUN, told=False)
 
     def send(self, **message):
         self.link.send(json.dumps(message).encode())
 
-    def send_lines(self, stream, lines):
-        if lines:
-            texts = [line.decode("utf-8", "surrogateescape") for line in lines]
-            self.send(stream=stream, lines=texts)
+    def send_line(self, text):
+        self.send(stream=2, lines=[text])
 
     def on_output(self, fd):
-        stream, kept = self.partial[fd]
         try:
             data = os.read(fd, 65536)
         except OSError:  # how a terminal says end of file
@@ -181,13 +178,9 @@ class Shim:
         if self.status is not None:
             self.drained += len(data)
             self.deadline = time.monotonic() + DRAIN_SECONDS
-        *lines, rest = (kept + data).split(b"\n")
-        if rest and (not data or len(rest) > LONGEST_LINE):
-            lines, rest = lines + [rest], b""
-        self.partial[fd] = stream, rest
-        self.send_lines(stream, lines)
+        self.outputs[fd].take(data)
         if not data:
-            del self.partial[fd]
+            del self.outputs[fd]
             self.events.unregister(fd)
             os.close(fd)
 
@@ -268,7 +261,7 @@ class Shim:
     def on_exit(self, code):
         if code < 0 and not self.told and self.restarts.take():
             name = signal.Signals(-code).name
-            self.send_lines(2, [f"launch.py: {name} ended it; it is started again".encode()])
+            self.send_line(f"launch.py: {name} ended it; it is started again")
             self.start(self.variables)
             return
         self.code = code if code >= 0 else 128 - code
@@ -291,19 +284,26 @@ class Shim:
         command's last lines may lie here unread."""
         if self.status is None:
             return False
-        if not self.partial or self.drained > DRAIN_BYTES:
+        if not self.outputs or self.drained > DRAIN_BYTES:
             return True
         return time.monotonic() >= self.deadline and not self.events.select(0)
 
+    def seconds_left(self):
+        """Until the next deadline; None without one."""
+        times = [lines.pause_at for lines in self.outputs.values()] + [self.deadline]
+        times = [at for at in times if at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
     def run(self):
         while not self.over():
-            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            for key, _ in self.events.select(left):
+            for key, _ in self.events.select(self.seconds_left()):
                 key.data()
+            for lines in self.outputs.values():
+                lines.pause()
             if self.status is None and self.deadline and time.monotonic() >= self.deadline:
                 self.on_deadline()
-        for stream, rest in self.partial.values():
-            self.send_lines(stream, [rest] if rest else [])
+        for lines in self.outputs.values():
+            lines.take(b"")
 
 
 def part_of(groups, number):
