@@ -30,14 +30,16 @@ class Member:
     """What one process of the job is started by."""
 
     def __init__(self, one):
-        self.title, self.host, self.up = one["title"], one["host"], False
+        self.title, self.host, self.up, self.said = one["title"], one["host"], False, b""
         self.program = os.path.basename(one["words"][0])
         self.process = start(one)
 
     def hear(self):
         """Whether it goes on. One that ends before its helper is up ends the crew."""
         data = os.read(self.process.stdout.fileno(), 4096)
-        self.up = self.up or UP.encode() in data.split(b"\n")
+        *lines, self.said = (self.said + data).split(b"\n")
+        self.said = self.said[:len(UP) + 1]  # however long the line is
+        self.up = self.up or UP.encode() in lines
         if data:
             return True
         code = self.process.wait()

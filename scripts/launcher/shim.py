@@ -352,7 +352,7 @@ def main():
     who = json.dumps({"rank": number, "host": os.uname().nodename})
     link = connect(places.split(","), token.encode(), who.encode())
     if "number" in told:
-        print(UP, flush=True)
+        print(f"\n{UP}", flush=True)  # on a line of its own: a .bashrc may have begun one
     try:
         enter(link, told, number, parent)
     except Forged as error:

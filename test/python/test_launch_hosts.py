@@ -15,6 +15,16 @@ import hosts
 from registry import made
 
 RANK = "$OMPI_COMM_WORLD_RANK"
+# Passes bytes on, the first of them together, though .bashrc and the helper write one after the other.
+TOGETHER = r"""
+import os
+first = b""
+while not first.endswith(b"up\n"):
+    first += os.read(0, 1) or exit()
+os.write(1, first)
+while data := os.read(0, 4096):
+    os.write(1, data)
+"""
 
 
 class TwoHosts(LaunchCase):
@@ -63,6 +73,23 @@ class TwoHosts(LaunchCase):
         process.stdout.close()
         process.stderr.close()
         self.assert_nothing_left()
+
+    def test_what_a_bashrc_prints_without_an_end_of_line_keeps_no_job_from_running(self):
+        ssh = self.folder / "bin/ssh"
+        text = ssh.read_text().replace("cd /; ", "cd /; printf 'Welcome to h0'; ").replace("exec env", "env")
+        ssh.write_text(f"{text.rstrip()} | {sys.executable} -c '{TOGETHER}'\n")
+        server = self.folder / "bin/tutti-server"
+        server.write_text("#!/bin/sh\nexec sleep 600\n")
+        server.chmod(0o755)
+        code, out, err = self.launch("-n", 2, "-s", 1, "--mode", "ps", "echo hello")
+        self.assertEqual((code, out.count("hello")), (0, 2), err)
+
+    def test_so_does_a_folder_that_is_refused_say_why(self):
+        ssh = self.folder / "bin/ssh"
+        ssh.write_text(ssh.read_text().replace("cd /; ", "cd /; printf 'Welcome to h0'; "))
+        code, _, err = self.launch("-n", 1, "--sync-dst-dir", "/proc", "true")
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, "--sync-dst-dir /proc: on .*must be a folder that the launcher makes")
 
     def test_a_host_that_ssh_cannot_reach_is_an_error_that_shows_what_ssh_said(self):
         (self.folder / "hosts").write_text("nowhere\n")
